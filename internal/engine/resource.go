@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Object is an API object with metadata: a built-in Go type or an unstructured.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Resource is one kind of object that the server serves: its names, the
+// versions it is served in, the rules for writing it and how it is printed.
+// Built-in kinds, custom resources and extensions all produce Resources; the
+// engine serves any of them with the same code. A Resource is immutable once
+// it is handed to the engine.
+type Resource struct {
+	Plural     string // as in the path: "deployments"
+	Singular   string // "deployment"
+	Kind       string // "Deployment"
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+
+	// Prefix is where the objects are in etcd, below /registry/: "deployments".
+	// Empty: the resource is virtual; it has a Create (or Get and List) func
+	// and nothing stored.
+	Prefix string
+	// Versions lists what is served, the preferred one first. The rules below
+	// see objects of the hub version; the others convert to it and back.
+	Versions []*Version
+	// Hub is the storage version.
+	Hub schema.GroupVersion
+	// Verbs of the main resource, sorted. Empty means all eight.
+	Verbs []string
+
+	// Rules decides what a write to the object itself may do.
+	Rules Rules
+	// Subresources by name: "status", "scale", ...
+	Subresources []*Subresource
+
+	// Fields gives the values that field selectors can ask for beside
+	// metadata.name and metadata.namespace. It returns the same set of keys
+	// for every object.
+	Fields func(obj Object) fields.Set
+	// FieldAliases are further names for keys of Fields.
+	FieldAliases map[string]string
+	// Table prints the object for humans. Nil: name and age.
+	Table *Table
+	// TTL makes objects go away by themselves (events). Nil or zero: they stay.
+	TTL func(obj Object) time.Duration
+
+	// Create serves POST of a virtual resource (a review); the result is
+	// answered and nothing is stored.
+	Create func(ctx context.Context, obj Object) (Object, error)
+	// Get and List serve a virtual resource that is computed.
+	Get  func(ctx context.Context, name string) (Object, error)
+	List func(ctx context.Context) ([]Object, error)
+}
+
+// Version is one group and version that a resource is served in.
+type Version struct {
+	schema.GroupVersion
+	// New and NewList make empty Go values of this version.
+	New     func() Object
+	NewList func() runtime.Object
+	// Default fills in what a client left out, after each decoding of this version.
+	Default func(obj Object)
+	// ToHub and FromHub convert between this version and the hub version; nil
+	// where this is the hub, or differs from it in nothing but the name.
+	// They may reuse parts of their argument.
+	ToHub   func(obj Object) (Object, error)
+	FromHub func(obj Object) (Object, error)
+	// Deprecation is the warning sent with every answer in this version.
+	Deprecation string
+	// Kind is this version's kind where it is not the resource's.
+	Kind string
+}
+
+// Rules is what a kind adds to the rules that hold for the metadata of every
+// object. Any func may be nil. A func must not keep its arguments, and only
+// the Prepare and Begin ones may change obj; old is never changed.
+type Rules struct {
+	// PrepareCreate drops what a client may not set (status) and sets what
+	// the server decides (generation). It runs before admission's validation.
+	PrepareCreate func(ctx context.Context, obj Object)
+	// Validate reports everything that is wrong with a new object; its
+	// metadata must be checked with ObjectMeta rules, which the engine does not do.
+	Validate func(ctx context.Context, obj Object) field.ErrorList
+	// Warn returns warnings for an object that passed Validate (old is nil) or
+	// ValidateUpdate.
+	Warn func(ctx context.Context, obj, old Object) []string
+
+	// PrepareUpdate carries over from old what an update may not change and
+	// raises the generation where the spec changed.
+	PrepareUpdate  func(ctx context.Context, obj, old Object)
+	ValidateUpdate func(ctx context.Context, obj, old Object) field.ErrorList
+
+	// CreateOnUpdate lets PUT and apply-less PATCH create a missing object.
+	CreateOnUpdate bool
+	// NeedsResourceVersion refuses updates without a resourceVersion.
+	NeedsResourceVersion bool
+
+	// BeginCreate and BeginUpdate acquire what the object needs outside of
+	// itself (addresses, ports) after validation; end is called with whether
+	// the write was stored. They do nothing on dry runs beyond choosing values.
+	BeginCreate func(ctx context.Context, obj Object, dryRun bool) (end func(stored bool), err error)
+	BeginUpdate func(ctx context.Context, obj, old Object, dryRun bool) (end func(stored bool), err error)
+	// Deleted releases it, after the object is gone from the store.
+	Deleted func(ctx context.Context, obj Object, dryRun bool)
+	// Present decorates an object for an answer (never stored).
+	Present func(obj Object)
+
+	// CheckDelete refuses a deletion.
+	CheckDelete func(ctx context.Context, obj Object) error
+	// Grace decides how long a graceful deletion takes, in seconds; zero
+	// deletes at once. It may change options. Nil: not graceful.
+	Grace func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64
+	// FinalizersOnDelete returns the finalizers the object is to have once its
+	// deletion begins (garbage collection defaults). Nil keeps them.
+	DefaultOrphan bool
+
+	// Reset are the fields this way of writing never changes, by served
+	// version; field management leaves them to others.
+	Reset *fieldpath.Set
+}
+
+// Subresource is a further path below an object's.
+type Subresource struct {
+	Name string
+	// Verbs as in discovery, sorted: "get", "patch", "update", "create", ...
+	Verbs []string
+	// Kind of the bodies, and its group and version where they are not the
+	// resource's own: autoscaling/v1 Scale.
+	Kind schema.GroupVersionKind
+
+	// Exactly one of the following is set.
+
+	// Rules makes it the same object under other rules (status, resize, ...).
+	Rules *Rules
+	// Scale makes it a scale.
+	Scale *Scale
+	// Create answers POST (eviction, binding, token). New makes the empty body.
+	Create func(ctx context.Context, name string, body Object, options *metav1.CreateOptions) (runtime.Object, error)
+	// Connect marks a stream or proxy to a kubelet, pod or service: the value
+	// is the method of access ("exec", "log", ...).
+	Connect string
+
+	New func() Object
+}
+
+// Scale tells the engine how to read and write an object's replica count.
+type Scale struct {
+	// Get returns the spec, status and selector of the scale of obj.
+	Get func(obj Object) (replicas, statusReplicas int32, selector string, err error)
+	// Set writes spec.replicas.
+	Set func(obj Object, replicas int32)
+	// Path of spec.replicas, for field management.
+	Path fieldpath.Path
+}
+
+// Table is how a kind is printed.
+type Table struct {
+	Columns []metav1.TableColumnDefinition
+	// Row gives the cells of one object, one for each column, and its
+	// conditions (a pod that has ended), usually none.
+	Row func(obj Object) (cells []any, conditions []metav1.TableRowCondition)
+}
+
+// Typed is Rules, Fields and Table written for one Go type. See Builtin.
+type Typed[T Object] struct {
+	PrepareCreate  func(ctx context.Context, obj T)
+	Validate       func(ctx context.Context, obj T) field.ErrorList
+	Warn           func(ctx context.Context, obj, old T) []string
+	PrepareUpdate  func(ctx context.Context, obj, old T)
+	ValidateUpdate func(ctx context.Context, obj, old T) field.ErrorList
+
+	CreateOnUpdate       bool
+	NeedsResourceVersion bool
+	DefaultOrphan        bool
+
+	BeginCreate func(ctx context.Context, obj T, dryRun bool) (end func(stored bool), err error)
+	BeginUpdate func(ctx context.Context, obj, old T, dryRun bool) (end func(stored bool), err error)
+	Deleted     func(ctx context.Context, obj T, dryRun bool)
+	Present     func(obj T)
+	CheckDelete func(ctx context.Context, obj T) error
+	Grace       func(ctx context.Context, obj T, options *metav1.DeleteOptions) int64
+	Reset       *fieldpath.Set
+}
+
+// Rules returns the rules of t for objects of any type; they must be T.
+func (t Typed[T]) Rules() Rules {
+	r := Rules{
+		CreateOnUpdate:       t.CreateOnUpdate,
+		NeedsResourceVersion: t.NeedsResourceVersion,
+		DefaultOrphan:        t.DefaultOrphan,
+		Reset:                t.Reset,
+	}
+	if f := t.PrepareCreate; f != nil {
+		r.PrepareCreate = func(ctx context.Context, obj Object) { f(ctx, obj.(T)) }
+	}
+	if f := t.Validate; f != nil {
+		r.Validate = func(ctx context.Context, obj Object) field.ErrorList { return f(ctx, obj.(T)) }
+	}
+	if f := t.Warn; f != nil {
+		r.Warn = func(ctx context.Context, obj, old Object) []string {
+			o, _ := old.(T)
+			return f(ctx, obj.(T), o)
+		}
+	}
+	if f := t.PrepareUpdate; f != nil {
+		r.PrepareUpdate = func(ctx context.Context, obj, old Object) { f(ctx, obj.(T), old.(T)) }
+	}
+	if f := t.ValidateUpdate; f != nil {
+		r.ValidateUpdate = func(ctx context.Context, obj, old Object) field.ErrorList {
+			return f(ctx, obj.(T), old.(T))
+		}
+	}
+	if f := t.BeginCreate; f != nil {
+		r.BeginCreate = func(ctx context.Context, obj Object, dryRun bool) (func(bool), error) {
+			return f(ctx, obj.(T), dryRun)
+		}
+	}
+	if f := t.BeginUpdate; f != nil {
+		r.BeginUpdate = func(ctx context.Context, obj, old Object, dryRun bool) (func(bool), error) {
+			return f(ctx, obj.(T), old.(T), dryRun)
+		}
+	}
+	if f := t.Deleted; f != nil {
+		r.Deleted = func(ctx context.Context, obj Object, dryRun bool) { f(ctx, obj.(T), dryRun) }
+	}
+	if f := t.Present; f != nil {
+		r.Present = func(obj Object) { f(obj.(T)) }
+	}
+	if f := t.CheckDelete; f != nil {
+		r.CheckDelete = func(ctx context.Context, obj Object) error { return f(ctx, obj.(T)) }
+	}
+	if f := t.Grace; f != nil {
+		r.Grace = func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64 {
+			return f(ctx, obj.(T), options)
+		}
+	}
+	return r
+}
+
+// Fields adapts a typed selectable-fields func for Resource.Fields.
+func Fields[T Object](f func(obj T) fields.Set) func(obj Object) fields.Set {
+	return func(obj Object) fields.Set { return f(obj.(T)) }
+}
+
+// Default adapts a typed defaulting func for Version.Default.
+func Default[T Object](f func(obj T)) func(obj Object) {
+	return func(obj Object) { f(obj.(T)) }
+}
+
+// Row adapts a typed printing func for Table.Row.
+func Row[T Object](f func(obj T) []any) func(obj Object) ([]any, []metav1.TableRowCondition) {
+	return func(obj Object) ([]any, []metav1.TableRowCondition) { return f(obj.(T)), nil }
+}
+
+// ResetFields makes a Reset set of dotted field paths: "spec", "metadata.deletionTimestamp".
+func ResetFields(paths ...[]string) *fieldpath.Set {
+	s := fieldpath.NewSet()
+	for _, p := range paths {
+		var fp fieldpath.Path
+		for i := range p {
+			fp = append(fp, fieldpath.PathElement{FieldName: &p[i]})
+		}
+		s.Insert(fp)
+	}
+	return s
+}
+
+// VersionOf makes the Version of a Go type and its list type, with a typed
+// defaulting func (nil: none).
+func VersionOf[T, L any, PT interface {
+	*T
+	Object
+}, PL interface {
+	*L
+	runtime.Object
+}](gv schema.GroupVersion, def func(obj PT)) *Version {
+	v := &Version{
+		GroupVersion: gv,
+		New:          func() Object { return PT(new(T)) },
+		NewList:      func() runtime.Object { return PL(new(L)) },
+	}
+	if def != nil {
+		v.Default = func(obj Object) { def(obj.(PT)) }
+	}
+	return v
+}
+
+// Status is the status subresource of a kind with these rules.
+func Status[T Object](t Typed[T]) *Subresource {
+	r := t.Rules()
+	return &Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Rules: &r}
+}

@@ -1,0 +1,152 @@
+package request
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Info says what a request asks for, read off its method, path and query.
+// Authorization, audit, flow control and routing all judge by this one value,
+// so they cannot disagree about what a path means.
+type Info struct {
+	// IsResource says that the path is below /api/VERSION or /apis/GROUP/VERSION.
+	IsResource bool
+	Path       string
+	// Verb is the API verb (get, list, watch, create, update, patch, delete,
+	// deletecollection), for other paths the lower-case HTTP method.
+	Verb        string
+	Prefix      string // "api" or "apis"
+	Group       string
+	Version     string
+	Namespace   string
+	Resource    string
+	Subresource string
+	Name        string
+	// Parts are the path segments from the resource on.
+	Parts []string
+	// FieldSelector and LabelSelector are as sent, for list, watch and deletecollection.
+	FieldSelector string
+	LabelSelector string
+}
+
+// namespaceSubresources are segments after a namespace's name that belong to
+// the namespace itself, not to a resource inside it.
+var namespaceSubresources = map[string]bool{"status": true, "finalize": true}
+
+// legacyVerbs are the legacy path prefixes that name a verb.
+var legacyVerbs = map[string]bool{"proxy": true, "watch": true}
+
+// NewInfo reads the Info off a request. What does not parse as a resource path
+// is a non-resource path; the only error is a legacy prefix (/api/v1/watch)
+// with nothing behind it.
+func NewInfo(r *http.Request) (*Info, error) {
+	i := &Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
+	parts := split(r.URL.Path)
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		i.Version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		i.Group, i.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return i, nil
+	}
+	i.Prefix = strings.SplitN(strings.TrimLeft(r.URL.Path, "/"), "/", 2)[0]
+	i.IsResource = true
+	i.Verb = verbOf(r.Method)
+	if legacyVerbs[parts[0]] {
+		if len(parts) < 2 {
+			return i, fmt.Errorf("no kind in path %q", r.URL.Path)
+		}
+		i.Verb, parts = parts[0], parts[1:]
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		i.Namespace = parts[1]
+		if len(parts) > 2 && !namespaceSubresources[parts[2]] {
+			parts = parts[2:]
+		}
+	}
+	i.Parts, i.Resource = parts, parts[0]
+	if len(parts) > 1 {
+		i.Name = parts[1]
+	}
+	if len(parts) > 2 && !legacyVerbs[i.Verb] {
+		i.Subresource = parts[2]
+	}
+	i.readQuery(r)
+	return i, nil
+}
+
+// readQuery settles the verbs, names and selectors that hang on the query.
+func (i *Info) readQuery(r *http.Request) {
+	collection := i.Name == ""
+	switch {
+	case i.Verb == "watch":
+	case collection && i.Verb == "get":
+		i.Verb = "list"
+	case collection && i.Verb == "delete":
+		i.Verb = "deletecollection"
+	default:
+		return
+	}
+	q := r.URL.Query()
+	if i.Verb == "list" && isTrue(q["watch"]) {
+		i.Verb = "watch"
+	}
+	if s := q.Get("fieldSelector"); s != "" {
+		if sel, err := fields.ParseSelector(s); err == nil {
+			i.FieldSelector = s
+			// A list of one name is authorized as that name.
+			if name, ok := sel.RequiresExactMatch("metadata.name"); ok && collection &&
+				i.Verb != "deletecollection" && len(path.IsValidPathSegmentName(name)) == 0 {
+				i.Name = name
+			}
+		}
+	}
+	if s := q.Get("labelSelector"); s != "" {
+		if _, err := labels.Parse(s); err == nil {
+			i.LabelSelector = s
+		}
+	}
+}
+
+func verbOf(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+// isTrue reads a boolean query parameter as API conversion does: present and
+// neither "false" nor "0" is true.
+func isTrue(values []string) bool {
+	if len(values) == 0 {
+		return false
+	}
+	switch strings.ToLower(values[0]) {
+	case "false", "0":
+		return false
+	}
+	return true
+}
+
+func split(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
