@@ -1,0 +1,23 @@
+// Package store keeps API objects in etcd and serves them from memory.
+//
+// etcd's revisions are one ordered log. The Store follows it with one watch on
+// the registry prefix (log.go) and hands each event to the View of its
+// resource. A View (view.go) is a resource's current objects, ordered by key,
+// loaded on first use, and the window of its recent events; gets, lists,
+// watches and indexes read it. Writes (write.go) are one etcd transaction each
+// and never touch a View: what a View holds is what the log said.
+//
+// Because the log is global, "has this server seen revision R" is one number
+// (Store.Revision), and everything that needs an answer as of some moment
+// waits for it (Store.WaitFor).
+//
+// Promises, to each reader:
+//   - A read after Fresh sees every write acknowledged before Fresh was called.
+//   - A snapshot at revision R holds all events up to R and none after it.
+//   - A Watcher started after revision R delivers every later event of its
+//     keys once, in revision order, however slow its reader and whatever
+//     becomes of the connection to etcd, or ends with ErrCompacted.
+//
+// Items and events are shared by all readers and never change. Lock order:
+// View.mu, then nothing; Store.mu, then nothing; log's waiters have their own.
+package store

@@ -1,0 +1,72 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// batcher asks etcd for the newest revision once for all readers that wait for
+// it together. A reader must not be given an answer that was already on its
+// way when it came: that answer may be older than a write the reader knows of.
+// So while one request is under way the next is gathered.
+type batcher struct {
+	fetch func(ctx context.Context) (int64, error)
+
+	mu      sync.Mutex
+	running bool
+	next    *headRequest
+}
+
+type headRequest struct {
+	done chan struct{}
+	rev  int64
+	err  error
+}
+
+// headTimeout bounds one request to etcd on behalf of many readers.
+const headTimeout = 10 * time.Second
+
+func (b *batcher) get(ctx context.Context) (int64, error) {
+	b.mu.Lock()
+	r := b.next
+	if r == nil {
+		r = &headRequest{done: make(chan struct{})}
+		b.next = r
+	}
+	if !b.running {
+		b.running = true
+		b.next = nil
+		b.mu.Unlock()
+		b.run(r)
+	} else {
+		b.mu.Unlock()
+	}
+	select {
+	case <-r.done:
+		return r.rev, r.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// run answers r; if others have gathered meanwhile, theirs is answered behind
+// the back of whoever ran this one.
+func (b *batcher) run(r *headRequest) {
+	r.fetch(b.fetch)
+	b.mu.Lock()
+	next := b.next
+	b.next = nil
+	b.running = next != nil
+	b.mu.Unlock()
+	if next != nil {
+		go b.run(next)
+	}
+}
+
+func (r *headRequest) fetch(f func(ctx context.Context) (int64, error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), headTimeout)
+	defer cancel()
+	r.rev, r.err = f(ctx)
+	close(r.done)
+}

@@ -1,0 +1,136 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/config"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/features"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Embedded says how the etcd inside this process runs.
+type Embedded struct {
+	// Dir is the data directory; etcd's own files are in it, so that an etcd
+	// server can be started on it too.
+	Dir string
+	// QuotaBytes bounds the database; zero is etcd's default of 2 GiB.
+	QuotaBytes int64
+	// UnsafeNoFsync trades safety against power loss for speed, for tests.
+	UnsafeNoFsync bool
+}
+
+// OpenEmbedded starts an etcd of one member in this process and returns once
+// it takes requests. It has no socket: requests are function calls. A
+// directory that another process uses gives an error at once.
+func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
+	unlock, err := lockDir(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := e.serverConfig()
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	srv, err := etcdserver.NewServer(cfg)
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("open etcd data in %s: %w", e.Dir, err)
+	}
+	srv.Start()
+	stop := func() error {
+		srv.HardStop()
+		return unlock()
+	}
+	select {
+	case <-srv.ReadyNotify():
+	case <-srv.StopNotify():
+		return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), unlock())
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, ctx.Err()), stop())
+	}
+	client := v3client.New(srv)
+	return &DB{
+		Client: client,
+		head:   func(context.Context) (int64, error) { return srv.KV().Rev(), nil },
+		size:   func(context.Context) (int64, error) { return srv.Backend().SizeInUse(), nil },
+		close: func() error {
+			err := client.Close()
+			if errors.Is(err, context.Canceled) {
+				err = nil // the in-process client reports its own closing
+			}
+			return errors.Join(err, stop())
+		},
+	}, nil
+}
+
+// electionTicks times the tick is how long a member waits before it elects
+// itself; alone in its cluster it has nobody to wait for.
+const (
+	tick          = 10 * time.Millisecond
+	electionTicks = 3
+)
+
+func (e Embedded) serverConfig() (config.ServerConfig, error) {
+	const name = "kanzen"
+	peer, err := types.NewURLs([]string{"http://localhost:2380"}) // an identity; nothing listens there
+	if err != nil {
+		return config.ServerConfig{}, err
+	}
+	d := embed.NewConfig() // etcd's defaults
+	gate := features.NewDefaultServerFeatureGate(name, zap.NewNop())
+	return config.ServerConfig{
+		Name:                              name,
+		DataDir:                           e.Dir,
+		ClientURLs:                        peer,
+		PeerURLs:                          peer,
+		InitialPeerURLsMap:                types.URLsMap{name: peer},
+		InitialClusterToken:               "kanzen",
+		NewCluster:                        true,
+		TickMs:                            uint(tick / time.Millisecond),
+		ElectionTicks:                     electionTicks,
+		InitialElectionTickAdvance:        true,
+		PreVote:                           true,
+		SnapshotCount:                     d.SnapshotCount,
+		SnapshotCatchUpEntries:            d.SnapshotCatchUpEntries,
+		MaxSnapFiles:                      d.MaxSnapFiles,
+		MaxWALFiles:                       d.MaxWalFiles,
+		MaxTxnOps:                         d.MaxTxnOps,
+		MaxRequestBytes:                   maxRequestBytes,
+		MaxConcurrentStreams:              d.MaxConcurrentStreams,
+		AuthToken:                         d.AuthToken,
+		BcryptCost:                        d.BcryptCost,
+		TokenTTL:                          d.AuthTokenTTL,
+		QuotaBackendBytes:                 e.QuotaBytes,
+		BackendFreelistType:               bolt.FreelistMapType,
+		CompactHashCheckTime:              d.CompactHashCheckTime,
+		DowngradeCheckTime:                d.DowngradeCheckTime,
+		WatchProgressNotifyInterval:       d.WatchProgressNotifyInterval,
+		WarningApplyDuration:              time.Second,
+		WarningUnaryRequestDuration:       d.WarningUnaryRequestDuration,
+		MaxLearners:                       d.MaxLearners,
+		V2Deprecation:                     d.V2Deprecation,
+		ServerFeatureGate:                 gate,
+		UnsafeNoFsync:                     e.UnsafeNoFsync,
+		BootstrapDefragThresholdMegabytes: 0,
+		Logger:                            newLogger(),
+	}, nil
+}
+
+// newLogger is etcd's log: its errors on standard error, the rest is noise to
+// whoever runs an API server.
+func newLogger() *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zap.ErrorLevel))
+}

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Follower is told what a view holds: what in-process consumers (the
+// authorizer, admission, controllers) build their indexes from. Its methods
+// are called by one goroutine.
+type Follower interface {
+	// Reset begins anew with everything there is.
+	Reset(items []*Item)
+	// Change applies one event after it.
+	Change(e *Event)
+	// Caught says that everything up to revision rev was told.
+	Caught(rev int64)
+}
+
+// Follow tells f of everything in the view until ctx ends, beginning anew
+// where history is lost.
+func (v *View) Follow(ctx context.Context, f Follower) error {
+	for ctx.Err() == nil {
+		err := v.followOnce(ctx, f)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, ErrCompacted) {
+			v.store.log.Warn("following a view broke off", "view", v.kind.Prefix, "error", err)
+			select {
+			case <-v.store.clock.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+func (v *View) followOnce(ctx context.Context, f Follower) error {
+	snap, err := v.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	items := make([]*Item, 0, snap.Len())
+	snap.Ascend("", "", func(i *Item) bool {
+		items = append(items, i)
+		return true
+	})
+	f.Reset(items)
+	f.Caught(snap.Rev)
+	w, err := v.Watch(ctx, WatchOptions{After: snap.Rev})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for {
+		events, err := w.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			f.Change(e)
+		}
+		if len(events) > 0 {
+			f.Caught(w.Rev())
+			continue
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

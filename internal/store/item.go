@@ -1,0 +1,84 @@
+package store
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Item is one stored object at one revision.
+type Item struct {
+	// Key is below the view's prefix: "namespace/name" or "name".
+	Key string
+	// Rev is the revision that wrote it: the object's resourceVersion. The
+	// item of a deletion event carries the revision of the deletion.
+	Rev int64
+	// Value is what was stored, decrypted. Nobody may change it.
+	Value []byte
+	// Stale says that storing the same object again would give other bytes
+	// (another encryption key).
+	Stale bool
+	// Err is why the stored bytes could not be read back; Value is then nil.
+	Err error
+
+	attrs atomic.Pointer[Attrs]
+	enc   atomic.Pointer[encoding]
+}
+
+// Attrs are the parts of an object that selectors look at.
+type Attrs struct {
+	Labels labels.Set
+	Fields fields.Set
+}
+
+// Namespace and Name are read off the key.
+func (i *Item) Namespace() string {
+	if n := strings.IndexByte(i.Key, '/'); n >= 0 {
+		return i.Key[:n]
+	}
+	return ""
+}
+
+// Name is the object's name.
+func (i *Item) Name() string { return i.Key[strings.LastIndexByte(i.Key, '/')+1:] }
+
+// encoding is one cached form of an item, in a list of few.
+type encoding struct {
+	key   any
+	bytes []byte
+	next  *encoding
+}
+
+// Encoding returns the item in the form that key stands for, made by encode on
+// first need and kept while the budget allows. Key must be comparable and
+// stand for the same encode func everywhere.
+func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
+	for e := i.enc.Load(); e != nil; e = e.next {
+		if e.key == key {
+			return e.bytes, nil
+		}
+	}
+	bytes, err := encode(i)
+	if err != nil {
+		return nil, err
+	}
+	n := &encoding{key: key, bytes: bytes}
+	for {
+		n.next = i.enc.Load()
+		if i.enc.CompareAndSwap(n.next, n) {
+			break
+		}
+	}
+	b.added(i, len(bytes))
+	return bytes, nil
+}
+
+// drop forgets all cached forms and returns how many bytes they were.
+func (i *Item) drop() (n int) {
+	for e := i.enc.Swap(nil); e != nil; e = e.next {
+		n += len(e.bytes)
+	}
+	return n
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// follower is the state of the log: how far it is, and who waits for more.
+type follower struct {
+	rev atomic.Int64 // all events up to it are in the views
+
+	mu      sync.Mutex
+	waiters map[chan struct{}]int64 // closed when rev reaches the value
+	watch   context.Context         // of the last watch, for progress requests
+}
+
+func (f *follower) init() { f.waiters = map[chan struct{}]int64{} }
+
+func (f *follower) watchContext() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watch
+}
+
+func (f *follower) setWatch(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = ctx
+}
+
+// advance says that all events up to rev are in the views.
+func (f *follower) advance(rev int64) {
+	if rev <= f.rev.Load() {
+		return
+	}
+	f.rev.Store(rev)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c, want := range f.waiters {
+		if want <= rev {
+			close(c)
+			delete(f.waiters, c)
+		}
+	}
+}
+
+// wait returns once the log has passed rev. nudge is called now and again
+// while it has not.
+func (f *follower) wait(ctx context.Context, rev int64, nudge func()) error {
+	if f.rev.Load() >= rev {
+		return nil
+	}
+	c := make(chan struct{})
+	f.mu.Lock()
+	if f.rev.Load() >= rev {
+		f.mu.Unlock()
+		return nil
+	}
+	f.waiters[c] = rev
+	f.mu.Unlock()
+	pause := progressAfter
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	for {
+		select {
+		case <-c:
+			return nil
+		case <-t.C:
+			nudge()
+			pause = min(2*pause, 250*time.Millisecond)
+			t.Reset(pause)
+		case <-ctx.Done():
+			f.mu.Lock()
+			delete(f.waiters, c)
+			f.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+}
+
+// retryAfter is the pause before a broken watch is begun again.
+const retryAfter = 100 * time.Millisecond
+
+// run follows etcd until ctx ends, beginning again where a watch broke off.
+func (s *Store) run(ctx context.Context) error {
+	next := int64(0) // the first revision not yet seen; 0: begin at the head
+	for {
+		seen, err := s.runWatch(ctx, next)
+		if ctx.Err() != nil {
+			return nil
+		}
+		next = seen
+		switch {
+		case errors.Is(err, ErrCompacted):
+			// What happened in between cannot be known any more: every view
+			// starts over, and its watchers are told to.
+			s.log.Error("the log fell behind etcd's compaction; all views start over")
+			s.resetViews()
+			next = 0
+		case err != nil:
+			s.log.Warn("following etcd broke off, beginning again", "error", err)
+		}
+		select {
+		case <-s.clock.After(retryAfter):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// runWatch follows etcd from revision next on until the watch breaks, and
+// returns the revision to go on from.
+func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
+	if next == 0 {
+		head, err := s.db.Head(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("read the newest revision: %w", err)
+		}
+		s.follow.advance(head)
+		next = head + 1
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.follow.setWatch(ctx)
+	watch := s.db.Client.Watch(clientv3.WithRequireLeader(ctx), s.prefix,
+		clientv3.WithPrefix(), clientv3.WithRev(next))
+	for r := range watch {
+		if err := r.Err(); err != nil {
+			if errors.Is(err, rpctypes.ErrCompacted) {
+				err = ErrCompacted
+			}
+			return next, err
+		}
+		s.apply(ctx, r.Events)
+		// The header of a progress notification says that everything up to
+		// its revision was sent; that of an event batch may run ahead.
+		rev := r.Header.Revision
+		if n := len(r.Events); n > 0 {
+			rev = r.Events[n-1].Kv.ModRevision
+		} else if !r.IsProgressNotify() {
+			continue
+		}
+		next = max(next, rev+1)
+		s.follow.advance(rev)
+	}
+	return next, errors.New("watch channel closed")
+}
+
+// apply hands events to the views they belong to, in order; those that follow
+// each other in one view together, so that a reader sees a transaction whole.
+func (s *Store) apply(ctx context.Context, events []*clientv3.Event) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var of *View
+	from := 0
+	for n, e := range events {
+		v := s.view(strings.TrimPrefix(string(e.Kv.Key), s.prefix))
+		if v == of {
+			continue
+		}
+		if of != nil {
+			of.apply(ctx, events[from:n])
+		}
+		of, from = v, n
+	}
+	if of != nil {
+		of.apply(ctx, events[from:])
+	}
+}
+
+func (s *Store) resetViews() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, v := range s.views {
+		v.reset()
+	}
+}
+
+// item decodes an etcd value of this view.
+func (v *View) item(ctx context.Context, kv *mvccpb.KeyValue) *Item {
+	i := &Item{Key: string(kv.Key[len(v.etcdPrefix):]), Rev: kv.ModRevision, Value: kv.Value}
+	if t := v.kind.Transformer; t != nil {
+		i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(kv.Key), kv.Value)
+	}
+	return i
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+)
+
+// Errors that readers and writers tell apart.
+var (
+	// ErrNotFound: there is no object at the key.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: there is an object at the key already.
+	ErrExists = errors.New("already exists")
+	// ErrCompacted: etcd has thrown away the revision that was asked for.
+	ErrCompacted = errors.New("revision is compacted")
+	// ErrFuture: the revision asked for has not come within the time to wait.
+	ErrFuture = errors.New("revision is in the future")
+)
+
+// Transformer changes values on their way to etcd and back (encryption).
+type Transformer interface {
+	// ToStorage returns the bytes to store for value under key.
+	ToStorage(ctx context.Context, key string, value []byte) ([]byte, error)
+	// FromStorage undoes ToStorage; stale says that ToStorage would give
+	// something else now.
+	FromStorage(ctx context.Context, key string, stored []byte) (value []byte, stale bool, err error)
+}
+
+// Options of a Store; the zero value of each field but Prefix is usable.
+type Options struct {
+	// Prefix of all keys, with slashes around it: "/registry/".
+	Prefix string
+	// EncodingBytes bounds the cached encodings of all views.
+	EncodingBytes int
+	Clock         clock.Clock
+	Log           *slog.Logger
+}
+
+// Store is the API objects of one etcd.
+type Store struct {
+	db     *etcd.DB
+	prefix string
+	clock  clock.Clock
+	log    *slog.Logger
+	// Encodings bounds what all items together may cache.
+	Encodings *Budget
+
+	follow follower
+	leases leaser
+
+	mu    sync.RWMutex
+	views map[string]*View // by prefix below Store.prefix, with a slash at the end
+	ctx   context.Context  // ends with Run; what loads of views run under
+}
+
+// New makes a Store on an open etcd. Nothing is read or watched before Run.
+func New(db *etcd.DB, o Options) *Store {
+	if o.EncodingBytes == 0 {
+		o.EncodingBytes = 64 << 20
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{
+		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log,
+		Encodings: NewBudget(o.EncodingBytes),
+		views:     map[string]*View{},
+		ctx:       context.Background(),
+	}
+	s.leases.init(db.Client, o.Clock)
+	s.follow.init()
+	return s
+}
+
+// Run follows etcd until ctx ends. Reads and writes need it to be running.
+func (s *Store) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
+	return s.run(ctx)
+}
+
+// Ping answers whether etcd takes requests.
+func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
+
+// Size returns the bytes of etcd's database.
+func (s *Store) Size(ctx context.Context) (int64, error) { return s.db.Size(ctx) }
+
+// Revision is the newest revision up to which this server has seen everything.
+func (s *Store) Revision() int64 { return s.follow.rev.Load() }
+
+// Fresh returns once this server has seen every write that was acknowledged,
+// by any server, before the call.
+func (s *Store) Fresh(ctx context.Context) error {
+	rev, err := s.db.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return s.WaitFor(ctx, rev)
+}
+
+// WaitFor returns once this server has seen revision rev.
+func (s *Store) WaitFor(ctx context.Context, rev int64) error {
+	return s.follow.wait(ctx, rev, s.requestProgress)
+}
+
+// view returns the view that a key (below the prefix) belongs to, or nil. A
+// view's prefix is one or two segments long.
+func (s *Store) view(key string) *View {
+	slash := -1
+	for range 2 {
+		n := indexFrom(key, slash+1)
+		if n < 0 {
+			return nil
+		}
+		slash = n
+		if v := s.views[key[:slash+1]]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func indexFrom(s string, from int) int {
+	for i := from; i < len(s); i++ {
+		if s[i] == '/' {
+			return i
+		}
+	}
+	return -1
+}
+
+// progressAfter is how long a reader waits for the log by itself before etcd
+// is asked how far it is. Revisions of keys outside of the prefix pass by the
+// log, so it may be there already without knowing.
+const progressAfter = 2 * time.Millisecond
+
+func (s *Store) requestProgress() {
+	if ctx := s.follow.watchContext(); ctx != nil {
+		// What fails here is tried again by whoever still waits.
+		_ = s.db.Client.RequestProgress(clientv3.WithRequireLeader(ctx))
+	}
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"sort"
+	"sync/atomic"
+	"time"
+)
+
+// Event is one change of one object.
+type Event struct {
+	Rev  int64
+	Item *Item // the object after the change; nil: it was deleted
+	Prev *Item // the object before it; nil: it was created
+
+	at   time.Time
+	gone atomic.Pointer[Item]
+}
+
+// Key is the key of the object that changed.
+func (e *Event) Key() string {
+	if e.Item != nil {
+		return e.Item.Key
+	}
+	return e.Prev.Key
+}
+
+// Gone is the object as it was before the change, at the revision of the
+// change: what a watcher is told of an object that is no longer there for it.
+func (e *Event) Gone() *Item {
+	if g := e.gone.Load(); g != nil {
+		return g
+	}
+	g := &Item{Key: e.Prev.Key, Rev: e.Rev, Value: e.Prev.Value, Err: e.Prev.Err}
+	if e.gone.CompareAndSwap(nil, g) {
+		return g
+	}
+	return e.gone.Load()
+}
+
+func (e *Event) size() int {
+	n := 256
+	if e.Item != nil {
+		n += len(e.Item.Value)
+	}
+	if e.Prev != nil {
+		n += len(e.Prev.Value)
+	}
+	return n
+}
+
+// Bounds of one view's window. What falls out of it is still had from etcd,
+// until compaction; the window only makes the recent past cheap.
+const (
+	windowBytes = 8 << 20
+	windowAge   = 3 * time.Minute
+)
+
+// window is the recent events of one view, oldest first. Slices of it handed
+// out stay valid: entries are appended and cut off, never overwritten.
+type window struct {
+	// start is the revision after which the window is complete.
+	start  int64
+	events []*Event
+	bytes  int
+	// first is the sequence number of events[0]; numbers begin at 1 and never
+	// repeat.
+	first uint64
+}
+
+func (w *window) next() uint64 { return w.first + uint64(len(w.events)) }
+
+func (w *window) append(e *Event) {
+	w.events = append(w.events, e)
+	w.bytes += e.size()
+	cut := 0
+	for cut < len(w.events)-1 && (w.bytes > windowBytes || e.at.Sub(w.events[cut].at) > windowAge) {
+		w.bytes -= w.events[cut].size()
+		cut++
+	}
+	// Events of one revision stay or go together.
+	for cut > 0 && cut < len(w.events) && w.events[cut].Rev == w.events[cut-1].Rev {
+		w.bytes -= w.events[cut].size()
+		cut++
+	}
+	if cut > 0 {
+		w.start = w.events[cut-1].Rev
+		w.first += uint64(cut)
+		w.events = w.events[cut:]
+	}
+}
+
+// since returns the events from sequence number seq on, and whether the
+// window still has them.
+func (w *window) since(seq uint64) ([]*Event, bool) {
+	if seq < w.first {
+		return nil, false
+	}
+	return w.events[seq-w.first : len(w.events) : len(w.events)], true
+}
+
+// after returns the sequence number of the first event after revision rev.
+func (w *window) after(rev int64) uint64 {
+	return w.first + uint64(sort.Search(len(w.events), func(i int) bool { return w.events[i].Rev > rev }))
+}
+
+// reset empties the window; it is complete from revision start on. The gap in
+// the sequence tells those who had a place in the old one that it is gone.
+func (w *window) reset(start int64) {
+	w.first = w.next() + 1
+	w.events, w.bytes, w.start = nil, 0, start
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ConflictError says that the object at the key is not the one the writer
+// built on.
+type ConflictError struct {
+	// Current is what is there instead; nil: nothing is.
+	Current *Item
+}
+
+func (e *ConflictError) Error() string {
+	if e.Current == nil {
+		return "the object was deleted"
+	}
+	return fmt.Sprintf("the object is at revision %d by now", e.Current.Rev)
+}
+
+// Create stores value at a key where nothing is, for ttl (0: for good), or
+// returns ErrExists.
+func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (*Item, error) {
+	put, err := v.put(ctx, key, value, ttl)
+	if err != nil {
+		return nil, err
+	}
+	full := v.etcdPrefix + key
+	r, err := v.store.db.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(full), "=", 0)).
+		Then(put).
+		Commit()
+	if err != nil {
+		return nil, err
+	}
+	if !r.Succeeded {
+		return nil, ErrExists
+	}
+	return &Item{Key: key, Rev: r.Header.Revision, Value: value}, nil
+}
+
+// Update stores value in the place of prev, or returns a *ConflictError if
+// prev is no longer what is stored.
+func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Duration) (*Item, error) {
+	put, err := v.put(ctx, prev.Key, value, ttl)
+	if err != nil {
+		return nil, err
+	}
+	r, err := v.swap(ctx, prev, put)
+	if err != nil {
+		return nil, err
+	}
+	return &Item{Key: prev.Key, Rev: r.Header.Revision, Value: value}, nil
+}
+
+// Delete removes prev, or returns a *ConflictError if it is no longer what is
+// stored. The item returned is prev at the revision of its deletion.
+func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
+	r, err := v.swap(ctx, prev, clientv3.OpDelete(v.etcdPrefix+prev.Key))
+	if err != nil {
+		return nil, err
+	}
+	return &Item{Key: prev.Key, Rev: r.Header.Revision, Value: prev.Value}, nil
+}
+
+// swap does op if prev is what is stored.
+func (v *View) swap(ctx context.Context, prev *Item, op clientv3.Op) (*clientv3.TxnResponse, error) {
+	full := v.etcdPrefix + prev.Key
+	r, err := v.store.db.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(full), "=", prev.Rev)).
+		Then(op).
+		Else(clientv3.OpGet(full)).
+		Commit()
+	if err != nil {
+		return nil, err
+	}
+	if r.Succeeded {
+		return r, nil
+	}
+	c := &ConflictError{}
+	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		c.Current = v.item(ctx, kvs[0])
+	}
+	return nil, c
+}
+
+func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (clientv3.Op, error) {
+	full := v.etcdPrefix + key
+	if t := v.kind.Transformer; t != nil {
+		stored, err := t.ToStorage(ctx, full, value)
+		if err != nil {
+			return clientv3.Op{}, err
+		}
+		value = stored
+	}
+	if ttl <= 0 {
+		return clientv3.OpPut(full, string(value)), nil
+	}
+	lease, err := v.store.leases.get(ctx, ttl)
+	if err != nil {
+		return clientv3.Op{}, err
+	}
+	return clientv3.OpPut(full, string(value), clientv3.WithLease(lease)), nil
+}
