@@ -54,8 +54,15 @@ type Resource struct {
 	Fields func(obj Object) fields.Set
 	// FieldAliases are further names for keys of Fields.
 	FieldAliases map[string]string
+	// Trigger names a key of Fields by which most watchers of the kind select
+	// one object's share (spec.nodeName): the others' events do not wake them.
+	Trigger string
 	// Table prints the object for humans. Nil: name and age.
 	Table *Table
+	// ReturnDeleted answers a deletion with the object and not a Status.
+	ReturnDeleted bool
+	// NoGarbageCollection ignores propagation policies (events).
+	NoGarbageCollection bool
 	// TTL makes objects go away by themselves (events). Nil or zero: they stay.
 	TTL func(obj Object) time.Duration
 
@@ -111,22 +118,27 @@ type Rules struct {
 	NeedsResourceVersion bool
 
 	// BeginCreate and BeginUpdate acquire what the object needs outside of
-	// itself (addresses, ports) after validation; end is called with whether
-	// the write was stored. They do nothing on dry runs beyond choosing values.
+	// itself (addresses, ports), before it is prepared and validated; end is
+	// called with whether the write was stored. They do nothing on dry runs beyond choosing values.
 	BeginCreate func(ctx context.Context, obj Object, dryRun bool) (end func(stored bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old Object, dryRun bool) (end func(stored bool), err error)
 	// Deleted releases it, after the object is gone from the store.
 	Deleted func(ctx context.Context, obj Object, dryRun bool)
 	// Present decorates an object for an answer (never stored).
 	Present func(obj Object)
+	// Held says that something of the kind's own, beside metadata.finalizers,
+	// keeps an object whose deletion has begun (a namespace's spec.finalizers);
+	// Terminating marks such an object as its deletion begins.
+	Held        func(obj Object) bool
+	Terminating func(obj Object)
 
 	// CheckDelete refuses a deletion.
 	CheckDelete func(ctx context.Context, obj Object) error
 	// Grace decides how long a graceful deletion takes, in seconds; zero
 	// deletes at once. It may change options. Nil: not graceful.
 	Grace func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64
-	// FinalizersOnDelete returns the finalizers the object is to have once its
-	// deletion begins (garbage collection defaults). Nil keeps them.
+	// DefaultOrphan leaves dependents alone where a deletion does not say
+	// what is to become of them.
 	DefaultOrphan bool
 
 	// Reset are the fields this way of writing never changes, by served
@@ -194,6 +206,8 @@ type Typed[T Object] struct {
 	Present     func(obj T)
 	CheckDelete func(ctx context.Context, obj T) error
 	Grace       func(ctx context.Context, obj T, options *metav1.DeleteOptions) int64
+	Held        func(obj T) bool
+	Terminating func(obj T)
 	Reset       *fieldpath.Set
 }
 
@@ -243,6 +257,12 @@ func (t Typed[T]) Rules() Rules {
 	}
 	if f := t.CheckDelete; f != nil {
 		r.CheckDelete = func(ctx context.Context, obj Object) error { return f(ctx, obj.(T)) }
+	}
+	if f := t.Held; f != nil {
+		r.Held = func(obj Object) bool { return f(obj.(T)) }
+	}
+	if f := t.Terminating; f != nil {
+		r.Terminating = func(obj Object) { f(obj.(T)) }
 	}
 	if f := t.Grace; f != nil {
 		r.Grace = func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64 {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -102,7 +102,7 @@ func (i *Info) readQuery(r *http.Request) {
 			i.FieldSelector = s
 			// A list of one name is authorized as that name.
 			if name, ok := sel.RequiresExactMatch("metadata.name"); ok && collection &&
-				i.Verb != "deletecollection" && len(path.IsValidPathSegmentName(name)) == 0 {
+				i.Verb != "deletecollection" && len(content.IsPathSegmentName(name)) == 0 {
 				i.Name = name
 			}
 		}

@@ -23,14 +23,9 @@ type Item struct {
 	// Err is why the stored bytes could not be read back; Value is then nil.
 	Err error
 
-	attrs atomic.Pointer[Attrs]
-	enc   atomic.Pointer[encoding]
-}
-
-// Attrs are the parts of an object that selectors look at.
-type Attrs struct {
-	Labels labels.Set
-	Fields fields.Set
+	labels atomic.Pointer[labels.Set]
+	fields atomic.Pointer[fields.Set]
+	enc    atomic.Pointer[encoding]
 }
 
 // Namespace and Name are read off the key.

@@ -33,8 +33,8 @@ func open(t testing.TB) *Store {
 	return s
 }
 
-var things = Kind{Prefix: "things/", Attrs: func(v []byte) (*Attrs, error) {
-	return &Attrs{Labels: labels.Set{"v": string(v)}}, nil
+var things = Kind{Prefix: "things/", Labels: func(v []byte) (labels.Set, error) {
+	return labels.Set{"v": string(v)}, nil
 }}
 
 func create(t testing.TB, v *View, key, value string) *Item {

@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidwall/btree"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Kind says what a View holds.
 type Kind struct {
 	// Prefix is below the store's prefix, with a slash at its end: "pods/".
 	Prefix string
-	// Attrs reads labels and fields off a stored value.
-	Attrs func(value []byte) (*Attrs, error)
+	// Labels and Fields read off a stored value what selectors look at.
+	Labels func(value []byte) (labels.Set, error)
+	Fields func(value []byte) (fields.Set, error)
 	// Trigger names a field by whose value watchers are woken, so that one
 	// who watches the pods of a node sleeps through the others'. Optional.
 	Trigger string
@@ -231,19 +235,29 @@ func (v *View) reset() {
 	v.watchers.wakeAll()
 }
 
-// Attrs returns the item's labels and fields, read off its bytes once.
-func (v *View) Attrs(i *Item) (*Attrs, error) {
-	if a := i.attrs.Load(); a != nil {
-		return a, nil
+// Labels returns the item's labels, read off its bytes once.
+func (v *View) Labels(i *Item) (labels.Set, error) {
+	return once(v, i, &i.labels, v.kind.Labels)
+}
+
+// Fields returns the item's selectable fields, read off its bytes once.
+func (v *View) Fields(i *Item) (fields.Set, error) {
+	return once(v, i, &i.fields, v.kind.Fields)
+}
+
+func once[T any](v *View, i *Item, have *atomic.Pointer[T], read func([]byte) (T, error)) (T, error) {
+	if a := have.Load(); a != nil {
+		return *a, nil
 	}
+	var none T
 	if i.Err != nil {
-		return nil, i.Err
+		return none, i.Err
 	}
-	a, err := v.kind.Attrs(i.Value)
+	a, err := read(i.Value)
 	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", v.kind.Prefix, i.Key, err)
+		return none, fmt.Errorf("%s%s: %w", v.kind.Prefix, i.Key, err)
 	}
-	i.attrs.Store(a)
+	have.Store(&a)
 	return a, nil
 }
 

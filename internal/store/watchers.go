@@ -86,9 +86,9 @@ func (v *View) trigger(i *Item) string {
 	if i == nil {
 		return ""
 	}
-	a, err := v.Attrs(i)
+	f, err := v.Fields(i)
 	if err != nil {
 		return ""
 	}
-	return a.Fields[v.kind.Trigger]
+	return f[v.kind.Trigger]
 }

@@ -1,0 +1,94 @@
+// Package admission stands between authorization and storage: plugins that
+// change a write (Mutator) or refuse it (Validator), in a fixed order.
+package admission
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// Operation is what a write does.
+type Operation string
+
+// The operations, spelled as in webhook rules.
+const (
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
+)
+
+// Attributes is one write under admission.
+type Attributes struct {
+	Operation   Operation
+	Kind        schema.GroupVersionKind
+	Resource    schema.GroupVersionResource
+	Subresource string
+	Namespace   string
+	Name        string // empty where the server will choose it
+	// Object is the object to be stored (nil for a deletion), OldObject the
+	// one stored now (nil for a creation).
+	Object    runtime.Object
+	OldObject runtime.Object
+	// Options of the operation: *metav1.CreateOptions, UpdateOptions, DeleteOptions.
+	Options runtime.Object
+	DryRun  bool
+	User    user.Info
+}
+
+// Is says whether the attributes are of a group's resource (any version),
+// itself or a subresource of it.
+func (a *Attributes) Is(group, resource, subresource string) bool {
+	return a.Resource.Group == group && a.Resource.Resource == resource && a.Subresource == subresource
+}
+
+// Mutator changes objects on their way to the store.
+type Mutator interface {
+	Admit(ctx context.Context, a *Attributes) error
+}
+
+// Validator refuses writes.
+type Validator interface {
+	Validate(ctx context.Context, a *Attributes) error
+}
+
+// Plugin is a named part of the chain; it is a Mutator, a Validator or both.
+type Plugin struct {
+	Name      string
+	Mutator   Mutator
+	Validator Validator
+}
+
+// Chain is the plugins in their order.
+type Chain []Plugin
+
+// Admit runs all mutators, stopping at the first error.
+func (c Chain) Admit(ctx context.Context, a *Attributes) error {
+	for _, p := range c {
+		if p.Mutator != nil {
+			if err := p.Mutator.Admit(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Validate runs all validators, stopping at the first error.
+func (c Chain) Validate(ctx context.Context, a *Attributes) error {
+	for _, p := range c {
+		if p.Validator != nil {
+			if err := p.Validator.Validate(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// IsDryRun says whether options ask for a dry run.
+func IsDryRun(dryRun []string) bool { return len(dryRun) > 0 && dryRun[0] == metav1.DryRunAll }

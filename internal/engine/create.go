@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// writeTimeout bounds a write, whatever deadline the request has.
+const writeTimeout = 34 * time.Second
+
+// create stores a new object.
+func (c *call) create() error {
+	out, err := negotiate(c.req, c.restrict())
+	if err != nil {
+		return err
+	}
+	m, err := inputMedia(c.req, c.typed)
+	if err != nil {
+		return err
+	}
+	body, err := c.e.readBody(c.req)
+	if err != nil {
+		return err
+	}
+	options := &metav1.CreateOptions{}
+	if err := c.decodeQuery(options); err != nil {
+		return err
+	}
+	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(options)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	obj, err := c.decode(ctx, body, m, options.FieldValidation)
+	if err != nil {
+		return err
+	}
+	if c.R.Create != nil {
+		return c.createVirtual(ctx, out, obj)
+	}
+	obj, err = c.createObject(ctx, obj, options)
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	return c.writeObject(http.StatusCreated, out, obj)
+}
+
+// createVirtual answers a review.
+func (c *call) createVirtual(ctx context.Context, out output, obj Object) error {
+	if err := c.fitNamespace(obj); err != nil {
+		return err
+	}
+	obj, err := c.R.Create(ctx, obj)
+	if err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.GVK)
+	return c.writeObject(http.StatusCreated, out, obj)
+}
+
+// createObject decides on a decoded object and stores it.
+func (c *call) createObject(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error) {
+	wipe(obj)
+	if err := c.fitNamespace(obj); err != nil {
+		return nil, err
+	}
+	dedupOwners(ctx, obj, false)
+	live := c.hub.New()
+	live.GetObjectKind().SetGroupVersionKind(c.hub.WithKind(c.R.Kind))
+	obj, err := c.track(live, obj, options.FieldManager)
+	if err != nil {
+		return nil, err
+	}
+	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
+	a.Name = obj.GetName()
+	if c.isNamespaces() {
+		a.Namespace = obj.GetName()
+	}
+	if err := c.mutating(ctx, a, obj); err != nil {
+		return nil, err
+	}
+	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
+	for try := 0; ; try++ {
+		if generated {
+			obj.SetName("")
+		}
+		i, err := c.store(ctx, obj, a)
+		if isTooLarge(err) && obj.GetManagedFields() != nil {
+			// The managers can be larger than the object; it goes without them.
+			obj.SetManagedFields(nil)
+			continue
+		}
+		if generated && errors.Is(err, store.ErrExists) {
+			if try < generateTries {
+				continue
+			}
+			return nil, apierrors.NewGenerateNameConflict(c.gr(), obj.GetName(), 1)
+		}
+		if errors.Is(err, store.ErrExists) {
+			return nil, apierrors.NewAlreadyExists(c.gr(), obj.GetName())
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i != nil {
+			obj.SetResourceVersion(formatRev(i.Rev))
+		}
+		return obj, nil
+	}
+}
+
+// generateTries is how often another generated name is tried where one is taken.
+const generateTries = 7
+
+// store finishes and checks a new object and stores it; on a dry run it only
+// looks whether it could, and returns no item.
+func (c *call) store(ctx context.Context, obj Object, a *admission.Attributes) (*store.Item, error) {
+	c.e.born(obj)
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		obj.SetName(c.e.generateName(obj.GetGenerateName()))
+	}
+	r := &c.R.Rules
+	end := func(bool) {}
+	if r.BeginCreate != nil {
+		f, err := r.BeginCreate(ctx, obj, a.DryRun)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			end = f
+		}
+	}
+	i, err := c.checkAndStore(ctx, obj, a)
+	end(err == nil)
+	return i, err
+}
+
+func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attributes) (*store.Item, error) {
+	r := &c.R.Rules
+	if r.PrepareCreate != nil {
+		r.PrepareCreate(ctx, obj)
+	}
+	if r.Validate != nil {
+		if errs := r.Validate(ctx, obj); len(errs) > 0 {
+			return nil, apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+		}
+	}
+	if errs := c.checkMeta(obj); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+	}
+	if r.Warn != nil {
+		for _, w := range r.Warn(ctx, obj, nil) {
+			request.AddWarning(ctx, w)
+		}
+	}
+	if a.Name == "" {
+		a.Name = obj.GetName()
+	}
+	a.Object = obj
+	if err := c.e.Admit.Validate(ctx, a); err != nil {
+		return nil, err
+	}
+	key := key(obj.GetNamespace(), obj.GetName())
+	if a.DryRun {
+		if err := c.e.Store.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		if _, err := c.view.Get(ctx, key); err == nil {
+			return nil, store.ErrExists
+		}
+		return nil, nil
+	}
+	value, err := toStorage(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, key, err)
+	}
+	return c.view.Create(ctx, key, value, c.ttl(obj))
+}
+
+func (c *call) ttl(obj Object) time.Duration {
+	if c.R.TTL == nil {
+		return 0
+	}
+	return c.R.TTL(obj)
+}
+
+// attributes describes the write to admission.
+func (c *call) attributes(ctx context.Context, op admission.Operation, obj, old Object, options runtime.Object, dryRun bool) *admission.Attributes {
+	a := &admission.Attributes{
+		Operation: op, Kind: c.GVK, Resource: c.GVR, Namespace: c.namespace, Name: c.name,
+		Options: options, DryRun: dryRun, User: request.UserFrom(ctx),
+	}
+	if c.sub != nil {
+		a.Subresource = c.sub.Name
+	}
+	if c.isNamespaces() {
+		a.Namespace = c.name
+	}
+	if obj != nil {
+		a.Object = obj
+	}
+	if old != nil {
+		a.OldObject = old
+	}
+	return a
+}
+
+// isNamespaces says that the resource is namespaces itself, which count as
+// being inside themselves.
+func (c *call) isNamespaces() bool { return c.R.Plural == "namespaces" && c.GVR.Group == "" }
+
+// createSubresource answers a POST to a subresource (binding, eviction, token).
+func (c *call) createSubresource() error {
+	out, err := negotiate(c.req, restrict{protobuf: true})
+	if err != nil {
+		return err
+	}
+	m, err := inputMedia(c.req, true)
+	if err != nil {
+		return err
+	}
+	body, err := c.e.readBody(c.req)
+	if err != nil {
+		return err
+	}
+	options := &metav1.CreateOptions{}
+	if err := c.decodeQuery(options); err != nil {
+		return err
+	}
+	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(options)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	gvk := c.subKind()
+	obj := c.sub.New()
+	if err := decodeBody(ctx, body, m, obj, gvk, options.FieldValidation); err != nil {
+		return err
+	}
+	if err := c.fitNamespace(obj); err != nil {
+		return err
+	}
+	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
+	a.Kind = gvk
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return err
+	}
+	if err := c.e.Admit.Validate(ctx, a); err != nil {
+		return err
+	}
+	result, err := c.sub.Create(ctx, c.name, obj, options)
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	code := http.StatusCreated
+	if st, ok := result.(*metav1.Status); ok {
+		st.SetGroupVersionKind(statusGVK)
+		if st.Code == 0 {
+			st.Code = int32(code)
+		}
+		code = int(st.Code)
+	} else {
+		result.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	return writeAny(c.w, c.req, code, out, result)
+}
+
+// subKind is the kind of a subresource's bodies.
+func (c *call) subKind() (gvk schema.GroupVersionKind) {
+	gvk = c.sub.Kind
+	if gvk.Version == "" {
+		gvk.Group, gvk.Version = c.GVK.Group, c.GVK.Version
+	}
+	if gvk.Kind == "" {
+		gvk.Kind = c.GVK.Kind
+	}
+	return gvk
+}

@@ -1,0 +1,240 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// readBody reads a request body up to the engine's limit.
+func (e *Engine) readBody(req *http.Request) ([]byte, error) {
+	defer req.Body.Close()
+	size := req.ContentLength
+	if size > e.MaxBody {
+		return nil, tooLarge(e.MaxBody)
+	}
+	if size > 0 {
+		b := make([]byte, size)
+		_, err := io.ReadFull(req.Body, b)
+		return b, readError(err)
+	}
+	b, err := io.ReadAll(io.LimitReader(req.Body, e.MaxBody+1))
+	if err != nil {
+		return nil, readError(err)
+	}
+	if int64(len(b)) > e.MaxBody {
+		return nil, tooLarge(e.MaxBody)
+	}
+	return b, nil
+}
+
+func readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the body could not be read: %v", err))
+}
+
+func tooLarge(limit int64) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
+}
+
+// unmarshaler is what Go API types with a protobuf encoding have.
+type unmarshaler interface {
+	Reset()
+	Unmarshal(data []byte) error
+}
+
+// decodeStored makes the hub object of stored bytes, with defaults that are
+// newer than the bytes.
+func decodeStored(hub *Version, kind string, value []byte) (Object, error) {
+	obj := hub.New()
+	gvk, raw, err := envelopeOrJSON(value)
+	if err != nil {
+		return nil, err
+	}
+	switch u, ok := obj.(unmarshaler); {
+	case raw == nil && ok && gvk.Empty():
+		err = kjson.UnmarshalCaseSensitivePreserveInts(value, obj)
+	case ok:
+		err = u.Unmarshal(raw)
+	default:
+		err = kjson.UnmarshalCaseSensitivePreserveInts(value, obj)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if hub.Default != nil {
+		hub.Default(obj)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(hub.WithKind(kind))
+	return obj, nil
+}
+
+// envelopeOrJSON opens a protobuf envelope; JSON has none and gives nothing.
+func envelopeOrJSON(value []byte) (schema.GroupVersionKind, []byte, error) {
+	if len(value) > 0 && value[0] == '{' {
+		return schema.GroupVersionKind{}, nil, nil
+	}
+	return envelope(value)
+}
+
+// directive is what a client wants done with unknown and duplicate fields.
+func directive(fieldValidation string) string {
+	if fieldValidation == "" {
+		return metav1.FieldValidationWarn
+	}
+	return fieldValidation
+}
+
+// decodeBody makes an object out of a request body. want is the kind it must be of;
+// empty type information is taken to be that. The object is of the version in
+// the path, defaulted, with its type set.
+func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string) error {
+	var strict []error
+	var err error
+	gvk := schema.GroupVersionKind{}
+	check := directive(fieldValidation) != metav1.FieldValidationIgnore
+	switch m {
+	case mediaProtobuf:
+		u, ok := obj.(unmarshaler)
+		if !ok {
+			return apierrors.NewBadRequest("this kind has no protobuf encoding")
+		}
+		var raw []byte
+		if gvk, raw, err = envelope(data); err == nil {
+			err = u.Unmarshal(raw)
+		}
+	case mediaYAML:
+		var j []byte
+		if check {
+			// Duplicate keys are lost in the conversion, so they are looked
+			// for before it.
+			if derr := yaml.UnmarshalStrict(data, new(any)); derr != nil {
+				strict = append(strict, yamlErrors(derr)...)
+			}
+		}
+		if j, err = yaml.YAMLToJSON(data); err == nil {
+			var more []error
+			more, err = unmarshalJSON(j, obj, check)
+			strict = append(strict, more...)
+		}
+		gvk = obj.GetObjectKind().GroupVersionKind()
+	default:
+		strict, err = unmarshalJSON(data, obj, check)
+		gvk = obj.GetObjectKind().GroupVersionKind()
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+	}
+	if err := sameType(gvk, want); err != nil {
+		return err
+	}
+	if err := strictErrors(ctx, strict, fieldValidation); err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(want)
+	return nil
+}
+
+// unmarshalJSON decodes as the API does: field names are case-sensitive, and
+// integers stay integers. With check it also reports unknown and duplicate fields.
+func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error) {
+	if check {
+		return kjson.UnmarshalStrict(data, into)
+	}
+	return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+}
+
+// sameType refuses a body that says it is of another type than the path.
+func sameType(got, want schema.GroupVersionKind) error {
+	if got.Kind != "" && got.Kind != want.Kind || got.Kind != "" && got.Group != want.Group && got.Version != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: it is of another kind than the path", got.Kind, got.Version, want.Kind))
+	}
+	if gv := got.GroupVersion(); !gv.Empty() && gv != want.GroupVersion() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gv, want.GroupVersion()))
+	}
+	return nil
+}
+
+// strictErrors warns of unknown and duplicate fields, or refuses them.
+func strictErrors(ctx context.Context, errs []error, fieldValidation string) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	switch directive(fieldValidation) {
+	case metav1.FieldValidationStrict:
+		return apierrors.NewBadRequest(runtime.NewStrictDecodingError(errs).Error())
+	case metav1.FieldValidationWarn:
+		for _, err := range errs {
+			request.AddWarning(ctx, err.Error())
+		}
+	}
+	return nil
+}
+
+// decode reads the object of a create or update off its body, as a hub object.
+func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValidation string) (Object, error) {
+	obj := ep.V.New()
+	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation); err != nil {
+		return nil, err
+	}
+	return ep.incoming(obj)
+}
+
+// incoming defaults an object of the endpoint's version and converts it to the hub.
+func (ep *Endpoint) incoming(obj Object) (Object, error) {
+	if ep.V.Default != nil {
+		ep.V.Default(obj)
+	}
+	return ep.toHub(obj)
+}
+
+func (ep *Endpoint) toHub(obj Object) (Object, error) {
+	if ep.V == ep.hub {
+		return obj, nil
+	}
+	if ep.V.ToHub != nil {
+		var err error
+		if obj, err = ep.V.ToHub(obj); err != nil {
+			return nil, fmt.Errorf("convert to %s: %w", ep.hub.GroupVersion, err)
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
+	return obj, nil
+}
+
+// fromHub converts to the endpoint's version; it may reuse parts of obj.
+func (ep *Endpoint) fromHub(obj Object) (Object, error) {
+	if ep.V == ep.hub {
+		return obj, nil
+	}
+	if ep.V.FromHub != nil {
+		var err error
+		if obj, err = ep.V.FromHub(obj); err != nil {
+			return nil, fmt.Errorf("convert to %s: %w", ep.V.GroupVersion, err)
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(ep.GVK)
+	return obj, nil
+}
+
+// yamlErrors takes the errors of a strict YAML decoding apart.
+func yamlErrors(err error) []error {
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		return many.Unwrap()
+	}
+	return []error{err}
+}

@@ -1,0 +1,379 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	internalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// delete removes an object, or begins to.
+func (c *call) delete() error {
+	out, err := negotiate(c.req, c.restrict())
+	if err != nil {
+		return err
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	obj, gone, err := c.remove(ctx, c.name, options)
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	return c.answerDelete(out, obj, gone, options)
+}
+
+// answerDelete writes what is left of a deleted object: the object where it is
+// not gone or its kind is given back, else a Status that names it.
+func (c *call) answerDelete(out output, obj Object, gone bool, options *metav1.DeleteOptions) error {
+	code := http.StatusOK
+	if orphan := orphanDependents(options); !gone && orphan != nil && !*orphan {
+		code = http.StatusAccepted
+	}
+	if !gone || c.R.ReturnDeleted {
+		return c.writeObject(code, out, obj)
+	}
+	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{
+		Name: obj.GetName(), Group: c.GVR.Group, Kind: c.GVR.Resource, UID: obj.GetUID(),
+	}}
+	st.SetGroupVersionKind(statusGVK)
+	return writeAny(c.w, c.req, code, out, st)
+}
+
+// deleteOptions reads the options of a deletion: from the body, or if there is
+// none from the query. (With a body the query counts for nothing, as upstream.)
+func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
+	body, err := c.e.readBody(c.req)
+	if err != nil {
+		return nil, err
+	}
+	options := &metav1.DeleteOptions{}
+	if len(body) == 0 {
+		if err := c.decodeQuery(options); err != nil {
+			return nil, err
+		}
+	} else if err := c.decodeDeleteOptions(body, options); err != nil {
+		return nil, err
+	}
+	options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	if err := invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options)); err != nil {
+		return nil, err
+	}
+	return options, nil
+}
+
+func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
+	m, err := inputMedia(c.req, true)
+	if err != nil {
+		return err
+	}
+	for _, info := range internalscheme.Codecs.SupportedMediaTypes() {
+		if info.MediaType != mediaNames[m] {
+			continue
+		}
+		want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+		obj, _, err := internalscheme.Codecs.DecoderToVersion(info.Serializer, want.GroupVersion()).Decode(body, &want, into)
+		if err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if obj != into {
+			return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+		}
+	}
+	return nil
+}
+
+// remove deletes the object of a name. gone says that it is no more; else the
+// object is as its deletion, begun now or before, has left it.
+//
+// Like change, a refusal that was decided on the view's word is decided again
+// on etcd's.
+func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOptions) (obj Object, gone bool, err error) {
+	k := c.key(name)
+	i, err := orNil(c.view.Get(ctx, k))
+	if err != nil {
+		return nil, false, err
+	}
+	for sure := false; ; {
+		obj, gone, err := c.removeItem(ctx, i, *options.DeepCopy(), sure)
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			return obj, gone, nil
+		case ctx.Err() != nil:
+			return nil, false, ctx.Err()
+		case errors.As(err, &conflict):
+			i, sure = conflict.Current, true
+			continue
+		case sure:
+			return nil, false, err
+		}
+		latest, lerr := orNil(c.view.Latest(ctx, k))
+		if lerr != nil {
+			return nil, false, lerr
+		}
+		if revOf(latest) == revOf(i) {
+			return nil, false, err
+		}
+		i, sure = latest, true
+	}
+}
+
+func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.DeleteOptions, sure bool) (Object, bool, error) {
+	if i == nil {
+		return nil, false, store.ErrNotFound
+	}
+	obj, err := c.Decode(i)
+	if err != nil {
+		return nil, false, apierrors.NewInternalError(err)
+	}
+	if err := c.preconditions(&options, obj); err != nil {
+		return nil, false, err
+	}
+	if f := c.R.Rules.CheckDelete; f != nil {
+		if err := f(ctx, obj); err != nil {
+			return nil, false, err
+		}
+	}
+	d := c.decide(ctx, obj, &options)
+	if d == deletePending {
+		_, err := c.unchanged(ctx, i, obj, sure)
+		return obj, false, err
+	}
+	dryRun := admission.IsDryRun(options.DryRun)
+	old, err := c.Decode(i)
+	if err != nil {
+		return nil, false, err
+	}
+	a := c.attributes(ctx, admission.Delete, nil, old, &options, dryRun)
+	a.Name = obj.GetName()
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return nil, false, err
+	}
+	if err := c.e.Admit.Validate(ctx, a); err != nil {
+		return nil, false, err
+	}
+	if d == deleteMark {
+		return c.mark(ctx, i, obj, dryRun, sure)
+	}
+	if dryRun {
+		if f := c.R.Rules.Deleted; f != nil {
+			f(ctx, obj, true)
+		}
+		return obj, true, nil
+	}
+	stored, err := c.view.Delete(ctx, i)
+	if err != nil {
+		return nil, false, err
+	}
+	obj.SetResourceVersion(formatRev(stored.Rev))
+	if f := c.R.Rules.Deleted; f != nil {
+		f(ctx, obj, false)
+	}
+	return obj, true, nil
+}
+
+// mark stores an object whose deletion has begun.
+func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure bool) (Object, bool, error) {
+	if dryRun {
+		return obj, false, nil
+	}
+	value, err := toStorage(obj)
+	if err != nil {
+		return nil, false, err
+	}
+	if bytes.Equal(value, i.Value) {
+		_, err := c.unchanged(ctx, i, obj, sure)
+		return obj, false, err
+	}
+	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
+	if err != nil {
+		return nil, false, err
+	}
+	obj.SetResourceVersion(formatRev(stored.Rev))
+	return obj, false, nil
+}
+
+// preconditions holds a deletion to the object its client means.
+func (c *call) preconditions(o *metav1.DeleteOptions, obj Object) error {
+	if o.Preconditions == nil {
+		return nil
+	}
+	gr := schema.GroupResource{Group: c.GVK.Group, Resource: c.GVK.Kind}
+	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", *uid, obj.GetUID()))
+	}
+	if rv := o.Preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
+			"ResourceVersion in record (%s). The object might have been modified", *rv, obj.GetResourceVersion()))
+	}
+	return nil
+}
+
+// decision on a deletion.
+type decision int
+
+const (
+	deleteNow     decision = iota // the object goes
+	deleteMark                    // the object, changed to say that it is being deleted, is stored
+	deletePending                 // it is being deleted already, and nothing changes
+)
+
+// decide works out what a deletion does and changes obj accordingly: its
+// deletion timestamp and grace period, generation and finalizers.
+func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) decision {
+	if g := o.GracePeriodSeconds; g != nil && *g < 0 {
+		o.GracePeriodSeconds = new(int64)
+		*o.GracePeriodSeconds = 1
+	}
+	graceful, pending := c.graceful(ctx, obj, o)
+	if pending {
+		return deletePending
+	}
+	if finalizers := c.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
+		obj.SetFinalizers(finalizers)
+	}
+	if held := c.R.Rules.Held; held != nil && held(obj) {
+		if obj.GetDeletionTimestamp() == nil {
+			now := metav1.NewTime(c.e.Clock.Now())
+			obj.SetDeletionTimestamp(&now)
+		}
+		c.R.Rules.Terminating(obj)
+		return deleteMark
+	}
+	if len(obj.GetFinalizers()) > 0 {
+		if !graceful {
+			c.markDeleting(obj)
+		}
+		return deleteMark
+	}
+	if graceful && *o.GracePeriodSeconds > 0 {
+		return deleteMark
+	}
+	return deleteNow
+}
+
+// graceful lets the kind take its time. pending: a deletion is under way, and
+// this one does not make it shorter.
+func (c *call) graceful(ctx context.Context, obj Object, o *metav1.DeleteOptions) (graceful, pending bool) {
+	if c.R.Rules.Grace == nil {
+		return false, false
+	}
+	if t := obj.GetDeletionTimestamp(); t != nil {
+		have := obj.GetDeletionGracePeriodSeconds()
+		if have == nil || *have == 0 {
+			return false, false
+		}
+		if o.GracePeriodSeconds == nil || *o.GracePeriodSeconds >= *have {
+			return false, true
+		}
+		want := *o.GracePeriodSeconds
+		at := t.Add(time.Duration(want-*have) * time.Second)
+		if now := c.e.Clock.Now(); at.Before(now) {
+			at = now
+			if want != 0 {
+				want = 1
+			}
+		}
+		mt := metav1.NewTime(at)
+		obj.SetDeletionTimestamp(&mt)
+		obj.SetDeletionGracePeriodSeconds(&want)
+		return true, false
+	}
+	g := c.R.Rules.Grace(ctx, obj, o)
+	o.GracePeriodSeconds = &g
+	at := metav1.NewTime(c.e.Clock.Now().Add(time.Duration(g) * time.Second))
+	obj.SetDeletionTimestamp(&at)
+	obj.SetDeletionGracePeriodSeconds(&g)
+	if n := obj.GetGeneration(); n > 0 {
+		obj.SetGeneration(n + 1)
+	}
+	return true, false
+}
+
+// markDeleting begins the deletion of an object that something still holds.
+func (c *call) markDeleting(obj Object) {
+	now := metav1.NewTime(c.e.Clock.Now())
+	t := obj.GetDeletionTimestamp()
+	if n := obj.GetGeneration(); t == nil && n > 0 {
+		obj.SetGeneration(n + 1)
+	}
+	if t == nil || t.After(now.Time) {
+		obj.SetDeletionTimestamp(&now)
+	}
+	zero := int64(0)
+	obj.SetDeletionGracePeriodSeconds(&zero)
+}
+
+// finalizers are those an object is to have once its deletion begins: the
+// propagation policy is written down as one, for the garbage collector.
+func (c *call) finalizers(obj Object, o *metav1.DeleteOptions) []string {
+	have := obj.GetFinalizers()
+	var want string
+	switch {
+	case c.R.NoGarbageCollection:
+	case orphanDependents(o) != nil:
+		if *orphanDependents(o) {
+			want = metav1.FinalizerOrphanDependents
+		}
+	case o.PropagationPolicy != nil:
+		switch *o.PropagationPolicy {
+		case metav1.DeletePropagationOrphan:
+			want = metav1.FinalizerOrphanDependents
+		case metav1.DeletePropagationForeground:
+			want = metav1.FinalizerDeleteDependents
+		}
+	case slices.Contains(have, metav1.FinalizerOrphanDependents):
+		want = metav1.FinalizerOrphanDependents
+	case slices.Contains(have, metav1.FinalizerDeleteDependents):
+		want = metav1.FinalizerDeleteDependents
+	case c.R.Rules.DefaultOrphan:
+		want = metav1.FinalizerOrphanDependents
+	}
+	var out []string
+	for _, f := range have {
+		if f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			out = append(out, f)
+		}
+	}
+	if want != "" {
+		out = append(out, want)
+	}
+	return out
+}
+
+// orphanDependents is the old way to say what becomes of dependents.
+func orphanDependents(o *metav1.DeleteOptions) *bool {
+	//lint:ignore SA1019 deprecated for its users, and still served to them
+	return o.OrphanDependents
+}
+
+func sameSet(a, b []string) bool {
+	for _, s := range a {
+		if !slices.Contains(b, s) {
+			return false
+		}
+	}
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			return false
+		}
+	}
+	return true
+}

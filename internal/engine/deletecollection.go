@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// deleteWorkers is how many objects of a collection are deleted at a time.
+const deleteWorkers = 4
+
+// deleteCollection deletes what is selected, one object after the other, and
+// answers with the list of what it found. It is no transaction.
+func (c *call) deleteCollection() error {
+	out, err := negotiate(c.req, c.restrict())
+	if err != nil {
+		return err
+	}
+	o, err := c.listOptions()
+	if err != nil {
+		return err
+	}
+	options, err := c.deleteOptions()
+	if err != nil {
+		return err
+	}
+	ctx := c.req.Context()
+	p, err := c.page(ctx, o)
+	if err != nil {
+		return c.storeError(err, "")
+	}
+	work := make(chan *store.Item)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for range min(deleteWorkers, len(p.items)) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range work {
+				one := *c
+				one.namespace, one.name = i.Namespace(), i.Name()
+				_, _, err := one.remove(ctx, one.name, options)
+				if err = one.storeError(err, one.name); err != nil && !apierrors.IsNotFound(err) {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+				}
+			}
+		}()
+	}
+	for _, i := range p.items {
+		mu.Lock()
+		stop := failed != nil
+		mu.Unlock()
+		if stop {
+			break
+		}
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	if failed != nil {
+		return failed
+	}
+	if out.shape == shapeTable {
+		st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+		st.SetGroupVersionKind(statusGVK)
+		return writeAny(c.w, c.req, http.StatusOK, out, st)
+	}
+	return c.writeList(out, p)
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// form is one cached encoding of items: the key under which an item keeps it.
+// All forms are without apiVersion and kind, which items of a list do not
+// have and a single object gets in front.
+type form struct {
+	make func(i *store.Item) ([]byte, error)
+	// prefix is what stands in front of a single object: {"kind":…,"apiVersion":…,
+	prefix []byte
+}
+
+// forms are the encodings of one endpoint's items.
+type forms struct {
+	json, jsonNoManaged, partial, partialNoManaged *form
+	typeMeta                                       []byte // protobuf, of a single object
+}
+
+func newForms(ep *Endpoint) forms {
+	object := func(dropManaged bool) func(i *store.Item) ([]byte, error) {
+		return func(i *store.Item) ([]byte, error) {
+			obj, err := ep.present(i)
+			if err != nil {
+				return nil, err
+			}
+			if dropManaged {
+				obj.SetManagedFields(nil)
+			}
+			obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return json.Marshal(obj)
+		}
+	}
+	partial := func(dropManaged bool) func(i *store.Item) ([]byte, error) {
+		return func(i *store.Item) ([]byte, error) {
+			obj, err := ep.present(i)
+			if err != nil {
+				return nil, err
+			}
+			p := partialOf(obj)
+			if dropManaged {
+				p.ManagedFields = nil
+			}
+			p.TypeMeta = metav1.TypeMeta{}
+			return json.Marshal(p)
+		}
+	}
+	own := jsonPrefix(ep.GVK)
+	meta := jsonPrefix(partialGVK)
+	return forms{
+		json:             &form{object(false), own},
+		jsonNoManaged:    &form{object(true), own},
+		partial:          &form{partial(false), meta},
+		partialNoManaged: &form{partial(true), meta},
+		typeMeta:         typeMeta(ep.GVK),
+	}
+}
+
+var (
+	partialGVK     = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	partialListGVK = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+)
+
+// of picks the form for an output of single objects and list items.
+func (f *forms) of(out output) *form {
+	switch {
+	case out.shape == shapePartial && out.dropManaged:
+		return f.partialNoManaged
+	case out.shape == shapePartial:
+		return f.partial
+	case out.dropManaged:
+		return f.jsonNoManaged
+	}
+	return f.json
+}
+
+// jsonPrefix begins the JSON of an object of a kind.
+func jsonPrefix(gvk schema.GroupVersionKind) []byte {
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
+}
+
+// present makes the object of an item as it is answered: in the endpoint's
+// version, with its resourceVersion.
+func (ep *Endpoint) present(i *store.Item) (Object, error) {
+	obj, err := ep.Decode(i)
+	if err != nil {
+		return nil, err
+	}
+	return ep.outgoing(obj)
+}
+
+// outgoing decorates a hub object for an answer and converts it.
+func (ep *Endpoint) outgoing(obj Object) (Object, error) {
+	if f := ep.R.Rules.Present; f != nil {
+		f(obj)
+	}
+	return ep.fromHub(obj)
+}
+
+// json returns the JSON of an item in a form, cached.
+func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
+	return i.Encoding(ep.e.Store.Encodings, f, f.make)
+}
+
+// splices says that stored protobuf bytes are what is served, but for the
+// resourceVersion.
+func (ep *Endpoint) splices(i *store.Item) bool {
+	return ep.V.FromHub == nil && ep.R.Rules.Present == nil && bytes.HasPrefix(i.Value, magic)
+}
+
+// protobuf appends the bytes of an item to dst, without an envelope.
+func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, error) {
+	if out.shape == shapeObject && !out.dropManaged && ep.splices(i) {
+		raw, err := rawOf(i.Value)
+		if err != nil {
+			return nil, err
+		}
+		v, err := withRevision(raw, i.Rev)
+		if err != nil {
+			return nil, err
+		}
+		return v.appendTo(dst), nil
+	}
+	obj, err := ep.present(i)
+	if err != nil {
+		return nil, err
+	}
+	var m runtime.Object = obj
+	if out.dropManaged {
+		obj.SetManagedFields(nil)
+	}
+	if out.shape == shapePartial {
+		m = partialOf(obj)
+	}
+	raw, err := marshalProtobuf(m)
+	return append(dst, raw...), err
+}
+
+// partialOf reduces an object to its metadata.
+func partialOf(obj Object) *metav1.PartialObjectMetadata {
+	p := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(obj)}
+	p.SetGroupVersionKind(partialGVK)
+	return p
+}
+
+// metaOf is an object's metadata as a struct.
+func metaOf(obj Object) metav1.ObjectMeta {
+	if a, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if m, ok := a.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return *m
+		}
+	}
+	return metav1.ObjectMeta{
+		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),
+		UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
+		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
+		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
+		Labels:                     obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
+		Finalizers: obj.GetFinalizers(), ManagedFields: obj.GetManagedFields(),
+	}
+}
+
+// marshalProtobuf encodes an object without an envelope.
+func marshalProtobuf(obj runtime.Object) ([]byte, error) {
+	m, ok := obj.(interface{ Marshal() ([]byte, error) })
+	if !ok {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+			Message: fmt.Sprintf("object %T has no protobuf encoding", obj),
+		}}
+	}
+	return m.Marshal()
+}
+
+// seal puts protobuf bytes of a kind into an envelope.
+func seal(typeMeta, raw []byte) []byte {
+	b := appendEnvelope(make([]byte, 0, len(magic)+len(typeMeta)+12+len(raw)+len(envelopeTail)), typeMeta, len(raw))
+	b = append(b, raw...)
+	return append(b, envelopeTail...)
+}
+
+// encodeAny encodes an object that has its type set: a Status, a Table, an
+// answer to a write.
+func encodeAny(obj runtime.Object, m media, pretty bool) ([]byte, error) {
+	switch m {
+	case mediaProtobuf:
+		raw, err := marshalProtobuf(obj)
+		if err != nil {
+			return nil, err
+		}
+		return seal(typeMeta(obj.GetObjectKind().GroupVersionKind()), raw), nil
+	case mediaYAML:
+		return yaml.Marshal(obj)
+	}
+	b, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	return finishJSON(b, pretty), nil
+}
+
+// finishJSON ends a JSON document with a newline, indented for people.
+func finishJSON(b []byte, pretty bool) []byte {
+	if pretty {
+		var buf bytes.Buffer
+		if json.Indent(&buf, b, "", "  ") == nil {
+			b = buf.Bytes()
+		}
+	}
+	return append(b, '\n')
+}
+
+// toStorage encodes a hub object as it is stored: protobuf in an envelope, or
+// JSON for what has no protobuf. What only answers carry is left out.
+func toStorage(obj Object) ([]byte, error) {
+	rv, self := obj.GetResourceVersion(), obj.GetSelfLink()
+	obj.SetResourceVersion("")
+	obj.SetSelfLink("")
+	defer func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }()
+	if m, ok := obj.(sizedMarshaler); ok {
+		return sealSized(typeMeta(obj.GetObjectKind().GroupVersionKind()), m)
+	}
+	b, err := json.Marshal(obj)
+	return append(b, '\n'), err
+}
+
+// sizedMarshaler encodes into a buffer of the right size.
+type sizedMarshaler interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+}
+
+func sealSized(typeMeta []byte, m sizedMarshaler) ([]byte, error) {
+	n := m.Size()
+	b := appendEnvelope(make([]byte, 0, len(magic)+len(typeMeta)+12+n+len(envelopeTail)), typeMeta, n)
+	at := len(b)
+	b = b[:at+n]
+	if _, err := m.MarshalToSizedBuffer(b[at:]); err != nil {
+		return nil, err
+	}
+	return append(b, envelopeTail...), nil
+}

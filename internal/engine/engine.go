@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Config is what an Engine works with. All fields are needed but where noted.
+type Config struct {
+	Store *store.Store
+	// Admit changes and refuses writes.
+	Admit Admission
+	// Authorize answers whether the request's user may do something beside
+	// what the request itself was authorized for; a nil error allows.
+	Authorize func(ctx context.Context, i *request.Info) error
+	// Types describes the fields of built-in kinds to field management.
+	Types managedfields.TypeConverter
+	// Clock, NewUID and NameSuffix make the engine deterministic in tests.
+	Clock      clock.WithTicker
+	NewUID     func() string
+	NameSuffix func() string
+	// MinWatch is the shortest time after which the server ends a watch that
+	// names no timeout itself; it lasts up to twice as long.
+	MinWatch time.Duration
+	// MaxBody bounds request bodies, in bytes.
+	MaxBody int64
+	Log     *slog.Logger
+	// Connect serves the subresources that stream to kubelets, pods and
+	// services. Optional.
+	Connect func(w http.ResponseWriter, req *http.Request, ep *Endpoint, sub *Subresource) error
+}
+
+// Admission is what the engine needs of the admission chain.
+type Admission interface {
+	// Admit lets plugins change the object; Validate lets them refuse it.
+	Admit(ctx context.Context, a *admission.Attributes) error
+	Validate(ctx context.Context, a *admission.Attributes) error
+}
+
+// Engine serves Resources.
+type Engine struct {
+	Config
+}
+
+// New makes an Engine.
+func New(c Config) *Engine { return &Engine{Config: c} }
+
+// Endpoint is a Resource in one of its versions: what a path leads to.
+type Endpoint struct {
+	e       *Engine
+	R       *Resource
+	V       *Version
+	hub     *Version
+	view    *store.View // nil for virtual resources
+	GVK     schema.GroupVersionKind
+	GVR     schema.GroupVersionResource
+	forms   forms
+	typed   bool // Go types with a protobuf encoding
+	mu      sync.Mutex
+	manager map[string]*fieldManager // by subresource; guarded by mu
+}
+
+// Endpoints returns the endpoints of a Resource, one for each version.
+func (e *Engine) Endpoints(r *Resource) ([]*Endpoint, error) {
+	var hub *Version
+	for _, v := range r.Versions {
+		if v.GroupVersion == r.Hub {
+			hub = v
+		}
+	}
+	if hub == nil {
+		return nil, fmt.Errorf("%s: storage version %s is not among its versions", r.Plural, r.Hub)
+	}
+	var view *store.View
+	if r.Prefix != "" {
+		view = e.Store.View(e.kind(r, hub))
+	}
+	var eps []*Endpoint
+	for _, v := range r.Versions {
+		ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, typed: true, manager: map[string]*fieldManager{}}
+		ep.GVK = v.WithKind(r.Kind)
+		ep.GVR = v.WithResource(r.Plural)
+		ep.forms = newForms(ep)
+		eps = append(eps, ep)
+	}
+	return eps, nil
+}
+
+// kind tells the store how to read a resource's items.
+func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
+	return store.Kind{
+		Prefix: r.Prefix + "/",
+		Labels: wireLabels,
+		Fields: func(value []byte) (fields.Set, error) {
+			if r.Fields == nil {
+				return nil, nil
+			}
+			obj, err := decodeStored(hub, r.Kind, value)
+			if err != nil {
+				return nil, err
+			}
+			return r.Fields(obj), nil
+		},
+		Trigger: r.Trigger,
+	}
+}
+
+// View is the endpoint's objects in the store; nil for virtual resources.
+func (ep *Endpoint) View() *store.View { return ep.view }
+
+// Decode makes the hub object of a stored item.
+func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
+	if i.Err != nil {
+		return nil, i.Err
+	}
+	obj, err := decodeStored(ep.hub, ep.R.Kind, i.Value)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
+	}
+	obj.SetResourceVersion(formatRev(i.Rev))
+	return obj, nil
+}
+
+func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
+
+// call is one request to one endpoint.
+type call struct {
+	*Endpoint
+	w    http.ResponseWriter
+	req  *http.Request
+	info *request.Info
+	sub  *Subresource // nil: the object itself
+	// namespace and name from the path.
+	namespace, name string
+}
+
+// ServeHTTP serves a request that the route table led here.
+func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c := &call{Endpoint: ep, w: w, req: req, info: request.InfoFrom(req.Context())}
+	if err := c.serve(); err != nil {
+		WriteError(w, req, ep.GVR.GroupVersion(), err)
+	}
+}
+
+func (c *call) serve() error {
+	i := c.info
+	if i.Resource != c.R.Plural || !c.scopeFits() {
+		return errNoPath
+	}
+	if i.Subresource == "" && len(i.Parts) > 2 {
+		return errNoPath
+	}
+	c.namespace, c.name = i.Namespace, i.Name
+	if c.R.Plural == "namespaces" && c.GVR.Group == "" {
+		c.namespace = ""
+	}
+	if i.Subresource != "" {
+		return c.serveSubresource()
+	}
+	if !c.allows(i.Verb) {
+		return c.methodNotAllowed()
+	}
+	switch i.Verb {
+	case "get":
+		return c.get()
+	case "list":
+		return c.list()
+	case "watch":
+		return c.watch()
+	case "create":
+		return c.create()
+	case "update":
+		return c.update()
+	case "patch":
+		return c.patch()
+	case "delete":
+		return c.delete()
+	case "deletecollection":
+		return c.deleteCollection()
+	}
+	return c.methodNotAllowed()
+}
+
+// scopeFits says that the path names a namespace where, and only where, the
+// resource and verb want one.
+func (c *call) scopeFits() bool {
+	i := c.info
+	if !c.R.Namespaced {
+		return i.Namespace == "" || i.Resource == "namespaces" && i.Group == ""
+	}
+	if i.Namespace != "" {
+		return true
+	}
+	// Across all namespaces there is only reading (and the reviews).
+	return len(i.Parts) == 1 && (c.req.Method == http.MethodGet || c.req.Method == http.MethodHead || c.req.Method == http.MethodPost)
+}
+
+func (c *call) allows(verb string) bool {
+	// PUT, PATCH and such on a collection, POST on an object.
+	collection := len(c.info.Parts) == 1
+	switch verb {
+	case "create", "list", "deletecollection":
+		if !collection {
+			return false
+		}
+	case "get", "update", "patch", "delete":
+		if collection {
+			return false
+		}
+	}
+	if len(c.R.Verbs) == 0 {
+		return true
+	}
+	for _, v := range c.R.Verbs {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *call) serveSubresource() error {
+	for _, s := range c.R.Subresources {
+		if s.Name != c.info.Subresource {
+			continue
+		}
+		c.sub = s
+		if s.Connect != "" {
+			if c.e.Connect == nil {
+				return apierrors.NewServiceUnavailable("this server has no connection to kubelets")
+			}
+			return c.e.Connect(c.w, c.req, c.Endpoint, s)
+		}
+		if len(c.info.Parts) > 3 {
+			return errNoPath
+		}
+		for _, v := range s.Verbs {
+			if v == c.info.Verb {
+				return c.subresource()
+			}
+		}
+		return c.methodNotAllowed()
+	}
+	return errNoPath
+}
+
+func (c *call) subresource() error {
+	if c.sub.Create != nil {
+		return c.createSubresource()
+	}
+	switch c.info.Verb {
+	case "get":
+		return c.get()
+	case "update":
+		return c.update()
+	default:
+		return c.patch()
+	}
+}
+
+// errNoPath is answered as 404 with a body that is no Status, as everything
+// that no handler owns.
+var errNoPath = errors.New("404 page not found")
+
+func (c *call) methodNotAllowed() error {
+	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
+}
+
+// key is where an object of the request's namespace is in the view.
+func (c *call) key(name string) string { return key(c.namespace, name) }
+
+func key(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// gr names the resource in errors.
+func (ep *Endpoint) gr() schema.GroupResource { return ep.GVR.GroupResource() }
+
+// storeError makes the API error of one from the store.
+func (ep *Endpoint) storeError(err error, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return apierrors.NewNotFound(ep.gr(), name)
+	case errors.Is(err, store.ErrExists):
+		return apierrors.NewAlreadyExists(ep.gr(), name)
+	case errors.Is(err, store.ErrCompacted):
+		return expired()
+	case errors.Is(err, context.DeadlineExceeded):
+		return apierrors.NewTimeoutError("the request did not complete within its time", 1)
+	case isTooLarge(err):
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	return err
+}
+
+func everything(l labels.Selector, f fields.Selector) bool {
+	return (l == nil || l.Empty()) && (f == nil || f.Empty())
+}

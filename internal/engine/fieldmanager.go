@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// fieldManager keeps metadata.managedFields of one way of writing a kind: one
+// version, the object itself or one subresource.
+type fieldManager struct{ *managedfields.FieldManager }
+
+// fields returns the field manager of the call.
+func (c *call) fields() (*fieldManager, error) {
+	sub, rules := "", &c.R.Rules
+	if c.sub != nil {
+		sub, rules = c.sub.Name, c.sub.Rules
+	}
+	return c.fieldManager(sub, rules)
+}
+
+func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldManager, error) {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	if m := ep.manager[sub]; m != nil {
+		return m, nil
+	}
+	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
+	if rules != nil && rules.Reset != nil {
+		for _, v := range ep.R.Versions {
+			reset[fieldpath.APIVersion(v.GroupVersion.String())] = fieldpath.NewExcludeSetFilter(rules.Reset)
+		}
+	}
+	conv := converter{ep}
+	m, err := managedfields.NewDefaultFieldManager(ep.e.Types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
+	if err != nil {
+		return nil, fmt.Errorf("field manager of %s: %w", ep.R.Plural, err)
+	}
+	ep.manager[sub] = &fieldManager{m}
+	return ep.manager[sub], nil
+}
+
+// converter is what field management needs to know of a Resource's versions.
+type converter struct{ ep *Endpoint }
+
+// ConvertToVersion converts an object to one of the resource's versions. Field
+// management only reads what it gets, so the hub object itself is its own conversion.
+func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	from := in.GetObjectKind().GroupVersionKind()
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
+	if !ok {
+		gv, isGV := target.(schema.GroupVersion)
+		if !isGV {
+			return nil, fmt.Errorf("no version for %s", from)
+		}
+		to = gv.WithKind(from.Kind)
+	}
+	if from.GroupVersion() == to.GroupVersion() {
+		return c.typed(in, from)
+	}
+	return c.convert(in, from, to)
+}
+
+// typed turns the untyped outcome of an apply into the Go type of its version.
+func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	u, ok := in.(runtime.Unstructured)
+	if !ok || !c.ep.typed {
+		return in, nil
+	}
+	v := c.version(gvk.GroupVersion())
+	if v == nil {
+		return in, nil
+	}
+	obj := v.New()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.UnstructuredContent(), obj, false); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) (runtime.Object, error) {
+	vf, vt := c.version(from.GroupVersion()), c.version(to.GroupVersion())
+	if vf == nil || vt == nil {
+		// Field management drops what was managed at a version that is gone.
+		return nil, runtime.NewNotRegisteredErrForKind(c.ep.R.Plural, to)
+	}
+	in, err := c.typed(in, from)
+	if err != nil {
+		return nil, err
+	}
+	obj := in.DeepCopyObject().(Object)
+	if vf != c.ep.hub && vf.ToHub != nil {
+		if obj, err = vf.ToHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	if vt != c.ep.hub && vt.FromHub != nil {
+		if obj, err = vt.FromHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(to)
+	return obj, nil
+}
+
+func (c converter) version(gv schema.GroupVersion) *Version {
+	for _, v := range c.ep.R.Versions {
+		if v.GroupVersion == gv {
+			return v
+		}
+	}
+	return nil
+}
+
+// Convert is part of runtime.ObjectConvertor; field management does not use it.
+func (c converter) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }
+
+// ConvertFieldLabel is part of runtime.ObjectConvertor.
+func (c converter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return c.ep.fieldLabel(label, value)
+}
+
+// Default fills in the outcome of an apply.
+func (c converter) Default(in runtime.Object) {
+	obj, ok := in.(Object)
+	if !ok {
+		return
+	}
+	if v := c.version(in.GetObjectKind().GroupVersionKind().GroupVersion()); v != nil && v.Default != nil {
+		v.Default(obj)
+	}
+}
+
+// New makes the empty object that a creation starts from.
+func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	v := c.version(gvk.GroupVersion())
+	if v == nil {
+		return nil, runtime.NewNotRegisteredErrForKind(c.ep.R.Plural, gvk)
+	}
+	obj := v.New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+// managerName is who is written down as the manager of what a request sets.
+func managerName(manager string, req *http.Request) string {
+	if manager != "" {
+		return manager
+	}
+	return managerOfAgent(req.UserAgent())
+}
+
+// managerOfAgent reads the client's name off its user agent: what stands in
+// front of the version, without what does not print.
+func managerOfAgent(agent string) string {
+	name, _, _ := strings.Cut(agent, "/")
+	var b strings.Builder
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > validation.FieldManagerMaxLength {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// track writes down which fields of obj the request has set, compared with
+// live (an empty object on creation). It may return another object.
+func (c *call) track(live, obj Object, manager string) (Object, error) {
+	m, err := c.fields()
+	if err != nil {
+		return nil, err
+	}
+	return m.UpdateNoErrors(live, obj, managerName(manager, c.req)).(Object), nil
+}
+
+// sameButTimes says that two lists of managers differ in nothing but when.
+func sameButTimes(a, b []metav1.ManagedFieldsEntry) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := a[i], b[i]
+		if x.Manager != y.Manager || x.Operation != y.Operation || x.APIVersion != y.APIVersion ||
+			x.FieldsType != y.FieldsType || x.Subresource != y.Subresource || !sameFields(x.FieldsV1, y.FieldsV1) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameFields(a, b *metav1.FieldsV1) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.GetRawString() == b.GetRawString()
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// get answers with one object, or its scale.
+func (c *call) get() error {
+	can := c.restrict()
+	if c.sub != nil && c.sub.Scale != nil {
+		can = restrict{protobuf: true, table: true, partial: true}
+	}
+	out, err := negotiate(c.req, can)
+	if err != nil {
+		return err
+	}
+	var options metav1.GetOptions
+	if err := c.readExport(); err != nil {
+		return err
+	}
+	if err := c.decodeQuery(&options); err != nil {
+		return err
+	}
+	if c.R.Get != nil {
+		obj, err := c.R.Get(c.req.Context(), c.name)
+		if err != nil {
+			return err
+		}
+		obj.GetObjectKind().SetGroupVersionKind(c.GVK)
+		return c.writeObject(200, out, obj)
+	}
+	i, err := c.read(c.req.Context(), c.key(c.name), options.ResourceVersion)
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	if c.sub != nil && c.sub.Scale != nil {
+		return c.writeScaleOf(out, i)
+	}
+	return c.writeItem(out, i)
+}
+
+// readExport refuses a parameter that was taken away.
+func (c *call) readExport() error {
+	if c.req.URL.RawQuery == "" {
+		return nil
+	}
+	if q := c.req.URL.Query(); len(q["export"]) > 0 && q.Get("export") != "false" && q.Get("export") != "0" {
+		return apierrors.NewBadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	return nil
+}
+
+// read returns the item at a key: the newest for an empty resourceVersion, any
+// for "0", else one at least as new as that.
+func (c *call) read(ctx context.Context, key, resourceVersion string) (*store.Item, error) {
+	if err := c.settle(ctx, resourceVersion); err != nil {
+		return nil, err
+	}
+	return c.view.Get(ctx, key)
+}
+
+// settle waits until the view may answer for a resourceVersion.
+func (c *call) settle(ctx context.Context, resourceVersion string) error {
+	switch resourceVersion {
+	case "":
+		return c.e.Store.Fresh(ctx)
+	case "0":
+		return nil
+	}
+	rev, err := parseRev(resourceVersion)
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, rev)
+}
+
+// parseRev reads a resourceVersion of a request. The error is no API error:
+// where it becomes one, and of which code, is the verb's to say.
+func parseRev(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	rev, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("invalid resource version %q: %w", s, errors.Unwrap(err))
+	}
+	return int64(rev), nil
+}
+
+// futureWait is how long a read waits for a revision that has not come.
+const futureWait = 3 * time.Second
+
+// waitFor waits for a revision that a client named.
+func (c *call) waitFor(ctx context.Context, rev int64) error {
+	if c.e.Store.Revision() >= rev {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, futureWait)
+	defer cancel()
+	err := c.e.Store.WaitFor(wait, rev)
+	if err != nil && ctx.Err() == nil {
+		return tooLargeRevision(rev, c.e.Store.Revision())
+	}
+	return err
+}
+
+// tooLargeRevision says that a client knows of a future this server does not.
+func tooLargeRevision(rev, current int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", rev, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type:    metav1.CauseTypeResourceVersionTooLarge,
+		Message: "Too large resource version",
+	}}
+	return err
+}

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// list answers with the objects that are selected, or a page of them.
+func (c *call) list() error {
+	can := c.restrict()
+	out, err := negotiate(c.req, can)
+	if err != nil {
+		return err
+	}
+	o, err := c.listOptions()
+	if err != nil {
+		return err
+	}
+	if o.Watch {
+		return c.watch()
+	}
+	if c.R.List != nil {
+		return c.listVirtual(out, o)
+	}
+	p, err := c.page(c.req.Context(), o)
+	if err != nil {
+		return c.storeError(err, "")
+	}
+	return c.writeList(out, p)
+}
+
+// page is the outcome of a list.
+type page struct {
+	items []*store.Item
+	meta  metav1.ListMeta
+}
+
+// page selects what a list answers with.
+func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page, error) {
+	snap, start, err := c.snapshot(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	limit := int(o.Limit)
+	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact && o.Continue == "" {
+		limit = 0 // any state will do: the whole of it is as cheap as a page
+	}
+	sel := c.selects(o)
+	p := &page{meta: metav1.ListMeta{ResourceVersion: formatRev(snap.Rev)}}
+	if sel.name != "" && (c.namespace != "" || !c.R.Namespaced) {
+		// At most one object, found by its key.
+		if i := snap.Get(sel.prefix + sel.name); i != nil && (start == "" || i.Key >= sel.prefix+start) {
+			ok, err := sel.match(i)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				p.items = append(p.items, i)
+			}
+		}
+		return p, nil
+	}
+	if sel.all && limit == 0 && sel.prefix == "" {
+		p.items = make([]*store.Item, 0, snap.Len())
+	}
+	from := ""
+	if start != "" {
+		from = sel.prefix + start
+	}
+	var failed error
+	more := false
+	snap.Ascend(sel.prefix, from, func(i *store.Item) bool {
+		ok, err := sel.match(i)
+		if err != nil {
+			failed = err
+			return false
+		}
+		if !ok {
+			return true
+		}
+		if limit > 0 && len(p.items) == limit {
+			more = true
+			return false
+		}
+		p.items = append(p.items, i)
+		return true
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	if more {
+		last := p.items[len(p.items)-1]
+		p.meta.Continue = encodeContinue(strings.TrimPrefix(last.Key, sel.prefix)+"\x00", snap.Rev)
+		if sel.all {
+			n := countFrom(snap, sel.prefix, last.Key+"\x00")
+			p.meta.RemainingItemCount = &n
+		}
+	}
+	return p, nil
+}
+
+func countFrom(snap *store.Snapshot, prefix, from string) (n int64) {
+	snap.Ascend(prefix, from, func(*store.Item) bool { n++; return true })
+	return n
+}
+
+// snapshot returns the state that a list is to be taken from, and where in it
+// to begin, below the namespace.
+func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, string, error) {
+	if o.Continue != "" {
+		return c.continued(ctx, o)
+	}
+	rev, err := parseRev(o.ResourceVersion)
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest(err.Error())
+	}
+	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		o.ResourceVersionMatch == "" && o.Limit > 0 && rev > 0
+	if rev > 0 {
+		if err := c.waitFor(ctx, rev); err != nil {
+			return nil, "", err
+		}
+	} else if o.ResourceVersion == "" {
+		if err := c.e.Store.Fresh(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	if exact && rev > 0 {
+		s, err := c.view.SnapshotAt(ctx, rev)
+		if errors.Is(err, store.ErrFuture) {
+			err = tooLargeRevision(rev, c.e.Store.Revision())
+		}
+		return s, "", err
+	}
+	s, err := c.view.Snapshot(ctx)
+	return s, "", err
+}
+
+// continued resumes a list where a page ended, at the revision of the first
+// page while that can still be had.
+func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, string, error) {
+	if o.ResourceVersion != "" && o.ResourceVersion != "0" {
+		return nil, "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
+	start, rev, err := decodeContinue(o.Continue)
+	if err != nil {
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+	}
+	if rev <= 0 {
+		// The revision was given up on before; the rest is of now.
+		if err := c.e.Store.Fresh(ctx); err != nil {
+			return nil, "", err
+		}
+		s, err := c.view.Snapshot(ctx)
+		return s, start, err
+	}
+	s, err := c.view.SnapshotAt(ctx, rev)
+	if errors.Is(err, store.ErrFuture) {
+		// Another server's page: this one will have it in a moment.
+		if err := c.waitFor(ctx, rev); err != nil {
+			return nil, "", err
+		}
+		s, err = c.view.SnapshotAt(ctx, rev)
+	}
+	if errors.Is(err, store.ErrCompacted) {
+		gone := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+			"the remainder of the results. Continuing with the provided token results in an inconsistent list.")
+		gone.ErrStatus.ListMeta.Continue = encodeContinue(start, -1)
+		return nil, "", gone
+	}
+	return s, start, err
+}
+
+// continueToken is the wire form of a continue parameter, kube-apiserver's own.
+type continueToken struct {
+	APIVersion      string `json:"v"`
+	ResourceVersion int64  `json:"rv"`
+	StartKey        string `json:"start"`
+}
+
+const continueVersion = "meta.k8s.io/v1"
+
+func encodeContinue(start string, rev int64) string {
+	b, err := json.Marshal(continueToken{continueVersion, rev, start})
+	if err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// decodeContinue reads a token and checks that its key cannot lead out of the
+// list's own keys.
+func decodeContinue(s string) (start string, rev int64, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return "", 0, err
+	}
+	var t continueToken
+	if err := json.Unmarshal(b, &t); err != nil {
+		return "", 0, err
+	}
+	switch {
+	case t.APIVersion != continueVersion:
+		return "", 0, fmt.Errorf("token is of unknown version %q", t.APIVersion)
+	case t.ResourceVersion == 0:
+		return "", 0, errors.New("token has no resource version")
+	case t.StartKey == "":
+		return "", 0, errors.New("token has no start key")
+	}
+	for _, part := range strings.Split(t.StartKey, "/") {
+		if part == ".." || part == "." {
+			return "", 0, errors.New("token has an invalid start key")
+		}
+	}
+	return strings.TrimPrefix(t.StartKey, "/"), t.ResourceVersion, nil
+}
+
+// expired is the answer to a revision that is compacted.
+func expired() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// listVirtual answers a list that is computed.
+func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
+	objs, err := c.R.List(c.req.Context())
+	if err != nil {
+		return err
+	}
+	kept := objs[:0]
+	for _, obj := range objs {
+		if o.LabelSelector != nil && !o.LabelSelector.Matches(labelSet(obj)) {
+			continue
+		}
+		f := objectFields{obj}
+		if o.FieldSelector != nil && !o.FieldSelector.Matches(f) {
+			continue
+		}
+		kept = append(kept, obj)
+	}
+	return c.writeObjects(out, kept, metav1.ListMeta{})
+}

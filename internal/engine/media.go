@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// media is an encoding of objects.
+type media int
+
+const (
+	mediaJSON media = iota
+	mediaYAML
+	mediaProtobuf
+)
+
+// Names of the encodings, as in Accept and Content-Type.
+var mediaNames = [...]string{
+	mediaJSON:     "application/json",
+	mediaYAML:     "application/yaml",
+	mediaProtobuf: "application/vnd.kubernetes.protobuf",
+}
+
+// shape is what is made of an object before it is encoded.
+type shape int
+
+const (
+	shapeObject  shape = iota // the object itself
+	shapePartial              // PartialObjectMetadata
+	shapeTable                // Table
+)
+
+// output is what a client accepts that the server has.
+type output struct {
+	media  media
+	shape  shape
+	pretty bool
+	// dropManaged leaves metadata.managedFields out (KEP-5958's drop parameter).
+	dropManaged bool
+}
+
+// contentType of a whole answer, or of a watch stream.
+func (o output) contentType(stream bool) string {
+	t := mediaNames[o.media]
+	if stream && o.media == mediaProtobuf {
+		t += ";stream=watch"
+	}
+	return t
+}
+
+// restrict says what an endpoint can produce.
+type restrict struct {
+	protobuf bool // the kind has a protobuf encoding
+	table    bool
+	partial  bool
+	stream   bool
+}
+
+// negotiate picks the output for a request, or an error of code 406.
+func negotiate(req *http.Request, can restrict) (output, error) {
+	out := output{pretty: pretty(req)}
+	header := req.Header.Get("Accept")
+	if header == "" {
+		return out, nil
+	}
+	for _, clause := range goautoneg.ParseAccept(header) {
+		for m, name := range mediaNames {
+			m := media(m)
+			if !can.encode(m, clause.Params) {
+				continue
+			}
+			t, sub, _ := strings.Cut(name, "/")
+			if !(clause.Type == t && (clause.SubType == sub || clause.SubType == "*") || clause.Type == "*" && clause.SubType == "*") {
+				continue
+			}
+			o := out
+			o.media = m
+			if o.accept(clause.Params, can) {
+				return o, nil
+			}
+		}
+	}
+	return out, notAcceptable(can)
+}
+
+// encode says whether the endpoint can produce media type m with these
+// parameters. Kinds of meta.k8s.io have a protobuf encoding even where the
+// object itself has none; a stream cannot be YAML.
+func (can restrict) encode(m media, params map[string]string) bool {
+	switch m {
+	case mediaProtobuf:
+		return can.protobuf || params["g"] == metav1.GroupName && params["as"] != ""
+	case mediaYAML:
+		return !can.stream
+	}
+	return true
+}
+
+// accept reads the parameters of a media type; false: the server has nothing of
+// that sort here.
+func (o *output) accept(params map[string]string, can restrict) bool {
+	var as, group, version string
+	for k, v := range params {
+		switch k {
+		case "as":
+			as = v
+		case "g":
+			group = v
+		case "v":
+			version = v
+		case "stream":
+			if v != "" && v != "watch" {
+				return false
+			}
+		case "sv":
+			if v != "" {
+				return false
+			}
+		case "pretty":
+			o.pretty = v == "1"
+		case "drop":
+			o.dropManaged = v == "metadata.managedFields"
+		}
+	}
+	if as == "" && group == "" && version == "" {
+		return true
+	}
+	if group != metav1.GroupName || version != "v1" && version != "v1beta1" {
+		return false
+	}
+	switch as {
+	case "Table":
+		o.shape = shapeTable
+		return can.table
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		o.shape = shapePartial
+		// A list is asked for as a list, an object and a watch as an object.
+		return can.partial
+	}
+	return false
+}
+
+func notAcceptable(can restrict) error {
+	var names []string
+	for m, name := range mediaNames {
+		if !can.encode(media(m), nil) {
+			continue
+		}
+		if can.stream {
+			name += ";stream=watch"
+		}
+		names = append(names, name)
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusNotAcceptable,
+		Reason:  metav1.StatusReasonNotAcceptable,
+		Message: fmt.Sprintf("only these media types can be served: %s", strings.Join(names, ", ")),
+	}}
+}
+
+func unsupportedMedia(names []string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusUnsupportedMediaType,
+		Reason:  metav1.StatusReasonUnsupportedMediaType,
+		Message: fmt.Sprintf("the body must be of one of these media types: %s", strings.Join(names, ", ")),
+	}}
+}
+
+// inputMedia reads the Content-Type of a body, or an error of code 415.
+func inputMedia(req *http.Request, protobuf bool) (media, error) {
+	header := req.Header.Get("Content-Type")
+	if header == "" {
+		return mediaJSON, nil
+	}
+	if t, _, err := mime.ParseMediaType(header); err == nil {
+		for m, name := range mediaNames {
+			if t == name && (media(m) != mediaProtobuf || protobuf) {
+				return media(m), nil
+			}
+		}
+	}
+	names := mediaNames[:]
+	if !protobuf {
+		names = mediaNames[:mediaProtobuf]
+	}
+	return 0, unsupportedMedia(names)
+}
+
+// pretty says that a person will read the answer.
+func pretty(req *http.Request) bool {
+	if strings.Contains(req.URL.RawQuery, "pretty") {
+		if p := req.URL.Query().Get("pretty"); p != "" {
+			yes, _ := strconv.ParseBool(p)
+			return yes
+		}
+	}
+	for _, human := range []string{"curl", "Wget", "Mozilla/5.0"} {
+		if strings.HasPrefix(req.UserAgent(), human) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// This file holds the rules for metadata that are the same for every kind.
+
+// wipe drops what only the server sets from an object that is to be created.
+func wipe(obj Object) {
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetUID("")
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+	obj.SetResourceVersion("")
+}
+
+// born sets what the server gives a new object.
+func (e *Engine) born(obj Object) {
+	obj.SetCreationTimestamp(metav1.NewTime(e.Clock.Now().Truncate(1e9)))
+	obj.SetUID(types.UID(e.NewUID()))
+}
+
+// generatedMax is the longest prefix of a generated name; five characters follow.
+const generatedMax = 63 - 5
+
+// generateName makes a name from metadata.generateName.
+func (e *Engine) generateName(base string) string {
+	if len(base) > generatedMax {
+		base = base[:generatedMax]
+	}
+	return base + e.NameSuffix()
+}
+
+// fitNamespace makes the object's namespace the request's, or refuses one that differs.
+func (c *call) fitNamespace(obj Object) error {
+	want := c.namespace
+	switch got := obj.GetNamespace(); {
+	case want == "" && got != "":
+		// Cluster-scoped objects have none, whatever the client wrote.
+		if c.R.Namespaced {
+			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		obj.SetNamespace("")
+	case got == "":
+		obj.SetNamespace(want)
+	case got != want:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// fitName makes the object's name the path's, or refuses one that differs.
+func (c *call) fitName(obj Object) error {
+	switch got := obj.GetName(); {
+	case got == "":
+		obj.SetName(c.name)
+	case got != c.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, c.name))
+	}
+	return nil
+}
+
+// dedupOwners drops repeated owner references with a warning.
+func dedupOwners(ctx context.Context, obj Object, afterAdmission bool) {
+	refs := obj.GetOwnerReferences()
+	if len(refs) < 2 {
+		return
+	}
+	var kept []metav1.OwnerReference
+	var repeats []string
+	for _, r := range refs {
+		known := false
+		for _, k := range kept {
+			known = known || k.UID == r.UID && apiequality.Semantic.DeepEqual(k, r)
+		}
+		if known {
+			repeats = append(repeats, string(r.UID))
+			continue
+		}
+		kept = append(kept, r)
+	}
+	if len(repeats) == 0 {
+		return
+	}
+	obj.SetOwnerReferences(kept)
+	text := ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
+		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
+	if afterAdmission {
+		text = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; " +
+			"API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; " +
+			"please fix your requests; duplicate UID(s) observed: %v"
+	}
+	request.AddWarning(ctx, fmt.Sprintf(text, strings.Join(repeats, ", ")))
+}
+
+// pathSegment is the rule every name must obey, whatever else its kind wants.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
+
+// checkMeta reports what is wrong with an object's metadata by itself.
+func (c *call) checkMeta(obj Object) field.ErrorList {
+	return validation.ValidateObjectMetaAccessor(obj, c.R.Namespaced, pathSegment, field.NewPath("metadata"))
+}
+
+// checkMetaUpdate reports what an update may not do to an object's metadata.
+func (c *call) checkMetaUpdate(obj, old Object) field.ErrorList {
+	errs := c.checkMeta(obj)
+	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
+}
+
+// carryMeta carries over what no update changes.
+func carryMeta(obj, old Object) {
+	if obj.GetUID() == "" {
+		obj.SetUID(old.GetUID())
+	}
+	if t := old.GetCreationTimestamp(); !t.IsZero() {
+		obj.SetCreationTimestamp(t)
+	}
+	if t := old.GetDeletionTimestamp(); !t.IsZero() {
+		obj.SetDeletionTimestamp(t)
+	}
+	if g := old.GetDeletionGracePeriodSeconds(); g != nil && obj.GetDeletionGracePeriodSeconds() == nil {
+		obj.SetDeletionGracePeriodSeconds(g)
+	}
+}

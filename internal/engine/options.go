@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	internalvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// decodeQuery reads options off the query.
+func (c *call) decodeQuery(into runtime.Object) error {
+	if c.req.URL.RawQuery == "" {
+		return nil
+	}
+	if err := internalscheme.ParameterCodec.DecodeParameters(c.req.URL.Query(), metav1.SchemeGroupVersion, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// invalidOptions makes the answer to options that break a rule.
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+// listOptions reads and checks the options of list, watch and deletecollection.
+func (c *call) listOptions() (*internalversion.ListOptions, error) {
+	o := &internalversion.ListOptions{}
+	if err := c.decodeQuery(o); err != nil {
+		return nil, err
+	}
+	if c.info.Verb == "watch" {
+		o.Watch = true
+	}
+	internalversion.SetListOptionsDefaults(o, true)
+	if err := invalidOptions("ListOptions", internalvalidation.ValidateListOptions(o, true)); err != nil {
+		return nil, err
+	}
+	if o.FieldSelector != nil {
+		sel, err := o.FieldSelector.Transform(c.fieldLabel)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		o.FieldSelector = sel
+	}
+	if c.name != "" {
+		if o.FieldSelector != nil && !o.FieldSelector.Empty() {
+			if n, ok := o.FieldSelector.RequiresExactMatch(metav1.ObjectNameField); !ok || n != c.name {
+				return nil, apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
+			}
+		} else {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, c.name)
+		}
+	}
+	return o, nil
+}
+
+// fieldLabel checks a field that a selector names.
+func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
+	if label == metav1.ObjectNameField || label == "metadata.namespace" && ep.R.Namespaced {
+		return label, value, nil
+	}
+	if real, ok := ep.R.FieldAliases[label]; ok {
+		label = real
+	}
+	if ep.R.Fields != nil {
+		if _, ok := ep.R.Fields(ep.hub.New())[label]; ok {
+			return label, value, nil
+		}
+	}
+	if ep.R.Fields == nil && label == "metadata.namespace" {
+		return label, value, nil
+	}
+	return "", "", fmt.Errorf("field label not supported: %s", label)
+}
+
+// selection says which items a list or watch is about.
+type selection struct {
+	prefix string // of keys
+	name   string // of the one object it can be; "" if it is not one
+	match  func(i *store.Item) (bool, error)
+	all    bool // nothing is selected by labels or fields
+	// trigger is the value asked of the resource's trigger field.
+	trigger string
+}
+
+// selects makes the selection of options.
+func (c *call) selects(o *internalversion.ListOptions) selection {
+	s := selection{all: everything(o.LabelSelector, o.FieldSelector)}
+	if c.namespace != "" {
+		s.prefix = c.namespace + "/"
+	}
+	if s.all {
+		s.match = func(*store.Item) (bool, error) { return true, nil }
+		return s
+	}
+	fieldSel := o.FieldSelector
+	if fieldSel == nil {
+		fieldSel = fields.Everything()
+	}
+	s.name, _ = fieldSel.RequiresExactMatch(metav1.ObjectNameField)
+	if c.R.Trigger != "" {
+		s.trigger, _ = fieldSel.RequiresExactMatch(c.R.Trigger)
+	}
+	deep := false // fields beyond what the key says
+	for _, r := range fieldSel.Requirements() {
+		deep = deep || r.Field != metav1.ObjectNameField && r.Field != "metadata.namespace"
+	}
+	s.match = func(i *store.Item) (bool, error) {
+		if o.LabelSelector != nil && !o.LabelSelector.Empty() {
+			l, err := c.view.Labels(i)
+			if err != nil || !o.LabelSelector.Matches(l) {
+				return false, err
+			}
+		}
+		if fieldSel.Empty() {
+			return true, nil
+		}
+		var f fields.Set
+		if deep {
+			var err error
+			if f, err = c.view.Fields(i); err != nil {
+				return false, err
+			}
+		}
+		return fieldSel.Matches(itemFields{i, f}), nil
+	}
+	return s
+}
+
+// itemFields are the fields of an item: name and namespace from its key, the
+// others as the resource gives them.
+type itemFields struct {
+	i *store.Item
+	f fields.Set
+}
+
+func (f itemFields) Get(field string) string {
+	switch field {
+	case metav1.ObjectNameField:
+		return f.i.Name()
+	case "metadata.namespace":
+		return f.i.Namespace()
+	}
+	return f.f[field]
+}
+
+func (f itemFields) Has(field string) bool {
+	switch field {
+	case metav1.ObjectNameField, "metadata.namespace":
+		return true
+	}
+	return f.f.Has(field)
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// maxOperations bounds a JSON patch.
+const maxOperations = 10000
+
+// patch changes an object by one of four kinds of patches.
+func (c *call) patch() error {
+	kind, err := c.patchKind()
+	if err != nil {
+		return err
+	}
+	if c.sub != nil && c.sub.Scale != nil {
+		return c.patchScale(kind)
+	}
+	out, err := negotiate(c.req, c.restrict())
+	if err != nil {
+		return err
+	}
+	body, options, err := c.patchBody(kind)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	res, err := c.change(ctx, &change{
+		rules: c.rules(), create: kind == types.ApplyYAMLPatchType,
+		options: &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation},
+		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
+			return c.patched(ctx, kind, body, options, old, exists)
+		},
+	})
+	return c.answer(out, res, err)
+}
+
+// patchKind reads the Content-Type of a patch.
+func (c *call) patchKind() (types.PatchType, error) {
+	kinds := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyYAMLPatchType}
+	if !c.typed {
+		kinds = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType}
+	}
+	ct, _, _ := strings.Cut(c.req.Header.Get("Content-Type"), ";")
+	var names []string
+	for _, k := range kinds {
+		if string(k) == ct {
+			return k, nil
+		}
+		names = append(names, string(k))
+	}
+	return "", unsupportedMedia(names)
+}
+
+func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, error) {
+	body, err := c.e.readBody(c.req)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := &metav1.PatchOptions{}
+	if err := c.decodeQuery(options); err != nil {
+		return nil, nil, err
+	}
+	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, kind)); err != nil {
+		return nil, nil, err
+	}
+	return body, options, nil
+}
+
+// patched makes the object that a patch asks for, tracked and admitted.
+func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object, exists bool) (Object, error) {
+	var obj Object
+	var err error
+	switch {
+	case kind == types.ApplyYAMLPatchType:
+		obj, err = c.applied(ctx, body, options, old)
+	case !exists:
+		return nil, apierrors.NewNotFound(c.gr(), c.name)
+	default:
+		if obj, err = c.applyPatch(ctx, kind, body, options, old); err == nil {
+			obj, err = c.track(old, obj, options.FieldManager)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !exists && obj.GetUID() != "" {
+		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
+	}
+	if err := c.fitNamespace(obj); err != nil {
+		return nil, err
+	}
+	if err := c.fitName(obj); err != nil {
+		return nil, err
+	}
+	uo := &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
+	return obj, c.admit(ctx, obj, old, exists, uo)
+}
+
+// applyPatch makes the hub object that a patch of three kinds asks for.
+func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
+	current, err := c.fromHub(old.DeepCopyObject().(Object))
+	if err != nil {
+		return nil, err
+	}
+	obj := c.V.New()
+	if kind == types.StrategicMergePatchType {
+		err = strategicMerge(ctx, current, body, obj, options.FieldValidation)
+	} else {
+		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
+	return c.incoming(obj)
+}
+
+// jsonPatched applies a JSON patch or a merge patch.
+func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string) error {
+	doc, err := json.Marshal(current)
+	if err != nil {
+		return err
+	}
+	check := directive(fieldValidation) != metav1.FieldValidationIgnore
+	var strict []error
+	if kind == types.JSONPatchType {
+		doc, strict, err = jsonPatch(doc, body, check)
+	} else {
+		doc, strict, err = mergePatch(doc, body, check)
+	}
+	if err != nil {
+		return err
+	}
+	more, err := unmarshalJSON(doc, into, check)
+	if err != nil {
+		return patchInvalid(doc, err)
+	}
+	strict = append(strict, more...)
+	if len(strict) == 0 {
+		return nil
+	}
+	if directive(fieldValidation) == metav1.FieldValidationStrict {
+		return patchInvalid(doc, runtime.NewStrictDecodingError(strict))
+	}
+	for _, err := range strict {
+		request.AddWarning(ctx, err.Error())
+	}
+	return nil
+}
+
+// patchInvalid says that what a patch makes is no object.
+func patchInvalid(doc []byte, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), string(doc), err.Error())})
+}
+
+func jsonPatch(doc, body []byte, check bool) ([]byte, []error, error) {
+	var strict []error
+	if check {
+		var ops []struct {
+			Op    string `json:"op"`
+			Path  string `json:"path"`
+			From  string `json:"from"`
+			Value any    `json:"value"`
+		}
+		var err error
+		if strict, err = kjson.UnmarshalStrict(body, &ops); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		for n, err := range strict {
+			strict[n] = fmt.Errorf("json patch %w", err)
+		}
+	}
+	p, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(p) > maxOperations {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch may have %d operations, this one has %d", maxOperations, len(p)))
+	}
+	out, err := p.Apply(doc)
+	if err != nil {
+		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return out, strict, nil
+}
+
+func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
+	var strict []error
+	if check {
+		var err error
+		if strict, err = kjson.UnmarshalStrict(body, &map[string]any{}); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+	}
+	out, err := jsonpatch.MergePatch(doc, body)
+	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return out, strict, err
+}
+
+// strategicMerge applies a strategic merge patch.
+func strategicMerge(ctx context.Context, current Object, body []byte, into Object, fieldValidation string) error {
+	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
+	if err != nil {
+		return err
+	}
+	check := directive(fieldValidation) != metav1.FieldValidationIgnore
+	patch := map[string]any{}
+	strict, err := unmarshalJSON(body, &patch, check)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	merged, err := strategicpatch.StrategicMergeMapPatch(doc, patch, into)
+	if err != nil {
+		return strategicError(err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, check); err != nil {
+		if s, ok := runtime.AsStrictDecodingError(err); ok {
+			strict = append(strict, s.Errors()...)
+		} else {
+			return strategicInvalid(patch, append(strict, err))
+		}
+	}
+	if len(strict) == 0 {
+		return nil
+	}
+	if directive(fieldValidation) == metav1.FieldValidationStrict {
+		return strategicInvalid(patch, strict)
+	}
+	for _, err := range strict {
+		request.AddWarning(ctx, err.Error())
+	}
+	return nil
+}
+
+func strategicInvalid(patch map[string]any, errs []error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(errs).Error())})
+}
+
+func strategicError(err error) error {
+	switch {
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, mergepatch.ErrNoListOfLists):
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	case strings.HasPrefix(err.Error(), "unable to find api field"), strings.Contains(err.Error(), "does not contain declared merge key"):
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return err
+}

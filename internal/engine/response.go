@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	kgzip "github.com/klauspost/compress/gzip"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// StatusOf finds the API status an error carries, however deeply wrapped.
+func StatusOf(err error) metav1.Status {
+	var s apierrors.APIStatus
+	if errors.As(err, &s) {
+		st := s.Status()
+		if st.Status == "" {
+			st.Status = metav1.StatusFailure
+		}
+		if st.Code == 0 {
+			st.Code = http.StatusInternalServerError
+		}
+		st.SetGroupVersionKind(statusGVK)
+		return st
+	}
+	// An error that nobody made into a status is the server's fault, and has
+	// no reason that a client could act upon.
+	st := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	st.SetGroupVersionKind(statusGVK)
+	return st
+}
+
+var statusGVK = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
+
+// WriteError answers a request with an error, in an encoding it accepts.
+func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion, err error) {
+	if errors.Is(err, errNoPath) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "404 page not found\n")
+		return
+	}
+	st := StatusOf(err)
+	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	out, nerr := negotiate(req, restrict{protobuf: true})
+	if nerr != nil {
+		out = output{}
+	}
+	_ = writeAny(w, req, int(st.Code), out, &st)
+}
+
+// writeAny answers with an object that has its type set.
+func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, obj runtime.Object) error {
+	b, err := encodeAny(obj, out.media, out.pretty)
+	if err != nil {
+		return err
+	}
+	writeBytes(w, req, code, out.contentType(false), b)
+	return nil
+}
+
+// gzipFrom is the size from which answers are compressed for who accepts it.
+const gzipFrom = 128 << 10
+
+// writeBytes answers with a whole body. An error in writing it means that the
+// client is gone, which is nobody's concern.
+func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType string, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	if len(b) < gzipFrom || !acceptsGzip(req) {
+		h.Set("Content-Length", strconv.Itoa(len(b)))
+		w.WriteHeader(code)
+		_, _ = w.Write(b)
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	h.Add("Vary", "Accept-Encoding")
+	w.WriteHeader(code)
+	z := newGzip(w)
+	_, _ = z.Write(b)
+	z.close()
+}
+
+func acceptsGzip(req *http.Request) bool {
+	for _, e := range strings.Split(req.Header.Get("Accept-Encoding"), ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(e), ";")
+		if name == "gzip" {
+			return true
+		}
+	}
+	return false
+}
+
+// gzips are compressors at the fastest level; each is some hundred KB.
+var gzips = sync.Pool{New: func() any {
+	z, _ := kgzip.NewWriterLevel(nil, gzip.BestSpeed)
+	return z
+}}
+
+type gzipWriter struct{ *kgzip.Writer }
+
+func newGzip(w io.Writer) gzipWriter {
+	z := gzips.Get().(*kgzip.Writer)
+	z.Reset(w)
+	return gzipWriter{z}
+}
+
+func (z gzipWriter) close() {
+	_ = z.Close()
+	z.Reset(io.Discard)
+	gzips.Put(z.Writer)
+}
+
+// writeItem answers with one stored object.
+func (c *call) writeItem(out output, i *store.Item) error {
+	if i.Err != nil {
+		return apierrors.NewInternalError(i.Err)
+	}
+	if out.shape == shapeTable {
+		obj, err := c.Decode(i)
+		if err != nil {
+			return err
+		}
+		return c.writeTable(out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
+	}
+	if out.media == mediaProtobuf {
+		tm := c.forms.typeMeta
+		if out.shape == shapePartial {
+			tm = typeMeta(partialGVK)
+		}
+		raw, err := c.protobuf(nil, i, out)
+		if err != nil {
+			return err
+		}
+		writeBytes(c.w, c.req, http.StatusOK, out.contentType(false), seal(tm, raw))
+		return nil
+	}
+	f := c.forms.of(out)
+	b, err := c.json(i, f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, c.req, http.StatusOK, out, withPrefix(f.prefix, b))
+}
+
+// withPrefix puts type information in front of the JSON of an object.
+func withPrefix(prefix, b []byte) []byte {
+	out := make([]byte, 0, len(prefix)+len(b))
+	out = append(out, prefix...)
+	return append(out, b[1:]...)
+}
+
+// writeJSON answers with a JSON document in the form the client wants.
+func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b []byte) error {
+	if out.media == mediaYAML {
+		y, err := yaml.JSONToYAML(b)
+		if err != nil {
+			return err
+		}
+		b = y
+	} else {
+		b = finishJSON(b, out.pretty)
+	}
+	writeBytes(w, req, code, out.contentType(false), b)
+	return nil
+}
+
+// writeObject answers with the outcome of a write: a hub object.
+func (c *call) writeObject(code int, out output, obj Object) error {
+	if out.shape == shapeTable {
+		return c.writeTable(out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
+	}
+	obj, err := c.outgoing(obj)
+	if err != nil {
+		return err
+	}
+	if out.dropManaged {
+		obj.SetManagedFields(nil)
+	}
+	if out.shape == shapePartial {
+		return writeAny(c.w, c.req, code, out, partialOf(obj))
+	}
+	return writeAny(c.w, c.req, code, out, obj)
+}
+
+// restrict says what the request's endpoint can answer with.
+func (c *call) restrict() restrict {
+	return restrict{protobuf: c.typed, table: true, partial: true}
+}
+
+// marshalRaw is json.Marshal of what cannot fail.
+func marshalRaw(v any) runtime.RawExtension {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b = fmt.Appendf(nil, "%q", err.Error())
+	}
+	return runtime.RawExtension{Raw: b}
+}

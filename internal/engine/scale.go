@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+
+// scaleOf is the scale of an object.
+func (c *call) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
+	replicas, status, selector, err := c.sub.Scale.Get(obj)
+	if err != nil {
+		return nil, err
+	}
+	s := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: replicas},
+		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
+	}
+	s.SetGroupVersionKind(scaleGVK)
+	return s, nil
+}
+
+func (c *call) writeScaleOf(out output, i *store.Item) error {
+	obj, err := c.Decode(i)
+	if err != nil {
+		return err
+	}
+	return c.writeScale(http.StatusOK, out, obj)
+}
+
+func (c *call) writeScale(code int, out output, obj Object) error {
+	s, err := c.scaleOf(obj)
+	if err != nil {
+		return err
+	}
+	switch out.shape {
+	case shapeTable:
+		t, err := c.tableOf(scaleTable, []Object{s}, metav1.ListMeta{ResourceVersion: s.ResourceVersion})
+		if err != nil {
+			return err
+		}
+		return writeAny(c.w, c.req, code, out, t)
+	case shapePartial:
+		return writeAny(c.w, c.req, code, out, partialOf(s))
+	}
+	return writeAny(c.w, c.req, code, out, s)
+}
+
+// updateScale writes the replica count that a PUT asks for.
+func (c *call) updateScale() error {
+	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: true})
+	if err != nil {
+		return err
+	}
+	body, err := c.e.readBody(c.req)
+	if err != nil {
+		return err
+	}
+	options := &metav1.UpdateOptions{}
+	if err := c.decodeQuery(options); err != nil {
+		return err
+	}
+	if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(options)); err != nil {
+		return err
+	}
+	m, err := inputMedia(c.req, true)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	sent := &autoscalingv1.Scale{}
+	if err := decodeBody(ctx, body, m, sent, scaleGVK, options.FieldValidation); err != nil {
+		return err
+	}
+	if err := c.fitNamespace(sent); err != nil {
+		return err
+	}
+	if err := c.fitName(sent); err != nil {
+		return err
+	}
+	return c.rescale(ctx, out, options, string(sent.UID), func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+		return sent.DeepCopy(), nil
+	}, nil)
+}
+
+// patchScale writes the replica count that a patch of the scale asks for.
+func (c *call) patchScale(kind types.PatchType) error {
+	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: true})
+	if err != nil {
+		return err
+	}
+	body, options, err := c.patchBody(kind)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
+	defer cancel()
+	uo := &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
+	patch := func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+		obj := &autoscalingv1.Scale{}
+		if kind == types.StrategicMergePatchType {
+			err = strategicMerge(ctx, live, body, obj, options.FieldValidation)
+		} else {
+			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := sameType(obj.GroupVersionKind(), scaleGVK); err != nil {
+			return nil, err
+		}
+		if err := c.fitNamespace(obj); err != nil {
+			return nil, err
+		}
+		return obj, c.fitName(obj)
+	}
+	if kind == types.ApplyYAMLPatchType {
+		return c.rescale(ctx, out, uo, "", nil, &scaleApply{body, options})
+	}
+	return c.rescale(ctx, out, uo, "", patch, nil)
+}
+
+// scaleApply is a server-side apply of a scale.
+type scaleApply struct {
+	body    []byte
+	options *metav1.PatchOptions
+}
+
+// rescale changes the object so that its scale is what edit makes of the one
+// it has, or what an apply says.
+func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOptions, uid string,
+	edit func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error), apply *scaleApply) error {
+	main := *c
+	sub := c.sub
+	res, err := main.change(ctx, &change{
+		rules: &c.R.Rules, options: options, uid: uid,
+		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
+			live, err := c.scaleOf(old)
+			if err != nil {
+				return nil, err
+			}
+			handler := managedfields.NewScaleHandler(old.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
+			if live.ManagedFields, err = handler.ToSubresource(); err != nil {
+				return nil, err
+			}
+			m, err := c.scaleManager()
+			if err != nil {
+				return nil, err
+			}
+			var s *autoscalingv1.Scale
+			if apply != nil {
+				s, err = c.appliedScale(ctx, m, live, apply)
+			} else if s, err = edit(ctx, live.DeepCopy()); err == nil {
+				s = m.UpdateNoErrors(live.DeepCopy(), s, managerName(options.FieldManager, c.req)).(*autoscalingv1.Scale)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if err := validateScale(s); err != nil {
+				return nil, err
+			}
+			obj := old.DeepCopyObject().(Object)
+			sub.Scale.Set(obj, s.Spec.Replicas)
+			obj.SetResourceVersion(s.ResourceVersion)
+			after := managedfields.NewScaleHandler(obj.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
+			managed, err := after.ToParent(s.ManagedFields)
+			if err != nil {
+				return nil, err
+			}
+			obj.SetManagedFields(managed)
+			return obj, c.admitScale(ctx, s, live, options)
+		},
+	})
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	return c.writeScale(http.StatusOK, out, res.obj)
+}
+
+func (c *call) appliedScale(ctx context.Context, m *managedfields.FieldManager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
+	config, err := decodeConfig(a.body)
+	if err != nil {
+		return nil, err
+	}
+	force := a.options.Force != nil && *a.options.Force
+	got, err := m.Apply(live.DeepCopy(), config, a.options.FieldManager, force)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.strictConfig(ctx, a.body, a.options.FieldValidation); err != nil {
+		return nil, err
+	}
+	s, ok := got.(*autoscalingv1.Scale)
+	if !ok {
+		s = &autoscalingv1.Scale{}
+		b, err := json.Marshal(got)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(b, s); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.fitNamespace(s); err != nil {
+		return nil, err
+	}
+	return s, c.fitName(s)
+}
+
+func (c *call) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
+	m := managedfields.ResourcePathMappings{}
+	for _, v := range c.R.Versions {
+		m[v.GroupVersion.String()] = s.Path
+	}
+	return m
+}
+
+// validateScale is the one rule of a scale itself.
+func validateScale(s *autoscalingv1.Scale) error {
+	if s.Spec.Replicas < 0 {
+		return apierrors.NewInvalid(scaleGVK.GroupKind(), s.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
+	}
+	return nil
+}
+
+func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, options *metav1.UpdateOptions) error {
+	a := c.attributes(ctx, "UPDATE", s, live, options, len(options.DryRun) > 0)
+	a.Kind = scaleGVK
+	return c.e.Admit.Admit(ctx, a)
+}
+
+// scaleManager manages the fields of scales.
+func (c *call) scaleManager() (*managedfields.FieldManager, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.manager["scale"]; m != nil {
+		return m.FieldManager, nil
+	}
+	conv := converter{&Endpoint{
+		R: &Resource{Plural: "scale", Versions: []*Version{scaleVersion}},
+		V: scaleVersion, hub: scaleVersion, typed: true, GVK: scaleGVK,
+	}}
+	m, err := managedfields.NewDefaultFieldManager(c.e.Types, conv, conv, conv, scaleGVK, scaleGVK.GroupVersion(), "scale", map[fieldpath.APIVersion]fieldpath.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	c.manager["scale"] = &fieldManager{m}
+	return m, nil
+}
+
+var scaleVersion = &Version{
+	GroupVersion: schema.GroupVersion{Group: scaleGVK.Group, Version: scaleGVK.Version},
+	New:          func() Object { return &autoscalingv1.Scale{} },
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// change is a write to an object that may exist: an update, a patch, an apply.
+type change struct {
+	rules *Rules
+	// mutate makes the new object out of the stored one, which it must leave
+	// alone. old is an empty object where nothing is stored (exists is false)
+	// and the change may create.
+	mutate func(ctx context.Context, old Object, exists bool) (Object, error)
+	// create lets the change make the object if it is missing.
+	create bool
+	// uid of the object that must be there; "": any.
+	uid     string
+	options *metav1.UpdateOptions
+}
+
+// outcome is the object of a change as it is stored now.
+type outcome struct {
+	obj     Object
+	created bool
+}
+
+// errLock is what a writer is told whose object has moved on.
+var errLock = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// change carries a change out, again if another writer comes in between.
+//
+// The first attempt builds on the view, which may be a moment behind. For
+// success that is enough, since the transaction compares the revision; a
+// refusal that may come from being behind is made sure of with what etcd has.
+func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
+	k := c.key(c.name)
+	i, err := orNil(c.view.Get(ctx, k))
+	if err != nil {
+		return nil, err
+	}
+	for sure := false; ; {
+		out, err := c.attempt(ctx, ch, i, sure)
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			return out, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &conflict):
+			i, sure = conflict.Current, true
+			continue
+		case sure && !errors.Is(err, store.ErrExists):
+			return nil, err
+		}
+		latest, lerr := orNil(c.view.Latest(ctx, k))
+		if lerr != nil {
+			return nil, lerr
+		}
+		if revOf(latest) == revOf(i) && !errors.Is(err, store.ErrExists) {
+			return nil, err
+		}
+		i, sure = latest, true
+	}
+}
+
+// orNil turns "not found" into no item.
+func orNil(i *store.Item, err error) (*store.Item, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return i, err
+}
+
+func revOf(i *store.Item) int64 {
+	if i == nil {
+		return 0
+	}
+	return i.Rev
+}
+
+// attempt carries a change out on item i (nil: there is none). sure says that i
+// came from etcd itself.
+func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool) (*outcome, error) {
+	if i == nil {
+		return c.attemptCreate(ctx, ch)
+	}
+	old, err := c.Decode(i)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if ch.uid != "" && ch.uid != string(old.GetUID()) {
+		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", ch.uid, old.GetUID()))
+	}
+	obj, err := ch.mutate(ctx, old, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkRevision(ch, obj, i); err != nil {
+		return nil, err
+	}
+	end := func(bool) {}
+	if f := ch.rules.BeginUpdate; f != nil {
+		e, err := f(ctx, obj, old, admission.IsDryRun(ch.options.DryRun))
+		if err != nil {
+			return nil, err
+		}
+		if e != nil {
+			end = e
+		}
+	}
+	out, err := c.replace(ctx, ch, i, obj, old, sure)
+	end(err == nil)
+	return out, err
+}
+
+// checkRevision holds the object to the revision its writer built on, if it
+// names one.
+func (c *call) checkRevision(ch *change, obj Object, i *store.Item) error {
+	rev, err := parseRev(obj.GetResourceVersion())
+	switch {
+	case err != nil:
+		return err
+	case rev == i.Rev:
+	case rev == 0 && !ch.rules.NeedsResourceVersion:
+		obj.SetResourceVersion(formatRev(i.Rev))
+	case rev == 0:
+		return apierrors.NewInvalid(schema.GroupKind{Group: c.GVR.Group, Kind: c.GVR.Resource}, c.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), rev, "must be specified for an update")})
+	default:
+		return apierrors.NewConflict(c.gr(), c.name, errLock)
+	}
+	return nil
+}
+
+// replace checks the new object against the old and stores it.
+func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old Object, sure bool) (*outcome, error) {
+	if err := c.checkUpdate(ctx, ch.rules, obj, old); err != nil {
+		return nil, err
+	}
+	if managers := old.GetManagedFields(); sameButTimes(managers, obj.GetManagedFields()) {
+		// A change that changes nothing must not come to be one by its time.
+		times := obj.GetManagedFields()
+		obj.SetManagedFields(managers)
+		if !apiequality.Semantic.DeepEqual(obj, old) {
+			obj.SetManagedFields(times)
+		}
+	}
+	dryRun := admission.IsDryRun(ch.options.DryRun)
+	if err := c.e.Admit.Validate(ctx, c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun)); err != nil {
+		return nil, err
+	}
+	if done(obj, old) && !(c.R.Rules.Held != nil && c.R.Rules.Held(obj)) {
+		return c.finish(ctx, i, obj, dryRun)
+	}
+	value, err := toStorage(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, i.Key, err)
+	}
+	if bytes.Equal(value, i.Value) && !i.Stale {
+		return c.unchanged(ctx, i, obj, sure)
+	}
+	if dryRun {
+		return &outcome{obj: obj}, nil
+	}
+	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
+	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
+		obj.SetManagedFields(nil)
+		if value, err = toStorage(obj); err == nil {
+			stored, err = c.view.Update(ctx, i, value, c.ttl(obj))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj.SetResourceVersion(formatRev(stored.Rev))
+	return &outcome{obj: obj}, nil
+}
+
+// unchanged answers a change that changes nothing, once it is sure that it is
+// the newest object which it does not change.
+func (c *call) unchanged(ctx context.Context, i *store.Item, obj Object, sure bool) (*outcome, error) {
+	if !sure {
+		latest, err := orNil(c.view.Latest(ctx, i.Key))
+		if err != nil {
+			return nil, err
+		}
+		if revOf(latest) != i.Rev {
+			return nil, &store.ConflictError{Current: latest}
+		}
+	}
+	obj.SetResourceVersion(formatRev(i.Rev))
+	return &outcome{obj: obj}, nil
+}
+
+// checkUpdate applies the rules for an update to the new object.
+func (c *call) checkUpdate(ctx context.Context, r *Rules, obj, old Object) error {
+	if err := c.fitNamespace(obj); err != nil {
+		return err
+	}
+	obj.SetGeneration(old.GetGeneration())
+	if r.PrepareUpdate != nil {
+		r.PrepareUpdate(ctx, obj, old)
+	}
+	carryMeta(obj, old)
+	errs := c.checkMetaUpdate(obj, old)
+	if r.ValidateUpdate != nil {
+		errs = append(errs, r.ValidateUpdate(ctx, obj, old)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+	}
+	if r.Warn != nil {
+		for _, w := range r.Warn(ctx, obj, old) {
+			request.AddWarning(ctx, w)
+		}
+	}
+	return nil
+}
+
+// done says that the update took away the last thing that held a deleted
+// object: it goes now.
+func done(obj, old Object) bool {
+	if len(obj.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
+		return false
+	}
+	grace := old.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+// finish deletes an object that an update has let go of. The answer is the
+// object of the update.
+func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun bool) (*outcome, error) {
+	if !dryRun {
+		if _, err := c.view.Delete(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if f := c.R.Rules.Deleted; f != nil {
+		f(ctx, obj, dryRun)
+	}
+	return &outcome{obj: obj}, nil
+}
+
+// attemptCreate carries out a change to an object that is not there.
+func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) {
+	if !ch.create && !ch.rules.CreateOnUpdate || c.sub != nil {
+		return nil, store.ErrNotFound
+	}
+	live := c.hub.New()
+	live.GetObjectKind().SetGroupVersionKind(c.hub.WithKind(c.R.Kind))
+	obj, err := ch.mutate(ctx, live, false)
+	if err != nil {
+		return nil, err
+	}
+	if uid := obj.GetUID(); uid != "" {
+		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := c.mayCreate(ctx); err != nil {
+		return nil, err
+	}
+	options := &metav1.CreateOptions{DryRun: ch.options.DryRun, FieldManager: ch.options.FieldManager, FieldValidation: ch.options.FieldValidation}
+	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
+	obj.SetResourceVersion("")
+	i, err := c.store(ctx, obj, a)
+	if err != nil {
+		return nil, err
+	}
+	if i != nil {
+		obj.SetResourceVersion(formatRev(i.Rev))
+	}
+	return &outcome{obj: obj, created: true}, nil
+}
+
+// mayCreate asks whether the user of an update may also create.
+func (c *call) mayCreate(ctx context.Context) error {
+	i := *c.info
+	i.Verb = "create"
+	return c.e.Authorize(ctx, &i)
+}
+
+// admit lets admission change the object of a change.
+func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options *metav1.UpdateOptions) error {
+	dryRun := admission.IsDryRun(options.DryRun)
+	var a *admission.Attributes
+	if exists {
+		a = c.attributes(ctx, admission.Update, obj, old, options, dryRun)
+	} else {
+		co := &metav1.CreateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
+		a = c.attributes(ctx, admission.Create, obj, nil, co, dryRun)
+	}
+	return c.mutating(ctx, a, obj)
+}
+
+// mutating runs the mutating plugins; managers that they break are put back.
+func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object) error {
+	before := obj.GetManagedFields()
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return err
+	}
+	after := obj.GetManagedFields()
+	if err := managedfields.ValidateManagedFields(after); err != nil {
+		obj.SetManagedFields(before)
+		request.AddWarning(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
+			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
+	}
+	dedupOwners(ctx, obj, true)
+	return nil
+}
+
+// isTooLarge says that etcd refused a value for its size.
+func isTooLarge(err error) bool {
+	return err != nil && (errors.Is(err, rpctypes.ErrRequestTooLarge) ||
+		strings.Contains(err.Error(), "request is too large") ||
+		strings.Contains(err.Error(), "trying to send message larger than max"))
+}
