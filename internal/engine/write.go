@@ -289,6 +289,9 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 
 // mayCreate asks whether the user of an update may also create.
 func (c *call) mayCreate(ctx context.Context) error {
+	if c.info == nil {
+		return nil // the server itself
+	}
 	i := *c.info
 	i.Verb = "create"
 	return c.e.Authorize(ctx, &i)

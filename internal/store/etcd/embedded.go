@@ -27,6 +27,8 @@ type Embedded struct {
 	QuotaBytes int64
 	// UnsafeNoFsync trades safety against power loss for speed, for tests.
 	UnsafeNoFsync bool
+	// Verbose logs what etcd has to say, on standard error.
+	Verbose bool
 }
 
 // OpenEmbedded starts an etcd of one member in this process and returns once
@@ -123,14 +125,18 @@ func (e Embedded) serverConfig() (config.ServerConfig, error) {
 		ServerFeatureGate:                 gate,
 		UnsafeNoFsync:                     e.UnsafeNoFsync,
 		BootstrapDefragThresholdMegabytes: 0,
-		Logger:                            newLogger(),
+		Logger:                            newLogger(e.Verbose),
 	}, nil
 }
 
-// newLogger is etcd's log: its errors on standard error, the rest is noise to
-// whoever runs an API server.
-func newLogger() *zap.Logger {
+// newLogger is etcd's log. What it calls errors is mostly the noise of a start;
+// what ends the process is always told.
+func newLogger(verbose bool) *zap.Logger {
+	level := zap.DPanicLevel
+	if verbose {
+		level = zap.InfoLevel
+	}
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zap.ErrorLevel))
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), level))
 }

@@ -1,0 +1,54 @@
+// Command kanzen is the Kubernetes API server in one binary. Named
+// kube-apiserver it takes that program's place, named etcd it is etcd's server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() {
+	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	if name == "etcd" {
+		etcdmain.Main(os.Args)
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "etcd" {
+		etcdmain.Main(append([]string{"etcd"}, os.Args[2:]...))
+		return
+	}
+	// The first signal shuts down in order; a second one ends the process.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	cmd := rootCommand()
+	if name == "kube-apiserver" {
+		cmd = apiserverCommand()
+	}
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		for _, line := range lines(err) {
+			fmt.Fprintln(os.Stderr, "Error: "+line)
+		}
+		os.Exit(1)
+	}
+}
+
+// lines takes an error apart that holds several, one line each.
+func lines(err error) []string {
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		var out []string
+		for _, e := range many.Unwrap() {
+			out = append(out, lines(e)...)
+		}
+		return out
+	}
+	return []string{err.Error()}
+}

@@ -1,0 +1,100 @@
+package authn
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+)
+
+const (
+	bootstrapNamespace    = "kube-system"
+	bootstrapSecretPrefix = "bootstrap-token-"
+	bootstrapSecretType   = "bootstrap.kubernetes.io/token"
+	bootstrapUserPrefix   = "system:bootstrap:"
+	bootstrapGroup        = "system:bootstrappers"
+)
+
+// bootstrapGroupName is what a bootstrap token may name as further groups.
+var bootstrapGroupName = regexp.MustCompile(`\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`)
+
+// Secrets looks up a secret. A missing one is a NotFound error of apimachinery.
+type Secrets interface {
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// BootstrapTokens accepts the tokens nodes join with: ID.SECRET, held in
+// secrets of kube-system. They are good for the audiences.
+func BootstrapTokens(secrets Secrets, audiences []string, clk clock.PassiveClock) TokenAuthenticator {
+	return ForAudiences(audiences, func(ctx context.Context, token string) (user.Info, error) {
+		id, secret, ok := splitBootstrapToken(token)
+		if !ok {
+			return nil, nil
+		}
+		s, err := secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up bootstrap token: %w", err)
+		}
+		groups, ok := bootstrapGroups(s)
+		if !ok || !bootstrapStands(s, id, secret, clk.Now()) {
+			return nil, nil
+		}
+		return &user.DefaultInfo{Name: bootstrapUserPrefix + id, Groups: groups}, nil
+	})
+}
+
+func splitBootstrapToken(token string) (id, secret string, ok bool) {
+	id, secret, ok = strings.Cut(token, ".")
+	return id, secret, ok && len(id) == 6 && len(secret) == 16 && isLowerAlphanumeric(id) && isLowerAlphanumeric(secret)
+}
+
+func isLowerAlphanumeric(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+func bootstrapStands(s *corev1.Secret, id, secret string, now time.Time) bool {
+	if s.DeletionTimestamp != nil || s.Type != bootstrapSecretType {
+		return false
+	}
+	if expiration := string(s.Data["expiration"]); expiration != "" {
+		end, err := time.Parse(time.RFC3339, expiration)
+		if err != nil || !now.Before(end) {
+			return false
+		}
+	}
+	return subtle.ConstantTimeCompare(s.Data["token-secret"], []byte(secret)) == 1 &&
+		string(s.Data["token-id"]) == id &&
+		string(s.Data["usage-bootstrap-authentication"]) == "true"
+}
+
+// bootstrapGroups are the groups of a token's user, sorted; not ok if the
+// secret names one that no bootstrap token may have.
+func bootstrapGroups(s *corev1.Secret) (groups []string, ok bool) {
+	groups = []string{bootstrapGroup}
+	if extra := string(s.Data["auth-extra-groups"]); extra != "" {
+		for _, group := range strings.Split(extra, ",") {
+			if !bootstrapGroupName.MatchString(group) {
+				return nil, false
+			}
+			groups = append(groups, group)
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), true
+}

@@ -1,0 +1,46 @@
+// Package cache remembers what was expensive to find out and does not change:
+// that a signature is good. It is bounded and needs no clock; what may end
+// with time is for its users to check.
+package cache
+
+import "sync"
+
+// size bounds what is remembered, in each of two generations.
+const size = 2048
+
+// Cache remembers values by key. When the young generation is full it becomes
+// the old one, and the one before is forgotten; what is asked for becomes
+// young again. The zero value is ready; it is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	mu         sync.Mutex
+	young, old map[K]*V // guarded by mu
+}
+
+// Get returns the value of a key, nil if it is not remembered. It must not be changed.
+func (c *Cache[K, V]) Get(key K) *V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.young[key]; v != nil {
+		return v
+	}
+	v := c.old[key]
+	if v != nil {
+		c.add(key, v)
+	}
+	return v
+}
+
+// Put remembers a value.
+func (c *Cache[K, V]) Put(key K, v *V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(key, v)
+}
+
+// add is called with mu held.
+func (c *Cache[K, V]) add(key K, v *V) {
+	if c.young == nil || len(c.young) >= size {
+		c.old, c.young = c.young, map[K]*V{}
+	}
+	c.young[key] = v
+}

@@ -1,0 +1,130 @@
+package authn
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/authn/cache"
+)
+
+// clientCert takes the user of a client certificate: the common name, the
+// organizations as groups, and the UID attribute.
+type clientCert struct {
+	authorities func() *x509.CertPool
+	clock       clock.PassiveClock
+	// known are the users of certificates that were verified, by a hash of what
+	// was presented: clients send the same with every request.
+	known cache.Cache[[sha256.Size]byte, knownCert]
+}
+
+// knownCert is a verified certificate; it stands while the authorities are the
+// same and the time is within the chain's.
+type knownCert struct {
+	user        user.Info
+	authorities *x509.CertPool
+	from, until time.Time
+}
+
+func (c *clientCert) Authenticate(r *http.Request) (user.Info, bool, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, false, nil
+	}
+	presented, authorities, now := r.TLS.PeerCertificates, c.authorities(), c.clock.Now()
+	hash := hashOf(presented)
+	if k := c.known.Get(hash); k != nil && k.authorities == authorities && !now.Before(k.from) && now.Before(k.until) {
+		return k.user, true, nil
+	}
+	from, until, err := verifyClient(presented, authorities, now)
+	if err != nil {
+		return nil, false, err
+	}
+	u, err := userOf(presented[0])
+	if u == nil || err != nil {
+		return nil, false, err
+	}
+	c.known.Put(hash, &knownCert{user: u, authorities: authorities, from: from, until: until})
+	return u, true, nil
+}
+
+func hashOf(certs []*x509.Certificate) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, cert := range certs {
+		h.Write(cert.Raw)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// userOf is the user a certificate names, nil where it names none.
+func userOf(cert *x509.Certificate) (user.Info, error) {
+	if cert.Subject.CommonName == "" {
+		return nil, nil
+	}
+	uid, err := uidOf(cert)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(cert.Raw)
+	return &user.DefaultInfo{
+		Name:   cert.Subject.CommonName,
+		UID:    uid,
+		Groups: cert.Subject.Organization,
+		Extra:  map[string][]string{user.CredentialIDKey: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
+	}, nil
+}
+
+// verifyClient checks a chain as presented, the client's own certificate
+// first, then intermediate ones, and returns how long it is good.
+func verifyClient(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) (from, until time.Time, err error) {
+	options := x509.VerifyOptions{
+		Roots:       authorities,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		CurrentTime: now,
+	}
+	if len(presented) > 1 {
+		options.Intermediates = x509.NewCertPool()
+		for _, cert := range presented[1:] {
+			options.Intermediates.AddCert(cert)
+		}
+	}
+	chains, err := presented[0].Verify(options)
+	if err != nil {
+		return from, until, fmt.Errorf("verify the certificate of %q (serial %s): %w", presented[0].Subject.CommonName, presented[0].SerialNumber, err)
+	}
+	for i, cert := range chains[0] {
+		if i == 0 || cert.NotBefore.After(from) {
+			from = cert.NotBefore
+		}
+		if i == 0 || cert.NotAfter.Before(until) {
+			until = cert.NotAfter
+		}
+	}
+	return from, until, nil
+}
+
+// uidAttribute is the attribute of a certificate's subject that holds a UID.
+var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
+
+func uidOf(cert *x509.Certificate) (string, error) {
+	uid, found := "", false
+	for _, attribute := range cert.Subject.Names {
+		if !attribute.Type.Equal(uidAttribute) {
+			continue
+		}
+		value, ok := attribute.Value.(string)
+		if !ok || value == "" || found {
+			return "", errors.New("a certificate must have one UID, a string that is not empty, or none")
+		}
+		uid, found = value, true
+	}
+	return uid, nil
+}

@@ -1,0 +1,89 @@
+package serviceaccount
+
+import (
+	"crypto"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LegacyIssuer is the issuer of tokens that live in secrets.
+const LegacyIssuer = "kubernetes/serviceaccount"
+
+// privateClaims are the claims of a bound token beside the registered ones.
+type privateClaims struct {
+	Kubernetes boundClaims `json:"kubernetes.io,omitzero"`
+}
+
+type boundClaims struct {
+	Namespace      string           `json:"namespace,omitempty"`
+	ServiceAccount ref              `json:"serviceaccount,omitempty"`
+	Pod            *ref             `json:"pod,omitempty"`
+	Secret         *ref             `json:"secret,omitempty"`
+	Node           *ref             `json:"node,omitempty"`
+	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
+}
+
+// ref is an object that existed when the token was made.
+type ref struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+func refTo(obj metav1.Object) *ref {
+	return &ref{Name: obj.GetName(), UID: string(obj.GetUID())}
+}
+
+// legacyClaims are the claims of a token that lives in a secret.
+type legacyClaims struct {
+	Name       string `json:"kubernetes.io/serviceaccount/service-account.name"`
+	UID        string `json:"kubernetes.io/serviceaccount/service-account.uid"`
+	SecretName string `json:"kubernetes.io/serviceaccount/secret.name"`
+	Namespace  string `json:"kubernetes.io/serviceaccount/namespace"`
+}
+
+// Signer signs tokens for one issuer.
+type Signer struct {
+	issuer string
+	signer jose.Signer
+}
+
+// NewSigner makes a signer with an RSA or ECDSA key.
+func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
+	public, err := webKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	private := public
+	private.Key = key
+	signer, err := jose.NewSigner(jose.SigningKey{
+		Algorithm: jose.SignatureAlgorithm(public.Algorithm), Key: private,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a token signer: %w", err)
+	}
+	return &Signer{issuer: issuer, signer: signer}, nil
+}
+
+// sign makes a token. The registered claims win over private ones of the same name.
+func (s *Signer) sign(public jwt.Claims, private any) (string, error) {
+	// The audience is always a list: the library would write a single one as
+	// a string, which some who read tokens do not expect of Kubernetes.
+	audience := struct {
+		Audience []string `json:"aud,omitempty"`
+	}{public.Audience}
+	public.Issuer, public.Audience = s.issuer, nil
+	return jwt.Signed(s.signer).Claims(private).Claims(public).Claims(audience).Serialize()
+}
+
+// SignLegacy makes the token that is stored in a secret of a service account.
+// It never expires; deleting the secret ends it. The signer's issuer must be
+// LegacyIssuer.
+func (s *Signer) SignLegacy(account *corev1.ServiceAccount, secretName string) (string, error) {
+	return s.sign(jwt.Claims{Subject: Username(account.Namespace, account.Name)}, legacyClaims{
+		Namespace: account.Namespace, Name: account.Name, UID: string(account.UID), SecretName: secretName,
+	})
+}

@@ -1,0 +1,217 @@
+package serviceaccount
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/uuid"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+const (
+	// minLife and maxLife bound what a token may be asked to live, in seconds.
+	minLife = 10 * 60
+	maxLife = 1 << 32
+	// defaultLife is that of a request that does not say.
+	defaultLife = 60 * 60
+
+	// podLife is what the volumes of pods ask for. Such tokens really live
+	// extendedLife, for clients that read their file only once; their use
+	// after podLife can be seen by the "warnafter" claim.
+	podLife      = 60*60 + 7
+	extendedLife = 365 * 24 * 60 * 60
+)
+
+var tokenRequestKind = schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}
+
+// TokenIssuer answers TokenRequests: the "token" subresource of service accounts.
+type TokenIssuer struct {
+	Signer  *Signer
+	Objects Objects
+	Clock   clock.PassiveClock
+	// Audiences are the API server's own: those of a request that names none.
+	Audiences []string
+	// MaxLife shortens what is asked for, if it is not zero
+	// (--service-account-max-token-expiration).
+	MaxLife time.Duration
+	// Extend makes tokens of pods live longer than asked
+	// (--service-account-extend-token-expiration).
+	Extend bool
+	// NewID makes token IDs; nil makes random UUIDs.
+	NewID func() string
+}
+
+// Create makes a token for the named service account and returns the request
+// with its status. The request itself is not changed.
+func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	out := in.DeepCopy()
+	if err := matchesPath(out, namespace, name); err != nil {
+		return nil, err
+	}
+	account, err := t.Objects.ServiceAccount(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if out.UID != "" && out.UID != account.UID {
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", out.UID, account.UID))
+	}
+	now := t.Clock.Now()
+	out.Name, out.Namespace, out.UID = account.Name, account.Namespace, account.UID
+	out.CreationTimestamp = metav1.NewTime(now)
+	out.Status = authenticationv1.TokenRequestStatus{}
+	if len(out.Spec.Audiences) == 0 {
+		out.Spec.Audiences = slices.Clone(t.Audiences)
+	}
+	if out.Spec.ExpirationSeconds == nil {
+		life := int64(defaultLife)
+		out.Spec.ExpirationSeconds = &life
+	}
+	if errs := validateTokenRequest(out); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(tokenRequestKind, "", errs)
+	}
+	bound, err := t.bind(ctx, account, out.Spec.BoundObjectRef)
+	if err != nil {
+		return nil, err
+	}
+	life := t.shorten(ctx, out.Spec.ExpirationSeconds)
+	if t.Extend && bound.Pod != nil && life == podLife && t.forUsOnly(out.Spec.Audiences) {
+		bound.WarnAfter = jwt.NewNumericDate(now.Add(podLife * time.Second))
+		life = extendedLife
+	}
+	token, err := t.sign(bound, out.Spec.Audiences, now, life)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("sign token: %w", err))
+	}
+	// What is told is what was asked for, also for a token that lives longer.
+	told := time.Duration(*out.Spec.ExpirationSeconds) * time.Second
+	out.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(now.Add(told))}
+	return out, nil
+}
+
+func (t *TokenIssuer) sign(bound boundClaims, audiences []string, now time.Time, life int64) (string, error) {
+	newID := t.NewID
+	if newID == nil {
+		newID = uuid.NewString
+	}
+	return t.Signer.sign(jwt.Claims{
+		Subject:   Username(bound.Namespace, bound.ServiceAccount.Name),
+		Audience:  audiences,
+		IssuedAt:  jwt.NewNumericDate(now),
+		NotBefore: jwt.NewNumericDate(now),
+		Expiry:    jwt.NewNumericDate(now.Add(time.Duration(life) * time.Second)),
+		ID:        newID(),
+	}, privateClaims{Kubernetes: bound})
+}
+
+// matchesPath holds a name and namespace in the body to those in the path.
+func matchesPath(r *authenticationv1.TokenRequest, namespace, name string) error {
+	meta := field.NewPath("metadata")
+	if r.Name != "" && r.Name != name {
+		return apierrors.NewInvalid(tokenRequestKind, name, field.ErrorList{
+			field.Invalid(meta.Child("name"), r.Name, "must match the service account name if specified")})
+	}
+	if r.Namespace != "" && r.Namespace != namespace {
+		return apierrors.NewInvalid(tokenRequestKind, name, field.ErrorList{
+			field.Invalid(meta.Child("namespace"), r.Namespace, "must match the service account namespace if specified")})
+	}
+	return nil
+}
+
+func validateTokenRequest(r *authenticationv1.TokenRequest) field.ErrorList {
+	path, life := field.NewPath("spec", "expirationSeconds"), *r.Spec.ExpirationSeconds
+	switch {
+	case life < minLife:
+		return field.ErrorList{field.Invalid(path, life, "must be at least 10 minutes")}
+	case life > maxLife:
+		return field.ErrorList{field.Invalid(path, life, "must not be more than 2^32 seconds")}
+	}
+	return nil
+}
+
+// bind makes the claims of a token that ends with the object it refers to.
+func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, to *authenticationv1.BoundObjectReference) (boundClaims, error) {
+	claims := boundClaims{Namespace: account.Namespace, ServiceAccount: *refTo(account)}
+	if to == nil {
+		return claims, nil
+	}
+	kind := schema.FromAPIVersionAndKind(to.APIVersion, to.Kind)
+	var found *ref
+	switch kind.GroupKind() {
+	case schema.GroupKind{Kind: "Pod"}:
+		pod, err := t.Objects.Pod(ctx, account.Namespace, to.Name)
+		if err != nil {
+			return claims, err
+		}
+		if pod.Spec.ServiceAccountName != account.Name {
+			return claims, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account.Name))
+		}
+		if claims.Node, err = t.nodeOf(ctx, pod); err != nil {
+			return claims, err
+		}
+		claims.Pod = refTo(pod)
+		found = claims.Pod
+	case schema.GroupKind{Kind: "Secret"}:
+		secret, err := t.Objects.Secret(ctx, account.Namespace, to.Name)
+		if err != nil {
+			return claims, err
+		}
+		claims.Secret = refTo(secret)
+		found = claims.Secret
+	case schema.GroupKind{Kind: "Node"}:
+		node, err := t.Objects.Node(ctx, to.Name)
+		if err != nil {
+			return claims, err
+		}
+		claims.Node = refTo(node)
+		found = claims.Node
+	default:
+		return claims, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", kind))
+	}
+	if to.UID != "" && string(to.UID) != found.UID {
+		return claims, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, to.Name,
+			fmt.Errorf("the UID in the bound object reference (%s) is not the object's (%s); it may have been deleted and made again", to.UID, found.UID))
+	}
+	return claims, nil
+}
+
+// nodeOf is the node a pod is on. One that is not registered is named without a UID.
+func (t *TokenIssuer) nodeOf(ctx context.Context, pod *corev1.Pod) (*ref, error) {
+	name := pod.Spec.NodeName
+	if name == "" {
+		return nil, nil
+	}
+	node, err := t.Objects.Node(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &ref{Name: name}, nil
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
+	}
+	return refTo(node), nil
+}
+
+// shorten holds the life asked for, in seconds, to the server's maximum.
+func (t *TokenIssuer) shorten(ctx context.Context, life *int64) int64 {
+	if limit := int64(t.MaxLife / time.Second); limit > 0 && *life > limit {
+		request.AddWarning(ctx, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *life, limit))
+		*life = limit
+	}
+	return *life
+}
+
+// forUsOnly says whether a token is for this API server and nobody else.
+func (t *TokenIssuer) forUsOnly(audiences []string) bool {
+	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(t.Audiences, a) })
+}

@@ -1,0 +1,199 @@
+package serviceaccount
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/authn/cache"
+)
+
+// ErrNotOurs says that a token is none of this verifier's: not a JWT, or one
+// of another issuer. Others may know it.
+var ErrNotOurs = errors.New("not a service account token of this issuer")
+
+var errInvalidated = errors.New("service account token has been invalidated")
+
+// Verifier verifies bound tokens.
+type Verifier struct {
+	issuers []string
+	keys    *Keys
+	objects Objects
+	clock   clock.PassiveClock
+	cache   tokenCache[privateClaims]
+}
+
+// verified are the claims of a token whose signature was found good.
+type verified[P any] struct {
+	public  jwt.Claims
+	private P
+}
+
+// tokenCache remembers them by a hash of the token. That holds as long as the
+// keys do not change, and they do not while a verifier lives.
+type tokenCache[P any] = cache.Cache[[sha256.Size]byte, verified[P]]
+
+// NewVerifier verifies the tokens of the issuers (the first one signs now, the
+// others did before).
+func NewVerifier(issuers []string, keys *Keys, objects Objects, clk clock.PassiveClock) *Verifier {
+	return &Verifier{issuers: issuers, keys: keys, objects: objects, clock: clk}
+}
+
+// Verify returns whom a token proves and the audiences it was made for.
+// ErrNotOurs leaves the token to others.
+func (v *Verifier) Verify(ctx context.Context, token string) (Identity, []string, error) {
+	claims, err := checkSignature(token, v.issuers, v.keys, &v.cache)
+	if err != nil {
+		return Identity{}, nil, err
+	}
+	identity, err := v.check(ctx, &claims.public, &claims.private.Kubernetes)
+	return identity, claims.public.Audience, err
+}
+
+// check looks at everything that can change after a token was signed.
+func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundClaims) (Identity, error) {
+	now := v.clock.Now()
+	if err := checkTimes(public, now); err != nil {
+		return Identity{}, err
+	}
+	identity := Identity{
+		Namespace: claims.Namespace, Name: claims.ServiceAccount.Name, UID: claims.ServiceAccount.UID,
+		TokenID: public.ID,
+	}
+	account, err := v.objects.ServiceAccount(ctx, claims.Namespace, claims.ServiceAccount.Name)
+	if err != nil {
+		return Identity{}, err
+	}
+	if err := stands(account, claims.ServiceAccount, now); err != nil {
+		return Identity{}, fmt.Errorf("service account %s/%s: %w", claims.Namespace, claims.ServiceAccount.Name, err)
+	}
+	if claims.Secret != nil {
+		secret, err := v.objects.Secret(ctx, claims.Namespace, claims.Secret.Name)
+		if err := boundTo(secret, err, *claims.Secret, now); err != nil {
+			return Identity{}, err
+		}
+	}
+	if claims.Pod != nil {
+		pod, err := v.objects.Pod(ctx, claims.Namespace, claims.Pod.Name)
+		if err := boundTo(pod, err, *claims.Pod, now); err != nil {
+			return Identity{}, err
+		}
+		identity.PodName, identity.PodUID = claims.Pod.Name, claims.Pod.UID
+	}
+	if claims.Node != nil {
+		// Beside a pod the node only says where the pod runs; the pod decides.
+		if claims.Pod == nil {
+			node, err := v.objects.Node(ctx, claims.Node.Name)
+			if err := boundTo(node, err, *claims.Node, now); err != nil {
+				return Identity{}, err
+			}
+		}
+		identity.NodeName, identity.NodeUID = claims.Node.Name, claims.Node.UID
+	}
+	return identity, nil
+}
+
+// boundTo checks the object that a token ends with.
+func boundTo(obj metav1.Object, err error, want ref, now time.Time) error {
+	if err != nil {
+		return errInvalidated
+	}
+	return stands(obj, want, now)
+}
+
+// stands says whether an object is still the one that was meant. One that is
+// being deleted counts until the leeway has passed, which is granted to clocks.
+func stands(obj metav1.Object, want ref, now time.Time) error {
+	if string(obj.GetUID()) != want.UID {
+		return fmt.Errorf("its UID (%s) is not the token's (%s)", obj.GetUID(), want.UID)
+	}
+	if deleted := obj.GetDeletionTimestamp(); deleted != nil && deleted.Time.Before(now.Add(-jwt.DefaultLeeway)) {
+		return errInvalidated
+	}
+	return nil
+}
+
+func checkTimes(public *jwt.Claims, now time.Time) error {
+	err := public.Validate(jwt.Expected{Time: now})
+	switch {
+	case errors.Is(err, jwt.ErrExpired):
+		return errors.New("service account token has expired")
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return errors.New("service account token is not valid yet")
+	case errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return errors.New("service account token is issued in the future")
+	}
+	return err
+}
+
+// checkSignature returns the claims of a token of one of the issuers that is
+// signed with one of the keys.
+func checkSignature[P any](token string, issuers []string, keys *Keys, known *tokenCache[P]) (*verified[P], error) {
+	hash := sha256.Sum256([]byte(token))
+	if claims := known.Get(hash); claims != nil {
+		return claims, nil
+	}
+	if !slices.Contains(issuers, unverifiedIssuer(token)) {
+		return nil, ErrNotOurs
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return nil, ErrNotOurs
+	}
+	id := ""
+	if len(parsed.Headers) > 0 {
+		id = parsed.Headers[0].KeyID
+	}
+	candidates := keys.candidates(id)
+	if len(candidates) == 0 {
+		return nil, errors.New("invalid signature, no keys found")
+	}
+	var errs []error
+	for i := range candidates {
+		var claims verified[P]
+		if err := parsed.Claims(candidates[i].Key, &claims.public, &claims.private); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if !slices.Contains(issuers, claims.public.Issuer) {
+			return nil, fmt.Errorf("token issuer %q is invalid", claims.public.Issuer)
+		}
+		known.Put(hash, &claims)
+		return &claims, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// unverifiedIssuer reads the issuer of something that may be a JWT, without
+// trusting it: only to leave other tokens alone early.
+func unverifiedIssuer(token string) string {
+	_, rest, ok := strings.Cut(token, ".")
+	if !ok {
+		return ""
+	}
+	payload, signature, ok := strings.Cut(rest, ".")
+	if !ok || strings.Contains(signature, ".") {
+		return ""
+	}
+	data, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(data, &claims) != nil {
+		return ""
+	}
+	return claims.Issuer
+}

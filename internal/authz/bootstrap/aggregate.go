@@ -1,0 +1,43 @@
+package bootstrap
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Aggregate returns the rules that an aggregated role gathers from the roles
+// that its selectors choose, in the order of their names, each rule once. A
+// role without an aggregation rule has its own.
+func Aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
+	if role.AggregationRule == nil {
+		return role.Rules, nil
+	}
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	var rules []rbacv1.PolicyRule
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, from := range sorted {
+			if from.Name != role.Name && selector.Matches(labels.Set(from.Labels)) {
+				rules = appendNew(rules, from.Rules)
+			}
+		}
+	}
+	return rules, nil
+}
+
+func appendNew(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for _, rule := range more {
+		if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}

@@ -1,0 +1,88 @@
+// Package bootstrap is the RBAC policy that every cluster begins with: the
+// roles of the control plane's own parts and those offered to users. It says
+// what there should be and how what exists is brought up to it; reading and
+// writing objects is left to the caller.
+package bootstrap
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// policy has one object a line, without what all objects have in common.
+//
+//go:embed policy.jsonl
+var policy []byte
+
+// Objects is a set of roles and bindings, each kind in the order of its names.
+type Objects struct {
+	ClusterRoles        []*rbacv1.ClusterRole
+	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
+	Roles               []*rbacv1.Role
+	RoleBindings        []*rbacv1.RoleBinding
+}
+
+// Policy returns the policy. The objects are the caller's own.
+func Policy() (*Objects, error) {
+	o := &Objects{}
+	lines := json.NewDecoder(bytes.NewReader(policy))
+	for {
+		var line json.RawMessage
+		err := lines.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return o, nil
+		}
+		if err == nil {
+			err = o.add(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the bootstrap policy: %w", err)
+		}
+	}
+}
+
+func (o *Objects) add(line []byte) error {
+	var kind metav1.TypeMeta
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return err
+	}
+	switch kind.Kind {
+	case "ClusterRole":
+		return appendTo(&o.ClusterRoles, &rbacv1.ClusterRole{}, line)
+	case "ClusterRoleBinding":
+		return appendTo(&o.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{}, line)
+	case "Role":
+		return appendTo(&o.Roles, &rbacv1.Role{}, line)
+	case "RoleBinding":
+		return appendTo(&o.RoleBindings, &rbacv1.RoleBinding{}, line)
+	}
+	return fmt.Errorf("unknown kind %q", kind.Kind)
+}
+
+func appendTo[T interface {
+	metav1.Object
+	runtime.Object
+}](list *[]T, obj T, line []byte) error {
+	if err := json.Unmarshal(line, obj); err != nil {
+		return err
+	}
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["kubernetes.io/bootstrapping"] = "rbac-defaults"
+	obj.SetLabels(labels)
+	obj.SetAnnotations(map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"})
+	kind := obj.GetObjectKind()
+	kind.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind.GroupVersionKind().Kind))
+	*list = append(*list, obj)
+	return nil
+}

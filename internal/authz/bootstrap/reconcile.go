@@ -1,0 +1,156 @@
+package bootstrap
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/authz/rbac"
+)
+
+// Action is what has to be done for an object to be as it should.
+type Action int
+
+// Actions.
+const (
+	Nothing Action = iota
+	Create
+	Update
+	// Recreate deletes the object and creates it: the role that a binding
+	// refers to cannot be changed.
+	Recreate
+)
+
+// protected says that an administrator has taken an object out of our hands.
+func protected(obj metav1.Object) bool {
+	return obj.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false"
+}
+
+// ReconcileClusterRole returns what an existing role (nil if there is none)
+// must become to have at least what is wanted. What it has beyond that stays.
+func ReconcileClusterRole(existing, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Action) {
+	if existing == nil {
+		return wanted, Create
+	}
+	if protected(existing) {
+		return existing, Nothing
+	}
+	out := existing.DeepCopy()
+	changed := mergeMeta(out, wanted)
+	changed = addRules(&out.Rules, wanted.Rules) || changed
+	changed = aggregate(out, wanted) || changed
+	return out, updateIf(changed)
+}
+
+// ReconcileRole is ReconcileClusterRole for a Role.
+func ReconcileRole(existing, wanted *rbacv1.Role) (*rbacv1.Role, Action) {
+	if existing == nil {
+		return wanted, Create
+	}
+	if protected(existing) {
+		return existing, Nothing
+	}
+	out := existing.DeepCopy()
+	changed := mergeMeta(out, wanted)
+	changed = addRules(&out.Rules, wanted.Rules) || changed
+	return out, updateIf(changed)
+}
+
+// ReconcileClusterRoleBinding returns what an existing binding (nil if there is
+// none) must become to bind at least whom it should, to the role it should.
+func ReconcileClusterRoleBinding(existing, wanted *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Action) {
+	switch {
+	case existing == nil:
+		return wanted, Create
+	case protected(existing):
+		return existing, Nothing
+	case existing.RoleRef != wanted.RoleRef:
+		return wanted, Recreate
+	}
+	out := existing.DeepCopy()
+	changed := mergeMeta(out, wanted)
+	changed = addSubjects(&out.Subjects, wanted.Subjects) || changed
+	return out, updateIf(changed)
+}
+
+// ReconcileRoleBinding is ReconcileClusterRoleBinding for a RoleBinding.
+func ReconcileRoleBinding(existing, wanted *rbacv1.RoleBinding) (*rbacv1.RoleBinding, Action) {
+	switch {
+	case existing == nil:
+		return wanted, Create
+	case protected(existing):
+		return existing, Nothing
+	case existing.RoleRef != wanted.RoleRef:
+		return wanted, Recreate
+	}
+	out := existing.DeepCopy()
+	changed := mergeMeta(out, wanted)
+	changed = addSubjects(&out.Subjects, wanted.Subjects) || changed
+	return out, updateIf(changed)
+}
+
+func updateIf(changed bool) Action {
+	if changed {
+		return Update
+	}
+	return Nothing
+}
+
+// mergeMeta adds the wanted labels and annotations that obj does not have; a
+// value that somebody chose stays.
+func mergeMeta(obj, wanted metav1.Object) (changed bool) {
+	merge := func(have, want map[string]string) map[string]string {
+		all := maps.Clone(want)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, have)
+		if len(all) != len(have) {
+			changed = true
+		}
+		return all
+	}
+	obj.SetLabels(merge(obj.GetLabels(), wanted.GetLabels()))
+	obj.SetAnnotations(merge(obj.GetAnnotations(), wanted.GetAnnotations()))
+	return changed
+}
+
+func addRules(have *[]rbacv1.PolicyRule, want []rbacv1.PolicyRule) (changed bool) {
+	missing := rbac.Missing(*have, want)
+	*have = append(*have, missing...)
+	return len(missing) > 0
+}
+
+func addSubjects(have *[]rbacv1.Subject, want []rbacv1.Subject) (changed bool) {
+	for _, s := range want {
+		if !slices.Contains(*have, s) {
+			*have = append(*have, s)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// aggregate brings the aggregation rule up to the wanted one. A role that is
+// not to gather others does not.
+func aggregate(out, wanted *rbacv1.ClusterRole) (changed bool) {
+	if wanted.AggregationRule == nil {
+		changed = out.AggregationRule != nil
+		out.AggregationRule = nil
+		return changed
+	}
+	for _, selector := range wanted.AggregationRule.ClusterRoleSelectors {
+		if out.AggregationRule == nil {
+			out.AggregationRule = &rbacv1.AggregationRule{}
+		}
+		have := &out.AggregationRule.ClusterRoleSelectors
+		if !slices.ContainsFunc(*have, func(s metav1.LabelSelector) bool { return equality.Semantic.DeepEqual(s, selector) }) {
+			*have = append(*have, selector)
+			changed = true
+		}
+	}
+	return changed
+}

@@ -1,0 +1,90 @@
+// Package apiextensions is the API group apiextensions.k8s.io/v1: custom
+// resource definitions, as objects. Serving what they define is package crd's.
+package apiextensions
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1 = apiextensionsv1.SchemeGroupVersion
+
+// Resources returns every resource of the group.
+func Resources() []*engine.Resource {
+	return []*engine.Resource{customResourceDefinitions()}
+}
+
+func customResourceDefinitions() *engine.Resource {
+	return &engine.Resource{
+		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: "CustomResourceDefinition",
+		ShortNames: []string{"crd", "crds"},
+		Categories: []string{"api-extensions"},
+		Prefix:     "apiextensions.k8s.io/customresourcedefinitions",
+		Hub:        v1,
+		Versions: []*engine.Version{engine.VersionOf[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
+			v1, setDefaults)},
+		Rules: engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
+			PrepareCreate: func(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) {
+				d.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+				d.Generation = 1
+				addStoredVersion(d)
+			},
+			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
+				d.Status = *old.Status.DeepCopy()
+				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
+				addStoredVersion(d)
+			},
+			Validate:             validate,
+			ValidateUpdate:       validateUpdate,
+			NeedsResourceVersion: true,
+			Reset:                rules.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
+			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
+				d.Spec = old.Spec
+				// Against itself: the status path has always changed metadata too,
+				// but for what is reset here.
+				metav1.ResetObjectMetaForStatus(&d.ObjectMeta, &d.ObjectMeta)
+			},
+			ValidateUpdate:       validateStatus,
+			NeedsResourceVersion: true,
+			Reset:                rules.ResetSpec,
+		})},
+		Table: customResourceDefinitionTable(),
+	}
+}
+
+func setDefaults(d *apiextensionsv1.CustomResourceDefinition) {
+	s := &d.Spec
+	rules.Default(&s.Names.Singular, strings.ToLower(s.Names.Kind))
+	if s.Names.Kind != "" {
+		rules.Default(&s.Names.ListKind, s.Names.Kind+"List")
+	}
+	rules.DefaultPtr(&s.Conversion, apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter})
+	if w := s.Conversion.Webhook; w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil {
+		rules.DefaultPtr(&w.ClientConfig.Service.Port, 443)
+	}
+	if len(d.Status.StoredVersions) == 0 {
+		addStoredVersion(d)
+	}
+}
+
+// addStoredVersion notes that objects may now be stored in the storage version.
+func addStoredVersion(d *apiextensionsv1.CustomResourceDefinition) {
+	for _, v := range d.Spec.Versions {
+		if !v.Storage {
+			continue
+		}
+		if !slices.Contains(d.Status.StoredVersions, v.Name) {
+			d.Status.StoredVersions = append(d.Status.StoredVersions, v.Name)
+		}
+		return
+	}
+}

@@ -1,0 +1,34 @@
+package apps
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// checkNumber refuses objects with an annotation that must be a number and is
+// not. It is part of reading the object, because the annotation stands for a
+// field of former versions.
+func checkNumber(annotation string) func(obj engine.Object) (engine.Object, error) {
+	return func(obj engine.Object) (engine.Object, error) {
+		if v := obj.GetAnnotations()[annotation]; v != "" {
+			if _, err := strconv.ParseInt(v, 10, 64); err != nil {
+				return nil, fmt.Errorf("annotation %s: %w", annotation, err)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// setAnnotation sets an annotation without touching a map that other objects
+// may share.
+func setAnnotation(obj engine.Object, key, value string) {
+	a := maps.Clone(obj.GetAnnotations())
+	if a == nil {
+		a = map[string]string{}
+	}
+	a[key] = value
+	obj.SetAnnotations(a)
+}

@@ -1,0 +1,100 @@
+package apps
+
+import (
+	"context"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+func daemonSets() *engine.Resource {
+	return &engine.Resource{
+		Plural: "daemonsets", Singular: "daemonset", Kind: "DaemonSet",
+		ShortNames: []string{"ds"},
+		Categories: []string{"all"},
+		Namespaced: true,
+		Prefix:     "daemonsets",
+		Hub:        v1,
+		Versions:   []*engine.Version{daemonSetVersion()},
+		Rules: engine.Typed[*appsv1.DaemonSet]{
+			PrepareCreate: func(_ context.Context, s *appsv1.DaemonSet) {
+				s.Status = appsv1.DaemonSetStatus{}
+				s.Generation = 1
+				setTemplateGeneration(s, max(templateGeneration(s), 1))
+				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
+			},
+			PrepareUpdate:  prepareDaemonSetUpdate,
+			Validate:       validateDaemonSet,
+			ValidateUpdate: validateDaemonSetUpdate,
+			Warn:           warnDaemonSet,
+			Reset:          rules.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*appsv1.DaemonSet]{
+			PrepareUpdate: func(_ context.Context, s, old *appsv1.DaemonSet) {
+				s.Spec = old.Spec
+				setTemplateGeneration(s, templateGeneration(old))
+			},
+			ValidateUpdate: validateDaemonSetStatus,
+			Reset:          rules.ResetSpec,
+		})},
+		Table: daemonSetTable(),
+	}
+}
+
+func daemonSetVersion() *engine.Version {
+	v := engine.VersionOf[appsv1.DaemonSet, appsv1.DaemonSetList](v1, defaultDaemonSet)
+	v.ToHub = checkNumber(appsv1.DeprecatedTemplateGeneration)
+	return v
+}
+
+func defaultDaemonSet(s *appsv1.DaemonSet) {
+	strategy := &s.Spec.UpdateStrategy
+	rules.Default(&strategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	if strategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		rules.DefaultPtr(&strategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+		rules.DefaultPtr(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		rules.DefaultPtr(&strategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	rules.DefaultPtr(&s.Spec.RevisionHistoryLimit, 10)
+	podspec.DefaultTemplate(&s.Spec.Template)
+}
+
+func prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
+	s.Status = old.Status
+	podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
+	generation := templateGeneration(old)
+	if !apiequality.Semantic.DeepEqual(s.Spec.Template, old.Spec.Template) {
+		generation++
+	}
+	setTemplateGeneration(s, generation)
+	rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
+}
+
+// templateGeneration counts the changes of the template. It was a field once;
+// apps/v1 keeps it in an annotation, which the server alone writes.
+func templateGeneration(s *appsv1.DaemonSet) int64 {
+	n, _ := strconv.ParseInt(s.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	return n
+}
+
+func setTemplateGeneration(s *appsv1.DaemonSet, n int64) {
+	setAnnotation(s, appsv1.DeprecatedTemplateGeneration, strconv.FormatInt(n, 10))
+}
+
+func warnDaemonSet(_ context.Context, s, old *appsv1.DaemonSet) []string {
+	path := field.NewPath("spec", "template")
+	switch {
+	case old == nil:
+		return podspec.WarnTemplate(path, &s.Spec.Template, nil)
+	case templateGeneration(s) != templateGeneration(old):
+		return podspec.WarnTemplate(path, &s.Spec.Template, &old.Spec.Template)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+// Package apps is the API group apps/v1: deployments, replica sets, stateful
+// sets, daemon sets and the controller revisions that the last two keep. One
+// file holds one kind: its Resource, defaults, what a write carries over and
+// what is wrong with it.
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1 = appsv1.SchemeGroupVersion
+
+// Resources returns every resource of the group.
+func Resources() []*engine.Resource {
+	return []*engine.Resource{
+		controllerRevisions(),
+		daemonSets(),
+		deployments(),
+		replicaSets(),
+		statefulSets(),
+	}
+}
+
+// scaled is what a scale shows and changes of a kind.
+type scaled struct {
+	replicas *int32
+	status   int32
+	selector *metav1.LabelSelector
+}
+
+// scale makes the scale subresource of a kind.
+func scale[T engine.Object](get func(obj T) scaled, set func(obj T, replicas int32)) *engine.Subresource {
+	return &engine.Subresource{
+		Name: "scale", Verbs: []string{"get", "patch", "update"},
+		Kind: schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+		Scale: &engine.Scale{
+			Get: func(obj engine.Object) (int32, int32, string, error) {
+				s := get(obj.(T))
+				var replicas int32
+				if s.replicas != nil {
+					replicas = *s.replicas
+				}
+				selector, err := metav1.LabelSelectorAsSelector(s.selector)
+				if err != nil {
+					return 0, 0, "", err
+				}
+				return replicas, s.status, selector.String(), nil
+			},
+			Set:  func(obj engine.Object, replicas int32) { set(obj.(T), replicas) },
+			Path: fieldpath.MakePathOrDie("spec", "replicas"),
+		},
+	}
+}
+
+// warnName warns of names that do not fit into the host names of pods.
+func warnName(name string) []string {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return []string{"metadata.name: names of pods and their hosts are made of this; it should be a DNS label"}
+	}
+	return nil
+}

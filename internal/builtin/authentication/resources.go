@@ -1,0 +1,42 @@
+// Package authentication is the API group authentication.k8s.io/v1: questions
+// about who somebody is. They are answered and not stored.
+package authentication
+
+import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1 = authenticationv1.SchemeGroupVersion
+
+// Deps answers the questions.
+type Deps struct {
+	TokenReview       func(ctx context.Context, in *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
+	SelfSubjectReview func(ctx context.Context, in *authenticationv1.SelfSubjectReview) (*authenticationv1.SelfSubjectReview, error)
+}
+
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{
+		{
+			Plural: "selfsubjectreviews", Singular: "selfsubjectreview", Kind: "SelfSubjectReview",
+			Hub: v1,
+			// Reviews are never listed.
+			Versions: []*engine.Version{engine.VersionOf[authenticationv1.SelfSubjectReview, metav1.Status](v1, nil)},
+			Verbs:    []string{"create"},
+			Create:   rules.Answer(d.SelfSubjectReview),
+		},
+		{
+			Plural: "tokenreviews", Singular: "tokenreview", Kind: "TokenReview",
+			Hub:      v1,
+			Versions: []*engine.Version{engine.VersionOf[authenticationv1.TokenReview, metav1.Status](v1, nil)},
+			Verbs:    []string{"create"},
+			Create:   rules.Answer(d.TokenReview),
+		},
+	}
+}

@@ -1,0 +1,281 @@
+package autoscaling
+
+import (
+	"context"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+var (
+	specPath   = field.NewPath("spec")
+	statusPath = field.NewPath("status")
+)
+
+const (
+	maxPeriod = 1800 // seconds
+	maxWindow = 3600
+)
+
+// options loosen the rules for autoscalers that are stored already.
+type options struct {
+	allowZero   bool // replicas
+	target      referenceOptions
+	metricOwner referenceOptions
+}
+
+// referenceOptions say what the apiVersion of a reference may be.
+type referenceOptions struct {
+	anything bool
+	noGroup  bool
+}
+
+func validate(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	e := rules.At(specPath)
+	e.Add(rules.ObjectMeta(&a.ObjectMeta, true, rules.Subdomain))
+	spec(&a.Spec, e, optionsFor(a))
+	return e.List()
+}
+
+func validateUpdate(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	o := optionsFor(a)
+	o.allowZero = old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0
+	target, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
+	if target.APIVersion == was.APIVersion && target.Kind == was.Kind {
+		o.target.anything = true
+	}
+	for i := range old.Spec.Metrics {
+		m := &old.Spec.Metrics[i]
+		if m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil &&
+			checkAPIVersion(m.Object.DescribedObject.APIVersion, o.metricOwner) != "" {
+			o.metricOwner.anything = true
+		}
+	}
+	e := rules.At(specPath)
+	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
+	spec(&a.Spec, e, o)
+	return e.List()
+}
+
+func optionsFor(a *autoscalingv2.HorizontalPodAutoscaler) options {
+	return options{
+		// Of what can be scaled, only replication controllers have no group.
+		target:      referenceOptions{noGroup: a.Spec.ScaleTargetRef.Kind == "ReplicationController"},
+		metricOwner: referenceOptions{noGroup: true},
+	}
+}
+
+func validateStatus(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	e := rules.At(statusPath)
+	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
+	e.Nonnegative("currentReplicas", int64(a.Status.CurrentReplicas))
+	e.Nonnegative("desiredReplicas", int64(a.Status.DesiredReplicas))
+	return e.List()
+}
+
+func spec(s *autoscalingv2.HorizontalPodAutoscalerSpec, e rules.Errors, o options) {
+	if m := s.MinReplicas; m != nil && (*m < 0 || *m == 0 && !o.allowZero) {
+		e.Field("minReplicas").Invalid(*m, "must be greater than or equal to 1")
+	}
+	switch highest := e.Field("maxReplicas"); {
+	case s.MaxReplicas == 0:
+		highest.Required("must be greater than 0")
+	case s.MaxReplicas < 0:
+		highest.Invalid(s.MaxReplicas, "must be greater than 0")
+	}
+	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
+		e.Field("maxReplicas").Invalid(s.MaxReplicas, "must be greater than or equal to minReplicas")
+	}
+	reference(s.ScaleTargetRef, e.Field("scaleTargetRef"), o.target)
+	fromZero := false
+	for i := range s.Metrics {
+		metric(&s.Metrics[i], e.Field("metrics").Item(i), o.metricOwner)
+		t := s.Metrics[i].Type
+		fromZero = fromZero || t == autoscalingv2.ObjectMetricSourceType || t == autoscalingv2.ExternalMetricSourceType
+	}
+	if s.MinReplicas != nil && *s.MinReplicas == 0 && !fromZero {
+		e.Field("metrics").Forbidden("scaling to zero needs an Object or External metric")
+	}
+	if b := s.Behavior; b != nil {
+		scalingRules(b.ScaleUp, e.Field("behavior").Field("scaleUp"))
+		scalingRules(b.ScaleDown, e.Field("behavior").Field("scaleDown"))
+	}
+}
+
+func reference(r autoscalingv2.CrossVersionObjectReference, e rules.Errors, o referenceOptions) {
+	e.PathSegment("kind", r.Kind)
+	e.PathSegment("name", r.Name)
+	if why := checkAPIVersion(r.APIVersion, o); why != "" {
+		e.Field("apiVersion").Invalid(r.APIVersion, why)
+	}
+}
+
+// checkAPIVersion says what is wrong with the apiVersion of a reference.
+func checkAPIVersion(v string, o referenceOptions) string {
+	if o.anything {
+		return ""
+	}
+	gv, err := schema.ParseGroupVersion(v)
+	switch {
+	case err != nil:
+		return err.Error()
+	case gv.Group == "" && !o.noGroup:
+		return "must name an API group"
+	}
+	return ""
+}
+
+func scalingRules(r *autoscalingv2.HPAScalingRules, e rules.Errors) {
+	if r == nil {
+		return
+	}
+	if w := r.StabilizationWindowSeconds; w != nil {
+		e.Range("stabilizationWindowSeconds", int64(*w), 0, maxWindow)
+	}
+	if p := r.SelectPolicy; p != nil {
+		rules.OneOf(e, "selectPolicy", *p, []autoscalingv2.ScalingPolicySelect{
+			autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect,
+		})
+	}
+	if len(r.Policies) == 0 {
+		e.Field("policies").Required("at least one policy")
+	}
+	for i, p := range r.Policies {
+		at := e.Field("policies").Item(i)
+		rules.OneOf(at, "type", p.Type, []autoscalingv2.HPAScalingPolicyType{
+			autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy,
+		})
+		at.Positive("value", int64(p.Value))
+		at.Range("periodSeconds", int64(p.PeriodSeconds), 1, maxPeriod)
+	}
+	if t := r.Tolerance; t != nil && t.Sign() < 0 {
+		e.Field("tolerance").Invalid(t.String(), "must be greater than or equal to 0")
+	}
+}
+
+var sourceTypes = []autoscalingv2.MetricSourceType{
+	autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
+	autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType,
+}
+
+// metric checks that a metric has the one source that its type names. Only the
+// first source there is gets checked itself.
+func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
+	if m.Type == "" {
+		e.Field("type").Required("")
+	}
+	rules.OneOf(e, "type", m.Type, sourceTypes)
+	sources := []struct {
+		t     autoscalingv2.MetricSourceType
+		name  string
+		is    bool
+		check func(e rules.Errors)
+	}{
+		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(e rules.Errors) {
+			objectSource(m.Object, e, o)
+		}},
+		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(e rules.Errors) {
+			externalSource(m.External, e)
+		}},
+		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(e rules.Errors) {
+			podsSource(m.Pods, e)
+		}},
+		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func(e rules.Errors) {
+			e.Present("name", string(m.Resource.Name))
+			resourceTargetOf(&m.Resource.Target, e.Field("target"))
+		}},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(e rules.Errors) {
+			containerSource(m.ContainerResource, e)
+		}},
+	}
+	n := 0
+	for _, s := range sources {
+		if !s.is {
+			if s.t == m.Type {
+				e.Field(s.name).Required("the source that the type names")
+			}
+			continue
+		}
+		if n++; n == 1 {
+			s.check(e.Field(s.name))
+		}
+	}
+	for _, s := range sources {
+		if n > 1 && s.is && s.t != m.Type {
+			e.Field(s.name).Forbidden("only the source that the type names")
+		}
+	}
+}
+
+func objectSource(s *autoscalingv2.ObjectMetricSource, e rules.Errors, o referenceOptions) {
+	reference(s.DescribedObject, e.Field("describedObject"), o)
+	e.Field("metric").PathSegment("name", s.Metric.Name)
+	target(&s.Target, e.Field("target"))
+	if s.Target.Value == nil && s.Target.AverageValue == nil {
+		e.Field("target").Field("averageValue").Required("value or averageValue")
+	}
+}
+
+func externalSource(s *autoscalingv2.ExternalMetricSource, e rules.Errors) {
+	e.Field("metric").PathSegment("name", s.Metric.Name)
+	target(&s.Target, e.Field("target"))
+	switch {
+	case s.Target.Value == nil && s.Target.AverageValue == nil:
+		e.Field("target").Field("averageValue").Required("value or averageValue")
+	case s.Target.Value != nil && s.Target.AverageValue != nil:
+		e.Field("target").Field("value").Forbidden("either value or averageValue")
+	}
+}
+
+func podsSource(s *autoscalingv2.PodsMetricSource, e rules.Errors) {
+	e.Field("metric").PathSegment("name", s.Metric.Name)
+	target(&s.Target, e.Field("target"))
+	if s.Target.AverageValue == nil {
+		e.Field("target").Field("averageValue").Required("")
+	}
+}
+
+func containerSource(s *autoscalingv2.ContainerResourceMetricSource, e rules.Errors) {
+	if e.Present("name", string(s.Name)) {
+		e.Field("name").ContainerResourceName(s.Name)
+	}
+	if e.Present("container", s.Container) {
+		e.DNSLabel("container", s.Container)
+	}
+	resourceTargetOf(&s.Target, e.Field("target"))
+}
+
+func resourceTargetOf(t *autoscalingv2.MetricTarget, e rules.Errors) {
+	target(t, e)
+	switch {
+	case t.AverageUtilization == nil && t.AverageValue == nil:
+		e.Field("averageUtilization").Required("averageUtilization or averageValue")
+	case t.AverageUtilization != nil && t.AverageValue != nil:
+		e.Field("averageValue").Forbidden("either averageUtilization or averageValue")
+	}
+}
+
+func target(t *autoscalingv2.MetricTarget, e rules.Errors) {
+	switch t.Type {
+	case autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType:
+	default:
+		if t.Type == "" {
+			e.Field("type").Required("")
+		}
+		e.Field("type").Invalid(t.Type, "must be Utilization, Value or AverageValue")
+	}
+	positive := func(name string, q *resource.Quantity) {
+		if q != nil && q.Sign() != 1 {
+			e.Field(name).Invalid(q.String(), "must be positive")
+		}
+	}
+	positive("value", t.Value)
+	positive("averageValue", t.AverageValue)
+	if u := t.AverageUtilization; u != nil {
+		e.Positive("averageUtilization", int64(*u))
+	}
+}

@@ -1,0 +1,70 @@
+// Package builtin collects the API groups that the server itself serves. Each
+// group has a folder with its resources, defaults, validation and columns; they
+// know nothing of one another. What they need from the rest of the server
+// comes in through Deps.
+package builtin
+
+import (
+	"slices"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
+	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
+	"github.com/kanzen-io/kanzen/internal/builtin/apiregistration"
+	"github.com/kanzen-io/kanzen/internal/builtin/apps"
+	"github.com/kanzen-io/kanzen/internal/builtin/authentication"
+	"github.com/kanzen-io/kanzen/internal/builtin/authorization"
+	"github.com/kanzen-io/kanzen/internal/builtin/autoscaling"
+	"github.com/kanzen-io/kanzen/internal/builtin/batch"
+	"github.com/kanzen-io/kanzen/internal/builtin/certificates"
+	"github.com/kanzen-io/kanzen/internal/builtin/coordination"
+	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/builtin/discovery"
+	"github.com/kanzen-io/kanzen/internal/builtin/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/builtin/networking"
+	"github.com/kanzen-io/kanzen/internal/builtin/node"
+	"github.com/kanzen-io/kanzen/internal/builtin/policy"
+	"github.com/kanzen-io/kanzen/internal/builtin/rbac"
+	"github.com/kanzen-io/kanzen/internal/builtin/resource"
+	"github.com/kanzen-io/kanzen/internal/builtin/scheduling"
+	"github.com/kanzen-io/kanzen/internal/builtin/storage"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// Deps is what the groups need, by group.
+type Deps struct {
+	AdmissionRegistration admissionregistration.Deps
+	APIRegistration       apiregistration.Deps
+	Authentication        authentication.Deps
+	Authorization         authorization.Deps
+	Certificates          certificates.Deps
+	Core                  core.Deps
+	RBAC                  rbac.Deps
+	Resource              resource.Deps
+}
+
+// Resources returns every built-in resource, in the order in which discovery
+// lists the groups.
+func Resources(d Deps) []*engine.Resource {
+	return slices.Concat(
+		core.Resources(d.Core),
+		apiregistration.Resources(d.APIRegistration),
+		apps.Resources(),
+		authentication.Resources(d.Authentication),
+		authorization.Resources(d.Authorization),
+		autoscaling.Resources(),
+		batch.Resources(),
+		certificates.Resources(d.Certificates),
+		networking.Resources(),
+		policy.Resources(),
+		rbac.Resources(d.RBAC),
+		storage.Resources(),
+		admissionregistration.Resources(d.AdmissionRegistration),
+		apiextensions.Resources(),
+		scheduling.Resources(),
+		coordination.Resources(),
+		node.Resources(),
+		discovery.Resources(),
+		resource.Resources(d.Resource),
+		flowcontrol.Resources(),
+	)
+}

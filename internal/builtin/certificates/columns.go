@@ -1,0 +1,59 @@
+package certificates
+
+import (
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/cells"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+func certificateSigningRequestTable() *engine.Table {
+	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.Name(),
+			cells.Age(),
+			cells.String("SignerName", spec["signerName"]),
+			cells.String("Requestor", spec["username"]),
+			cells.String("RequestedDuration", spec["expirationSeconds"]),
+			cells.String("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+		},
+		Row: engine.Row(certificateSigningRequestRow),
+	}
+}
+
+func certificateSigningRequestRow(r *certificatesv1.CertificateSigningRequest) []any {
+	lifetime := cells.None
+	if s := r.Spec.ExpirationSeconds; s != nil {
+		lifetime = duration.HumanDuration(time.Duration(*s) * time.Second)
+	}
+	return []any{
+		r.Name, cells.Since(r.CreationTimestamp), cells.Or(r.Spec.SignerName, cells.None), r.Spec.Username,
+		lifetime, requestState(r),
+	}
+}
+
+func requestState(r *certificatesv1.CertificateSigningRequest) string {
+	has := map[certificatesv1.RequestConditionType]bool{}
+	for _, c := range r.Status.Conditions {
+		has[c.Type] = true
+	}
+	state := []string{"Pending"}
+	switch {
+	case has[certificatesv1.CertificateDenied]: // a denial stands, whatever else was said
+		state[0] = "Denied"
+	case has[certificatesv1.CertificateApproved]:
+		state[0] = "Approved"
+	}
+	if has[certificatesv1.CertificateFailed] {
+		state = append(state, "Failed")
+	}
+	if len(r.Status.Certificate) > 0 {
+		state = append(state, "Issued")
+	}
+	return strings.Join(state, ",")
+}

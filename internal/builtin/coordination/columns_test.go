@@ -1,0 +1,15 @@
+package coordination
+
+import (
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/cells/celltest"
+)
+
+func TestTables(t *testing.T) {
+	celltest.Run(t, map[string]celltest.Kind{
+		"Lease": celltest.For[coordinationv1.Lease](leaseTable()),
+	})
+}

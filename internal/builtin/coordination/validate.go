@@ -1,0 +1,40 @@
+package coordination
+
+import (
+	"context"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+func validate(_ context.Context, l *coordinationv1.Lease) field.ErrorList {
+	return append(rules.ObjectMetaOfName(&l.ObjectMeta, true, rules.Subdomain), spec(&l.Spec)...)
+}
+
+func validateUpdate(_ context.Context, l, old *coordinationv1.Lease) field.ErrorList {
+	return append(rules.ObjectMetaUpdate(&l.ObjectMeta, &old.ObjectMeta), spec(&l.Spec)...)
+}
+
+func spec(s *coordinationv1.LeaseSpec) field.ErrorList {
+	e := rules.At(field.NewPath("spec"))
+	if p := s.LeaseDurationSeconds; p != nil {
+		e.Positive("leaseDurationSeconds", int64(*p))
+	}
+	rules.NonnegativePtr(e, "leaseTransitions", s.LeaseTransitions)
+	if p := s.Strategy; p != nil {
+		// It has always been reported one level too deep.
+		at := e.Field("strategy")
+		if strings.Contains(string(*p), "/") {
+			at.Field("strategy").QualifiedName(string(*p))
+		} else {
+			rules.OneOf(at, "strategy", *p, []coordinationv1.CoordinatedLeaseStrategy{coordinationv1.OldestEmulationVersion})
+		}
+	}
+	if p := s.PreferredHolder; p != nil && *p != "" && (s.Strategy == nil || *s.Strategy == "") {
+		e.Field("preferredHolder").Forbidden("needs strategy")
+	}
+	return e.List()
+}

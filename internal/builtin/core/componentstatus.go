@@ -1,0 +1,46 @@
+package core
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+func componentStatuses(d Deps) *engine.Resource {
+	version := engine.VersionOf[corev1.ComponentStatus, corev1.ComponentStatusList](v1, nil)
+	version.Deprecation = "v1 ComponentStatus is deprecated in v1.19+"
+	return &engine.Resource{
+		Plural: "componentstatuses", Singular: "componentstatus", Kind: "ComponentStatus",
+		ShortNames: []string{"cs"},
+		Hub:        v1,
+		Versions:   only(version),
+		Verbs:      []string{"get", "list"},
+		Get: func(ctx context.Context, name string) (engine.Object, error) {
+			all, err := d.ComponentStatuses(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range all {
+				if s.Name == name {
+					return s, nil
+				}
+			}
+			return nil, apierrors.NewNotFound(corev1.Resource("componentstatuses"), name)
+		},
+		List: func(ctx context.Context) ([]engine.Object, error) {
+			all, err := d.ComponentStatuses(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out := make([]engine.Object, 0, len(all))
+			for _, s := range all {
+				out = append(out, s)
+			}
+			return out, nil
+		},
+		Table: componentStatusTable(),
+	}
+}

@@ -1,0 +1,242 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var disruptionBudgets = schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}
+
+// evictPod deletes a pod if its disruption budget has room for that.
+func evictPod(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, name string, body engine.Object, options *metav1.CreateOptions) (runtime.Object, error) {
+		ev, ok := body.(*policyv1.Eviction)
+		if !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("an eviction is needed, not %T", body))
+		}
+		e := &eviction{Deps: d, namespace: namespaceOf(ctx, ev), name: name}
+		if err := e.setOptions(ev, options); err != nil {
+			return nil, err
+		}
+		return e.run(ctx)
+	}
+}
+
+type eviction struct {
+	Deps
+	namespace, name string
+	options         *metav1.DeleteOptions
+}
+
+// setOptions joins the dry run of the request with that of the deletion.
+func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptions) error {
+	if ev.Name != e.name {
+		return apierrors.NewBadRequest("the name in the URL does not match the name in the eviction")
+	}
+	e.options = &metav1.DeleteOptions{}
+	if ev.DeleteOptions != nil {
+		e.options = ev.DeleteOptions.DeepCopy()
+	}
+	if isTrue(e.options.IgnoreStoreReadErrorWithClusterBreakingPotential) {
+		at := field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential")
+		return apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.name,
+			field.ErrorList{field.Invalid(at, true, "not for evictions")})
+	}
+	switch {
+	case len(e.options.DryRun) == 0:
+		e.options.DryRun = options.DryRun
+	case len(options.DryRun) > 0 && !slices.Equal(options.DryRun, e.options.DryRun):
+		return fmt.Errorf("the request and its body differ in dryRun: %v and %v", options.DryRun, e.options.DryRun)
+	}
+	return nil
+}
+
+func (e *eviction) run(ctx context.Context) (runtime.Object, error) {
+	obj, err := e.Objects.Get(ctx, corev1.Resource("pods"), e.namespace, e.name)
+	if err != nil {
+		return nil, err
+	}
+	p := obj.(*corev1.Pod)
+	if countsForNobody(p) {
+		// Only as long as it stays so: a pending pod may come to run meanwhile.
+		pinned := p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil
+		return e.delete(ctx, p, pinned)
+	}
+	budgets, err := e.budgetsOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	switch len(budgets) {
+	case 0:
+		return e.delete(ctx, p, false)
+	case 1:
+	default:
+		return &metav1.Status{
+			Status: metav1.StatusFailure, Code: 500,
+			Message: "the pod has more than one disruption budget, which evictions do not support",
+		}, nil
+	}
+	if mayGoUnready(p, budgets[0]) {
+		out, err := e.delete(ctx, p, true)
+		if apierrors.IsConflict(err) && !hasRevision(e.options) {
+			return nil, tooManyDisruptions(10, fmt.Sprintf("the disruption budget %s is still being processed by the server", budgets[0].Name))
+		}
+		return out, err
+	}
+	if err := e.spend(ctx, budgets[0]); err != nil {
+		return nil, err
+	}
+	return e.delete(ctx, p, false)
+}
+
+// countsForNobody says that a pod does not run, so that no budget counts it.
+func countsForNobody(p *corev1.Pod) bool {
+	switch p.Status.Phase {
+	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending:
+		return true
+	}
+	return p.DeletionTimestamp != nil
+}
+
+// mayGoUnready says whether a pod that is not ready may go without being counted.
+func mayGoUnready(p *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	if policy := b.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
+}
+
+func (e *eviction) budgetsOf(ctx context.Context, p *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
+	all, err := e.Objects.List(ctx, disruptionBudgets, p.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	var out []*policyv1.PodDisruptionBudget
+	for _, obj := range all {
+		b := obj.(*policyv1.PodDisruptionBudget)
+		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && s.Matches(labels.Set(p.Labels)) {
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// spend takes one disruption from a budget.
+func (e *eviction) spend(ctx context.Context, b *policyv1.PodDisruptionBudget) error {
+	_, err := e.Objects.Update(ctx, disruptionBudgets, b.Namespace, b.Name, isDryRun(e.options.DryRun), func(obj engine.Object) error {
+		b := obj.(*policyv1.PodDisruptionBudget)
+		if err := checkBudget(b); err != nil {
+			return err
+		}
+		s := &b.Status
+		s.DisruptionsAllowed--
+		if s.DisruptionsAllowed == 0 {
+			meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+				Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+				Reason: policyv1.InsufficientPodsReason, ObservedGeneration: s.ObservedGeneration,
+				LastTransitionTime: metav1.Time{Time: e.Now()},
+			})
+		}
+		if s.DisruptedPods == nil {
+			s.DisruptedPods = map[string]metav1.Time{}
+		}
+		s.DisruptedPods[e.name] = metav1.Time{Time: e.Now()}
+		return nil
+	})
+	return err
+}
+
+func checkBudget(b *policyv1.PodDisruptionBudget) error {
+	const mostUnconfirmed = 2000
+	s := &b.Status
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}, b.Name, fmt.Errorf("%s", why))
+	}
+	switch {
+	case s.ObservedGeneration < b.Generation:
+		return tooManyDisruptions(10, fmt.Sprintf("the disruption budget %s is still being processed by the server", b.Name))
+	case s.DisruptionsAllowed < 0:
+		return forbidden("the budget allows a negative number of disruptions")
+	case len(s.DisruptedPods) > mostUnconfirmed:
+		return forbidden("too many evictions that the budget's controller has not confirmed")
+	case s.DisruptionsAllowed == 0:
+		return tooManyDisruptions(0, fmt.Sprintf("the disruption budget %s needs %d healthy pods and has %d", b.Name, s.DesiredHealthy, s.CurrentHealthy))
+	}
+	return nil
+}
+
+func tooManyDisruptions(retrySeconds int, why string) error {
+	err := apierrors.NewTooManyRequests("the pod cannot be evicted: it would violate its disruption budget", retrySeconds)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
+	return err
+}
+
+func hasRevision(o *metav1.DeleteOptions) bool {
+	return o.Preconditions != nil && o.Preconditions.ResourceVersion != nil
+}
+
+// delete tells the pod why it goes, and deletes it; pinned: only if it has not
+// changed since.
+func (e *eviction) delete(ctx context.Context, p *corev1.Pod, pinned bool) (runtime.Object, error) {
+	options := e.options.DeepCopy()
+	if pinned && !hasRevision(options) {
+		if options.Preconditions == nil {
+			options.Preconditions = &metav1.Preconditions{}
+		}
+		options.Preconditions.ResourceVersion = &p.ResourceVersion
+	}
+	if !isDryRun(options.DryRun) {
+		updated, err := e.Objects.Update(ctx, corev1.Resource("pods"), e.namespace, e.name, false, func(obj engine.Object) error {
+			return markEvicted(obj.(*corev1.Pod), options.Preconditions, e.Deps)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if hasRevision(options) {
+			revision := updated.GetResourceVersion()
+			options.Preconditions.ResourceVersion = &revision
+		}
+	}
+	if err := e.Objects.Delete(ctx, corev1.Resource("pods"), e.namespace, e.name, options); err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess}, nil
+}
+
+func markEvicted(p *corev1.Pod, pre *metav1.Preconditions, d Deps) error {
+	if pre != nil {
+		conflict := func(what, want, have string) error {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "Pod"}, p.Name,
+				fmt.Errorf("the %s in the precondition (%s) does not match that of the pod (%s)", what, want, have))
+		}
+		if u := pre.UID; u != nil && *u != "" && *u != p.UID {
+			return conflict("UID", string(*u), string(p.UID))
+		}
+		if r := pre.ResourceVersion; r != nil && *r != "" && *r != p.ResourceVersion {
+			return conflict("resourceVersion", *r, p.ResourceVersion)
+		}
+	}
+	setPodCondition(&p.Status, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+	}, d)
+	return nil
+}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"context"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+func nodes() *engine.Resource {
+	return &engine.Resource{
+		Plural: "nodes", Singular: "node", Kind: "Node",
+		ShortNames: []string{"no"},
+		Prefix:     "minions",
+		Hub:        v1,
+		Versions:   only(engine.VersionOf[corev1.Node, corev1.NodeList](v1, defaultNode)),
+		Rules: engine.Typed[*corev1.Node]{
+			// A new node may bring its status: kubelets register themselves whole.
+			PrepareCreate: func(_ context.Context, n *corev1.Node) {
+				n.Spec.ConfigSource = nil
+				n.Status.Config = nil
+			},
+			Validate: func(_ context.Context, n *corev1.Node) field.ErrorList { return validateNode(n) },
+			Warn:     func(_ context.Context, n, _ *corev1.Node) []string { return warnNode(n) },
+			PrepareUpdate: func(_ context.Context, n, old *corev1.Node) {
+				n.Status = old.Status
+				if old.Spec.ConfigSource == nil {
+					n.Spec.ConfigSource = nil
+				}
+			},
+			ValidateUpdate: func(ctx context.Context, n, old *corev1.Node) field.ErrorList {
+				return append(validateNode(n), validateNodeUpdate(ctx, n, old)...)
+			},
+			Reset: resetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{
+			proxySubresource("NodeProxyOptions"),
+			engine.Status(engine.Typed[*corev1.Node]{
+				PrepareUpdate: func(_ context.Context, n, old *corev1.Node) {
+					n.Spec = old.Spec
+					if old.Status.Config == nil {
+						n.Status.Config = nil
+					}
+				},
+				ValidateUpdate: validateNodeUpdate,
+				Reset:          resetSpec,
+			}),
+		},
+		Fields: engine.Fields(func(n *corev1.Node) fields.Set {
+			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
+		}),
+		Table: nodeTable(),
+	}
+}
+
+func defaultNode(n *corev1.Node) {
+	// podCIDR and podCIDRs[0] are one field to old and new clients.
+	s := &n.Spec
+	if s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR) {
+		s.PodCIDRs = []string{s.PodCIDR}
+	}
+	if len(s.PodCIDRs) > 0 {
+		s.PodCIDR = s.PodCIDRs[0]
+	}
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = maps.Clone(n.Status.Capacity)
+	}
+	rules.DefaultResources(n.Status.Capacity, n.Status.Allocatable)
+}

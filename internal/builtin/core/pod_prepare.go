@@ -1,0 +1,88 @@
+package core
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+)
+
+// preparePod settles what the server decides about a new pod.
+func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
+	p.Generation = 1
+	class := p.Status.QOSClass // a given one has always been believed
+	if class == "" {
+		class = podspec.QOSClass(&p.Spec)
+	}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: class}
+	podspec.DropDisabled(&p.Spec, nil)
+	if len(p.Spec.SchedulingGates) > 0 {
+		setPodCondition(&p.Status, corev1.PodCondition{
+			Type:    corev1.PodScheduled,
+			Status:  corev1.ConditionFalse,
+			Reason:  corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}, d)
+	}
+	mergeLabelKeys(p)
+	podspec.SyncAppArmor(ctx, p)
+}
+
+// preparePodUpdate keeps the status and counts changes of the spec.
+func preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
+	p.Status = old.Status
+	podspec.DropDisabled(&p.Spec, &old.Spec)
+	countPodGeneration(p, old)
+}
+
+func countPodGeneration(p, old *corev1.Pod) {
+	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		p.Generation++
+	}
+}
+
+// mergeLabelKeys writes the values of the labels that affinity terms and
+// spread constraints name into their selectors: they mean the pods of this
+// pod's own revision, say, and the scheduler need not look that up.
+func mergeLabelKeys(p *corev1.Pod) {
+	if a := p.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			mergeAffinityKeys(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p.Labels)
+		}
+		if a.PodAntiAffinity != nil {
+			mergeAffinityKeys(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p.Labels)
+		}
+	}
+	for i := range p.Spec.TopologySpreadConstraints {
+		c := &p.Spec.TopologySpreadConstraints[i]
+		mergeKeys(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn, p.Labels)
+	}
+}
+
+func mergeAffinityKeys(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, labels map[string]string) {
+	merge := func(t *corev1.PodAffinityTerm) {
+		mergeKeys(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn, labels)
+		mergeKeys(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn, labels)
+	}
+	for i := range preferred {
+		merge(&preferred[i].PodAffinityTerm)
+	}
+	for i := range required {
+		merge(&required[i])
+	}
+}
+
+// mergeKeys adds to a selector; a nil one selects nothing and stays as it is.
+func mergeKeys(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator, labels map[string]string) {
+	if s == nil {
+		return
+	}
+	for _, key := range keys {
+		if value, found := labels[key]; found {
+			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: []string{value}})
+		}
+	}
+}

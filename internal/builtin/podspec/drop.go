@@ -1,0 +1,102 @@
+package podspec
+
+import corev1 "k8s.io/api/core/v1"
+
+// DropDisabledTemplate is DropDisabled for a template; either may be nil.
+func DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
+	if t == nil {
+		return
+	}
+	var oldSpec *corev1.PodSpec
+	if old != nil {
+		oldSpec = &old.Spec
+	}
+	DropDisabled(&t.Spec, oldSpec)
+}
+
+// DropDisabled removes from spec the fields that exist in the API but that
+// this version of Kubernetes keeps switched off, unless old (nil on create)
+// uses them already.
+func DropDisabled(spec, old *corev1.PodSpec) {
+	if spec.SchedulingGroup != nil && (old == nil || old.SchedulingGroup == nil) {
+		spec.SchedulingGroup = nil
+	}
+	dropProjections(spec, old)
+	if !anyContainer(old, hasStopSignal) {
+		for c := range Containers(spec) {
+			if hasStopSignal(c) {
+				c.Lifecycle.StopSignal = nil
+				if *c.Lifecycle == (corev1.Lifecycle{}) {
+					c.Lifecycle = nil
+				}
+			}
+		}
+	}
+}
+
+func hasStopSignal(c *corev1.Container) bool {
+	return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
+}
+
+// dropProjections empties the projections of trust bundles and of pod
+// certificates; validation then finds a source that projects nothing.
+func dropProjections(spec, old *corev1.PodSpec) {
+	bundle := func(p *corev1.VolumeProjection) bool { return p.ClusterTrustBundle != nil }
+	certificate := func(p *corev1.VolumeProjection) bool { return p.PodCertificate != nil }
+	keepBundles, keepCertificates := anyProjection(old, bundle), anyProjection(old, certificate)
+	anyProjection(spec, func(p *corev1.VolumeProjection) bool {
+		if !keepBundles {
+			p.ClusterTrustBundle = nil
+		}
+		if !keepCertificates {
+			p.PodCertificate = nil
+		}
+		return false
+	})
+}
+
+// anyProjection says whether a projected source of spec is as asked for; spec may be nil.
+func anyProjection(spec *corev1.PodSpec, is func(*corev1.VolumeProjection) bool) bool {
+	if spec == nil {
+		return false
+	}
+	for i := range spec.Volumes {
+		p := spec.Volumes[i].Projected
+		if p == nil {
+			continue
+		}
+		for j := range p.Sources {
+			if is(&p.Sources[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// DropDisabledStatus is DropDisabled for the status of a pod.
+func DropDisabledStatus(s, old *corev1.PodStatus) {
+	if len(old.NodeAllocatableResourceClaimStatuses) == 0 {
+		s.NodeAllocatableResourceClaimStatuses = nil
+	}
+	if anyMountStatus(old, func(m *corev1.VolumeMountStatus) bool { return m.VolumeStatus != nil }) {
+		return
+	}
+	anyMountStatus(s, func(m *corev1.VolumeMountStatus) bool {
+		m.VolumeStatus = nil
+		return false
+	})
+}
+
+func anyMountStatus(s *corev1.PodStatus, is func(*corev1.VolumeMountStatus) bool) bool {
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			for j := range list[i].VolumeMounts {
+				if is(&list[i].VolumeMounts[j]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

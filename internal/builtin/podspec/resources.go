@@ -1,0 +1,93 @@
+package podspec
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// defaultPodResources fills in resources of the pod as a whole, where a client
+// gave some of them, from what its containers ask for.
+func defaultPodResources(spec *corev1.PodSpec) {
+	r := spec.Resources
+	if len(r.Limits) > 0 || len(r.Requests) > 0 {
+		limits := containerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+		if r.Limits == nil {
+			r.Limits = corev1.ResourceList{}
+		}
+		fillResources(r.Limits, limits, func(name corev1.ResourceName) bool {
+			_, requested := r.Requests[name]
+			return isHugePages(name) && !requested
+		})
+		if len(r.Limits) == 0 {
+			r.Limits = nil
+		}
+	}
+	if len(r.Limits) == 0 {
+		return
+	}
+	requests := containerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	fillResources(r.Requests, requests, func(name corev1.ResourceName) bool {
+		return name == corev1.ResourceCPU || name == corev1.ResourceMemory
+	})
+	fillResources(r.Requests, r.Limits, isPodLevelResource)
+	if len(r.Requests) == 0 {
+		r.Requests = nil
+	}
+}
+
+// isPodLevelResource says which resources a pod may have as a whole.
+func isPodLevelResource(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || isHugePages(name)
+}
+
+func isHugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// containerTotal is what the containers of a pod need together at their worst:
+// either all regular ones and the sidecars, or one init container and the
+// sidecars started before it.
+func containerTotal(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.Containers {
+		addResources(total, of(&spec.Containers[i]))
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if IsSidecar(c) {
+			addResources(total, of(c))
+			addResources(sidecars, of(c))
+			maxResources(peak, sidecars)
+			continue
+		}
+		needs := corev1.ResourceList{}
+		addResources(needs, sidecars)
+		addResources(needs, of(c))
+		maxResources(peak, needs)
+	}
+	maxResources(total, peak)
+	return total
+}
+
+func addResources(sum, list corev1.ResourceList) {
+	for name, q := range list {
+		if have, found := sum[name]; found {
+			have.Add(q)
+			sum[name] = have
+		} else {
+			sum[name] = q.DeepCopy()
+		}
+	}
+}
+
+func maxResources(most, list corev1.ResourceList) {
+	for name, q := range list {
+		if have, found := most[name]; !found || q.Cmp(have) > 0 {
+			most[name] = q.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,51 @@
+// Package policy is the API group policy/v1: pod disruption budgets. Eviction,
+// which spends them, is a subresource of pods.
+package policy
+
+import (
+	"context"
+
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1 = policyv1.SchemeGroupVersion
+
+// Resources returns every resource of the group.
+func Resources() []*engine.Resource {
+	return []*engine.Resource{podDisruptionBudgets()}
+}
+
+func podDisruptionBudgets() *engine.Resource {
+	return &engine.Resource{
+		Plural: "poddisruptionbudgets", Singular: "poddisruptionbudget", Kind: "PodDisruptionBudget",
+		ShortNames: []string{"pdb"},
+		Namespaced: true,
+		Prefix:     "poddisruptionbudgets",
+		Hub:        v1,
+		Versions:   []*engine.Version{engine.VersionOf[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
+		Rules: engine.Typed[*policyv1.PodDisruptionBudget]{
+			PrepareCreate: func(_ context.Context, b *policyv1.PodDisruptionBudget) {
+				b.Status = policyv1.PodDisruptionBudgetStatus{}
+				b.Generation = 1
+			},
+			PrepareUpdate: func(_ context.Context, b, old *policyv1.PodDisruptionBudget) {
+				b.Status = old.Status
+				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
+			},
+			Validate:             validate,
+			ValidateUpdate:       validateUpdate,
+			NeedsResourceVersion: true,
+			Reset:                rules.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*policyv1.PodDisruptionBudget]{
+			PrepareUpdate:        func(_ context.Context, b, old *policyv1.PodDisruptionBudget) { b.Spec = old.Spec },
+			ValidateUpdate:       validateStatus,
+			NeedsResourceVersion: true,
+			Reset:                rules.ResetSpec,
+		})},
+		Table: podDisruptionBudgetTable(),
+	}
+}

@@ -1,0 +1,103 @@
+package rbac
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Deps is what the rules of this group ask the authorizer. The user is the
+// context's.
+type Deps struct {
+	// MayEscalate says whether the user may write the named role whatever it
+	// grants: verb escalate on roles or clusterroles.
+	MayEscalate func(ctx context.Context, resource, namespace, name string) bool
+	// MayBind says whether the user may bind a role, whatever it grants: verb
+	// bind on the role, in the namespace of the binding.
+	MayBind func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool
+	// ConfirmNoEscalation returns an error that names what the rules grant and
+	// the user does not have in the namespace.
+	ConfirmNoEscalation func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error
+	// RulesOf returns what a role grants in a namespace, or a not found error.
+	RulesOf func(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
+}
+
+// kept is the end of a write that acquired nothing.
+func kept(bool) {}
+
+// everything is what somebody must have who lets roles collect the rules of others.
+var everything = []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}
+
+func (d Deps) checkRole(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule) error {
+	if d.ConfirmNoEscalation == nil || isPrivileged(ctx) || d.MayEscalate(ctx, "roles", namespace, name) {
+		return nil
+	}
+	if err := d.ConfirmNoEscalation(ctx, namespace, rules); err != nil {
+		return forbidden("roles", name, err)
+	}
+	return nil
+}
+
+func (d Deps) checkClusterRole(ctx context.Context, r *rbacv1.ClusterRole, aggregates bool) error {
+	if d.ConfirmNoEscalation == nil || isPrivileged(ctx) || d.MayEscalate(ctx, "clusterroles", "", r.Name) {
+		return nil
+	}
+	if err := d.ConfirmNoEscalation(ctx, "", r.Rules); err != nil {
+		return forbidden("clusterroles", r.Name, err)
+	}
+	if aggregates && d.ConfirmNoEscalation(ctx, "", everything) != nil {
+		return forbidden("clusterroles", r.Name, errors.New("only a cluster administrator may use aggregationRule"))
+	}
+	return nil
+}
+
+func (d Deps) checkBinding(ctx context.Context, resource, namespace, name string, ref rbacv1.RoleRef) error {
+	if d.ConfirmNoEscalation == nil || isPrivileged(ctx) || d.MayBind(ctx, ref, namespace) {
+		return nil
+	}
+	rules, err := d.RulesOf(ctx, ref, namespace)
+	if err != nil {
+		return err
+	}
+	if err := d.ConfirmNoEscalation(ctx, namespace, rules); err != nil {
+		return forbidden(resource, name, err)
+	}
+	return nil
+}
+
+func forbidden(resource, name string, err error) error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, name, err)
+}
+
+// isPrivileged says whether the user is above authorization, or there is no
+// user: the server writes for itself.
+func isPrivileged(ctx context.Context) bool {
+	u := request.UserFrom(ctx)
+	return u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}
+
+func aggregates(r *rbacv1.ClusterRole) bool {
+	return r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
+}
+
+// onlyForCollection says that an update changes nothing but what garbage
+// collection looks at. The collector has no rights of its own to grant.
+func onlyForCollection(obj, old engine.Object) bool {
+	o := obj.DeepCopyObject().(engine.Object)
+	o.SetOwnerReferences(old.GetOwnerReferences())
+	o.SetFinalizers(old.GetFinalizers())
+	o.SetManagedFields(old.GetManagedFields())
+	return apiequality.Semantic.DeepEqual(o, old)
+}

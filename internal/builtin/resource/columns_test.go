@@ -1,0 +1,18 @@
+package resource
+
+import (
+	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/cells/celltest"
+)
+
+func TestTables(t *testing.T) {
+	celltest.Run(t, map[string]celltest.Kind{
+		"DeviceClass":           celltest.For[resourcev1.DeviceClass](deviceClassTable()),
+		"ResourceClaim":         celltest.For[resourcev1.ResourceClaim](resourceClaimTable()),
+		"ResourceClaimTemplate": celltest.For[resourcev1.ResourceClaimTemplate](resourceClaimTemplateTable()),
+		"ResourceSlice":         celltest.For[resourcev1.ResourceSlice](resourceSliceTable()),
+	})
+}

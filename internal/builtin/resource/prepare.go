@@ -1,0 +1,128 @@
+package resource
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+func (d Deps) defaultClaim(c *resourcev1.ResourceClaim) {
+	d.defaultClaimSpec(&c.Spec)
+	if c.Status.Allocation != nil {
+		for i := range c.Status.Allocation.Devices.Results {
+			defaultTolerations(c.Status.Allocation.Devices.Results[i].Tolerations)
+		}
+	}
+}
+
+func (d Deps) defaultClaimSpec(s *resourcev1.ResourceClaimSpec) {
+	for i := range s.Devices.Requests {
+		r := &s.Devices.Requests[i]
+		if e := r.Exactly; e != nil {
+			defaultCount(&e.AllocationMode, &e.Count)
+			defaultTolerations(e.Tolerations)
+		}
+		for k := range r.FirstAvailable {
+			sub := &r.FirstAvailable[k]
+			defaultCount(&sub.AllocationMode, &sub.Count)
+			defaultTolerations(sub.Tolerations)
+		}
+	}
+}
+
+func defaultCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
+	rules.Default(mode, resourcev1.DeviceAllocationModeExactCount)
+	if *mode == resourcev1.DeviceAllocationModeExactCount {
+		rules.Default(count, 1)
+	}
+}
+
+func defaultTolerations(list []resourcev1.DeviceToleration) {
+	for i := range list {
+		rules.Default(&list[i].Operator, resourcev1.DeviceTolerationOpEqual)
+	}
+}
+
+func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
+	for i := range s.Spec.Devices {
+		device := &s.Spec.Devices[i]
+		for name, m := range device.NodeAllocatableResourceMappings {
+			if m.AllocationMultiplier == nil {
+				one := resource.MustParse("1")
+				m.AllocationMultiplier = &one
+				device.NodeAllocatableResourceMappings[name] = m
+			}
+		}
+		for k := range device.Taints {
+			if device.Taints[k].TimeAdded == nil {
+				now := metav1.NewTime(d.Now()).Rfc3339Copy()
+				device.Taints[k].TimeAdded = &now
+			}
+		}
+	}
+}
+
+// deviceID names an allocated device, or a share of one.
+type deviceID struct{ driver, pool, device, share string }
+
+func allocated(c *resourcev1.ResourceClaim) map[deviceID]bool {
+	out := map[deviceID]bool{}
+	if c.Status.Allocation == nil {
+		return out
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		out[deviceID{r.Driver, r.Pool, r.Device, share(r.ShareID)}] = true
+	}
+	return out
+}
+
+func share(id *types.UID) string {
+	if id == nil {
+		return ""
+	}
+	return string(*id)
+}
+
+// dropDeallocated drops what drivers said about devices that the claim has
+// lost with this update.
+func dropDeallocated(c, old *resourcev1.ResourceClaim) {
+	had, has := allocated(old), allocated(c)
+	var left []resourcev1.AllocatedDeviceStatus
+	for _, s := range c.Status.Devices {
+		id := deviceID{s.Driver, s.Pool, s.Device, ""}
+		if s.ShareID != nil {
+			id.share = *s.ShareID
+		}
+		if !had[id] || has[id] {
+			left = append(left, s)
+		}
+	}
+	c.Status.Devices = left
+}
+
+// dropDisabledSlice drops the fields of features that are off, unless old has them.
+func dropDisabledSlice(s, old *resourcev1.ResourceSlice) {
+	mappings, lists := false, false
+	for i := range old.Spec.Devices {
+		mappings = mappings || len(old.Spec.Devices[i].NodeAllocatableResourceMappings) > 0
+		for _, a := range old.Spec.Devices[i].Attributes {
+			lists = lists || a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil
+		}
+	}
+	for i := range s.Spec.Devices {
+		device := &s.Spec.Devices[i]
+		if !mappings {
+			device.NodeAllocatableResourceMappings = nil
+		}
+		if lists {
+			continue
+		}
+		for name, a := range device.Attributes {
+			a.BoolValues, a.IntValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
+			device.Attributes[name] = a
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Package resource is the API group resource.k8s.io/v1, dynamic resource
+// allocation: classes of devices, claims and their templates, and slices, in
+// which drivers say what devices there are.
+package resource
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1 = resourcev1.SchemeGroupVersion
+
+// Deps is what the rules of this group need from the rest of the server.
+type Deps struct {
+	// Now is the server's clock.
+	Now func() time.Time
+	// NamespaceLabels returns the labels of a namespace; administrators label
+	// those whose claims may have administrative access to devices. Nil: none has any.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
+	// MayUpdate says whether the context's user may do verb to a subresource
+	// (binding, driver) of claims. Nil: everybody may.
+	MayUpdate func(ctx context.Context, verb, subresource, namespace, name string) error
+}
+
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{
+		deviceClasses(),
+		resourceClaims(d),
+		resourceClaimTemplates(d),
+		resourceSlices(d),
+	}
+}
+
+func deviceClasses() *engine.Resource {
+	return &engine.Resource{
+		Plural: "deviceclasses", Singular: "deviceclass", Kind: "DeviceClass",
+		Prefix:   "deviceclasses",
+		Hub:      v1,
+		Versions: []*engine.Version{engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil)},
+		Rules: engine.Typed[*resourcev1.DeviceClass]{
+			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
+			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
+				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
+			},
+			Validate:       validateDeviceClass,
+			ValidateUpdate: validateDeviceClassUpdate,
+		}.Rules(),
+		Table: deviceClassTable(),
+	}
+}
+
+func resourceClaims(d Deps) *engine.Resource {
+	return &engine.Resource{
+		Plural: "resourceclaims", Singular: "resourceclaim", Kind: "ResourceClaim",
+		Namespaced: true,
+		Prefix:     "resourceclaims",
+		Hub:        v1,
+		Versions:   []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, d.defaultClaim)},
+		Rules: engine.Typed[*resourcev1.ResourceClaim]{
+			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
+				c.Status = resourcev1.ResourceClaimStatus{}
+			},
+			PrepareUpdate:  func(_ context.Context, c, old *resourcev1.ResourceClaim) { c.Status = old.Status },
+			Validate:       d.validateResourceClaim,
+			ValidateUpdate: validateResourceClaimUpdate,
+			Reset:          rules.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.ResourceClaim]{
+			PrepareUpdate: func(_ context.Context, c, old *resourcev1.ResourceClaim) {
+				c.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
+				dropDeallocated(c, old)
+			},
+			ValidateUpdate: d.validateResourceClaimStatus,
+			Reset:          rules.ResetSpecAndMetadata,
+		})},
+		Table: resourceClaimTable(),
+	}
+}
+
+func resourceClaimTemplates(d Deps) *engine.Resource {
+	return &engine.Resource{
+		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate", Kind: "ResourceClaimTemplate",
+		Namespaced: true,
+		Prefix:     "resourceclaimtemplates",
+		Hub:        v1,
+		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
+			v1, func(t *resourcev1.ResourceClaimTemplate) { d.defaultClaimSpec(&t.Spec.Spec) })},
+		Rules: engine.Typed[*resourcev1.ResourceClaimTemplate]{
+			Validate:       d.validateResourceClaimTemplate,
+			ValidateUpdate: validateResourceClaimTemplateUpdate,
+		}.Rules(),
+		Table: resourceClaimTemplateTable(),
+	}
+}
+
+func resourceSlices(d Deps) *engine.Resource {
+	return &engine.Resource{
+		Plural: "resourceslices", Singular: "resourceslice", Kind: "ResourceSlice",
+		Prefix: "resourceslices",
+		Hub:    v1,
+		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
+			v1, d.defaultSlice)},
+		Rules: engine.Typed[*resourcev1.ResourceSlice]{
+			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
+				s.Generation = 1
+				dropDisabledSlice(s, &resourcev1.ResourceSlice{})
+			},
+			PrepareUpdate: func(_ context.Context, s, old *resourcev1.ResourceSlice) {
+				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
+				dropDisabledSlice(s, old)
+			},
+			Validate:       validateResourceSlice,
+			ValidateUpdate: validateResourceSliceUpdate,
+			Warn: func(_ context.Context, s, _ *resourcev1.ResourceSlice) []string {
+				if s.Spec.Driver != strings.ToLower(s.Spec.Driver) {
+					return []string{"spec.driver: driver names should be lower case"}
+				}
+				return nil
+			},
+		}.Rules(),
+		Fields: engine.Fields(func(s *resourcev1.ResourceSlice) fields.Set {
+			node := ""
+			if s.Spec.NodeName != nil {
+				node = *s.Spec.NodeName
+			}
+			return fields.Set{resourcev1.ResourceSliceSelectorNodeName: node, resourcev1.ResourceSliceSelectorDriver: s.Spec.Driver}
+		}),
+		Trigger: resourcev1.ResourceSliceSelectorNodeName,
+		Table:   resourceSliceTable(),
+	}
+}

@@ -1,0 +1,169 @@
+package rules
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Errors collects what is wrong with a value. It knows the value's path;
+// Field, Item and Key step into the value and report to the same list.
+//
+// Validation mostly finds nothing, so the methods that take a field's name
+// make its path only when there is something to report.
+type Errors struct {
+	Path *field.Path
+	list *field.ErrorList
+}
+
+// At starts to collect errors about the value at path.
+func At(path *field.Path) Errors { return Errors{Path: path, list: new(field.ErrorList)} }
+
+// List returns what was collected.
+func (e Errors) List() field.ErrorList { return *e.list }
+
+// Field steps into a field.
+func (e Errors) Field(name string) Errors { return Errors{e.Path.Child(name), e.list} }
+
+// Item steps into an element of a list.
+func (e Errors) Item(i int) Errors { return Errors{e.Path.Index(i), e.list} }
+
+// Key steps into an entry of a map.
+func (e Errors) Key(key string) Errors { return Errors{e.Path.Key(key), e.list} }
+
+// Elsewhere goes on at another path, for the few rules that report a fault
+// away from where it is.
+func (e Errors) Elsewhere(path *field.Path) Errors { return Errors{path, e.list} }
+
+// Add takes over errors that were found otherwise.
+func (e Errors) Add(list field.ErrorList) {
+	if len(list) > 0 {
+		*e.list = append(*e.list, list...)
+	}
+}
+
+// AddError takes over an error unless it is nil.
+func (e Errors) AddError(err *field.Error) {
+	if err != nil {
+		*e.list = append(*e.list, err)
+	}
+}
+
+// Required reports that the value is missing.
+func (e Errors) Required(detail string) { e.AddError(field.Required(e.Path, detail)) }
+
+// Invalid reports that the value is malformed.
+func (e Errors) Invalid(value any, detail string) { e.AddError(field.Invalid(e.Path, value, detail)) }
+
+// Forbidden reports that the value may not be there.
+func (e Errors) Forbidden(detail string) { e.AddError(field.Forbidden(e.Path, detail)) }
+
+// Duplicate reports that the value occurs before.
+func (e Errors) Duplicate(value any) { e.AddError(field.Duplicate(e.Path, value)) }
+
+// NotFound reports that the value names something that is not there.
+func (e Errors) NotFound(value any) { e.AddError(field.NotFound(e.Path, value)) }
+
+// TooLong reports that the value has more than limit bytes.
+func (e Errors) TooLong(limit int) { e.AddError(field.TooLong(e.Path, "", limit)) }
+
+// Messages reports each message as a malformed value.
+func (e Errors) Messages(value any, messages []string) {
+	for _, m := range messages {
+		e.Invalid(value, m)
+	}
+}
+
+// Present says whether a field has a value, and reports if it has none.
+func (e Errors) Present(name, value string) bool {
+	if value == "" {
+		e.Field(name).Required("")
+		return false
+	}
+	return true
+}
+
+// Name reports what is wrong with the name in a field.
+func (e Errors) Name(name, value string, rule NameRule) {
+	if m := rule(value, false); len(m) > 0 {
+		e.Field(name).Messages(value, m)
+	}
+}
+
+// NameRule says what is wrong with a name, or with the beginning of one that
+// is to be completed.
+type NameRule = func(name string, prefix bool) []string
+
+// Range reports a number in a field that is not within lo and hi.
+func (e Errors) Range(name string, value, lo, hi int64) {
+	if value < lo || value > hi {
+		e.Field(name).Invalid(value, rangeMessage(lo, hi))
+	}
+}
+
+// Nonnegative reports a number in a field that is below zero.
+func (e Errors) Nonnegative(name string, value int64) {
+	if value < 0 {
+		e.Field(name).Invalid(value, "must be greater than or equal to 0")
+	}
+}
+
+// Positive reports a number in a field that is not above zero.
+func (e Errors) Positive(name string, value int64) {
+	if value <= 0 {
+		e.Field(name).Invalid(value, "must be greater than zero")
+	}
+}
+
+// OneOf reports a value in a field that is none of the allowed ones.
+func OneOf[T ~string](e Errors, name string, value T, allowed []T) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	e.AddError(field.NotSupported(e.Path.Child(name), value, allowed))
+}
+
+// RequiredOneOf is OneOf, with an empty value reported as missing.
+func RequiredOneOf[T ~string](e Errors, name string, value T, allowed []T) {
+	if value == "" {
+		e.Field(name).Required("")
+		return
+	}
+	OneOf(e, name, value, allowed)
+}
+
+// Union counts which of several alternatives are there. The first is checked,
+// each further one is reported.
+type Union struct {
+	Errors
+	What string // what it is: "volume type"
+	n    int
+}
+
+// Count returns how many alternatives are there.
+func (u *Union) Count() int { return u.n }
+
+// first counts an alternative and says whether it is the first.
+func (u *Union) first(name string) bool {
+	u.n++
+	if u.n > 1 {
+		u.Field(name).Forbidden("may not specify more than 1 " + u.What)
+		return false
+	}
+	return true
+}
+
+// Member checks one alternative, a field that may be nil.
+func Member[T any](u *Union, v *T, name string, check func(v *T, e Errors)) {
+	if v != nil && u.first(name) {
+		check(v, u.Field(name))
+	}
+}
+
+// MemberAt is Member for an alternative whose faults are reported at another
+// name than its own, as a few have always been.
+func MemberAt[T any](u *Union, v *T, name, at string, check func(v *T, e Errors)) {
+	if v != nil && u.first(name) {
+		check(v, u.Field(at))
+	}
+}

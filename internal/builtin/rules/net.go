@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	netutils "k8s.io/utils/net"
+)
+
+// Protocols are the transport protocols of ports.
+var Protocols = []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}
+
+// Port reports a field that is not a port number.
+func (e Errors) Port(name string, port int32) {
+	if port < 1 || port > 65535 {
+		e.Field(name).Messages(port, validation.IsValidPortNum(int(port)))
+	}
+}
+
+// PortOrName reports a field that is neither a port's number nor its name.
+func (e Errors) PortOrName(name string, port intstr.IntOrString) {
+	if port.Type == intstr.Int {
+		e.Port(name, port.IntVal)
+		return
+	}
+	if m := validation.IsValidPortName(port.StrVal); len(m) > 0 {
+		e.Field(name).Messages(port.StrVal, m)
+	}
+}
+
+// IP reports a value that is not an IP address. Spellings that used to be
+// taken (leading zeros, IPv4 in IPv6) pass where old has them already.
+func (e Errors) IP(value string, old []string) {
+	e.Add(validation.IsValidIPForLegacyField(e.Path, value, true, old))
+}
+
+// CIDR is IP for address ranges.
+func (e Errors) CIDR(value string, old []string) {
+	e.Add(validation.IsValidCIDRForLegacyField(e.Path, value, true, old))
+}
+
+// EndpointIP reports an address that nobody else can send to.
+func (e Errors) EndpointIP(value string) {
+	ip := netutils.ParseIPSloppy(value)
+	switch {
+	case ip == nil:
+		e.Invalid(value, "must be a valid IP address")
+	case ip.IsUnspecified():
+		e.Invalid(value, "may not be the unspecified address")
+	case ip.IsLoopback():
+		e.Invalid(value, "may not be a loopback address (127.0.0.0/8, ::1/128)")
+	case ip.IsLinkLocalUnicast():
+		e.Invalid(value, "may not be a link-local address (169.254.0.0/16, fe80::/10)")
+	case ip.IsLinkLocalMulticast():
+		e.Invalid(value, "may not be a link-local multicast address (224.0.0.0/24, ff02::/10)")
+	}
+}
+
+// OnePerFamily reports lists of addresses or ranges that have more than one of
+// a family. valid says that the values parse.
+func (e Errors) OnePerFamily(values []string, dualStack func([]string) (bool, error)) {
+	if len(values) < 2 {
+		return
+	}
+	dual, err := dualStack(values)
+	if err != nil {
+		e.AddError(internalError(e, err))
+	}
+	if !dual || len(values) > 2 {
+		e.Invalid(strings.Join(values, ","), "may specify no more than one for each IP family")
+	}
+}
+
+// DNSPrefixWarning says that a name ends up in host names that it is no valid
+// part of; nil where it is one.
+func DNSPrefixWarning(name, use string) []string {
+	m := validation.IsDNS1123Label(name)
+	if len(m) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("metadata.name: this is used in %s, which may surprise; a DNS label is recommended: %v", use, m)}
+}

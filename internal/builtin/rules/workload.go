@@ -1,0 +1,119 @@
+package rules
+
+import (
+	"cmp"
+	"reflect"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// OwnSelector checks the selector of a kind that makes pods: it must be there
+// and must not select everything.
+func (e Errors) OwnSelector(s *metav1.LabelSelector) {
+	if s == nil {
+		e.Field("selector").Required("")
+		return
+	}
+	e.LabelSelector("selector", s, false)
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		e.Field("selector").Invalid(s, "must not be empty: it would select every pod")
+	}
+}
+
+// SelectsTemplate checks that a selector selects the pods made of a template.
+// It says whether the selector itself can be read.
+func (e Errors) SelectsTemplate(s *metav1.LabelSelector, t *corev1.PodTemplateSpec) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		e.Field("selector").Invalid(s, "invalid label selector")
+		return false
+	}
+	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
+		e.Field("template").Field("metadata").Field("labels").Invalid(t.Labels, "`selector` does not match template `labels`")
+	}
+	return true
+}
+
+// RunsForEver checks that the pods of a template are ones that are restarted
+// and never end.
+func (e Errors) RunsForEver(t *corev1.PodTemplateSpec) {
+	spec := e.Field("template").Field("spec")
+	OneOf(spec, "restartPolicy", t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways})
+	if t.Spec.ActiveDeadlineSeconds != nil {
+		spec.Field("activeDeadlineSeconds").Forbidden("not supported: these pods run until they are deleted")
+	}
+}
+
+// IntOrPercent checks a share of pods: a number, or a percentage.
+func (e Errors) IntOrPercent(name string, v intstr.IntOrString) {
+	switch v.Type {
+	case intstr.String:
+		if m := validation.IsValidPercent(v.StrVal); len(m) > 0 {
+			e.Field(name).Messages(v, m)
+		}
+	case intstr.Int:
+		e.Nonnegative(name, int64(v.IntVal))
+	default:
+		e.Field(name).Invalid(v, "must be a number or a percentage (5%)")
+	}
+}
+
+// AtMostAll reports a percentage of more than 100.
+func (e Errors) AtMostAll(name string, v intstr.IntOrString) {
+	if n, ok := percent(v); ok && n > 100 {
+		e.Field(name).Invalid(v, "must not be more than 100%")
+	}
+}
+
+// Share is the number in a number or percentage.
+func Share(v intstr.IntOrString) int {
+	if n, ok := percent(v); ok {
+		return n
+	}
+	return v.IntValue()
+}
+
+func percent(v intstr.IntOrString) (int, bool) {
+	if v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return 0, false
+	}
+	n, _ := strconv.Atoi(v.StrVal[:len(v.StrVal)-1])
+	return n, true
+}
+
+// NonnegativePtr is Nonnegative for a number that may be missing.
+func NonnegativePtr[T int32 | int64](e Errors, name string, p *T) {
+	if p != nil {
+		e.Nonnegative(name, int64(*p))
+	}
+}
+
+// AtMost reports a number in a field that is greater than another field's.
+func AtMost[T cmp.Ordered](e Errors, name string, value, limit T, other string) {
+	if value > limit {
+		e.Field(name).Invalid(value, "cannot be greater than "+other)
+	}
+}
+
+// NeverLess reports a counter that went back. Nil counts as less than anything.
+func NeverLess[T int32 | int64](e Errors, name string, p, old *T) {
+	var value T
+	if p != nil {
+		value = *p
+	}
+	if old != nil && (p == nil || value < *old) {
+		e.Field(name).Invalid(value, "cannot be decremented")
+	}
+}
+
+// Unchanged reports a field that changed though it must not.
+func (e Errors) Unchanged(name string, value, old any) {
+	if !reflect.DeepEqual(value, old) {
+		e.Add(Immutable(value, old, e.Path.Child(name)))
+	}
+}

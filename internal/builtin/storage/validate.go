@@ -1,0 +1,203 @@
+package storage
+
+import (
+	"context"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+const (
+	maxParameters     = 512
+	maxParametersSize = 256 << 10
+)
+
+func validateStorageClass(_ context.Context, c *storagev1.StorageClass) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(rules.ObjectMeta(&c.ObjectMeta, false, rules.Subdomain))
+	provisioner("provisioner", c.Provisioner, e)
+	parameters(c.Parameters, e.Field("parameters"))
+	if p := c.ReclaimPolicy; p != nil && *p != "" {
+		rules.OneOf(e, "reclaimPolicy", *p, []corev1.PersistentVolumeReclaimPolicy{
+			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain,
+		})
+	}
+	if m := c.VolumeBindingMode; m == nil {
+		e.Field("volumeBindingMode").Required("")
+	} else {
+		rules.OneOf(e, "volumeBindingMode", *m, []storagev1.VolumeBindingMode{
+			storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer,
+		})
+	}
+	allowedTopologies(c.AllowedTopologies, e)
+	return e.List()
+}
+
+func validateStorageClassUpdate(ctx context.Context, c, old *storagev1.StorageClass) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(validateStorageClass(ctx, c))
+	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
+	e.Unchanged("parameters", c.Parameters, old.Parameters)
+	e.Unchanged("provisioner", c.Provisioner, old.Provisioner)
+	e.Unchanged("reclaimPolicy", c.ReclaimPolicy, old.ReclaimPolicy)
+	e.Unchanged("volumeBindingMode", c.VolumeBindingMode, old.VolumeBindingMode)
+	return e.List()
+}
+
+// provisioner checks the name of who makes volumes. Its case is not minded,
+// because the first ones had capitals.
+func provisioner(name, value string, e rules.Errors) {
+	if e.Present(name, value) {
+		e.Field(name).QualifiedName(strings.ToLower(value))
+	}
+}
+
+func parameters(params map[string]string, e rules.Errors) {
+	if len(params) > maxParameters {
+		e.TooLong(maxParameters)
+		return
+	}
+	size := 0
+	for k, v := range params {
+		if k == "" {
+			e.Invalid(k, "keys must not be empty")
+		}
+		size += len(k) + len(v)
+	}
+	if size > maxParametersSize {
+		e.TooLong(maxParametersSize)
+	}
+}
+
+func allowedTopologies(terms []corev1.TopologySelectorTerm, e rules.Errors) {
+	if len(terms) == 0 {
+		return
+	}
+	// A term that matches everything is a duplicate of having none.
+	seen := []map[string]map[string]bool{{}}
+	for i := range terms {
+		at := e.Field("allowedTopologies").Item(i)
+		values := map[string]map[string]bool{}
+		for key, list := range rules.TopologySelectorTerm(&terms[i], at) {
+			values[key] = map[string]bool{}
+			for _, v := range list {
+				values[key][v] = true
+			}
+		}
+		for _, s := range seen {
+			if reflect.DeepEqual(s, values) {
+				at.Field("matchLabelExpressions").Duplicate("")
+			}
+		}
+		seen = append(seen, values)
+	}
+}
+
+func validateVolumeAttributesClass(_ context.Context, c *storagev1.VolumeAttributesClass) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(rules.ObjectMeta(&c.ObjectMeta, false, rules.Subdomain))
+	provisioner("driverName", c.DriverName, e)
+	parameters(c.Parameters, e.Field("parameters"))
+	if len(c.Parameters) == 0 {
+		e.Field("parameters").Required("at least one")
+	}
+	return e.List()
+}
+
+func validateVolumeAttributesClassUpdate(ctx context.Context, c, old *storagev1.VolumeAttributesClass) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
+	if c.DriverName != old.DriverName {
+		e.Field("driverName").Forbidden("cannot be changed")
+	}
+	if !reflect.DeepEqual(c.Parameters, old.Parameters) {
+		e.Field("parameters").Forbidden("cannot be changed")
+	}
+	e.Add(validateVolumeAttributesClass(ctx, c))
+	return e.List()
+}
+
+func validateVolumeAttachment(_ context.Context, a *storagev1.VolumeAttachment) field.ErrorList {
+	e := rules.At(field.NewPath("spec"))
+	e.Add(rules.ObjectMeta(&a.ObjectMeta, false, rules.Subdomain))
+	e.CSIDriverName("attacher", a.Spec.Attacher)
+	source := e.Field("source")
+	switch volume, inline := a.Spec.Source.PersistentVolumeName, a.Spec.Source.InlineVolumeSpec; {
+	case inline == nil && volume == nil:
+		source.Required("inlineVolumeSpec or persistentVolumeName")
+	case inline != nil && volume != nil:
+		source.Forbidden("either inlineVolumeSpec or persistentVolumeName")
+	case volume != nil:
+		source.Present("persistentVolumeName", *volume)
+	default:
+		e.Add(rules.InlineVolumeSpec(inline, "", source.Path.Child("inlineVolumeSpec")))
+	}
+	if name := a.Spec.Source.PersistentVolumeName; name != nil {
+		e.Elsewhere(field.NewPath("spec.source")).Name("persistentVolumeName", *name, rules.Subdomain)
+	}
+	e.Name("nodeName", a.Spec.NodeName, rules.Subdomain)
+	volumeAttachmentStatus(&a.Status, e.Elsewhere(field.NewPath("status")))
+	return e.List()
+}
+
+func volumeAttachmentStatus(s *storagev1.VolumeAttachmentStatus, e rules.Errors) {
+	size := 0
+	for k, v := range s.AttachmentMetadata {
+		size += len(k) + len(v)
+	}
+	if size > maxParametersSize {
+		e.Field("attachmentMetadata").TooLong(maxParametersSize)
+	}
+	failure := func(v *storagev1.VolumeError, e rules.Errors) {
+		if v == nil {
+			return
+		}
+		if len(v.Message) > 1024 {
+			e.Field("message").TooLong(1024)
+		}
+		rules.NonnegativePtr(e, "errorCode", v.ErrorCode)
+	}
+	failure(s.AttachError, e.Field("attachError"))
+	failure(s.DetachError, e.Field("detachError"))
+}
+
+// validateVolumeAttachmentUpdate is also that of the status.
+func validateVolumeAttachmentUpdate(ctx context.Context, a, old *storagev1.VolumeAttachment) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
+	e.Add(validateVolumeAttachment(ctx, a))
+	e.Unchanged("spec", a.Spec, old.Spec)
+	return e.List()
+}
+
+func validateCSIStorageCapacity(_ context.Context, c *storagev1.CSIStorageCapacity) field.ErrorList {
+	return csiStorageCapacity(c, false)
+}
+
+func csiStorageCapacity(c *storagev1.CSIStorageCapacity, allowInvalidSelector bool) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(rules.ObjectMeta(&c.ObjectMeta, true, rules.Subdomain))
+	e.LabelSelector("nodeTopology", c.NodeTopology, allowInvalidSelector)
+	e.Name("storageClassName", c.StorageClassName, rules.Subdomain)
+	if q := c.Capacity; q != nil && q.Sign() < 0 {
+		e.Field("capacity").Invalid(q.String(), "must be greater than or equal to 0")
+	}
+	return e.List()
+}
+
+func validateCSIStorageCapacityUpdate(_ context.Context, c, old *storagev1.CSIStorageCapacity) field.ErrorList {
+	e := rules.At(nil)
+	e.Add(csiStorageCapacity(c, rules.InvalidLabelSelector(old.NodeTopology)))
+	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
+	if !apiequality.Semantic.DeepEqual(c.NodeTopology, old.NodeTopology) {
+		e.Field("nodeTopology").Invalid(c.NodeTopology, "field is immutable")
+	}
+	e.Unchanged("storageClassName", c.StorageClassName, old.StorageClassName)
+	return e.List()
+}

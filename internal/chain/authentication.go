@@ -1,0 +1,45 @@
+package chain
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Authentication finds out who asks, or answers 401. The credentials go no
+// further: not to handlers, and not to servers that requests are proxied to.
+func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *slog.Logger, writeError ErrorWriter) Filter {
+	standard := authn.StandardHeaders()
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			u, ok, err := a.Authenticate(r)
+			if err != nil {
+				log.WarnContext(r.Context(), "Could not authenticate a request", "err", err,
+					"path", r.URL.Path, "from", r.RemoteAddr, "auditID", request.AuditIDFrom(r.Context()))
+			}
+			if r.ProtoMajor == 2 && (!ok || nobody(u)) {
+				// Who is not known gets one request a connection: HTTP/2 makes it
+				// too cheap to flood us with cancelled ones.
+				w.Header().Set("Connection", "close")
+			}
+			if !ok || err != nil {
+				writeError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+				return
+			}
+			r.Header.Del("Authorization")
+			standard.Clear(r.Header)
+			proxyHeaders.Clear(r.Header)
+			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), u)))
+		})
+	}
+}
+
+func nobody(u user.Info) bool {
+	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
+}

@@ -1,0 +1,32 @@
+package chain
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Authorization lets through who may do what they ask, and answers 403 to the rest.
+func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			attributes := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
+			decision, reason, err := a.Authorize(ctx, attributes)
+			switch {
+			case decision == authz.Allow:
+				// Also beside an error: a yes of RBAC is one whatever else is missing.
+				next.ServeHTTP(w, r)
+			case err != nil:
+				log.ErrorContext(ctx, "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
+				writeError(w, r, fmt.Errorf("authorize: %w", err))
+			default:
+				noSniff(w.Header())
+				writeError(w, r, authz.Forbidden(attributes, reason))
+			}
+		})
+	}
+}

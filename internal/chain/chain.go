@@ -1,0 +1,134 @@
+// Package chain is what every request passes before it is served: who is it
+// from, may they, is there room, how long may it take. New states the order;
+// each filter is a file. A filter that is not configured is not there.
+//
+// The chain starts no goroutines: a request is served in the one it arrived in,
+// and deadlines are the context's, which everything that blocks must honour.
+package chain
+
+import (
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// Filter does its part of a request and passes the rest on to next.
+type Filter func(next http.Handler) http.Handler
+
+// ErrorWriter answers a request with an error, as a Status in the form that
+// the client asked for.
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
+
+// Config is what the filters need. Handler, Authenticator, Authorizer, Log and
+// Clock are required.
+type Config struct {
+	// Handler serves what passes.
+	Handler       http.Handler
+	Authenticator authn.Authenticator
+	Authorizer    authz.Authorizer
+	// WriteError writes refusals; nil is WriteStatus.
+	WriteError ErrorWriter
+	Log        *slog.Logger
+	Clock      clock.PassiveClock
+
+	// NewAuditID makes IDs for requests that bring none; nil makes random UUIDs.
+	NewAuditID func() string
+	// OnPanic is told of each panic, for the metric.
+	OnPanic func(r *http.Request)
+	// RequestTimeout is how long a request may take; zero is a minute.
+	RequestTimeout time.Duration
+	// MaxReading and MaxWriting bound the requests served at the same time;
+	// zero does not. They do not count where FlowControl is set.
+	MaxReading, MaxWriting int
+	// CORS are the origins whose scripts may use the API.
+	CORS []*regexp.Regexp
+	// HSTS are the directives of the Strict-Transport-Security header.
+	HSTS []string
+	// ProxyHeaders are the front proxy's headers, which go no further. The
+	// standard ones never do.
+	ProxyHeaders authn.HeaderNames
+	// InFlight counts the requests that shutting down waits for; nil does not.
+	InFlight *InFlight
+	// SendRetryAfter, when closed, sends clients to another server
+	// (--shutdown-send-retry-after); nil never does.
+	SendRetryAfter <-chan struct{}
+	// LegacyImpersonation leaves out the constrained modes of impersonation.
+	LegacyImpersonation bool
+
+	// Filters of other packages, each in its place; nil leaves it out.
+	Logging, Tracing, Audit, FlowControl Filter
+}
+
+// New puts the filters in front of the handler.
+func New(c Config) http.Handler {
+	h := c.Handler
+	for _, s := range slices.Backward(steps(c)) {
+		if s.filter != nil {
+			h = s.filter(h)
+		}
+	}
+	return record(h)
+}
+
+// step is a filter in its place.
+type step struct {
+	name   string
+	filter Filter
+}
+
+// steps is the order of the filters, the outermost first.
+func steps(c Config) []step {
+	if c.WriteError == nil {
+		c.WriteError = WriteStatus
+	}
+	if c.FlowControl == nil {
+		c.FlowControl = MaxInFlight(c.MaxReading, c.MaxWriting, c.WriteError)
+	}
+	return []step{
+		// The ID names the request in everything that follows, also in the log
+		// of a panic.
+		{"audit ID", AuditID(c.NewAuditID)},
+		{"panic recovery", Recover(c.Log, c.OnPanic, c.WriteError)},
+		// Deadlines and latencies count from here.
+		{"received timestamp", Received(c.Clock)},
+		// Everything below judges by what is asked.
+		{"request info", Info()},
+		{"logging", c.Logging},
+		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError)},
+		{"HSTS", HSTS(c.HSTS)},
+		{"cache control", CacheControl()},
+		// Before the deadline, so that shutting down waits for late answers too.
+		{"in flight", WaitGroup(c.InFlight, c.WriteError)},
+		{"deadline", Deadline(c.RequestTimeout, c.Clock, c.WriteError)},
+		{"warnings", Warnings()},
+		// Before authentication: a browser asks for permission without credentials.
+		{"CORS", CORS(c.CORS)},
+		{"authentication", Authentication(c.Authenticator, c.ProxyHeaders, c.Log, c.WriteError)},
+		// After authentication, so that who is known may choose to be sampled.
+		{"tracing", c.Tracing},
+		// Audit records who really asks, therefore before impersonation.
+		{"audit", c.Audit},
+		{"impersonation", Impersonation(c.Authorizer, !c.LegacyImpersonation, c.WriteError)},
+		// The share of the server is the impersonated user's.
+		{"flow control", c.FlowControl},
+		{"authorization", Authorization(c.Authorizer, c.Log, c.WriteError)},
+	}
+}
+
+// Order names the filters of a configuration, the outermost first.
+func Order(c Config) []string {
+	var names []string
+	for _, s := range steps(c) {
+		if s.filter != nil {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}

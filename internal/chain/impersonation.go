@@ -1,0 +1,104 @@
+package chain
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Impersonation serves a request as if another user had sent it, if the one
+// who did may act as that user. The headers that ask for it go no further.
+// Constrained adds the modes that allow it for some actions only.
+func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter) Filter {
+	modes := impersonationModes(constrained)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !asksToImpersonate(r.Header) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			wanted, err := impersonated(r.Header)
+			if err == nil && wanted == nil {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if err == nil {
+				ctx := r.Context()
+				asked := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
+				c := &impersonationCheck{authorizer: a, wanted: wanted, asked: asked}
+				wanted, err = c.anyOf(ctx, modes)
+			}
+			if err != nil {
+				noSniff(w.Header())
+				writeError(w, r, err)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), wanted)))
+		})
+	}
+}
+
+func asksToImpersonate(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
+}
+
+// impersonated takes the user to act as out of the headers, nil where there is
+// none. It is as asked for: groups that follow from the name are not in it.
+func impersonated(h http.Header) (*user.DefaultInfo, error) {
+	u := &user.DefaultInfo{
+		Name:   h.Get(authenticationv1.ImpersonateUserHeader),
+		UID:    h.Get(authenticationv1.ImpersonateUIDHeader),
+		Groups: slices.Clone(h.Values(authenticationv1.ImpersonateGroupHeader)),
+	}
+	hasExtra := false
+	for name, values := range h {
+		rest, ok := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
+		if !ok {
+			continue
+		}
+		hasExtra = true
+		if len(values) == 0 {
+			continue
+		}
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		key := authn.ExtraKey(rest)
+		u.Extra[key] = append(u.Extra[key], values...)
+	}
+	if u.Name == "" {
+		if u.UID != "" || len(u.Groups) > 0 || hasExtra {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested uid %q, groups %q and extra %q without impersonating a user name", u.UID, u.Groups, u.Extra))
+		}
+		return nil, nil
+	}
+	clearImpersonation(h)
+	return u, nil
+}
+
+// clearImpersonation removes the headers: nothing behind here shall know, or
+// act twice.
+func clearImpersonation(h http.Header) {
+	h.Del(authenticationv1.ImpersonateUserHeader)
+	h.Del(authenticationv1.ImpersonateUIDHeader)
+	h.Del(authenticationv1.ImpersonateGroupHeader)
+	for name := range h {
+		if strings.HasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) {
+			delete(h, name)
+		}
+	}
+}

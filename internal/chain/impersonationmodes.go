@@ -1,0 +1,278 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// impersonationMode is one set of permissions by which a user may act as
+// another. The constrained ones need two: "impersonate:MODE" on the user, and
+// "impersonate-on:MODE:VERB" on what is asked for. The legacy one needs
+// "impersonate" on the user only, and is always tried last.
+type impersonationMode struct {
+	name    string // empty: legacy
+	applies func(wanted *user.DefaultInfo, asker user.Info) bool
+	// nameless leaves out of the checks which node it is and what is particular
+	// to the asker's token: the permission is for the node one runs on.
+	nameless bool
+}
+
+func impersonationModes(constrained bool) []impersonationMode {
+	legacy := impersonationMode{applies: func(*user.DefaultInfo, user.Info) bool { return true }}
+	if !constrained {
+		return []impersonationMode{legacy}
+	}
+	return []impersonationMode{
+		{name: "associated-node", applies: onOwnNode, nameless: true},
+		{name: "arbitrary-node", applies: func(w *user.DefaultInfo, _ user.Info) bool { return onlyName(w) && nodeOf(w.Name) != "" }},
+		{name: "serviceaccount", applies: func(w *user.DefaultInfo, _ user.Info) bool { return onlyName(w) && isServiceAccount(w.Name) }},
+		{name: "user-info", applies: func(w *user.DefaultInfo, _ user.Info) bool { return nodeOf(w.Name) == "" && !isServiceAccount(w.Name) }},
+		legacy,
+	}
+}
+
+// impersonationCheck is one request's wish to act as another.
+type impersonationCheck struct {
+	authorizer authz.Authorizer
+	asked      *authz.Attributes
+	wanted     *user.DefaultInfo
+}
+
+// anyOf returns the user to be, by the first mode that allows it. The error is
+// that of the first mode, the most specific one.
+func (c *impersonationCheck) anyOf(ctx context.Context, modes []impersonationMode) (*user.DefaultInfo, error) {
+	var first error
+	for _, m := range modes {
+		if !m.applies(c.wanted, c.asked.User) {
+			continue
+		}
+		u, err := c.by(ctx, m)
+		if err == nil {
+			return u, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+func (c *impersonationCheck) by(ctx context.Context, m impersonationMode) (*user.DefaultInfo, error) {
+	if m.name != "" {
+		on := *c.asked
+		on.Verb = "impersonate-on:" + m.name + ":" + on.Verb
+		if err := c.may(ctx, m, &on); err != nil {
+			return nil, err
+		}
+	}
+	u := *c.wanted
+	for _, check := range []func(context.Context, impersonationMode, *user.DefaultInfo) error{c.mayName, c.mayUID, c.mayGroups, c.mayExtra} {
+		if err := check(ctx, m, &u); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case u.Name == user.Anonymous:
+		addGroup(&u, user.AllUnauthenticated)
+	case !slices.Contains(u.Groups, user.AllUnauthenticated):
+		addGroup(&u, user.AllAuthenticated)
+	}
+	return &u, nil
+}
+
+// mayName checks the name, and adds the groups that follow from it.
+func (c *impersonationCheck) mayName(ctx context.Context, m impersonationMode, u *user.DefaultInfo) error {
+	a := c.attributes(m, m.identityGroup(), "users", u.Name)
+	if node := nodeOf(u.Name); node != "" && m.name != "" {
+		a.Resource, a.Name = "nodes", node
+		u.Groups = []string{user.NodesGroup}
+		if m.nameless {
+			a.Name = "*"
+		}
+	}
+	if namespace, name, err := serviceaccount.SplitUsername(u.Name); err == nil {
+		a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
+		if len(u.Groups) == 0 {
+			u.Groups = serviceaccount.Groups(namespace)
+		}
+	}
+	return c.may(ctx, m, a)
+}
+
+func (c *impersonationCheck) mayUID(ctx context.Context, m impersonationMode, _ *user.DefaultInfo) error {
+	if c.wanted.UID == "" {
+		return nil
+	}
+	return c.may(ctx, m, c.attributes(m, authenticationv1.GroupName, "uids", c.wanted.UID))
+}
+
+// wildcardFrom is from how many values on a constrained mode first asks for
+// permission for all of them at once.
+const wildcardFrom = 4
+
+func (c *impersonationCheck) mayGroups(ctx context.Context, m impersonationMode, _ *user.DefaultInfo) error {
+	a := c.attributes(m, m.identityGroup(), "groups", "")
+	if m.name != "" {
+		for _, g := range []string{"", user.SystemPrivilegedGroup} {
+			if slices.Contains(c.wanted.Groups, g) {
+				a.Name = g
+				return authz.Forbidden(a, fmt.Sprintf("impersonating the group %q is not allowed", g))
+			}
+		}
+		if len(c.wanted.Groups) >= wildcardFrom {
+			a.Name = "*"
+			if c.may(ctx, m, a) == nil {
+				return nil
+			}
+		}
+	}
+	for _, a.Name = range c.wanted.Groups {
+		if err := c.may(ctx, m, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *impersonationCheck) mayExtra(ctx context.Context, m impersonationMode, _ *user.DefaultInfo) error {
+	a := c.attributes(m, authenticationv1.GroupName, "userextras", "")
+	extra := c.wanted.Extra
+	if m.name != "" {
+		if err := validateExtra(extra); err != nil {
+			return authz.Forbidden(a, err.Error())
+		}
+		count := 0
+		for _, values := range extra {
+			count += len(values)
+		}
+		if count >= wildcardFrom {
+			a.Subresource, a.Name = "*", "*"
+			if c.may(ctx, m, a) == nil {
+				return nil
+			}
+		}
+	}
+	// In order, so that of several refusals it is always the same.
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		a.Subresource = key
+		for _, a.Name = range extra[key] {
+			if err := c.may(ctx, m, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// identityGroup is the API group of users and groups in a mode's checks.
+func (m impersonationMode) identityGroup() string {
+	if m.name == "" {
+		return ""
+	}
+	return authenticationv1.GroupName
+}
+
+func (c *impersonationCheck) attributes(m impersonationMode, group, resource, name string) *authz.Attributes {
+	verb := "impersonate"
+	if m.name != "" {
+		verb += ":" + m.name
+	}
+	return &authz.Attributes{
+		User: c.asked.User, Verb: verb, IsResource: true,
+		Group: group, Version: "v1", Resource: resource, Name: name,
+	}
+}
+
+// may asks the authorizer.
+func (c *impersonationCheck) may(ctx context.Context, m impersonationMode, a *authz.Attributes) error {
+	if m.nameless {
+		shared := *a
+		shared.User = withoutToken(a.User)
+		a = &shared
+	}
+	decision, reason, err := c.authorizer.Authorize(ctx, a)
+	switch {
+	case decision == authz.Allow:
+		return nil
+	case apierrors.IsForbidden(err):
+		return err
+	case err != nil && reason != "":
+		reason = fmt.Sprintf("%v: %s", err, reason)
+	case err != nil:
+		reason = err.Error()
+	}
+	return authz.Forbidden(a, reason)
+}
+
+// withoutToken is a service account without the values that differ from one
+// of its pods to the next; only what it is bound to is left.
+func withoutToken(u user.Info) user.Info {
+	return &user.DefaultInfo{
+		Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(),
+		Extra: map[string][]string{
+			"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(u.GetExtra())),
+		},
+	}
+}
+
+// onOwnNode says whether a service account wants to act as the node that its
+// token is bound to.
+func onOwnNode(wanted *user.DefaultInfo, asker user.Info) bool {
+	if asker == nil {
+		return false
+	}
+	node := nodeOf(wanted.Name)
+	bound := asker.GetExtra()[serviceaccount.NodeNameKey]
+	return onlyName(wanted) && node != "" && isServiceAccount(asker.GetName()) && len(bound) == 1 && bound[0] == node
+}
+
+func onlyName(u *user.DefaultInfo) bool {
+	return u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0
+}
+
+// nodeOf is the node whose user name it is, empty where it is none's.
+func nodeOf(username string) string {
+	node, ok := strings.CutPrefix(username, "system:node:")
+	if !ok || len(validation.NameIsDNSSubdomain(node, false)) > 0 {
+		return ""
+	}
+	return node
+}
+
+func isServiceAccount(username string) bool {
+	_, _, err := serviceaccount.SplitUsername(username)
+	return err == nil
+}
+
+func validateExtra(extra map[string][]string) error {
+	for key, values := range extra {
+		switch {
+		case key == "" || key != strings.ToLower(key) || len(utilvalidation.IsDomainPrefixedPath(field.NewPath("extra"), key)) > 0:
+			return fmt.Errorf("impersonating the key %q of extra is not allowed: it must be a lower-case domain and path", key)
+		case len(values) == 0 || slices.Contains(values, ""):
+			return errors.New("impersonating empty values of extra is not allowed")
+		}
+	}
+	return nil
+}
+
+// addGroup adds a group without touching a list that is not ours.
+func addGroup(u *user.DefaultInfo, group string) {
+	if !slices.Contains(u.Groups, group) {
+		u.Groups = append(slices.Clip(u.Groups), group)
+	}
+}

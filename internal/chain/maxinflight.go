@@ -1,0 +1,66 @@
+package chain
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// MaxInFlight bounds how many requests are served at the same time, those that
+// write apart from those that read. Zero is no bound. system:masters are
+// served beyond it.
+func MaxInFlight(reading, writing int, writeError ErrorWriter) Filter {
+	if reading == 0 && writing == 0 {
+		return nil
+	}
+	return func(next http.Handler) http.Handler {
+		read, write := &room{size: int64(reading)}, &room{size: int64(writing)}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			i := request.InfoFrom(r.Context())
+			if LongRunning(i) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			room := write
+			if i.Verb == "get" || i.Verb == "list" {
+				room = read
+			}
+			switch {
+			case room.size == 0:
+			case room.enter():
+				defer room.leave()
+			case !isMaster(r):
+				retry(w.Header(), 1)
+				writeError(w, r, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// room has a number of places.
+type room struct {
+	size  int64
+	taken atomic.Int64
+}
+
+func (r *room) enter() bool {
+	if r.taken.Add(1) <= r.size {
+		return true
+	}
+	r.taken.Add(-1)
+	return false
+}
+
+func (r *room) leave() { r.taken.Add(-1) }
+
+func isMaster(r *http.Request) bool {
+	u := request.UserFrom(r.Context())
+	return u != nil && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}

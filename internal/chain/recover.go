@@ -1,0 +1,46 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Recover answers 500 when a handler panics. An answer that has begun cannot
+// be taken back; it is cut off, so that the client does not take it for whole.
+// A handler that panics with http.ErrAbortHandler wants just that.
+func Recover(log *slog.Logger, onPanic func(r *http.Request), writeError ErrorWriter) Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			resp, w := responseOf(w)
+			defer func() {
+				fault := recover()
+				if fault == nil {
+					return
+				}
+				if err, ok := fault.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(http.ErrAbortHandler)
+				}
+				log.ErrorContext(r.Context(), "Panic in a request", "panic", fmt.Sprint(fault),
+					"method", r.Method, "path", r.URL.Path, "auditID", request.AuditIDFrom(r.Context()), "stack", string(debug.Stack()))
+				if onPanic != nil {
+					onPanic(r)
+				}
+				if resp.begun {
+					panic(http.ErrAbortHandler)
+				}
+				for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag"} {
+					w.Header().Del(name)
+				}
+				writeError(w, r, apierrors.NewInternalError(errors.New("this request made the server panic; its log has the details")))
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package chain
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+)
+
+// response is the ResponseWriter that the filters share: it knows whether the
+// answer has begun, and lets filters add headers just before it does.
+type response struct {
+	http.ResponseWriter
+	begun  bool // the header is out, or the connection is somebody else's
+	code   int  // the status sent; 0 before it is
+	before []func(http.Header)
+}
+
+// record makes the response that the filters in next share.
+func record(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&response{ResponseWriter: w}, r)
+	})
+}
+
+// responseOf finds the response in a writer that other filters have wrapped,
+// or makes one. The writer returned is the one to pass on.
+func responseOf(w http.ResponseWriter) (*response, http.ResponseWriter) {
+	for inner := w; ; {
+		switch t := inner.(type) {
+		case *response:
+			return t, w
+		case interface{ Unwrap() http.ResponseWriter }:
+			inner = t.Unwrap()
+		default:
+			made := &response{ResponseWriter: w}
+			return made, made
+		}
+	}
+}
+
+// StatusOf returns the status that was answered with by a writer that passed
+// the chain, 200 where none was named.
+func StatusOf(w http.ResponseWriter) int {
+	if r, _ := responseOf(w); r.code != 0 {
+		return r.code
+	}
+	return http.StatusOK
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// begin runs what is to happen before the header goes out.
+func (w *response) begin() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	for _, f := range w.before {
+		f(w.Header())
+	}
+}
+
+// WriteHeader sends the header, unless it is only informational.
+func (w *response) WriteHeader(code int) {
+	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
+		w.begin()
+		if w.code == 0 {
+			w.code = code
+		}
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *response) Write(data []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(data)
+}
+
+// Flush sends what has been written. It is there also for those who look for
+// an http.Flusher.
+func (w *response) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *response) FlushError() error {
+	w.begin()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack hands over the connection where the protocol has one to give.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.begun = true
+	}
+	return conn, buffer, err
+}

@@ -1,0 +1,67 @@
+package chain
+
+import (
+	"net/http"
+	"unicode/utf8"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+const (
+	// maxWarnings bounds the text of all warnings of an answer, in runes.
+	maxWarnings = 4 * 1024
+	// maxWarning bounds each where all together are too long.
+	maxWarning = 256
+	// miscWarning is the code of all warnings.
+	miscWarning = 299
+)
+
+// Warnings puts the warnings that are collected while a request is served into
+// the answer's header. What comes after the header has gone out is lost.
+func Warnings() Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, warnings := request.WithWarnings(r.Context())
+			resp, w := responseOf(w)
+			resp.before = append(resp.before, func(h http.Header) { addWarnings(h, warnings.Take()) })
+			next.ServeHTTP(w, r.WithContext(ctx))
+			if !resp.begun {
+				// Nothing was written: the header goes out after us.
+				addWarnings(w.Header(), warnings.Take())
+			}
+		})
+	}
+}
+
+func addWarnings(h http.Header, texts []string) {
+	total := 0
+	for _, text := range texts {
+		total += utf8.RuneCountInString(text)
+	}
+	limit, written := total, 0
+	if total > maxWarnings {
+		limit = maxWarning
+	}
+	for _, text := range texts {
+		if written >= maxWarnings {
+			return
+		}
+		text = firstRunes(text, limit)
+		if value, err := utilnet.NewWarningHeader(miscWarning, "", text); err == nil {
+			h.Add("Warning", value)
+			written += utf8.RuneCountInString(text)
+		}
+	}
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

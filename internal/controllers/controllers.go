@@ -1,0 +1,126 @@
+// Package controllers holds the controllers that run inside the server, so
+// that an API server by itself behaves as its users expect: a deleted
+// namespace is emptied and goes away, and every namespace has its default
+// service account.
+//
+// They watch views and act through the server's own chain as the service
+// accounts that kube-controller-manager's controllers have: no sockets, same
+// authorization, same audit.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// Config is what controllers work with.
+type Config struct {
+	// Transport makes requests to this server as a user.
+	Transport func(u user.Info) http.RoundTripper
+	// Endpoints are all that is served now.
+	Endpoints func() []*engine.Endpoint
+	Clock     clock.WithTicker
+	Log       *slog.Logger
+}
+
+// controller is one of them: it runs until its context ends.
+type controller struct {
+	name string
+	run  func(ctx context.Context, c Config, client *client) error
+}
+
+// all controllers, by the names that kube-controller-manager gives them.
+var all = []controller{
+	{"namespace-controller", runNamespaces},
+	{"serviceaccount-controller", runServiceAccounts},
+}
+
+// aliases are the short names that kube-controller-manager also takes.
+var aliases = map[string]string{"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller"}
+
+// ValidNames reports names of --controllers that are no controller's.
+func ValidNames(names []string) error {
+	for _, n := range names {
+		n = full(strings.TrimPrefix(n, "-"))
+		if n == "*" || n == "" || slices.ContainsFunc(all, func(c controller) bool { return c.name == n }) {
+			continue
+		}
+		return fmt.Errorf("there is no controller %q", n)
+	}
+	return nil
+}
+
+func full(name string) string {
+	if n, ok := aliases[name]; ok {
+		return n
+	}
+	return name
+}
+
+// enabled says whether names, as in --controllers, have a controller run.
+func enabled(name string, names []string) bool {
+	on := false
+	for _, n := range names {
+		switch {
+		case n == "*":
+			on = true
+		case full(n) == name:
+			return true
+		case full(strings.TrimPrefix(n, "-")) == name:
+			return false
+		}
+	}
+	return on
+}
+
+// Run runs the controllers that names have run, until ctx ends.
+func Run(ctx context.Context, c Config, names []string) {
+	var wg sync.WaitGroup
+	for _, ctl := range all {
+		if !enabled(ctl.name, names) {
+			continue
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			u := &user.DefaultInfo{
+				Name:   "system:serviceaccount:kube-system:" + accountOf(ctl.name),
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
+			}
+			client := &client{rt: c.Transport(u), agent: "kanzen/" + ctl.name}
+			if err := ctl.run(ctx, c, client); err != nil && ctx.Err() == nil {
+				c.Log.Error("controller ended", "controller", ctl.name, "error", err)
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+// accountOf is the service account that kube-controller-manager gives a
+// controller; the bootstrap policy knows it by that name.
+func accountOf(name string) string {
+	if name == "serviceaccount-controller" {
+		return "service-account-controller"
+	}
+	return name
+}
+
+// endpoint finds the one that serves a resource.
+func endpoint(eps []*engine.Endpoint, group, resource string) *engine.Endpoint {
+	for _, ep := range eps {
+		if ep.GVR.Group == group && ep.GVR.Resource == resource {
+			return ep
+		}
+	}
+	return nil
+}

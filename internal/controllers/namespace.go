@@ -1,0 +1,200 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// runNamespaces empties namespaces that are being deleted, and lets them go.
+func runNamespaces(ctx context.Context, c Config, cl *client) error {
+	n := &namespaceCleaner{Config: c, client: cl, namespaces: endpoint(c.Endpoints(), "", "namespaces")}
+	q := newQueue("namespace", c.Clock, c.Log)
+	done := make(chan error, 1)
+	go func() {
+		done <- n.namespaces.View().Follow(ctx, follow{changed: func(i *store.Item) {
+			if obj, err := n.namespaces.Decode(i); err == nil && obj.GetDeletionTimestamp() != nil {
+				q.Add(i.Name())
+			}
+		}})
+	}()
+	q.run(ctx, n.clean)
+	return <-done
+}
+
+type namespaceCleaner struct {
+	Config
+	client     *client
+	namespaces *engine.Endpoint
+}
+
+// errRemaining says that a namespace must be looked at again.
+var errRemaining = errors.New("there is content left")
+
+// clean takes one namespace as far as it goes.
+func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
+	i, err := n.namespaces.View().Get(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	obj, err := n.namespaces.Decode(i)
+	if err != nil {
+		return err
+	}
+	ns := obj.(*corev1.Namespace)
+	if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		return nil
+	}
+	left := n.empty(ctx, name)
+	if len(left.failed) > 0 || left.count > 0 {
+		return errors.Join(errRemaining, n.report(ctx, ns, left))
+	}
+	if len(ns.Status.Conditions) > 0 {
+		// What was said to hold the namespace is so no more.
+		if err := n.report(ctx, ns, left); err != nil {
+			return err
+		}
+	}
+	return n.finalize(ctx, name)
+}
+
+// leftover is what is still in a namespace after an attempt to empty it.
+type leftover struct {
+	count      int
+	kinds      map[string]int // objects, by resource
+	finalizers map[string]int // objects, by what holds them
+	failed     []string
+}
+
+// empty deletes what is in a namespace and tells what is left.
+func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
+	left := leftover{kinds: map[string]int{}, finalizers: map[string]int{}}
+	fail := func(err error) { left.failed = append(left.failed, err.Error()) }
+	seen := map[*engine.Resource]bool{}
+	for _, ep := range n.Endpoints() {
+		if !ep.R.Namespaced || ep.View() == nil || seen[ep.R] {
+			continue
+		}
+		seen[ep.R] = true
+		items, err := n.items(ctx, ep, name)
+		if err != nil {
+			fail(err)
+			continue
+		}
+		if len(items) == 0 {
+			continue
+		}
+		background := metav1.DeletePropagationBackground
+		options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
+		if err := n.client.do(ctx, "DELETE", collection(ep.GVR, name), options, nil); err != nil && !apierrors.IsNotFound(err) {
+			fail(fmt.Errorf("delete %s: %w", ep.GVR.Resource, err))
+		}
+		if items, err = n.items(ctx, ep, name); err != nil {
+			fail(err)
+			continue
+		}
+		for _, i := range items {
+			left.count++
+			left.kinds[ep.GVR.GroupResource().String()]++
+			if obj, err := ep.Decode(i); err == nil {
+				for _, f := range obj.GetFinalizers() {
+					left.finalizers[f]++
+				}
+			}
+		}
+	}
+	return left
+}
+
+// items are the newest objects of a resource in a namespace.
+func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name string) ([]*store.Item, error) {
+	snap, err := ep.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var items []*store.Item
+	snap.Ascend(name+"/", "", func(i *store.Item) bool {
+		items = append(items, i)
+		return true
+	})
+	return items, nil
+}
+
+// finalize lets the namespace go.
+func (n *namespaceCleaner) finalize(ctx context.Context, name string) error {
+	path := collection(n.namespaces.GVR, "") + "/" + name
+	ns := &corev1.Namespace{}
+	if err := n.client.do(ctx, "GET", path, nil, ns); err != nil {
+		return ignoreMissing(err)
+	}
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	return ignoreMissing(n.client.do(ctx, "PUT", path+"/finalize", ns, nil))
+}
+
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// report writes into the namespace's status what holds it.
+func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, left leftover) error {
+	now := metav1.NewTime(n.Clock.Now())
+	ns = ns.DeepCopy()
+	changed := false
+	set := func(t corev1.NamespaceConditionType, on bool, reason, message, offReason, offMessage string) {
+		want := corev1.NamespaceCondition{Type: t, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: now}
+		if !on {
+			want.Status, want.Reason, want.Message = corev1.ConditionFalse, offReason, offMessage
+		}
+		for k := range ns.Status.Conditions {
+			if c := &ns.Status.Conditions[k]; c.Type == t {
+				if c.Status == want.Status {
+					want.LastTransitionTime = c.LastTransitionTime
+				}
+				changed = changed || *c != want
+				*c = want
+				return
+			}
+		}
+		changed = true
+		ns.Status.Conditions = append(ns.Status.Conditions, want)
+	}
+	set(corev1.NamespaceDeletionDiscoveryFailure, false, "", "", "ResourcesDiscovered", "All resources successfully discovered")
+	set(corev1.NamespaceDeletionGVParsingFailure, false, "", "", "ParsedGroupVersions", "All legacy kube types successfully parsed")
+	set(corev1.NamespaceDeletionContentFailure, len(left.failed) > 0, "ContentDeletionFailed",
+		"Failed to delete all resource types, "+fmt.Sprint(len(left.failed))+" remaining: "+strings.Join(left.failed, ", "),
+		"ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+	set(corev1.NamespaceContentRemaining, len(left.kinds) > 0, "SomeResourcesRemain",
+		"Some resources are remaining: "+counts(left.kinds, "%s has %d resource instances"), "ContentRemoved", "All content successfully removed")
+	set(corev1.NamespaceFinalizersRemaining, len(left.finalizers) > 0, "SomeFinalizersRemain",
+		"Some content in the namespace has finalizers remaining: "+counts(left.finalizers, "%s in %d resource instances"),
+		"ContentHasNoFinalizers", "All content-preserving finalizers finished")
+	if !changed {
+		return nil
+	}
+	return ignoreMissing(n.client.do(ctx, "PUT", collection(n.namespaces.GVR, "")+"/"+ns.Name+"/status", ns, nil))
+}
+
+func counts(m map[string]int, format string) string {
+	var parts []string
+	for k, v := range m {
+		parts = append(parts, fmt.Sprintf(format, k, v))
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, ", ")
+}

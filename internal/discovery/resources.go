@@ -1,0 +1,150 @@
+package discovery
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// allVerbs is what an engine.Resource that names no verbs has.
+var allVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// GroupVersion is one group and version that is served.
+type GroupVersion struct {
+	schema.GroupVersion
+	GroupPriority, VersionPriority int
+
+	// Resources lists what this server has in it; it is called when a
+	// document about it is made.
+	Resources func() []*engine.Resource
+	// Custom marks custom resources: their order is theirs, and their kinds
+	// are named in full.
+	Custom bool
+	// Remote is instead of Resources what another server says it has, as it
+	// last said; its own document is that server's affair.
+	Remote *apidiscoveryv2.APIVersionDiscovery
+}
+
+// Builtin sorts the built-in resources into their groups and versions.
+func Builtin(resources []*engine.Resource) []GroupVersion {
+	byGV := map[schema.GroupVersion][]*engine.Resource{}
+	for _, r := range resources {
+		for _, v := range r.Versions {
+			byGV[v.GroupVersion] = append(byGV[v.GroupVersion], r)
+		}
+	}
+	var gvs []GroupVersion
+	for gv, rs := range byGV {
+		g, v := Priorities(gv)
+		gvs = append(gvs, GroupVersion{
+			GroupVersion: gv, GroupPriority: g, VersionPriority: v,
+			Resources: func() []*engine.Resource { return rs },
+		})
+	}
+	return gvs
+}
+
+// resourceList is the legacy document: a flat list with "pods/status".
+func (gv *GroupVersion) resourceList() *metav1.APIResourceList {
+	l := &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
+	l.Kind, l.APIVersion = "APIResourceList", "v1"
+	if gv.Group == "" {
+		l.APIVersion = "" // as it has been since before there were groups
+	}
+	for _, r := range gv.Resources() {
+		l.APIResources = append(l.APIResources, gv.apiResources(r)...)
+	}
+	if !gv.Custom {
+		slices.SortFunc(l.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return l
+}
+
+// apiResources is the resource and then its subresources.
+func (gv *GroupVersion) apiResources(r *engine.Resource) []metav1.APIResource {
+	main := metav1.APIResource{
+		Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: gv.kind(r), Verbs: r.Verbs,
+		ShortNames: r.ShortNames, Categories: r.Categories,
+	}
+	if len(main.Verbs) == 0 {
+		main.Verbs = allVerbs
+	}
+	if r.Prefix != "" {
+		main.StorageVersionHash = storageVersionHash(r)
+	}
+	list := []metav1.APIResource{main}
+	for _, s := range r.Subresources {
+		sub := metav1.APIResource{
+			Name: r.Plural + "/" + s.Name, Namespaced: r.Namespaced, Kind: cmp.Or(s.Kind.Kind, main.Kind), Verbs: s.Verbs,
+		}
+		if s.Kind.Kind != "" && s.Kind.GroupVersion() != gv.GroupVersion {
+			sub.Group, sub.Version = s.Kind.Group, s.Kind.Version
+		}
+		list = append(list, sub)
+	}
+	return list
+}
+
+func (gv *GroupVersion) kind(r *engine.Resource) string {
+	for _, v := range r.Versions {
+		if v.GroupVersion == gv.GroupVersion && v.Kind != "" {
+			return v.Kind
+		}
+	}
+	return r.Kind
+}
+
+// aggregated is the version's part of the aggregated document: resources with
+// their subresources inside.
+func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
+	if gv.Remote != nil {
+		return *gv.Remote
+	}
+	v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	for _, r := range gv.resourceList().APIResources {
+		kind := &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+		if gv.Custom && r.Version == "" {
+			kind.Group, kind.Version = gv.Group, gv.Version
+		}
+		if _, sub, ok := strings.Cut(r.Name, "/"); ok { // it follows its resource
+			parent := &v.Resources[len(v.Resources)-1]
+			parent.Subresources = append(parent.Subresources,
+				apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kind, Verbs: r.Verbs})
+			continue
+		}
+		scope := apidiscoveryv2.ScopeCluster
+		if r.Namespaced {
+			scope = apidiscoveryv2.ScopeNamespace
+		}
+		v.Resources = append(v.Resources, apidiscoveryv2.APIResourceDiscovery{
+			Resource: r.Name, ResponseKind: kind, Scope: scope, SingularResource: r.SingularName,
+			Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+		})
+	}
+	slices.SortFunc(v.Resources, func(a, b apidiscoveryv2.APIResourceDiscovery) int { return cmp.Compare(a.Resource, b.Resource) })
+	return v
+}
+
+// storageVersions names the kinds that are stored in another version than the
+// one the rules see, because older servers must be able to read them.
+var storageVersions = map[schema.GroupKind]string{
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "v1beta1",
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:        "v1beta1",
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: "v1beta1",
+}
+
+// storageVersionHash stands for the version that a resource is stored in;
+// storage migrators watch it.
+func storageVersionHash(r *engine.Resource) string {
+	version := cmp.Or(storageVersions[schema.GroupKind{Group: r.Hub.Group, Kind: r.Kind}], r.Hub.Version)
+	sum := sha256.Sum256([]byte(r.Hub.Group + "/" + version + "/" + r.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}

@@ -1,0 +1,238 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	kgzip "github.com/klauspost/compress/gzip"
+	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"sigs.k8s.io/yaml"
+)
+
+// Serve answers a request for a discovery document. found is false where the
+// path is not one, or is another server's; nothing has been written then.
+// An error has not been written either.
+func (s *Set) Serve(w http.ResponseWriter, r *http.Request) (found bool, err error) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case path == "/api":
+		return true, s.serveCore(w, r)
+	case path == "/apis":
+		return true, serve(w, r, s.apis, s.apisAggregated)
+	case parts[0] == "api" && len(parts) == 2:
+		return s.serveVersion(w, r, "", parts[1])
+	case parts[0] == "apis" && len(parts) == 2:
+		g := s.groups[parts[1]]
+		if g == nil || g.name == "" {
+			return false, nil
+		}
+		return true, serve(w, r, newDocument(g.document), nil)
+	case parts[0] == "apis" && len(parts) == 3 && parts[1] != "":
+		return s.serveVersion(w, r, parts[1], parts[2])
+	}
+	return false, nil
+}
+
+func (s *Set) serveCore(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet {
+		return methodNotAllowed()
+	}
+	return serve(w, r, newDocument(func() runtime.Object { return s.apiVersions(r) }), s.coreAggregated)
+}
+
+func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version string) (found bool, err error) {
+	g := s.groups[name]
+	if g == nil {
+		return false, nil
+	}
+	gv := g.version(version)
+	switch {
+	case gv == nil && g.builtin():
+		return true, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+	case gv == nil || gv.Remote != nil:
+		return false, nil
+	case g.builtin() && r.Method != http.MethodGet:
+		return true, methodNotAllowed()
+	}
+	return true, serve(w, r, newDocument(func() runtime.Object { return gv.resourceList() }), nil)
+}
+
+// encoding is how a document is written.
+type encoding struct {
+	mediaType  string
+	aggregated bool
+	pretty     bool
+}
+
+const (
+	jsonType     = "application/json"
+	yamlType     = "application/yaml"
+	protobufType = "application/vnd.kubernetes.protobuf"
+
+	aggregatedParams = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+)
+
+// serve writes doc, or aggregated (nil: there is none) to who accepts that.
+func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) error {
+	e, ok := negotiate(r, aggregated != nil)
+	if !ok {
+		return notAcceptable()
+	}
+	contentType := e.mediaType
+	if e.aggregated {
+		doc = aggregated
+		contentType += aggregatedParams
+	}
+	if e.aggregated {
+		tag := strconv.Quote(doc.hash())
+		w.Header().Set("Etag", tag)
+		w.Header().Set("Vary", "Accept")
+		w.Header().Set("Cache-Control", "public")
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	body, err := doc.encode(e)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", contentType)
+	return write(w, r, body)
+}
+
+func (d *document) encode(e encoding) ([]byte, error) {
+	switch {
+	case e.mediaType == yamlType:
+		return yaml.JSONToYAML(d.json())
+	case e.mediaType == protobufType:
+		var b bytes.Buffer
+		err := protobuf.NewSerializer(nil, nil).Encode(d.object(), &b)
+		return b.Bytes(), err
+	case e.pretty:
+		var b bytes.Buffer
+		err := json.Indent(&b, bytes.TrimSuffix(d.json(), []byte("\n")), "", "  ")
+		return b.Bytes(), err
+	}
+	return d.json(), nil
+}
+
+// compressFrom is the size from which bodies are packed for who accepts it.
+const compressFrom = 128 << 10
+
+func write(w http.ResponseWriter, r *http.Request, body []byte) error {
+	if len(body) < compressFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // the client has gone away
+		return nil
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Add("Vary", "Accept-Encoding")
+	z := kgzip.NewWriter(w)
+	_, _ = z.Write(body)
+	_ = z.Close()
+	return nil
+}
+
+// negotiate reads the Accept header; aggregated says whether that form is there.
+func negotiate(r *http.Request, aggregated bool) (encoding, bool) {
+	plain := encoding{mediaType: jsonType, pretty: wantsPretty(r)}
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return plain, true
+	}
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		for _, mediaType := range []string{jsonType, yamlType, protobufType} {
+			t, sub, _ := strings.Cut(mediaType, "/")
+			if clause.Type != "*" && (clause.Type != t || clause.SubType != "*" && clause.SubType != sub) {
+				continue
+			}
+			e := plain
+			e.mediaType = mediaType
+			if e.accept(clause.Params, aggregated) {
+				return e, true
+			}
+		}
+	}
+	return encoding{}, false
+}
+
+// accept reads the parameters of a media type; false: there is no such form here.
+func (e *encoding) accept(params map[string]string, aggregated bool) bool {
+	if p, ok := params["pretty"]; ok {
+		e.pretty = p == "1"
+	}
+	if s := params["stream"]; s != "" && s != "watch" || params["sv"] != "" {
+		return false
+	}
+	if params["as"] == "" && params["g"] == "" && params["v"] == "" {
+		return true
+	}
+	e.aggregated = params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2"
+	return e.aggregated && aggregated
+}
+
+// wantsPretty says whether a person reads the answer: they say so, or their
+// client is one that people use by hand.
+func wantsPretty(r *http.Request) bool {
+	if p, ok := r.URL.Query()["pretty"]; ok {
+		return len(p) > 0 && p[0] != "0" && !strings.EqualFold(p[0], "false")
+	}
+	agent := r.UserAgent()
+	for _, prefix := range []string{"curl", "Wget", "Mozilla/5.0"} {
+		if strings.HasPrefix(agent, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func methodNotAllowed() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Details: &metav1.StatusDetails{}, Message: "discovery documents can only be read",
+	}}
+}
+
+func notAcceptable() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only these media types can be served: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
+	}}
+}
+
+// Paths writes the list of the server's paths, the document of "/".
+func Paths(w http.ResponseWriter, r *http.Request, paths []string) error {
+	body, err := json.MarshalIndent(metav1.RootPaths{Paths: paths}, "", "  ")
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", jsonType)
+	return write(w, r, body)
+}
+
+// Paths lists the paths of the set's documents.
+func (s *Set) Paths() []string {
+	paths := []string{"/api", "/apis", "/apis/"}
+	if core := s.groups[""]; core != nil {
+		for _, v := range core.versions {
+			paths = append(paths, "/api/"+v.Version)
+		}
+	}
+	for _, g := range s.order {
+		paths = append(paths, "/apis/"+g.name)
+		for _, v := range g.versions {
+			paths = append(paths, "/apis/"+v.String())
+		}
+	}
+	return paths
+}

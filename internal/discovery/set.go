@@ -1,0 +1,168 @@
+package discovery
+
+import (
+	"cmp"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/version"
+	netutils "k8s.io/utils/net"
+)
+
+// Set is everything that is served at one time. It is immutable.
+type Set struct {
+	addresses []metav1.ServerAddressByClientCIDR
+	groups    map[string]*group
+	order     []*group // without the core group
+	apis      *document
+	// The aggregated documents of /api and /apis.
+	coreAggregated, apisAggregated *document
+}
+
+// group is one API group, its versions by priority. Its documents are small
+// and made for each request: with thousands of groups of custom resources that
+// costs less than to keep them.
+type group struct {
+	name     string
+	priority int
+	versions []GroupVersion
+}
+
+// builtin says whether the group is compiled in: its paths are the server's own.
+func (g *group) builtin() bool { _, ok := priorities[g.name]; return ok }
+
+// New makes the set of these group-versions. The addresses tell clients of
+// /api where to find the server; each is told those whose network they are in.
+func New(addresses []metav1.ServerAddressByClientCIDR, gvs []GroupVersion) *Set {
+	s := &Set{addresses: addresses, groups: make(map[string]*group, len(gvs))}
+	for _, gv := range gvs {
+		g := s.groups[gv.Group]
+		if g == nil {
+			g = &group{name: gv.Group}
+			s.groups[gv.Group] = g
+			if gv.Group != "" {
+				s.order = append(s.order, g)
+			}
+		}
+		g.add(gv)
+	}
+	for _, g := range s.groups {
+		slices.SortFunc(g.versions, func(a, b GroupVersion) int {
+			return cmp.Or(cmp.Compare(b.VersionPriority, a.VersionPriority),
+				version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+		})
+	}
+	slices.SortFunc(s.order, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
+	})
+	s.apis = newDocument(func() runtime.Object { return s.groupList() })
+	s.apisAggregated = newDocument(func() runtime.Object { return aggregate(s.order) })
+	if core := s.groups[""]; core != nil {
+		s.coreAggregated = newDocument(func() runtime.Object { return aggregate([]*group{core}) })
+	}
+	return s
+}
+
+// add takes in a version. Of two with one name the first counts.
+func (g *group) add(gv GroupVersion) {
+	if g.version(gv.Version) == nil {
+		g.versions = append(g.versions, gv)
+		g.priority = max(g.priority, gv.GroupPriority)
+	}
+}
+
+func (g *group) version(name string) *GroupVersion {
+	for i := range g.versions {
+		if g.versions[i].Version == name {
+			return &g.versions[i]
+		}
+	}
+	return nil
+}
+
+func (g *group) document() runtime.Object {
+	doc := g.apiGroup()
+	doc.Kind, doc.APIVersion = "APIGroup", "v1"
+	return &doc
+}
+
+func (g *group) apiGroup() metav1.APIGroup {
+	doc := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		doc.Versions = append(doc.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	doc.PreferredVersion = doc.Versions[0]
+	return doc
+}
+
+func (s *Set) groupList() *metav1.APIGroupList {
+	l := &metav1.APIGroupList{Groups: []metav1.APIGroup{}}
+	l.Kind, l.APIVersion = "APIGroupList", "v1"
+	for _, g := range s.order {
+		l.Groups = append(l.Groups, g.apiGroup())
+	}
+	return l
+}
+
+func aggregate(groups []*group) *apidiscoveryv2.APIGroupDiscoveryList {
+	l := &apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{}}
+	l.Kind, l.APIVersion = "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"
+	for _, g := range groups {
+		item := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for i := range g.versions {
+			item.Versions = append(item.Versions, g.versions[i].aggregated())
+		}
+		l.Items = append(l.Items, item)
+	}
+	return l
+}
+
+// apiVersions is the document of /api for one client.
+func (s *Set) apiVersions(r *http.Request) *metav1.APIVersions {
+	doc := &metav1.APIVersions{Versions: []string{}}
+	doc.Kind = "APIVersions" // without a version, as it has always been
+	if core := s.groups[""]; core != nil {
+		for _, v := range core.versions {
+			doc.Versions = append(doc.Versions, v.Version)
+		}
+	}
+	client := utilnet.GetClientIP(r)
+	for _, a := range s.addresses {
+		_, network, err := netutils.ParseCIDRSloppy(a.ClientCIDR)
+		everyone := strings.HasSuffix(a.ClientCIDR, "/0")
+		if everyone || err == nil && client != nil && network.Contains(client) {
+			doc.ServerAddressByClientCIDRs = append(doc.ServerAddressByClientCIDRs, a)
+		}
+	}
+	return doc
+}
+
+// document is made when it is first asked for. What is kept is its JSON;
+// rarer encodings start from the object again.
+type document struct {
+	object func() runtime.Object
+	json   func() []byte // on one line
+	hash   func() string
+}
+
+func newDocument(object func() runtime.Object) *document {
+	d := &document{object: object}
+	d.json = sync.OnceValue(func() []byte {
+		b, err := json.Marshal(d.object())
+		if err != nil {
+			panic(fmt.Sprintf("discovery document: %v", err)) // it is made of names
+		}
+		return append(b, '\n')
+	})
+	d.hash = sync.OnceValue(func() string { return fmt.Sprintf("%X", sha512.Sum512(d.json())) })
+	return d
+}

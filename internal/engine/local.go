@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// This file is how the server's own parts read and change objects: rules that
+// touch a second object (a binding its pod, a service its addresses). What
+// they do was authorized and admitted as part of the request that they serve.
+
+// local is a call without an HTTP request.
+func (ep *Endpoint) local(namespace, name string) *call {
+	return &call{Endpoint: ep, namespace: namespace, name: name}
+}
+
+// GetObject returns the newest object of a name, in the hub version.
+func (ep *Endpoint) GetObject(ctx context.Context, namespace, name string) (Object, error) {
+	if err := ep.e.Store.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	i, err := ep.view.Get(ctx, key(namespace, name))
+	if err != nil {
+		return nil, ep.storeError(err, name)
+	}
+	return ep.Decode(i)
+}
+
+// ListObjects returns the newest objects of a namespace ("" is all).
+func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object, error) {
+	if err := ep.e.Store.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	snap, err := ep.view.Snapshot(ctx)
+	if err != nil {
+		return nil, ep.storeError(err, "")
+	}
+	prefix := ""
+	if namespace != "" {
+		prefix = namespace + "/"
+	}
+	var out []Object
+	var failed error
+	snap.Ascend(prefix, "", func(i *store.Item) bool {
+		obj, err := ep.Decode(i)
+		if err != nil {
+			failed = err
+			return false
+		}
+		out = append(out, obj)
+		return true
+	})
+	return out, failed
+}
+
+// CreateObject stores a new object as it is; only its UID and creation time
+// are filled in. It is subject to no rules but that its name be free.
+func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error) {
+	c := ep.local(obj.GetNamespace(), obj.GetName())
+	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
+	ep.e.born(obj)
+	value, err := toStorage(obj)
+	if err != nil {
+		return nil, err
+	}
+	i, err := ep.view.Create(ctx, c.key(c.name), value, c.ttl(obj))
+	if err != nil {
+		return nil, ep.storeError(err, c.name)
+	}
+	obj.SetResourceVersion(formatRev(i.Rev))
+	return obj, nil
+}
+
+// UpdateObject changes a stored object by a func, which may run several times,
+// each time with what is stored then. On a dry run nothing is stored.
+func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error) {
+	c := ep.local(namespace, name)
+	i, err := ep.view.Latest(ctx, c.key(name))
+	for {
+		if err != nil {
+			return nil, ep.storeError(err, name)
+		}
+		obj, err2 := ep.Decode(i)
+		if err2 != nil {
+			return nil, err2
+		}
+		if err := change(obj); err != nil || dryRun {
+			return obj, err
+		}
+		value, err2 := toStorage(obj)
+		if err2 != nil {
+			return nil, err2
+		}
+		stored, err2 := ep.view.Update(ctx, i, value, c.ttl(obj))
+		var conflict *store.ConflictError
+		if errors.As(err2, &conflict) {
+			if i, err = conflict.Current, nil; i == nil {
+				err = store.ErrNotFound
+			}
+			continue
+		}
+		if err2 != nil {
+			return nil, ep.storeError(err2, name)
+		}
+		obj.SetResourceVersion(formatRev(stored.Rev))
+		return obj, nil
+	}
+}
+
+// DeleteObject deletes an object as a request would, admission included.
+func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, options *metav1.DeleteOptions) error {
+	if options == nil {
+		options = &metav1.DeleteOptions{}
+	}
+	_, _, err := ep.local(namespace, name).remove(ctx, name, options)
+	return ep.storeError(err, name)
+}
+
+// Fresh returns the endpoint's objects as of now.
+func (ep *Endpoint) Fresh(ctx context.Context) (*store.Snapshot, error) {
+	if err := ep.e.Store.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	return ep.view.Snapshot(ctx)
+}
+
+// Make creates an object as a request of the context's user would: with
+// defaults, rules, admission and, under the name of manager, field management.
+func (ep *Endpoint) Make(ctx context.Context, obj Object, manager string) (Object, error) {
+	obj.GetObjectKind().SetGroupVersionKind(ep.GVK)
+	obj, err := ep.incoming(obj)
+	if err != nil {
+		return nil, err
+	}
+	c := ep.local(obj.GetNamespace(), "")
+	obj, err = c.createObject(ctx, obj, &metav1.CreateOptions{FieldManager: manager})
+	return obj, ep.storeError(err, c.name)
+}
+
+// Change updates an object, or one of its subresources, as a request of the
+// context's user would; edit gets a copy of what is stored.
+func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, manager string, edit func(obj Object) error) (Object, error) {
+	c := ep.local(namespace, name)
+	for _, s := range ep.R.Subresources {
+		if s.Name == subresource {
+			c.sub = s
+		}
+	}
+	options := &metav1.UpdateOptions{FieldManager: manager}
+	res, err := c.change(ctx, &change{
+		rules: c.rules(), options: options,
+		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
+			obj := old.DeepCopyObject().(Object)
+			if err := edit(obj); err != nil {
+				return nil, err
+			}
+			obj, err := c.track(old, obj, manager)
+			if err != nil {
+				return nil, err
+			}
+			return obj, c.admit(ctx, obj, old, exists, options)
+		},
+	})
+	if err != nil {
+		return nil, ep.storeError(err, name)
+	}
+	return res.obj, nil
+}

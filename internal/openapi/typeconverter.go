@@ -1,0 +1,49 @@
+package openapi
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// TypeConverter turns objects of the built-in kinds into typed values for
+// field management and back. The type of a kind is read on its first use. It
+// is safe for concurrent use.
+type TypeConverter struct{ types *types }
+
+var _ managedfields.TypeConverter = (*TypeConverter)(nil)
+
+// NewTypeConverter returns a converter for the built-in kinds.
+func NewTypeConverter() *TypeConverter { return &TypeConverter{types: readTypes(typesBin)} }
+
+// Type returns the type of a kind, or nil where there is none.
+func (c *TypeConverter) Type(gvk schema.GroupVersionKind) *typed.ParseableType {
+	return c.types.of(gvk)
+}
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	t := c.Type(gvk)
+	if t == nil {
+		// Field management takes "not registered" as: leave such fields to their owners.
+		return nil, runtime.NewNotRegisteredErrForKind("openapi", gvk)
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return t.FromUnstructured(u.UnstructuredContent(), opts...)
+	}
+	return t.FromStructured(obj, opts...)
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (c *TypeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	content, ok := v.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("typed value is a %T, not an object", v.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}

@@ -1,0 +1,148 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	openapiv2 "github.com/google/gnostic-models/openapiv2"
+	"google.golang.org/protobuf/proto"
+)
+
+// v2 makes the v2 document of the set, in JSON or in protobuf. A part that
+// cannot be made is left out: one broken API must not hide the others. err
+// says so, the document is there all the same.
+func (s *Set) v2(protobuf bool) (doc []byte, err error) {
+	name := "v2.json.gz"
+	if protobuf {
+		name = "v2.pb.gz"
+	}
+	packed, err := data.ReadFile("data/" + name)
+	if err != nil {
+		return nil, err
+	}
+	base, err := gunzip(packed)
+	if err != nil {
+		return nil, err
+	}
+	if !s.changesV2() {
+		return base, nil
+	}
+	added, err := s.added()
+	if added == nil {
+		return base, err
+	}
+	if !protobuf {
+		return s.insert(base, added), err
+	}
+	// Messages merge by concatenation: what is repeated (the paths, the
+	// definitions) adds up.
+	more, errProto := added.proto()
+	return append(base, more...), errors.Join(err, errProto)
+}
+
+// v2Gzip is the packed v2 document, if it is at hand.
+func (s *Set) v2Gzip(protobuf bool) ([]byte, bool) {
+	if s.changesV2() {
+		return nil, false
+	}
+	name := "data/v2.json.gz"
+	if protobuf {
+		name = "data/v2.pb.gz"
+	}
+	b, err := data.ReadFile(name)
+	return b, err == nil
+}
+
+// added collects what the parts add and the built-in document does not have.
+func (s *Set) added() (*Fragment, error) {
+	packed, err := data.ReadFile("data/v2.json.gz")
+	if err != nil {
+		return nil, err
+	}
+	b, err := gunzip(packed)
+	if err != nil {
+		return nil, err
+	}
+	var base Fragment
+	if err := json.Unmarshal(b, &base); err != nil {
+		return nil, err
+	}
+	all := &Fragment{Paths: map[string]json.RawMessage{}, Definitions: map[string]json.RawMessage{}}
+	var errs []error
+	for _, p := range s.parts {
+		if p.V2 == nil {
+			continue
+		}
+		f, err := p.V2()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		addMissing(all.Paths, base.Paths, f.Paths)
+		addMissing(all.Definitions, base.Definitions, f.Definitions)
+	}
+	return all, errors.Join(errs...)
+}
+
+func addMissing(to, base, from map[string]json.RawMessage) {
+	for k, v := range from {
+		_, there := base[k]
+		if _, taken := to[k]; !there && !taken {
+			to[k] = v
+		}
+	}
+}
+
+// insert writes the members of f into the JSON document base.
+func (s *Set) insert(base []byte, f *Fragment) []byte {
+	var b bytes.Buffer
+	b.Write(base[:s.ix.V2.PathsEnd])
+	writeMembers(&b, f.Paths)
+	b.Write(base[s.ix.V2.PathsEnd:s.ix.V2.DefinitionsEnd])
+	writeMembers(&b, f.Definitions)
+	b.Write(base[s.ix.V2.DefinitionsEnd:])
+	return b.Bytes()
+}
+
+// writeMembers writes members that follow others.
+func writeMembers(b *bytes.Buffer, members map[string]json.RawMessage) {
+	for _, k := range sortedKeys(members) {
+		name, err := json.Marshal(k)
+		if err != nil {
+			panic(err) // a text
+		}
+		b.WriteByte(',')
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(members[k])
+	}
+}
+
+// proto encodes the fragment as a v2 document that has nothing else.
+func (f *Fragment) proto() ([]byte, error) {
+	doc, err := json.Marshal(map[string]any{
+		"swagger": "2.0", "info": map[string]string{"title": "Kubernetes", "version": "1.36"},
+		"paths": f.Paths, "definitions": f.Definitions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := openapiv2.ParseDocument(doc)
+	if err != nil {
+		return nil, fmt.Errorf("v2 document as protobuf: %w", err)
+	}
+	parsed.Swagger, parsed.Info = "", nil // the document that this is added to has them
+	return proto.Marshal(parsed)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,168 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// checkEvery is how often, at most, files are looked at for changes.
+const checkEvery = 3 * time.Second
+
+// CertFile is a certificate and its key, loaded again when the files change.
+type CertFile struct{ files[*tls.Certificate] }
+
+// NewCertFile loads a pair. A pair that later turns bad is logged, and the
+// last good one stays in use.
+func NewCertFile(certPath, keyPath string, clk clock.PassiveClock, log *slog.Logger) (*CertFile, error) {
+	c := &CertFile{}
+	return c, c.start(clk, log, []string{certPath, keyPath}, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certPath, keyPath)
+		return &pair, err
+	})
+}
+
+// GetCertificate is for tls.Config of a server.
+func (c *CertFile) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.get(), nil
+}
+
+// GetClientCertificate is for tls.Config of a client.
+func (c *CertFile) GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return c.get(), nil
+}
+
+// BundleFile is a file of CA certificates, loaded again when it changes.
+type BundleFile struct{ files[*bundle] }
+
+type bundle struct {
+	pem  []byte
+	pool *x509.CertPool
+}
+
+// NewBundleFile loads a bundle. One that later turns bad is logged, and the
+// last good one stays in use.
+func NewBundleFile(path string, clk clock.PassiveClock, log *slog.Logger) (*BundleFile, error) {
+	b := &BundleFile{}
+	return b, b.start(clk, log, []string{path}, func() (*bundle, error) { return readBundle(path) })
+}
+
+// Pool returns the certificates as of now.
+func (b *BundleFile) Pool() *x509.CertPool { return b.get().pool }
+
+// PEM returns the file's content as of now.
+func (b *BundleFile) PEM() []byte { return b.get().pem }
+
+func readBundle(path string) (*bundle, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &bundle{pem: data, pool: x509.NewCertPool()}
+	n := 0
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		b.pool.AddCert(cert)
+		n++
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("read %s: %w", path, errors.New("no certificate in it"))
+	}
+	return b, nil
+}
+
+// files is a value that is read from files. It has no goroutine: whoever asks
+// for the value checks the files' sizes and times, if nobody has for a while.
+type files[T any] struct {
+	paths []string
+	load  func() (T, error)
+	clock clock.PassiveClock
+	log   *slog.Logger
+
+	value atomic.Pointer[T]
+	due   atomic.Int64 // when to look again, Unix nanoseconds
+
+	mu    sync.Mutex
+	stamp []stamp // of the files that value was read from; guarded by mu
+}
+
+// stamp is what tells one content of a file from another.
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+func (f *files[T]) start(clk clock.PassiveClock, log *slog.Logger, paths []string, load func() (T, error)) error {
+	f.paths, f.load, f.clock, f.log = paths, load, clk, log
+	f.stamp = f.stamps()
+	f.due.Store(clk.Now().Add(checkEvery).UnixNano())
+	value, err := load()
+	if err != nil {
+		return err
+	}
+	f.value.Store(&value)
+	return nil
+}
+
+func (f *files[T]) get() T {
+	if now := f.clock.Now(); now.UnixNano() >= f.due.Load() && f.mu.TryLock() {
+		f.refresh(now)
+		f.mu.Unlock()
+	}
+	return *f.value.Load()
+}
+
+// refresh loads the value again if the files changed. The stamps are taken
+// first: a file that is replaced meanwhile is then read once too often, not
+// once too seldom.
+func (f *files[T]) refresh(now time.Time) {
+	f.due.Store(now.Add(checkEvery).UnixNano())
+	current := f.stamps()
+	if equalStamps(current, f.stamp) {
+		return
+	}
+	value, err := f.load()
+	if err != nil {
+		// Not remembered as seen: a pair that is half replaced is tried again.
+		f.log.Error("Could not reload certificates, using the old ones", "paths", f.paths, "err", err)
+		return
+	}
+	f.stamp = current
+	f.value.Store(&value)
+}
+
+func (f *files[T]) stamps() []stamp {
+	all := make([]stamp, len(f.paths))
+	for i, path := range f.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // a missing file has the zero stamp
+		}
+		all[i] = stamp{info.Size(), info.ModTime()}
+	}
+	return all
+}
+
+func equalStamps(a, b []stamp) bool {
+	for i := range a {
+		if a[i].size != b[i].size || !a[i].time.Equal(b[i].time) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,79 @@
+package pki
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// SelfSigned makes the serving certificate of a server that was given none:
+// NAME.crt and NAME.key in --cert-dir. Files that can be read are used as
+// they are, whoever made them. The certificate is followed by the throw-away
+// authority that signed it, so that the file serves as a CA bundle too.
+func SelfSigned(dir, name, host string, alternates []string, clk clock.PassiveClock) (certPath, keyPath string, err error) {
+	certPath, keyPath = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+	if _, err := tls.LoadX509KeyPair(certPath, keyPath); err == nil {
+		return certPath, keyPath, nil
+	} else if exists(certPath) && exists(keyPath) {
+		return "", "", fmt.Errorf("load serving certificate: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", "", err
+	}
+	// A key left by a start that was cut short is used again: no cert ever
+	// stands beside a key that is not its own.
+	if err := os.Remove(certPath); err != nil && !os.IsNotExist(err) {
+		return "", "", err
+	}
+	key, err := ensureKey(keyPath)
+	if err != nil {
+		return "", "", err
+	}
+	now := clk.Now()
+	ca, err := ephemeralAuthority(fmt.Sprintf("%s-ca@%d", host, now.Unix()), now)
+	if err != nil {
+		return "", "", err
+	}
+	s := Subject{Name: fmt.Sprintf("%s@%d", host, now.Unix()), Server: true}
+	s.addHosts(host)
+	s.addHosts(alternates...)
+	der, err := ca.Issue(s, key.Public(), now)
+	if err != nil {
+		return "", "", err
+	}
+	return certPath, keyPath, writeFile(certPath, encodeCerts(der, ca.cert.Raw), publicMode)
+}
+
+// SelfSignedAlternates are the names the serving certificate of a server that
+// binds to the address has beside its own: those of the kubernetes service,
+// and localhost or the address.
+func SelfSignedAlternates(bind, serviceIP net.IP) []string {
+	hosts := []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
+	if serviceIP != nil {
+		hosts = append(hosts, serviceIP.String())
+	}
+	if bind == nil || bind.IsUnspecified() {
+		return append(hosts, "localhost")
+	}
+	return append(hosts, bind.String())
+}
+
+// ephemeralAuthority is an authority whose key is never stored.
+func ephemeralAuthority(name string, now time.Time) (*Authority, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	cert, err := selfSign(name, key, now, leafLife)
+	return &Authority{cert: cert, key: key}, err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

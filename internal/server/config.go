@@ -1,0 +1,270 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/controllers"
+)
+
+// Config is every setting of a server, flat: a field a setting, named after
+// its flag. Default or Standalone makes one, flags change it, Validate judges
+// it; after that it is only read, and only by the wiring.
+type Config struct {
+	// DataDir holds the embedded etcd and the server's own keys and
+	// certificates; empty when run as kube-apiserver.
+	DataDir string
+	// Controllers to run in this process, as kube-controller-manager spells
+	// them ("*", "namespace", "-namespace"); empty: none.
+	Controllers []string
+	// UnsafeNoFsync makes the embedded etcd fast and forgetful, for tests.
+	UnsafeNoFsync bool
+	// NoListener serves the in-process transport only, for tests.
+	NoListener bool
+
+	// etcd
+	EtcdServers            []string
+	EtcdPrefix             string
+	EtcdCAFile             string
+	EtcdCertFile           string
+	EtcdKeyFile            string
+	EtcdCompactionInterval time.Duration
+
+	// serving
+	BindAddress      net.IP
+	SecurePort       int
+	AdvertiseAddress net.IP
+	ExternalHostname string
+	CertDir          string
+	TLSCertFile      string
+	TLSKeyFile       string
+	TLSMinVersion    string
+	TLSCipherSuites  []string
+	DisableHTTP2     bool
+	HTTP2MaxStreams  int
+
+	// requests
+	MaxReadOnlyInFlight int
+	MaxMutatingInFlight int
+	RequestTimeout      time.Duration
+	MinRequestTimeout   int // seconds
+	CORSAllowedOrigins  []string
+	HSTSDirectives      []string
+	GoawayChance        float64
+	ShutdownDelay       time.Duration
+	ShutdownRetryAfter  bool
+	LivezGrace          time.Duration
+	Profiling           bool
+
+	// authentication
+	AnonymousAuth              bool
+	AnonymousHealthOnly        bool // no flag: what `kanzen serve` does by itself
+	ClientCAFile               string
+	TokenAuthFile              string
+	BootstrapTokenAuth         bool
+	APIAudiences               []string
+	RequestHeaderCAFile        string
+	RequestHeaderAllowedNames  []string
+	RequestHeaderUserHeaders   []string
+	RequestHeaderUIDHeaders    []string
+	RequestHeaderGroupHeaders  []string
+	RequestHeaderExtraPrefixes []string
+
+	// service accounts
+	ServiceAccountIssuers       []string
+	ServiceAccountKeyFiles      []string
+	ServiceAccountSigningKey    string
+	ServiceAccountLookup        bool
+	ServiceAccountJWKSURI       string
+	ServiceAccountMaxExpiration time.Duration
+	ServiceAccountExtend        bool
+
+	// authorization and admission
+	AuthorizationModes []string
+	EnableAdmission    []string
+	DisableAdmission   []string
+
+	// the API
+	AllowPrivileged       bool
+	EventTTL              time.Duration
+	ServiceClusterIPRange string
+	ServiceNodePortRange  string
+	ReconcileEndpoint     string // how the kubernetes service's endpoints are kept: lease, master-count, none
+}
+
+// Default is kube-apiserver's defaults: an etcd cluster is named, and keys and
+// certificates are brought.
+func Default() Config {
+	return Config{
+		EtcdPrefix:             "/registry",
+		EtcdCompactionInterval: 5 * time.Minute,
+		BindAddress:            net.IPv4zero,
+		SecurePort:             6443,
+		CertDir:                "/var/run/kubernetes",
+		HTTP2MaxStreams:        250,
+		MaxReadOnlyInFlight:    400,
+		MaxMutatingInFlight:    200,
+		RequestTimeout:         time.Minute,
+		MinRequestTimeout:      1800,
+		Profiling:              true,
+		AnonymousAuth:          true,
+		ServiceAccountLookup:   true,
+		ServiceAccountExtend:   true,
+		AuthorizationModes:     nil,
+		EventTTL:               time.Hour,
+		ServiceNodePortRange:   "30000-32767",
+		ReconcileEndpoint:      "lease",
+	}
+}
+
+// Standalone is the defaults of `kanzen serve`: everything a server needs it
+// makes itself, below one directory, and only this machine reaches it.
+func Standalone() Config {
+	c := Default()
+	c.DataDir = defaultDataDir()
+	c.Controllers = []string{"*"}
+	c.BindAddress = net.IPv4(127, 0, 0, 1)
+	c.AnonymousHealthOnly = true
+	c.AuthorizationModes = []string{"Node", "RBAC"}
+	c.AllowPrivileged = true
+	c.ServiceAccountIssuers = []string{"https://kubernetes.default.svc"}
+	c.ServiceClusterIPRange = "10.0.0.0/24"
+	return c
+}
+
+func defaultDataDir() string {
+	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "kanzen")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "kanzen-data"
+	}
+	return filepath.Join(home, ".local", "share", "kanzen")
+}
+
+// Embedded says whether etcd runs inside this process.
+func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
+
+// Validate reports everything that is wrong with the settings, each by its flag.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+	}
+	if c.DataDir == "" {
+		c.validateBrought(bad)
+	}
+	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
+		bad("secure-port", "%d is not a port", c.SecurePort)
+	}
+	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
+		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		bad("tls-cert-file", "goes together with --tls-private-key-file")
+	}
+	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
+		bad("etcd-certfile", "goes together with --etcd-keyfile")
+	}
+	for _, m := range c.AuthorizationModes {
+		if !slices.Contains([]string{"Node", "RBAC", "AlwaysAllow", "AlwaysDeny"}, m) {
+			bad("authorization-mode", "%q is not a mode this server knows (Node, RBAC, AlwaysAllow, AlwaysDeny)", m)
+		}
+	}
+	if _, err := c.serviceRanges(); err != nil {
+		bad("service-cluster-ip-range", "%v", err)
+	}
+	if _, _, err := c.nodePorts(); err != nil {
+		bad("service-node-port-range", "%v", err)
+	}
+	if _, err := tlsVersion(c.TLSMinVersion); err != nil {
+		bad("tls-min-version", "%v", err)
+	}
+	if _, err := cipherSuites(c.TLSCipherSuites); err != nil {
+		bad("tls-cipher-suites", "%v", err)
+	}
+	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
+		bad("goaway-chance", "must be from 0 to 0.02")
+	}
+	if c.RequestTimeout <= 0 {
+		bad("request-timeout", "must be positive")
+	}
+	if c.MinRequestTimeout < 0 {
+		bad("min-request-timeout", "must not be negative")
+	}
+	if c.MaxReadOnlyInFlight < 0 {
+		bad("max-requests-inflight", "must not be negative")
+	}
+	if c.MaxMutatingInFlight < 0 {
+		bad("max-mutating-requests-inflight", "must not be negative")
+	}
+	if c.EtcdCompactionInterval < 0 {
+		bad("etcd-compaction-interval", "must not be negative")
+	}
+	if !slices.Contains([]string{"lease", "master-count", "none"}, c.ReconcileEndpoint) {
+		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.ReconcileEndpoint)
+	}
+	if err := controllers.ValidNames(c.Controllers); err != nil {
+		bad("controllers", "%v", err)
+	}
+	return errors.Join(errs...)
+}
+
+// validateBrought checks that what the server does not make itself was brought.
+func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
+	if c.Embedded() {
+		bad("etcd-servers", "must be specified")
+	}
+	if len(c.ServiceAccountIssuers) == 0 {
+		bad("service-account-issuer", "must be specified")
+	}
+	if c.ServiceAccountSigningKey == "" {
+		bad("service-account-signing-key-file", "must be specified")
+	}
+}
+
+// serviceRanges reads the service address ranges, one or two.
+func (c *Config) serviceRanges() ([]*net.IPNet, error) {
+	if c.ServiceClusterIPRange == "" {
+		_, n, err := net.ParseCIDR("10.0.0.0/24")
+		return []*net.IPNet{n}, err
+	}
+	var out []*net.IPNet
+	for _, s := range strings.Split(c.ServiceClusterIPRange, ",") {
+		_, n, err := net.ParseCIDR(strings.TrimSpace(s))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	if len(out) > 2 {
+		return nil, errors.New("may hold two ranges at most")
+	}
+	if len(out) == 2 && (out[0].IP.To4() == nil) == (out[1].IP.To4() == nil) {
+		return nil, errors.New("two ranges must be of different address families")
+	}
+	return out, nil
+}
+
+// nodePorts reads the range of ports for services: "first-last" or "first+count".
+func (c *Config) nodePorts() (first, last int, err error) {
+	s := c.ServiceNodePortRange
+	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
+		var count int
+		if n, _ := fmt.Sscanf(s, "%d+%d", &first, &count); n != 2 {
+			return 0, 0, fmt.Errorf("%q is not of the form first-last", s)
+		}
+		last = first + count
+	}
+	if first < 1 || last > 65535 || first > last {
+		return 0, 0, fmt.Errorf("%q is not a range of ports", s)
+	}
+	return first, last, nil
+}

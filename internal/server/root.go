@@ -1,0 +1,115 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/version"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// root serves what is behind the chain: resources by the route table, and the
+// few paths that are none.
+type root struct {
+	resources http.Handler
+	discovery *discovery.Set
+	openapi   http.Handler
+	health    *health
+	metrics   http.Handler
+	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
+	profiling bool
+}
+
+func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
+		h.resources.ServeHTTP(w, r)
+		return
+	}
+	h.serveOther(w, r)
+}
+
+func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	switch {
+	case path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"):
+		found, err := h.discovery.Serve(w, r)
+		if err != nil {
+			engine.WriteError(w, r, schema.GroupVersion{}, err)
+		} else if !found {
+			notFound(w)
+		}
+	case strings.HasPrefix(path, "/openapi/") && path != serviceaccount.JWKSPath:
+		h.openapi.ServeHTTP(w, r)
+	case path == "/version" || path == "/version/":
+		writeJSON(w, version.Info())
+	case path == "/metrics":
+		h.metrics.ServeHTTP(w, r)
+	case path == "/" || path == "/index.html":
+		if err := discovery.Paths(w, r, h.paths()); err != nil {
+			engine.WriteError(w, r, schema.GroupVersion{}, err)
+		}
+	case h.issuer != nil && path == serviceaccount.ConfigurationPath:
+		h.issuer.ServeConfiguration(w, r)
+	case h.issuer != nil && path == serviceaccount.JWKSPath:
+		h.issuer.ServeKeys(w, r)
+	case h.profiling && strings.HasPrefix(path, "/debug/pprof"):
+		serveProfile(w, r)
+	case h.health.serve(w, r):
+	default:
+		notFound(w)
+	}
+}
+
+// notFound answers for paths that nobody owns, as upstream does: with a text.
+func notFound(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write([]byte("404 page not found\n"))
+}
+
+// paths are all that "/" lists.
+func (h *root) paths() []string {
+	out := append(h.discovery.Paths(), h.health.paths()...)
+	out = append(out, "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+	if h.issuer != nil {
+		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)
+	}
+	if h.profiling {
+		out = append(out, "/debug/pprof", "/debug/pprof/profile")
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func serveProfile(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
+	case "cmdline":
+		pprof.Cmdline(w, r)
+	case "profile":
+		pprof.Profile(w, r)
+	case "symbol":
+		pprof.Symbol(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b)
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/controllers"
+)
+
+// drainTimeout bounds how long shutting down waits for requests.
+const drainTimeout = 60 * time.Second
+
+// Run serves until ctx ends, then shuts down in order. It is called once.
+func (s *Server) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.close()) }()
+
+	// Parts run under their own contexts, so that they end after what needs
+	// them: listener, controllers, store, etcd.
+	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
+	partsCtx, stopParts := context.WithCancel(storeCtx)
+	var storeWait, partsWait sync.WaitGroup
+	defer func() {
+		stopParts()
+		partsWait.Wait()
+		stopStore()
+		storeWait.Wait()
+	}()
+	start := func(wg *sync.WaitGroup, f func()) {
+		wg.Add(1)
+		go func() { defer wg.Done(); f() }()
+	}
+
+	// 1. The log: every read waits for it.
+	start(&storeWait, func() { _ = s.store.Run(storeCtx) })
+	if s.cfg.EtcdCompactionInterval > 0 {
+		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
+	}
+	// 2. The authorizer's index, which follows views.
+	start(&partsWait, func() { s.feed.run(partsCtx, s.objects) })
+	start(&partsWait, func() {
+		select {
+		case <-s.feed.ready:
+			s.progress.authorizer.set()
+		case <-partsCtx.Done():
+		}
+	})
+	// 3. The listener, so that health can be asked from the first moment.
+	failed := make(chan error, 1)
+	srv := &http.Server{}
+	if s.listener != nil {
+		if srv, err = s.httpServer(); err != nil {
+			return err
+		}
+		start(&partsWait, func() {
+			if err := srv.ServeTLS(s.listener, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+				failed <- fmt.Errorf("serve: %w", err)
+			}
+		})
+	}
+	// 4. What a cluster starts with. An etcd that is not there yet is waited for.
+	if err := s.bootstrap(ctx); err != nil {
+		if ctx.Err() == nil {
+			return err
+		}
+	} else {
+		select {
+		case <-s.feed.ready:
+			close(s.ready)
+		case <-ctx.Done():
+		}
+		// 5. Controllers, which act through all of the above.
+		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })
+	}
+	select {
+	case <-ctx.Done():
+	case err := <-failed:
+		return err
+	}
+	return s.shutdown(srv, stopParts)
+}
+
+// bootstrap makes the first objects, again while etcd cannot be reached.
+func (s *Server) bootstrap(ctx context.Context) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := s.boot.run(attempt)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if s.cfg.Embedded() {
+			return fmt.Errorf("make the first objects: %w", err)
+		}
+		s.log.Warn("could not make the first objects, trying again", "error", err)
+		select {
+		case <-s.clock.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// shutdown stops taking requests, lets those under way end, and closes.
+func (s *Server) shutdown(srv *http.Server, stopParts context.CancelFunc) error {
+	close(s.stopping) // unready from here on
+	if s.cfg.ShutdownDelay > 0 {
+		<-s.clock.After(s.cfg.ShutdownDelay)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := s.inFlight.Drain(ctx); err != nil {
+		s.log.Warn("shutting down although requests are still under way")
+	}
+	// Watches last by nature; they are cut, and their clients go on elsewhere.
+	stopParts()
+	if err := srv.Close(); err != nil {
+		return err
+	}
+	s.log.Info("shut down")
+	return nil
+}

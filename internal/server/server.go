@@ -1,0 +1,336 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/http2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespacelifecycle"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/metrics"
+	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+)
+
+// Server is an API server. New makes one, Run runs it.
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	clock     clock.WithTicker
+	listener  net.Listener // nil: only in-process requests are served
+	keys      *keys
+	db        *etcd.DB
+	store     *store.Store
+	feed      *feed
+	objects   *objects
+	endpoints []*engine.Endpoint
+	inFlight  *chain.InFlight
+	handler   http.Handler
+	boot      *bootstrapper
+	progress  *milestones
+	stopping  chan struct{}
+	ready     chan struct{}
+}
+
+// New opens what the server needs (its port, its keys, etcd) and puts the parts
+// together. Nothing is served before Run. What it opened it closes again
+// if it fails.
+func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: log, clock: clock.RealClock{}, inFlight: &chain.InFlight{}, progress: &milestones{},
+		stopping: make(chan struct{}), ready: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	// The port first: if it is taken, nothing has been touched.
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if s.keys, err = loadKeys(&s.cfg, s.port(), s.clock, log); err != nil {
+		return nil, err
+	}
+	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
+	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
+	s.feed = newFeed()
+	authorizer, err := s.authorizer()
+	if err != nil {
+		return nil, err
+	}
+	eng := engine.New(engine.Config{
+		Store:     s.store,
+		Admit:     s.admission(),
+		Authorize: authorizeWith(authorizer),
+		Types:     openapi.NewTypeConverter(),
+		Clock:     s.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix,
+		MinWatch: time.Duration(s.cfg.MinRequestTimeout) * time.Second,
+		MaxBody:  3 << 20,
+		Log:      log,
+	})
+	resources := builtin.Resources(s.deps(authorizer))
+	table := route.Table{}
+	for _, r := range resources {
+		eps, err := eng.Endpoints(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, ep := range eps {
+			table[ep.GVR] = ep
+			s.endpoints = append(s.endpoints, ep)
+			s.objects.byGR[ep.GVR.GroupResource()] = ep
+		}
+	}
+	docs, err := openapi.New(s.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	m := metrics.New()
+	health := newHealth(log, s.store, s.progress, s.stopping)
+	resourceRoot := route.New(table, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { notFound(w) }))
+	s.handler = chain.New(chain.Config{
+		Handler: &root{
+			resources: resourceRoot,
+			discovery: discovery.New(s.addresses(), discovery.Builtin(resources)),
+			openapi:   openapi.NewHandler(docs, log),
+			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
+		},
+		Authenticator: inProcess{s.authenticator()},
+		Authorizer:    authorizer,
+		WriteError:    writeError,
+		Log:           log, Clock: s.clock, OnPanic: m.Panicked,
+		RequestTimeout: s.cfg.RequestTimeout,
+		MaxReading:     s.cfg.MaxReadOnlyInFlight, MaxWriting: s.cfg.MaxMutatingInFlight,
+		CORS: s.corsOrigins(), HSTS: s.cfg.HSTSDirectives,
+		ProxyHeaders: s.proxyHeaders(), InFlight: s.inFlight,
+		SendRetryAfter: s.retryAfter(),
+		Logging:        m.Filter,
+	})
+	ranges, err := s.cfg.serviceRanges()
+	if err != nil {
+		return nil, err
+	}
+	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: ranges, all: s.endpoints,
+		clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
+	return s, nil
+}
+
+// listen takes the port.
+func (s *Server) listen() error {
+	if s.cfg.NoListener {
+		return nil
+	}
+	addr := net.JoinHostPort(s.cfg.BindAddress.String(), strconv.Itoa(s.cfg.SecurePort))
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", addr, errors.Unwrap(err))
+	}
+	s.listener = l
+	return nil
+}
+
+// port is where the server listens, or would.
+func (s *Server) port() int {
+	if s.listener == nil {
+		return s.cfg.SecurePort
+	}
+	return portOf(s.listener.Addr())
+}
+
+// open opens etcd: the one inside, or the cluster.
+func (s *Server) open(ctx context.Context) (err error) {
+	if s.cfg.Embedded() {
+		s.db, err = etcd.OpenEmbedded(ctx, etcd.Embedded{
+			Dir: filepath.Join(s.cfg.DataDir, "etcd"), UnsafeNoFsync: s.cfg.UnsafeNoFsync,
+			Verbose: s.log.Enabled(ctx, slog.LevelDebug)})
+		return err
+	}
+	t, err := s.cfg.etcdTLS()
+	if err != nil {
+		return err
+	}
+	s.db, err = etcd.Dial(etcd.Cluster{Endpoints: s.cfg.EtcdServers, TLS: t})
+	return err
+}
+
+// etcdTLS is how to talk to the etcd cluster; nil is plainly.
+func (c *Config) etcdTLS() (*tls.Config, error) {
+	if c.EtcdCAFile == "" && c.EtcdCertFile == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.EtcdCAFile != "" {
+		pem, err := os.ReadFile(c.EtcdCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-cafile: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--etcd-cafile: no certificates in %s", c.EtcdCAFile)
+		}
+	}
+	if c.EtcdCertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.EtcdCertFile, c.EtcdKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-certfile: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	return t, nil
+}
+
+// admission is the chain of plugins, in order.
+func (s *Server) admission() admission.Chain {
+	return admission.Chain{
+		{Name: namespacelifecycle.Name, Mutator: &namespacelifecycle.Plugin{Namespace: s.objects.Namespace}},
+	}
+}
+
+// authorizeWith asks whether the context's user may do something else than the
+// request that was authorized.
+func authorizeWith(a authz.Authorizer) func(ctx context.Context, i *request.Info) error {
+	return func(ctx context.Context, i *request.Info) error {
+		at := authz.ForRequest(request.UserFrom(ctx), i)
+		decision, reason, err := a.Authorize(ctx, at)
+		if decision == authz.Allow {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return authz.Forbidden(at, reason)
+	}
+}
+
+// suffixLetters are those of generated names: no vowels, that no words arise,
+// and nothing that is read as something else.
+const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
+
+func nameSuffix() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails
+	for n := range b {
+		b[n] = suffixLetters[int(b[n])%len(suffixLetters)]
+	}
+	return string(b[:])
+}
+
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	gv := schema.GroupVersion{}
+	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
+		gv = schema.GroupVersion{Group: i.Group, Version: i.Version}
+	}
+	engine.WriteError(w, r, gv, err)
+}
+
+// Transport makes requests of a user to this server, without a socket. A nil
+// user lets the requests' own credentials speak.
+func (s *Server) Transport(u user.Info) http.RoundTripper {
+	return &transport{handler: s.handler, user: u}
+}
+
+// Ready is closed once the server takes requests and has what a cluster starts with.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Address is where the server listens; "" if it does not.
+func (s *Server) Address() string {
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// close gives back what New took.
+func (s *Server) close() error {
+	var errs []error
+	if s.listener != nil {
+		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// httpServer serves the handler over TLS.
+func (s *Server) httpServer() (*http.Server, error) {
+	minVersion, err := tlsVersion(s.cfg.TLSMinVersion)
+	if err != nil {
+		return nil, err
+	}
+	suites, err := cipherSuites(s.cfg.TLSCipherSuites)
+	if err != nil {
+		return nil, err
+	}
+	srv := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: 32 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		MaxHeaderBytes:    1 << 20,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{
+			MinVersion: minVersion, CipherSuites: suites,
+			GetCertificate: s.keys.serving.GetCertificate,
+			ClientAuth:     tls.RequestClientCert, // judged by the authenticators
+			NextProtos:     []string{"h2", "http/1.1"},
+		},
+	}
+	if s.cfg.DisableHTTP2 {
+		srv.TLSConfig.NextProtos = []string{"http/1.1"}
+		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		return srv, nil
+	}
+	err = http2.ConfigureServer(srv, &http2.Server{
+		MaxConcurrentStreams: uint32(s.cfg.HTTP2MaxStreams),
+		IdleTimeout:          90 * time.Second,
+		// One stream's uploads and all of a connection's: room for bodies
+		// without a round trip for most of them.
+		MaxUploadBufferPerStream: 256 << 10, MaxUploadBufferPerConnection: 256 << 10 * 250,
+	})
+	return srv, err
+}
+
+// controllersConfig is what the controllers in this process work with.
+func (s *Server) controllersConfig() controllers.Config {
+	return controllers.Config{
+		Transport: s.Transport,
+		Endpoints: func() []*engine.Endpoint { return s.endpoints },
+		Clock:     s.clock, Log: s.log,
+	}
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig; "" if the server
+// made none.
+func (s *Server) Kubeconfig() string { return s.keys.kubeconfig }

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/uuid"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// This file makes the parts that New puts together out of the Config.
+
+// authorizer is the modes in their order, after the group that may do everything.
+func (s *Server) authorizer() (authz.Authorizer, error) {
+	union := authz.Union{authz.Masters{}}
+	modes := s.cfg.AuthorizationModes
+	if len(modes) == 0 {
+		modes = []string{"AlwaysAllow"}
+	}
+	for _, m := range modes {
+		switch m {
+		case "RBAC":
+			union = append(union, s.feed.index)
+		case "AlwaysAllow":
+			union = append(union, authz.AlwaysAllow{})
+		case "AlwaysDeny":
+			union = append(union, authz.AlwaysDeny{})
+		case "Node":
+			// Nodes are allowed nothing beyond what RBAC gives them until the
+			// node authorizer exists; that refuses too much, never too little.
+		default:
+			return nil, fmt.Errorf("--authorization-mode: %q", m)
+		}
+	}
+	return union, nil
+}
+
+// rules resolves what users may do, for SelfSubjectRulesReviews.
+func (s *Server) rules() []authz.RuleResolver {
+	var out []authz.RuleResolver
+	for _, m := range s.cfg.AuthorizationModes {
+		if m == "RBAC" {
+			out = append(out, s.feed.index)
+		}
+	}
+	if len(s.cfg.AuthorizationModes) == 0 {
+		out = append(out, authz.AlwaysAllow{})
+	}
+	return out
+}
+
+// authenticator is every way to authenticate that is configured.
+func (s *Server) authenticator() authn.Authenticator {
+	c := authn.Config{Clock: s.clock, Tokens: s.tokens()}
+	if s.keys.clientCA != nil {
+		c.ClientCA = s.keys.clientCA.Pool
+	}
+	if s.keys.requestHeaderCA != nil {
+		c.RequestHeader = &authn.RequestHeader{
+			HeaderNames: s.proxyHeaders(), Authorities: s.keys.requestHeaderCA.Pool, AllowedNames: s.cfg.RequestHeaderAllowedNames,
+		}
+	}
+	switch {
+	case !s.cfg.AnonymousAuth:
+	case s.cfg.AnonymousHealthOnly:
+		c.Anonymous = authn.AnonymousHealth()
+	default:
+		c.Anonymous = authn.Anonymous{All: true}
+	}
+	return authn.New(c)
+}
+
+// audiences are the API server's own.
+func (s *Server) audiences() []string {
+	if len(s.cfg.APIAudiences) > 0 {
+		return s.cfg.APIAudiences
+	}
+	return s.cfg.ServiceAccountIssuers
+}
+
+func (s *Server) tokens() authn.Tokens {
+	aud := s.audiences()
+	t := authn.Tokens{Audiences: aud}
+	if s.keys.tokenFile != nil {
+		t.Authenticators = append(t.Authenticators, s.keys.tokenFile)
+	}
+	if s.keys.verify != nil {
+		t.Authenticators = append(t.Authenticators,
+			authn.LegacyServiceAccounts(serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock), aud),
+			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, s.objects, s.clock), aud))
+	}
+	if s.cfg.BootstrapTokenAuth {
+		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.objects, aud, s.clock))
+	}
+	return t
+}
+
+// proxyHeaders are the names by which a front proxy tells of its users.
+func (s *Server) proxyHeaders() authn.HeaderNames {
+	if s.cfg.RequestHeaderCAFile == "" {
+		return authn.StandardHeaders()
+	}
+	return authn.HeaderNames{
+		Username: s.cfg.RequestHeaderUserHeaders, UID: s.cfg.RequestHeaderUIDHeaders,
+		Group: s.cfg.RequestHeaderGroupHeaders, ExtraPrefix: s.cfg.RequestHeaderExtraPrefixes,
+	}
+}
+
+// deps is what the built-in kinds need from the rest of the server.
+func (s *Server) deps(a authz.Authorizer) builtin.Deps {
+	reviews := &authz.Reviews{Authorizer: a, Rules: s.rules()}
+	var d builtin.Deps
+	now := s.clock.Now
+	d.Core = core.Deps{
+		Now:      now,
+		NewUID:   func() types.UID { return types.UID(uuid.NewString()) },
+		EventTTL: s.cfg.EventTTL,
+		Objects:  s.objects,
+	}
+	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
+	d.Authentication.TokenReview = s.tokens().ReviewToken
+	d.Authentication.SelfSubjectReview = authn.ReviewSelf(s.clock)
+	d.Authorization.SubjectAccess = reviews.SubjectAccess
+	d.Authorization.LocalSubjectAccess = reviews.LocalSubjectAccess
+	d.Authorization.SelfSubjectAccess = reviews.SelfSubjectAccess
+	d.Authorization.SelfSubjectRules = reviews.SelfSubjectRules
+	d.Resource.NamespaceLabels = func(ctx context.Context, name string) (map[string]string, error) {
+		ns, err := s.objects.Namespace(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return ns.Labels, nil
+	}
+	may := func(ctx context.Context, verb, group, resource, sub, namespace, name string) error {
+		return authorizeWith(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
+			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
+	}
+	d.Resource.MayUpdate = func(ctx context.Context, verb, sub, namespace, name string) error {
+		return may(ctx, verb, "resource.k8s.io", "resourceclaims", sub, namespace, name)
+	}
+	if s.usesRBAC() {
+		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
+			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil
+		}
+		d.RBAC.MayBind = func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool {
+			resource := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind]
+			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
+		}
+		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
+			return s.feed.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+		}
+		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+			return s.feed.index.RoleRules(ref, namespace)
+		}
+	}
+	return d
+}
+
+func (s *Server) usesRBAC() bool {
+	for _, m := range s.cfg.AuthorizationModes {
+		if m == "RBAC" {
+			return true
+		}
+	}
+	return false
+}
+
+// addresses are where clients in a network find the server.
+func (s *Server) addresses() []metav1.ServerAddressByClientCIDR {
+	host := s.cfg.ExternalHostname
+	if host == "" {
+		ip, err := s.cfg.advertise()
+		if err != nil {
+			return nil
+		}
+		host = ip.String()
+	}
+	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: fmt.Sprintf("%s:%d", host, s.port())}}
+}
+
+func (s *Server) corsOrigins() []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, o := range s.cfg.CORSAllowedOrigins {
+		if re, err := regexp.Compile(o); err == nil { // Validate has compiled it before
+			out = append(out, re)
+		}
+	}
+	return out
+}
+
+// retryAfter is closed when clients are to go elsewhere; nil if they never are.
+func (s *Server) retryAfter() <-chan struct{} {
+	if s.cfg.ShutdownRetryAfter {
+		return s.stopping
+	}
+	return nil
+}
