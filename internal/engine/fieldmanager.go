@@ -35,9 +35,14 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldManager, error
 		return m, nil
 	}
 	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
-	if rules != nil && rules.Reset != nil {
-		for _, v := range ep.R.Versions {
-			reset[fieldpath.APIVersion(v.GroupVersion.String())] = fieldpath.NewExcludeSetFilter(rules.Reset)
+	for _, v := range ep.R.Versions {
+		gv := fieldpath.APIVersion(v.GroupVersion.String())
+		switch {
+		case rules == nil:
+		case rules.ResetFilter != nil:
+			reset[gv] = rules.ResetFilter
+		case rules.Reset != nil:
+			reset[gv] = fieldpath.NewExcludeSetFilter(rules.Reset)
 		}
 	}
 	conv := converter{ep}

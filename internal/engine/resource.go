@@ -144,6 +144,9 @@ type Rules struct {
 	// Reset are the fields this way of writing never changes, by served
 	// version; field management leaves them to others.
 	Reset *fieldpath.Set
+	// ResetFilter, in place of Reset, keeps the fields that it does change:
+	// for subresources that change a few fields inside of lists.
+	ResetFilter fieldpath.Filter
 }
 
 // Subresource is a further path below an object's.
@@ -209,6 +212,7 @@ type Typed[T Object] struct {
 	Held        func(obj T) bool
 	Terminating func(obj T)
 	Reset       *fieldpath.Set
+	ResetFilter fieldpath.Filter
 }
 
 // Rules returns the rules of t for objects of any type; they must be T.
@@ -218,6 +222,7 @@ func (t Typed[T]) Rules() Rules {
 		NeedsResourceVersion: t.NeedsResourceVersion,
 		DefaultOrphan:        t.DefaultOrphan,
 		Reset:                t.Reset,
+		ResetFilter:          t.ResetFilter,
 	}
 	if f := t.PrepareCreate; f != nil {
 		r.PrepareCreate = func(ctx context.Context, obj Object) { f(ctx, obj.(T)) }

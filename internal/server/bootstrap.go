@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -53,6 +54,7 @@ type bootstrapper struct {
 	port   int
 	ranges []*net.IPNet
 	all    []*engine.Endpoint
+	repair *allocation.Repair
 	// PEM of the authorities that extension servers are told of.
 	clientCA, requestHeaderCA []byte
 }
@@ -84,7 +86,9 @@ func (b *bootstrapper) run(ctx context.Context) error {
 		tasks []task
 	}{
 		{&b.m.serviceCIDR, []task{b.serviceCIDR}},
-		{&b.m.kubernetesService, []task{b.kubernetesEndpoints, b.kubernetesSlice}},
+		// A crash may have left addresses without their services.
+		{new(milestone), []task{b.repair.Once}},
+		{&b.m.kubernetesService, []task{b.kubernetesService, b.kubernetesEndpoints, b.kubernetesSlice}},
 		{&b.m.roles, roles},
 		{&b.m.priorityClasses, static["PriorityClass"]},
 		{&b.m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},

@@ -30,6 +30,15 @@ type errNoResource string
 
 func (e errNoResource) Error() string { return "no such resource: " + string(e) }
 
+// View returns the stored objects of a resource.
+func (o *objects) View(gr schema.GroupResource) (*store.View, error) {
+	ep, err := o.endpoint(gr)
+	if err != nil {
+		return nil, err
+	}
+	return ep.View(), nil
+}
+
 // Get returns the newest object of a name.
 func (o *objects) Get(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error) {
 	ep, err := o.endpoint(gr)

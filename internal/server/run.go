@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // drainTimeout bounds how long shutting down waits for requests.
@@ -74,6 +75,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		// 5. Controllers, which act through all of the above.
+		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -17,12 +18,14 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/net/http2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespacelifecycle"
+	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -55,6 +58,11 @@ type Server struct {
 	progress  *milestones
 	stopping  chan struct{}
 	ready     chan struct{}
+	// Service addresses and ports.
+	ranges    []*net.IPNet
+	addresses *allocation.Addresses
+	nodePorts *allocation.NodePorts
+	repair    *allocation.Repair
 }
 
 // New opens what the server needs (its port, its keys, etcd) and puts the parts
@@ -98,6 +106,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		MaxBody:  3 << 20,
 		Log:      log,
 	})
+	if err := s.allocation(ctx); err != nil {
+		return nil, err
+	}
 	resources := builtin.Resources(s.deps(authorizer))
 	table := route.Table{}
 	for _, r := range resources {
@@ -121,7 +132,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	s.handler = chain.New(chain.Config{
 		Handler: &root{
 			resources: resourceRoot,
-			discovery: discovery.New(s.addresses(), discovery.Builtin(resources)),
+			discovery: discovery.New(s.serverAddresses(), discovery.Builtin(resources)),
 			openapi:   openapi.NewHandler(docs, log),
 			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
 		},
@@ -136,12 +147,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		SendRetryAfter: s.retryAfter(),
 		Logging:        m.Filter,
 	})
-	ranges, err := s.cfg.serviceRanges()
-	if err != nil {
-		return nil, err
-	}
-	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: ranges, all: s.endpoints,
-		clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
+	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
+		repair: s.repair, clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
 	return s, nil
 }
 
@@ -207,6 +214,34 @@ func (c *Config) etcdTLS() (*tls.Config, error) {
 		t.Certificates = []tls.Certificate{cert}
 	}
 	return t, nil
+}
+
+// allocation makes what hands out the addresses and ports of services.
+func (s *Server) allocation(ctx context.Context) (err error) {
+	if s.ranges, err = s.cfg.serviceRanges(); err != nil {
+		return err
+	}
+	var families []corev1.IPFamily
+	for _, r := range s.ranges {
+		f := corev1.IPv4Protocol
+		if r.IP.To4() == nil {
+			f = corev1.IPv6Protocol
+		}
+		families = append(families, f)
+	}
+	first, last, err := s.cfg.nodePorts()
+	if err != nil {
+		return err
+	}
+	s.addresses = allocation.NewAddresses(s.objects, families, mathrand.Uint64N, s.clock)
+	s.nodePorts = allocation.NewNodePorts(s.store, s.objects, first, last, mathrand.Uint64N)
+	s.repair = allocation.NewRepair(s.addresses, s.nodePorts, s.clock, s.log)
+	if s.cfg.Embedded() {
+		// No other server is in the middle of anything: what was left behind
+		// before now is nobody's.
+		s.repair.Abandoned, err = s.db.Head(ctx)
+	}
+	return err
 }
 
 // admission is the chain of plugins, in order.

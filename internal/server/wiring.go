@@ -123,10 +123,11 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 	var d builtin.Deps
 	now := s.clock.Now
 	d.Core = core.Deps{
-		Now:      now,
-		NewUID:   func() types.UID { return types.UID(uuid.NewString()) },
-		EventTTL: s.cfg.EventTTL,
-		Objects:  s.objects,
+		Now:       now,
+		NewUID:    func() types.UID { return types.UID(uuid.NewString()) },
+		EventTTL:  s.cfg.EventTTL,
+		Objects:   s.objects,
+		Addresses: s.addresses, NodePorts: s.nodePorts,
 	}
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = s.tokens().ReviewToken
@@ -146,8 +147,30 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		return authorizeWith(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
 			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
 	}
-	d.Resource.MayUpdate = func(ctx context.Context, verb, sub, namespace, name string) error {
-		return may(ctx, verb, "resource.k8s.io", "resourceclaims", sub, namespace, name)
+	claims := func(ctx context.Context, verb, sub, name string) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil // the server itself
+		}
+		return may(ctx, verb, "resource.k8s.io", "resourceclaims", sub, i.Namespace, name)
+	}
+	d.Resource.MayBind = func(ctx context.Context) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil
+		}
+		return claims(ctx, i.Verb, "binding", "")
+	}
+	d.Resource.MayReport = func(ctx context.Context, driver, node string) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil
+		}
+		prefix := "arbitrary-node:"
+		if node != "" {
+			prefix = "associated-node:"
+		}
+		return claims(ctx, prefix+i.Verb, "driver", driver)
 	}
 	if s.usesRBAC() {
 		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
@@ -176,8 +199,8 @@ func (s *Server) usesRBAC() bool {
 	return false
 }
 
-// addresses are where clients in a network find the server.
-func (s *Server) addresses() []metav1.ServerAddressByClientCIDR {
+// serverAddresses are where clients in a network find the server.
+func (s *Server) serverAddresses() []metav1.ServerAddressByClientCIDR {
 	host := s.cfg.ExternalHostname
 	if host == "" {
 		ip, err := s.cfg.advertise()

@@ -15,32 +15,34 @@ import (
 
 var v1 = admissionv1.SchemeGroupVersion
 
-// Deps is what the rules of this group ask the rest of the server.
+// Deps is what the rules of this group ask the rest of the server. The user is
+// the context's.
 type Deps struct {
-	// MayReadParams returns an error where the context's user may not read the
-	// parameters that a policy or binding names. Nil: everybody may.
-	MayReadParams func(ctx context.Context, kind *admissionv1.ParamKind, ref *admissionv1.ParamRef) error
-	// ParamKindOf returns what kind of parameters a policy takes, nil where it
-	// takes none or does not exist.
-	ParamKindOf func(ctx context.Context, policyKind, name string) *admissionv1.ParamKind
+	// MayReadParamKind returns an error where the user may not read all objects
+	// of the kind. Nil: everybody may.
+	MayReadParamKind func(ctx context.Context, kind admissionv1.ParamKind) error
+	// MayReadParams returns an error where the user may not read the objects
+	// that a binding of the policy refers to. Nil: everybody may.
+	MayReadParams func(ctx context.Context, policyKind, policy string, ref *admissionv1.ParamRef) error
 }
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
+	v := &validator{Deps: d, cel: newCompiler()}
 	return []*engine.Resource{
-		mutatingAdmissionPolicies(d),
-		mutatingAdmissionPolicyBindings(d),
-		mutatingWebhookConfigurations(),
-		validatingAdmissionPolicies(d),
-		validatingAdmissionPolicyBindings(d),
-		validatingWebhookConfigurations(),
+		mutatingAdmissionPolicies(v),
+		mutatingAdmissionPolicyBindings(v),
+		mutatingWebhookConfigurations(v),
+		validatingAdmissionPolicies(v),
+		validatingAdmissionPolicyBindings(v),
+		validatingWebhookConfigurations(v),
 	}
 }
 
 // categories is what all kinds of the group are in.
 func categories() []string { return []string{"api-extensions"} }
 
-func mutatingWebhookConfigurations() *engine.Resource {
+func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration", Kind: "MutatingWebhookConfiguration",
 		Categories: categories(),
@@ -55,8 +57,8 @@ func mutatingWebhookConfigurations() *engine.Resource {
 					c.Generation = old.Generation + 1
 				}
 			},
-			Validate:             validateMutatingWebhookConfiguration,
-			ValidateUpdate:       validateMutatingWebhookConfigurationUpdate,
+			Validate:             v.validateMutatingWebhooks,
+			ValidateUpdate:       v.validateMutatingWebhooksUpdate,
 			Warn:                 warnName[*admissionv1.MutatingWebhookConfiguration],
 			NeedsResourceVersion: true,
 		}.Rules(),
@@ -64,7 +66,7 @@ func mutatingWebhookConfigurations() *engine.Resource {
 	}
 }
 
-func validatingWebhookConfigurations() *engine.Resource {
+func validatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration", Kind: "ValidatingWebhookConfiguration",
 		Categories: categories(),
@@ -79,8 +81,8 @@ func validatingWebhookConfigurations() *engine.Resource {
 					c.Generation = old.Generation + 1
 				}
 			},
-			Validate:             validateValidatingWebhookConfiguration,
-			ValidateUpdate:       validateValidatingWebhookConfigurationUpdate,
+			Validate:             v.validateValidatingWebhooks,
+			ValidateUpdate:       v.validateValidatingWebhooksUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingWebhookConfiguration],
 			NeedsResourceVersion: true,
 		}.Rules(),
@@ -88,7 +90,7 @@ func validatingWebhookConfigurations() *engine.Resource {
 	}
 }
 
-func validatingAdmissionPolicies(d Deps) *engine.Resource {
+func validatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy", Kind: "ValidatingAdmissionPolicy",
 		Categories: categories(),
@@ -105,8 +107,8 @@ func validatingAdmissionPolicies(d Deps) *engine.Resource {
 				p.Status = old.Status
 				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
 			},
-			Validate:             d.validateValidatingAdmissionPolicy,
-			ValidateUpdate:       d.validateValidatingAdmissionPolicyUpdate,
+			Validate:             v.validateValidatingPolicy,
+			ValidateUpdate:       v.validateValidatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
 			NeedsResourceVersion: true,
 			Reset:                rules.ResetStatus,
@@ -116,7 +118,7 @@ func validatingAdmissionPolicies(d Deps) *engine.Resource {
 				p.Spec = old.Spec
 				metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
 			},
-			ValidateUpdate:       validateValidatingAdmissionPolicyStatus,
+			ValidateUpdate:       validateValidatingPolicyStatus,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
 			NeedsResourceVersion: true,
 			Reset:                rules.ResetSpecAndMetadata,
@@ -125,7 +127,7 @@ func validatingAdmissionPolicies(d Deps) *engine.Resource {
 	}
 }
 
-func validatingAdmissionPolicyBindings(d Deps) *engine.Resource {
+func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding", Kind: "ValidatingAdmissionPolicyBinding",
 		Categories: categories(),
@@ -138,8 +140,8 @@ func validatingAdmissionPolicyBindings(d Deps) *engine.Resource {
 			PrepareUpdate: func(_ context.Context, b, old *admissionv1.ValidatingAdmissionPolicyBinding) {
 				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
 			},
-			Validate:             d.validateValidatingAdmissionPolicyBinding,
-			ValidateUpdate:       d.validateValidatingAdmissionPolicyBindingUpdate,
+			Validate:             v.validateValidatingBinding,
+			ValidateUpdate:       v.validateValidatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicyBinding],
 			NeedsResourceVersion: true,
 		}.Rules(),
@@ -147,7 +149,7 @@ func validatingAdmissionPolicyBindings(d Deps) *engine.Resource {
 	}
 }
 
-func mutatingAdmissionPolicies(d Deps) *engine.Resource {
+func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy", Kind: "MutatingAdmissionPolicy",
 		Categories: categories(),
@@ -160,8 +162,8 @@ func mutatingAdmissionPolicies(d Deps) *engine.Resource {
 			PrepareUpdate: func(_ context.Context, p, old *admissionv1.MutatingAdmissionPolicy) {
 				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
 			},
-			Validate:             d.validateMutatingAdmissionPolicy,
-			ValidateUpdate:       d.validateMutatingAdmissionPolicyUpdate,
+			Validate:             v.validateMutatingPolicy,
+			ValidateUpdate:       v.validateMutatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicy],
 			NeedsResourceVersion: true,
 		}.Rules(),
@@ -169,7 +171,7 @@ func mutatingAdmissionPolicies(d Deps) *engine.Resource {
 	}
 }
 
-func mutatingAdmissionPolicyBindings(d Deps) *engine.Resource {
+func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding", Kind: "MutatingAdmissionPolicyBinding",
 		Categories: categories(),
@@ -182,8 +184,8 @@ func mutatingAdmissionPolicyBindings(d Deps) *engine.Resource {
 			PrepareUpdate: func(_ context.Context, b, old *admissionv1.MutatingAdmissionPolicyBinding) {
 				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
 			},
-			Validate:             d.validateMutatingAdmissionPolicyBinding,
-			ValidateUpdate:       d.validateMutatingAdmissionPolicyBindingUpdate,
+			Validate:             v.validateMutatingBinding,
+			ValidateUpdate:       v.validateMutatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicyBinding],
 			NeedsResourceVersion: true,
 		}.Rules(),

@@ -3,20 +3,68 @@ package apiregistration
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 )
 
-func validate(_ context.Context, o *apiregistrationv1.APIService) field.ErrorList {
-	return rules.ObjectMeta(&o.ObjectMeta, false, rules.Subdomain)
+const (
+	maxGroupPriority   = 20000
+	maxVersionPriority = 1000
+)
+
+func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorList {
+	spec := &s.Spec
+	e := rules.At(field.NewPath("spec"))
+	e.Add(rules.GenericMeta(&s.ObjectMeta, false, func(name string, prefix bool) []string {
+		if m := rules.Segment(name, prefix); len(m) > 0 {
+			return m
+		}
+		if want := spec.Version + "." + spec.Group; name != want {
+			return []string{"must be spec.version.spec.group: " + want}
+		}
+		return nil
+	}))
+	if spec.Group != "" {
+		e.DNSSubdomain("group", spec.Group)
+	} else if spec.Version != "v1" {
+		e.Field("group").Required("only the core group has no name")
+	}
+	e.Field("version").Messages(spec.Version, validation.IsDNS1035Label(spec.Version))
+	e.Range("groupPriorityMinimum", int64(spec.GroupPriorityMinimum), 1, maxGroupPriority)
+	e.Range("versionPriority", int64(spec.VersionPriority), 1, maxVersionPriority)
+	if spec.Service == nil {
+		if len(spec.CABundle) > 0 {
+			e.Field("caBundle").Invalid("<bytes>", "only with a service")
+		}
+		if spec.InsecureSkipTLSVerify {
+			e.Field("insecureSkipTLSVerify").Invalid(true, "only with a service")
+		}
+		return e.List()
+	}
+	service := e.Field("service")
+	service.Present("namespace", spec.Service.Namespace)
+	service.Present("name", spec.Service.Name)
+	service.Port("port", *spec.Service.Port)
+	if spec.InsecureSkipTLSVerify && len(spec.CABundle) > 0 {
+		e.Field("insecureSkipTLSVerify").Invalid(true, "not together with caBundle")
+	}
+	return e.List()
 }
 
-func validateUpdate(_ context.Context, o, old *apiregistrationv1.APIService) field.ErrorList {
-	return rules.ObjectMetaUpdate(&o.ObjectMeta, &old.ObjectMeta)
+func validateUpdate(ctx context.Context, s, old *apiregistrationv1.APIService) field.ErrorList {
+	return append(rules.GenericMetaUpdate(&s.ObjectMeta, &old.ObjectMeta), validate(ctx, s)...)
 }
 
-func validateStatus(_ context.Context, o, old *apiregistrationv1.APIService) field.ErrorList {
-	return rules.ObjectMetaUpdate(&o.ObjectMeta, &old.ObjectMeta)
+func validateStatus(_ context.Context, s, old *apiregistrationv1.APIService) field.ErrorList {
+	e := rules.At(field.NewPath("status", "conditions"))
+	e.Add(rules.GenericMetaUpdate(&s.ObjectMeta, &old.ObjectMeta))
+	for i, c := range s.Status.Conditions {
+		rules.OneOf(e.Item(i), "status", c.Status, []apiregistrationv1.ConditionStatus{
+			apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown,
+		})
+	}
+	return e.List()
 }

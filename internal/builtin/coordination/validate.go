@@ -11,11 +11,11 @@ import (
 )
 
 func validate(_ context.Context, l *coordinationv1.Lease) field.ErrorList {
-	return append(rules.ObjectMetaOfName(&l.ObjectMeta, true, rules.Subdomain), spec(&l.Spec)...)
+	return append(rules.GenericMeta(&l.ObjectMeta, true, rules.Subdomain), spec(&l.Spec)...)
 }
 
 func validateUpdate(_ context.Context, l, old *coordinationv1.Lease) field.ErrorList {
-	return append(rules.ObjectMetaUpdate(&l.ObjectMeta, &old.ObjectMeta), spec(&l.Spec)...)
+	return append(rules.GenericMetaUpdate(&l.ObjectMeta, &old.ObjectMeta), spec(&l.Spec)...)
 }
 
 func spec(s *coordinationv1.LeaseSpec) field.ErrorList {

@@ -20,10 +20,11 @@ func namespaces() *engine.Resource {
 	}.Rules()
 	return &engine.Resource{
 		Plural: "namespaces", Singular: "namespace", Kind: "Namespace",
-		ShortNames: []string{"ns"},
-		Prefix:     "namespaces",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.Namespace, corev1.NamespaceList](v1, defaultNamespace)),
+		ShortNames:    []string{"ns"},
+		Prefix:        "namespaces",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.Namespace, corev1.NamespaceList](v1, defaultNamespace)),
 		// A collection of namespaces cannot be deleted: each has a life of its own to end.
 		Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 		Rules: engine.Typed[*corev1.Namespace]{

@@ -16,10 +16,11 @@ func persistentVolumes(d Deps) *engine.Resource {
 	now := func() *metav1.Time { return &metav1.Time{Time: d.Now()} }
 	return &engine.Resource{
 		Plural: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
-		ShortNames: []string{"pv"},
-		Prefix:     "persistentvolumes",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.PersistentVolume, corev1.PersistentVolumeList](v1, defaultPersistentVolume)),
+		ShortNames:    []string{"pv"},
+		Prefix:        "persistentvolumes",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.PersistentVolume, corev1.PersistentVolumeList](v1, defaultPersistentVolume)),
 		Rules: engine.Typed[*corev1.PersistentVolume]{
 			PrepareCreate: func(_ context.Context, v *corev1.PersistentVolume) {
 				v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: now()}

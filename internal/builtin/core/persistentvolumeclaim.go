@@ -13,11 +13,12 @@ import (
 func persistentVolumeClaims() *engine.Resource {
 	return &engine.Resource{
 		Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
-		ShortNames: []string{"pvc"},
-		Namespaced: true,
-		Prefix:     "persistentvolumeclaims",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](v1, defaultClaim)),
+		ShortNames:    []string{"pvc"},
+		Namespaced:    true,
+		Prefix:        "persistentvolumeclaims",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](v1, defaultClaim)),
 		Rules: engine.Typed[*corev1.PersistentVolumeClaim]{
 			PrepareCreate: func(_ context.Context, c *corev1.PersistentVolumeClaim) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -33,8 +34,6 @@ func persistentVolumeClaims() *engine.Resource {
 			},
 			ValidateUpdate: validateClaimUpdate,
 			Reset:          resetStatus,
-			// Claims of older servers have one of the two fields only.
-			Present: func(c *corev1.PersistentVolumeClaim) { mirrorDataSource(&c.Spec) },
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*corev1.PersistentVolumeClaim]{
 			PrepareUpdate:  func(_ context.Context, c, old *corev1.PersistentVolumeClaim) { c.Spec = old.Spec },

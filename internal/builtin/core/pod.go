@@ -18,12 +18,13 @@ func pods(d Deps) *engine.Resource {
 	ephemeral, resize := ephemeralContainersRules(d), resizeRules(d)
 	return &engine.Resource{
 		Plural: "pods", Singular: "pod", Kind: "Pod",
-		ShortNames: []string{"po"},
-		Categories: []string{"all"},
-		Namespaced: true,
-		Prefix:     "pods",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.Pod, corev1.PodList](v1, podspec.DefaultPod)),
+		ShortNames:    []string{"po"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Prefix:        "pods",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.Pod, corev1.PodList](v1, podspec.DefaultPod)),
 		Rules: engine.Typed[*corev1.Pod]{
 			PrepareCreate: func(ctx context.Context, p *corev1.Pod) { preparePod(ctx, p, d) },
 			Validate:      func(_ context.Context, p *corev1.Pod) field.ErrorList { return validatePodCreate(p, d) },

@@ -7,6 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
@@ -28,6 +29,7 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 			return validateEphemeralContainers(p, old, podOptions(d, old))
 		},
+		ResetFilter: fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
 	}.Rules()
 }
 
@@ -42,6 +44,12 @@ func resizeRules(d Deps) engine.Rules {
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 			return validateResize(p, old, podOptions(d, old))
 		},
+		ResetFilter: fieldpath.NewIncludeMatcherFilter(
+			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+		),
 	}.Rules()
 }
 

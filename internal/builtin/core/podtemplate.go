@@ -15,9 +15,10 @@ import (
 func podTemplates(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "podtemplates", Singular: "podtemplate", Kind: "PodTemplate",
-		Namespaced: true,
-		Prefix:     "podtemplates",
-		Hub:        v1,
+		Namespaced:    true,
+		Prefix:        "podtemplates",
+		ReturnDeleted: true,
+		Hub:           v1,
 		Versions: only(engine.VersionOf[corev1.PodTemplate, corev1.PodTemplateList](v1, func(t *corev1.PodTemplate) {
 			podspec.DefaultTemplate(&t.Template)
 		})),

@@ -15,11 +15,12 @@ import (
 func resourceQuotas() *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
-		ShortNames: []string{"quota"},
-		Namespaced: true,
-		Prefix:     "resourcequotas",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.ResourceQuota, corev1.ResourceQuotaList](v1, defaultResourceQuota)),
+		ShortNames:    []string{"quota"},
+		Namespaced:    true,
+		Prefix:        "resourcequotas",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.ResourceQuota, corev1.ResourceQuotaList](v1, defaultResourceQuota)),
 		Rules: engine.Typed[*corev1.ResourceQuota]{
 			PrepareCreate:  func(_ context.Context, q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
 			Validate:       validateQuota,

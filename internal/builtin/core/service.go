@@ -16,12 +16,13 @@ func services(d Deps) *engine.Resource {
 	a := allocator{d.Addresses, d.NodePorts}
 	return &engine.Resource{
 		Plural: "services", Singular: "service", Kind: "Service",
-		ShortNames: []string{"svc"},
-		Categories: []string{"all"},
-		Namespaced: true,
-		Prefix:     "services/specs",
-		Hub:        v1,
-		Versions:   only(engine.VersionOf[corev1.Service, corev1.ServiceList](v1, defaultService)),
+		ShortNames:    []string{"svc"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Prefix:        "services/specs",
+		ReturnDeleted: true,
+		Hub:           v1,
+		Versions:      only(engine.VersionOf[corev1.Service, corev1.ServiceList](v1, defaultService)),
 		Rules: engine.Typed[*corev1.Service]{
 			CreateOnUpdate: true,
 			BeginCreate:    a.beginCreate,

@@ -13,7 +13,7 @@ import (
 
 func validate(_ context.Context, c *nodev1.RuntimeClass) field.ErrorList {
 	e := rules.At(nil)
-	e.Add(rules.ObjectMetaOfName(&c.ObjectMeta, false, rules.Subdomain))
+	e.Add(rules.GenericMeta(&c.ObjectMeta, false, rules.Subdomain))
 	if e.Present("handler", c.Handler) {
 		e.Name("handler", c.Handler, rules.Label)
 	}
@@ -30,7 +30,7 @@ func validate(_ context.Context, c *nodev1.RuntimeClass) field.ErrorList {
 func validateUpdate(ctx context.Context, c, old *nodev1.RuntimeClass) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(validate(ctx, c))
-	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
+	e.Add(rules.GenericMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
 	e.Unchanged("handler", c.Handler, old.Handler)
 	return e.List()
 }

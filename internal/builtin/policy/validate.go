@@ -12,12 +12,12 @@ import (
 
 func validate(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorList {
 	// Any name that fits into a path is taken.
-	errs := rules.ObjectMeta(&b.ObjectMeta, true, rules.Segment)
+	errs := rules.GenericMeta(&b.ObjectMeta, true, rules.Segment)
 	return append(errs, spec(&b.Spec, false)...)
 }
 
 func validateUpdate(_ context.Context, b, old *policyv1.PodDisruptionBudget) field.ErrorList {
-	errs := rules.ObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta)
+	errs := rules.GenericMetaUpdate(&b.ObjectMeta, &old.ObjectMeta)
 	return append(errs, spec(&b.Spec, rules.InvalidLabelSelector(old.Spec.Selector))...)
 }
 
@@ -46,7 +46,7 @@ func spec(s *policyv1.PodDisruptionBudgetSpec, allowInvalidSelector bool) field.
 func validateStatus(_ context.Context, b, old *policyv1.PodDisruptionBudget) field.ErrorList {
 	s := &b.Status
 	e := rules.At(field.NewPath("status"))
-	e.Add(rules.ObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta))
+	e.Add(rules.GenericMetaUpdate(&b.ObjectMeta, &old.ObjectMeta))
 	e.Add(metavalidation.ValidateConditions(s.Conditions, e.Path.Child("conditions")))
 	e.Nonnegative("disruptionsAllowed", int64(s.DisruptionsAllowed))
 	e.Nonnegative("currentHealthy", int64(s.CurrentHealthy))

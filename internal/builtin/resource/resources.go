@@ -25,22 +25,29 @@ type Deps struct {
 	// NamespaceLabels returns the labels of a namespace; administrators label
 	// those whose claims may have administrative access to devices. Nil: none has any.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// MayUpdate says whether the context's user may do verb to a subresource
-	// (binding, driver) of claims. Nil: everybody may.
-	MayUpdate func(ctx context.Context, verb, subresource, namespace, name string) error
+	// MayBind returns an error where the context's user may not allocate and
+	// reserve claims: the request's verb on resourceclaims/binding, all of them.
+	// Nil: everybody may.
+	MayBind func(ctx context.Context) error
+	// MayReport returns an error where the context's user may not write what a
+	// driver says about devices that are allocated for a node (empty: for
+	// several): the request's verb, with the prefix associated-node: or
+	// arbitrary-node:, on resourceclaims/driver of that name. Nil: everybody may.
+	MayReport func(ctx context.Context, driver, node string) error
 }
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
+	v := &validator{Deps: d, cel: newSelectors()}
 	return []*engine.Resource{
-		deviceClasses(),
-		resourceClaims(d),
-		resourceClaimTemplates(d),
+		deviceClasses(v),
+		resourceClaims(v),
+		resourceClaimTemplates(v),
 		resourceSlices(d),
 	}
 }
 
-func deviceClasses() *engine.Resource {
+func deviceClasses(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "deviceclasses", Singular: "deviceclass", Kind: "DeviceClass",
 		Prefix:   "deviceclasses",
@@ -51,27 +58,27 @@ func deviceClasses() *engine.Resource {
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
 				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
 			},
-			Validate:       validateDeviceClass,
-			ValidateUpdate: validateDeviceClassUpdate,
+			Validate:       v.validateDeviceClass,
+			ValidateUpdate: v.validateDeviceClassUpdate,
 		}.Rules(),
 		Table: deviceClassTable(),
 	}
 }
 
-func resourceClaims(d Deps) *engine.Resource {
+func resourceClaims(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceclaims", Singular: "resourceclaim", Kind: "ResourceClaim",
 		Namespaced: true,
 		Prefix:     "resourceclaims",
 		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, d.defaultClaim)},
+		Versions:   []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim)},
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
 				c.Status = resourcev1.ResourceClaimStatus{}
 			},
 			PrepareUpdate:  func(_ context.Context, c, old *resourcev1.ResourceClaim) { c.Status = old.Status },
-			Validate:       d.validateResourceClaim,
-			ValidateUpdate: validateResourceClaimUpdate,
+			Validate:       v.validateResourceClaim,
+			ValidateUpdate: v.validateResourceClaimUpdate,
 			Reset:          rules.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.ResourceClaim]{
@@ -80,24 +87,24 @@ func resourceClaims(d Deps) *engine.Resource {
 				metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
 				dropDeallocated(c, old)
 			},
-			ValidateUpdate: d.validateResourceClaimStatus,
+			ValidateUpdate: v.validateResourceClaimStatus,
 			Reset:          rules.ResetSpecAndMetadata,
 		})},
 		Table: resourceClaimTable(),
 	}
 }
 
-func resourceClaimTemplates(d Deps) *engine.Resource {
+func resourceClaimTemplates(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate", Kind: "ResourceClaimTemplate",
 		Namespaced: true,
 		Prefix:     "resourceclaimtemplates",
 		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
-			v1, func(t *resourcev1.ResourceClaimTemplate) { d.defaultClaimSpec(&t.Spec.Spec) })},
+			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) })},
 		Rules: engine.Typed[*resourcev1.ResourceClaimTemplate]{
-			Validate:       d.validateResourceClaimTemplate,
-			ValidateUpdate: validateResourceClaimTemplateUpdate,
+			Validate:       v.validateResourceClaimTemplate,
+			ValidateUpdate: v.validateResourceClaimTemplateUpdate,
 		}.Rules(),
 		Table: resourceClaimTemplateTable(),
 	}

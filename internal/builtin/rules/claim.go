@@ -114,6 +114,7 @@ func TemplateMeta(m *metav1.ObjectMeta, e Errors) {
 		{"name", m.Name != ""},
 		{"generateName", m.GenerateName != ""},
 		{"namespace", m.Namespace != ""},
+		//lint:ignore SA1019 a client may still send it
 		{"selfLink", m.SelfLink != ""},
 		{"uID", m.UID != ""},
 		{"resourceVersion", m.ResourceVersion != ""},

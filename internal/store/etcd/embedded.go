@@ -9,11 +9,13 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/pkg/v3/traceutil"
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/features"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -64,7 +66,7 @@ func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
 	client := v3client.New(srv)
 	return &DB{
 		Client: client,
-		head:   func(context.Context) (int64, error) { return srv.KV().Rev(), nil },
+		head:   func(context.Context) (int64, error) { return head(srv), nil },
 		size:   func(context.Context) (int64, error) { return srv.Backend().SizeInUse(), nil },
 		close: func() error {
 			err := client.Close()
@@ -74,6 +76,14 @@ func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
 			return errors.Join(err, stop())
 		},
 	}, nil
+}
+
+// head is the newest applied revision. KV.Rev would copy etcd's buffer of
+// recent writes to find it.
+func head(srv *etcdserver.EtcdServer) int64 {
+	r := srv.KV().Read(mvcc.SharedBufReadTxMode, traceutil.TODO())
+	defer r.End()
+	return r.Rev()
 }
 
 // electionTicks times the tick is how long a member waits before it elects

@@ -1,0 +1,196 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Addresses allocates the cluster IPs of services from the ServiceCIDRs that
+// there are. It is safe for concurrent use.
+type Addresses struct {
+	objects  Objects
+	families []corev1.IPFamily
+	random   Random
+	clock    clock.PassiveClock
+}
+
+var _ core.Addresses = (*Addresses)(nil)
+
+// NewAddresses makes an allocator for a cluster of one or two address
+// families, the primary one first.
+func NewAddresses(objects Objects, families []corev1.IPFamily, random Random, clk clock.PassiveClock) *Addresses {
+	return &Addresses{objects: objects, families: families, random: random, clock: clk}
+}
+
+// Families is part of core.Addresses.
+func (a *Addresses) Families() []corev1.IPFamily { return a.families }
+
+// Allocate is part of core.Addresses. Errors are *RangeError, *TakenError, or
+// wrap core.ErrExhausted.
+//
+// An address that is held for a service of the same name is taken too: that
+// service may exist, or be made by another request at this moment, and giving
+// the address back after a failure would take it from there.
+//
+// A dry run says only whether an address is in a range, not whether it is
+// free: it may ask in the name of a service that has it. Asked for any, it
+// answers the network's own address, which no service ever has.
+func (a *Addresses) Allocate(ctx context.Context, service *corev1.Service, family corev1.IPFamily, address netip.Addr, dryRun bool) (netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ranges, err := rangesOf(ctx, a.objects, ready)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	ranges = slices.DeleteFunc(ranges, func(r addressRange) bool { return r.family() != family })
+	if address.IsValid() {
+		return address, a.allocateOne(ctx, service, ranges, address, dryRun)
+	}
+	for i := range ranges {
+		if dryRun {
+			return ranges[i].prefix.Addr(), nil
+		}
+		got, err := a.allocateAny(ctx, service, &ranges[i])
+		if err != nil || got.IsValid() {
+			return got, err
+		}
+	}
+	return netip.Addr{}, core.ErrExhausted
+}
+
+func (a *Addresses) allocateOne(ctx context.Context, service *corev1.Service, ranges []addressRange, address netip.Addr, dryRun bool) error {
+	if !slices.ContainsFunc(ranges, func(r addressRange) bool { return r.contains(address) }) {
+		e := &RangeError{What: address.String()}
+		if len(ranges) > 0 {
+			e.Range = ranges[0].prefix.String()
+		}
+		return e
+	}
+	if dryRun {
+		return nil
+	}
+	return a.take(ctx, service, address)
+}
+
+// allocateAny takes an address of a range; the zero Addr says that it is full.
+func (a *Addresses) allocateAny(ctx context.Context, service *corev1.Service, r *addressRange) (netip.Addr, error) {
+	view, err := a.objects.View(ipAddresses)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for n := range choices(r.size, r.reserved, a.random) {
+		address := r.at(n)
+		// The view may be behind. What it does not know to be taken is tried.
+		if _, err := view.Get(ctx, address.String()); err == nil {
+			continue
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return netip.Addr{}, err
+		}
+		err := a.take(ctx, service, address)
+		var taken *TakenError
+		if errors.As(err, &taken) {
+			continue
+		}
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		return address, nil
+	}
+	return netip.Addr{}, nil
+}
+
+// take creates the object that stands for an address.
+func (a *Addresses) take(ctx context.Context, service *corev1.Service, address netip.Addr) error {
+	obj := &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: address.String()}}
+	hold(obj, service, address)
+	now := metav1.NewTime(a.clock.Now().Truncate(1e9))
+	obj.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: networkingv1.SchemeGroupVersion.String(), Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(heldFields),
+	}}
+	_, err := a.objects.Create(ctx, ipAddresses, obj)
+	if apierrors.IsAlreadyExists(err) {
+		return &TakenError{What: address.String()}
+	}
+	return err
+}
+
+// managedBy marks the addresses that are allocated to services, among those
+// that others make for themselves.
+const managedBy = "ipallocator.k8s.io"
+
+// hold says in obj that address is allocated to a service.
+func hold(obj *networkingv1.IPAddress, service *corev1.Service, address netip.Addr) {
+	if obj.Labels == nil {
+		obj.Labels = make(map[string]string, 2)
+	}
+	obj.Labels[networkingv1.LabelIPAddressFamily] = string(familyOf(address))
+	obj.Labels[networkingv1.LabelManagedBy] = managedBy
+	obj.Spec.ParentRef = &networkingv1.ParentReference{Resource: services.Resource, Namespace: service.Namespace, Name: service.Name}
+}
+
+// heldFields are the fields that hold sets, as field management has them.
+const heldFields = `{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},` +
+	`"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`
+
+// isFor says whether an address is allocated to the service of that name.
+func isFor(obj *networkingv1.IPAddress, namespace, name string) bool {
+	p := obj.Spec.ParentRef
+	return p != nil && p.Group == "" && p.Resource == services.Resource && p.Namespace == namespace && p.Name == name
+}
+
+// Release is part of core.Addresses. An address that is another service's by
+// now, or that the stored service has, stays.
+func (a *Addresses) Release(ctx context.Context, service *corev1.Service, address netip.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	obj, err := a.objects.Get(ctx, ipAddresses, "", address.String())
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !isFor(obj.(*networkingv1.IPAddress), service.Namespace, service.Name) {
+		return nil
+	}
+	stored, err := storedService(ctx, a.objects, service.Namespace, service.Name)
+	if err != nil || stored != nil && hasAddress(stored, address) {
+		return err
+	}
+	return a.free(ctx, address, obj.GetUID())
+}
+
+// free deletes an address if it is still the allocation with that UID.
+func (a *Addresses) free(ctx context.Context, address netip.Addr, uid types.UID) error {
+	err := a.objects.Delete(ctx, ipAddresses, "", address.String(), metav1.NewPreconditionDeleteOptions(string(uid)))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// storedService returns the service of a name, nil if there is none.
+func storedService(ctx context.Context, objects Objects, namespace, name string) (*corev1.Service, error) {
+	obj, err := objects.Get(ctx, services, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*corev1.Service), nil
+}

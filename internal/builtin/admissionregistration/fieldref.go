@@ -1,0 +1,20 @@
+package admissionregistration
+
+import (
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+// fieldRef checks the JSONPath of the expression that a warning is about.
+func fieldRef(text string, e rules.Errors) {
+	text = strings.TrimSpace(text)
+	if !e.Present("fieldRef", text) {
+		return
+	}
+	if err := jsonpath.New("spec").Parse("{" + text + "}"); err != nil {
+		e.Field("fieldRef").Invalid(text, "must be a JSONPath: "+err.Error())
+	}
+}

@@ -1,0 +1,209 @@
+package resource
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+	resourcev1 "k8s.io/api/resource/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+// Rules for the parts that claims, classes and slices are made of.
+
+// list checks each item, unless there are more than limit.
+func list[T any](items []T, limit int, e rules.Errors, check func(item *T, e rules.Errors)) bool {
+	if len(items) > limit {
+		e.AddError(field.TooMany(e.Path, len(items), limit))
+		return false
+	}
+	for i := range items {
+		check(&items[i], e.Item(i))
+	}
+	return true
+}
+
+// set is list for items that differ in their key.
+func set[T any, K comparable](items []T, limit int, e rules.Errors, key func(item *T) K, check func(item *T, e rules.Errors)) {
+	if !list(items, limit, e, check) {
+		return
+	}
+	seen := map[K]bool{}
+	for i := range items {
+		k := key(&items[i])
+		if seen[k] {
+			e.Item(i).Duplicate(k)
+		}
+		seen[k] = true
+	}
+}
+
+func self(s *string) string { return *s }
+
+func labelName(name *string, e rules.Errors) {
+	e.Add(metavalidation.ValidateLabelName(*name, e.Path))
+}
+
+func poolName(name string, e rules.Errors) {
+	if !e.Present("pool", name) {
+		return
+	}
+	at := e.Field("pool")
+	poolParts(name, at)
+}
+
+func poolParts(name string, at rules.Errors) {
+	if len(name) > resourcev1.PoolNameMaxLength {
+		at.TooLong(resourcev1.PoolNameMaxLength)
+	}
+	for _, part := range strings.Split(name, "/") {
+		at.Messages(part, validation.IsDNS1123Subdomain(part))
+	}
+}
+
+// normalUUID checks a UUID, in its one normalized form.
+func normalUUID(id string, e rules.Errors) {
+	if uuid.Validate(id) != nil || len(id) != 36 || id != strings.ToLower(id) {
+		e.Invalid(id, "must be a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in lower case")
+	}
+}
+
+var cIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// qualifiedName checks the name of an attribute or capacity in a field: an
+// identifier, with the domain of a driver before it or not.
+func qualifiedName(name, value string, e rules.Errors) {
+	parts := strings.Split(value, "/")
+	if len(parts) > 2 {
+		return
+	}
+	at := e.Field(name)
+	id := parts[len(parts)-1]
+	if len(parts) == 2 {
+		if parts[0] == "" {
+			at.Invalid("", "the domain must not be empty")
+		} else {
+			e.CSIDriverName(name, parts[0])
+		}
+		if id == "" {
+			at.Invalid("", "the name must not be empty")
+			return
+		}
+	}
+	if len(id) > resourcev1.DeviceMaxIDLength {
+		at.TooLong(resourcev1.DeviceMaxIDLength)
+	}
+	if !cIdentifier.MatchString(id) {
+		at.Invalid(id, "must be a C identifier")
+	}
+}
+
+// fullName is qualifiedName with a domain.
+func fullName(name, value string, e rules.Errors) {
+	qualifiedName(name, value, e)
+	if !strings.Contains(value, "/") {
+		e.Field(name).Invalid(value, "must have a domain")
+	}
+}
+
+// rawObject checks a field that holds a JSON object of anybody's making. What
+// is stored already may be longer.
+func rawObject(raw []byte, limit int, stored bool, e rules.Errors) {
+	var v any
+	switch {
+	case len(raw) == 0:
+		e.Required("")
+	case !stored && len(raw) > limit:
+		e.TooLong(limit)
+	case json.Unmarshal(raw, &v) != nil:
+		e.Invalid("<value omitted>", "must be JSON")
+	case v == nil:
+		e.Required("")
+	default:
+		if _, ok := v.(map[string]any); !ok {
+			e.Invalid("<value omitted>", "must be a JSON object")
+		}
+	}
+}
+
+func configuration(c *resourcev1.DeviceConfiguration, stored bool, e rules.Errors) {
+	if c.Opaque == nil {
+		e.Field("opaque").Required("")
+		return
+	}
+	at := e.Field("opaque")
+	at.CSIDriverName("driver", c.Opaque.Driver)
+	rawObject(c.Opaque.Parameters.Raw, resourcev1.OpaqueParametersMaxLength, stored, at.Field("parameters"))
+}
+
+func (v *validator) selectors(items []resourcev1.DeviceSelector, stored bool, e rules.Errors) {
+	list(items, resourcev1.DeviceSelectorsMaxSize, e, func(s *resourcev1.DeviceSelector, e rules.Errors) {
+		at := e.Field("cel").Field("expression")
+		switch {
+		case s.CEL == nil:
+			e.Field("cel").Required("")
+		case len(s.CEL.Expression) > resourcev1.CELSelectorExpressionMaxLength:
+			at.TooLong(resourcev1.CELSelectorExpressionMaxLength)
+		default:
+			v.cel.check(at, s.CEL.Expression, stored)
+		}
+	})
+}
+
+var taintEffects = []resourcev1.DeviceTaintEffect{
+	resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone,
+}
+
+func taint(t *resourcev1.DeviceTaint, e rules.Errors) {
+	labelName(&t.Key, e.Field("key"))
+	e.Field("value").Messages(t.Value, validation.IsValidLabelValue(t.Value))
+	rules.RequiredOneOf(e, "effect", t.Effect, taintEffects)
+}
+
+func toleration(t *resourcev1.DeviceToleration, e rules.Errors) {
+	if t.Key != "" {
+		labelName(&t.Key, e.Field("key"))
+	}
+	switch t.Operator {
+	case resourcev1.DeviceTolerationOpExists:
+		if t.Value != "" {
+			e.Field("value").Invalid(t.Value, "must be empty for operator Exists")
+		}
+	case resourcev1.DeviceTolerationOpEqual:
+		e.Field("value").Messages(t.Value, validation.IsValidLabelValue(t.Value))
+	default:
+		rules.RequiredOneOf(e, "operator", t.Operator, []resourcev1.DeviceTolerationOperator{
+			resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists,
+		})
+	}
+	if t.Effect != "" {
+		rules.OneOf(e, "effect", t.Effect, taintEffects)
+	}
+}
+
+// bindingConditions checks the conditions for which binding waits, and those
+// at which it is given up. Neither is of use without the other.
+func bindingConditions(wait, giveUp []string, e rules.Errors) {
+	waits, fails := e.Field("bindingConditions"), e.Field("bindingFailureConditions")
+	set(wait, resourcev1.BindingConditionsMaxSize, waits, self, labelName)
+	set(giveUp, resourcev1.BindingFailureConditionsMaxSize, fails, self, labelName)
+	for i, c := range giveUp {
+		for _, w := range wait {
+			if c == w {
+				fails.Item(i).Invalid(c, "is also in bindingConditions")
+				break
+			}
+		}
+	}
+	if len(wait) == 0 && len(giveUp) > 0 {
+		waits.Invalid(wait, "needed for bindingFailureConditions")
+	}
+	if len(giveUp) == 0 && len(wait) > 0 {
+		fails.Invalid(giveUp, "needed for bindingConditions")
+	}
+}

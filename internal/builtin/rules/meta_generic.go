@@ -1,0 +1,18 @@
+package rules
+
+import (
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// GenericMeta is ObjectMeta for the few kinds that take finalizers without a
+// domain: the rule against them was added to the others only.
+func GenericMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.ErrorList {
+	return validation.ValidateObjectMeta(m, namespaced, name, metadata)
+}
+
+// GenericMetaUpdate is ObjectMetaUpdate for the same kinds.
+func GenericMetaUpdate(m, old *metav1.ObjectMeta) field.ErrorList {
+	return validation.ValidateObjectMetaUpdate(m, old, metadata)
+}
