@@ -115,10 +115,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 		if err != nil {
 			return nil, err
 		}
-		if i != nil {
-			obj.SetResourceVersion(formatRev(i.Rev))
-		}
-		return obj, nil
+		return c.Decode(i)
 	}
 }
 
@@ -126,7 +123,8 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 const generateTries = 7
 
 // store finishes and checks a new object and stores it; on a dry run it only
-// looks whether it could, and returns no item.
+// looks whether it could, and returns an item of no revision. What is answered
+// is what was stored, not what was handled: they differ in empty lists.
 func (c *call) store(ctx context.Context, obj Object, a *admission.Attributes) (*store.Item, error) {
 	c.e.born(obj)
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
@@ -174,6 +172,10 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		return nil, err
 	}
 	key := key(obj.GetNamespace(), obj.GetName())
+	value, err := toStorage(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, key, err)
+	}
 	if a.DryRun {
 		if err := c.e.Store.Fresh(ctx); err != nil {
 			return nil, err
@@ -181,11 +183,7 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		if _, err := c.view.Get(ctx, key); err == nil {
 			return nil, store.ErrExists
 		}
-		return nil, nil
-	}
-	value, err := toStorage(obj)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, key, err)
+		return &store.Item{Key: key, Value: value}, nil
 	}
 	return c.view.Create(ctx, key, value, c.ttl(obj))
 }

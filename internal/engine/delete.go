@@ -152,7 +152,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	}
 	d := c.decide(ctx, obj, &options)
 	if d == deletePending {
-		_, err := c.unchanged(ctx, i, obj, sure)
+		_, err := c.unchanged(ctx, i, sure)
 		return obj, false, err
 	}
 	dryRun := admission.IsDryRun(options.DryRun)
@@ -198,7 +198,7 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure
 		return nil, false, err
 	}
 	if bytes.Equal(value, i.Value) {
-		_, err := c.unchanged(ctx, i, obj, sure)
+		_, err := c.unchanged(ctx, i, sure)
 		return obj, false, err
 	}
 	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))

@@ -17,7 +17,9 @@ const deleteWorkers = 4
 // deleteCollection deletes what is selected, one object after the other, and
 // answers with the list of what it found. It is no transaction.
 func (c *call) deleteCollection() error {
-	out, err := negotiate(c.req, c.restrict())
+	can := c.restrict()
+	can.partial = "PartialObjectMetadataList"
+	out, err := negotiate(c.req, can)
 	if err != nil {
 		return err
 	}

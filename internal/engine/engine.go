@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -134,7 +135,9 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
 	}
-	obj.SetResourceVersion(formatRev(i.Rev))
+	if i.Rev > 0 {
+		obj.SetResourceVersion(formatRev(i.Rev))
+	}
 	return obj, nil
 }
 
@@ -164,8 +167,14 @@ func (c *call) serve() error {
 	if i.Resource != c.R.Plural || !c.scopeFits() {
 		return errNoPath
 	}
-	if i.Subresource == "" && len(i.Parts) > 2 {
-		return errNoPath
+	if c.req.Method == http.MethodHead {
+		return c.methodNotAllowed()
+	}
+	if c.R.Namespaced && i.Namespace == "" && c.req.Method != http.MethodGet {
+		return c.methodNotAllowed() // across namespaces there is only reading
+	}
+	if d := c.V.Deprecation; d != "" {
+		request.AddWarning(c.req.Context(), d)
 	}
 	c.namespace, c.name = i.Namespace, i.Name
 	if c.R.Plural == "namespaces" && c.GVR.Group == "" {
@@ -208,8 +217,7 @@ func (c *call) scopeFits() bool {
 	if i.Namespace != "" {
 		return true
 	}
-	// Across all namespaces there is only reading (and the reviews).
-	return len(i.Parts) == 1 && (c.req.Method == http.MethodGet || c.req.Method == http.MethodHead || c.req.Method == http.MethodPost)
+	return len(i.Parts) == 1
 }
 
 func (c *call) allows(verb string) bool {
@@ -275,9 +283,14 @@ func (c *call) subresource() error {
 	}
 }
 
-// errNoPath is answered as 404 with a body that is no Status, as everything
-// that no handler owns.
-var errNoPath = errors.New("404 page not found")
+// errNoPath is the answer to a path that leads to nothing.
+var errNoPath = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+	Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+}}
+
+// NoPath is the answer to a resource path that nothing serves.
+func NoPath() error { return errNoPath }
 
 func (c *call) methodNotAllowed() error {
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)

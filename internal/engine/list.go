@@ -18,6 +18,7 @@ import (
 // list answers with the objects that are selected, or a page of them.
 func (c *call) list() error {
 	can := c.restrict()
+	can.partial = "PartialObjectMetadataList"
 	out, err := negotiate(c.req, can)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (o output) contentType(stream bool) string {
 type restrict struct {
 	protobuf bool // the kind has a protobuf encoding
 	table    bool
-	partial  bool
+	partial  string // the kind of metadata-only answers; "" there are none
 	stream   bool
 }
 
@@ -139,10 +139,9 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	case "Table":
 		o.shape = shapeTable
 		return can.table
-	case "PartialObjectMetadata", "PartialObjectMetadataList":
+	case can.partial:
 		o.shape = shapePartial
-		// A list is asked for as a list, an object and a watch as an object.
-		return can.partial
+		return as != ""
 	}
 	return false
 }

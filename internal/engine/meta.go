@@ -63,11 +63,11 @@ func (c *call) fitNamespace(obj Object) error {
 	return nil
 }
 
-// fitName makes the object's name the path's, or refuses one that differs.
+// fitName refuses an object that is not named as the path says.
 func (c *call) fitName(obj Object) error {
 	switch got := obj.GetName(); {
 	case got == "":
-		obj.SetName(c.name)
+		return apierrors.NewBadRequest("name must be provided")
 	case got != c.name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, c.name))
 	}

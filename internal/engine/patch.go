@@ -133,7 +133,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 		return nil, err
 	}
 	if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil {
-		return nil, err
+		return nil, patchInvalid(body, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
 	return c.incoming(obj)
@@ -270,9 +270,7 @@ func strategicError(err error) error {
 		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
 		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 		return apierrors.NewBadRequest(err.Error())
-	case errors.Is(err, mergepatch.ErrNoListOfLists):
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-	case strings.HasPrefix(err.Error(), "unable to find api field"), strings.Contains(err.Error(), "does not contain declared merge key"):
+	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	return err

@@ -46,13 +46,6 @@ var statusGVK = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 
 // WriteError answers a request with an error, in an encoding it accepts.
 func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion, err error) {
-	if errors.Is(err, errNoPath) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, "404 page not found\n")
-		return
-	}
 	st := StatusOf(err)
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
@@ -136,7 +129,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		if err != nil {
 			return err
 		}
-		return c.writeTable(out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
+		return c.writeTable(http.StatusOK, out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	}
 	if out.media == mediaProtobuf {
 		tm := c.forms.typeMeta
@@ -183,7 +176,7 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 // writeObject answers with the outcome of a write: a hub object.
 func (c *call) writeObject(code int, out output, obj Object) error {
 	if out.shape == shapeTable {
-		return c.writeTable(out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
+		return c.writeTable(code, out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	}
 	obj, err := c.outgoing(obj)
 	if err != nil {
@@ -200,7 +193,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 
 // restrict says what the request's endpoint can answer with.
 func (c *call) restrict() restrict {
-	return restrict{protobuf: c.typed, table: true, partial: true}
+	return restrict{protobuf: c.typed, table: true, partial: "PartialObjectMetadata"}
 }
 
 // marshalRaw is json.Marshal of what cannot fail.

@@ -67,7 +67,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 
 // updateScale writes the replica count that a PUT asks for.
 func (c *call) updateScale() error {
-	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: true})
+	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (c *call) updateScale() error {
 
 // patchScale writes the replica count that a patch of the scale asks for.
 func (c *call) patchScale(kind types.PatchType) error {
-	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: true})
+	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"})
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *call) patchScale(kind types.PatchType) error {
 			return nil, err
 		}
 		if err := sameType(obj.GroupVersionKind(), scaleGVK); err != nil {
-			return nil, err
+			return nil, patchInvalid(body, err)
 		}
 		if err := c.fitNamespace(obj); err != nil {
 			return nil, err

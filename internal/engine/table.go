@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"net/http"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -82,12 +81,12 @@ func (ep *Endpoint) rows(t *Table, objs []Object, include metav1.IncludeObjectPo
 }
 
 // writeTable answers with a table of hub objects.
-func (c *call) writeTable(out output, objs []Object, meta metav1.ListMeta) error {
+func (c *call) writeTable(code int, out output, objs []Object, meta metav1.ListMeta) error {
 	table, err := c.tableOf(c.table(), objs, meta)
 	if err != nil {
 		return err
 	}
-	return writeAny(c.w, c.req, http.StatusOK, out, table)
+	return writeAny(c.w, c.req, code, out, table)
 }
 
 func (c *call) tableOf(t *Table, objs []Object, meta metav1.ListMeta) (*metav1.Table, error) {

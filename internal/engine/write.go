@@ -173,10 +173,10 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, i.Key, err)
 	}
 	if bytes.Equal(value, i.Value) && !i.Stale {
-		return c.unchanged(ctx, i, obj, sure)
+		return c.unchanged(ctx, i, sure)
 	}
 	if dryRun {
-		return &outcome{obj: obj}, nil
+		return c.stored(&store.Item{Key: i.Key, Rev: i.Rev, Value: value})
 	}
 	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
 	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
@@ -188,13 +188,18 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err != nil {
 		return nil, err
 	}
-	obj.SetResourceVersion(formatRev(stored.Rev))
-	return &outcome{obj: obj}, nil
+	return c.stored(stored)
+}
+
+// stored is the outcome of a change that stored item i.
+func (c *call) stored(i *store.Item) (*outcome, error) {
+	obj, err := c.Decode(i)
+	return &outcome{obj: obj}, err
 }
 
 // unchanged answers a change that changes nothing, once it is sure that it is
 // the newest object which it does not change.
-func (c *call) unchanged(ctx context.Context, i *store.Item, obj Object, sure bool) (*outcome, error) {
+func (c *call) unchanged(ctx context.Context, i *store.Item, sure bool) (*outcome, error) {
 	if !sure {
 		latest, err := orNil(c.view.Latest(ctx, i.Key))
 		if err != nil {
@@ -204,8 +209,7 @@ func (c *call) unchanged(ctx context.Context, i *store.Item, obj Object, sure bo
 			return nil, &store.ConflictError{Current: latest}
 		}
 	}
-	obj.SetResourceVersion(formatRev(i.Rev))
-	return &outcome{obj: obj}, nil
+	return c.stored(i)
 }
 
 // checkUpdate applies the rules for an update to the new object.
@@ -259,7 +263,7 @@ func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun boo
 
 // attemptCreate carries out a change to an object that is not there.
 func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) {
-	if !ch.create && !ch.rules.CreateOnUpdate || c.sub != nil {
+	if !ch.create && !c.R.Rules.CreateOnUpdate {
 		return nil, store.ErrNotFound
 	}
 	live := c.hub.New()
@@ -281,10 +285,8 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	if i != nil {
-		obj.SetResourceVersion(formatRev(i.Rev))
-	}
-	return &outcome{obj: obj, created: true}, nil
+	obj, err = c.Decode(i)
+	return &outcome{obj: obj, created: true}, err
 }
 
 // mayCreate asks whether the user of an update may also create.

@@ -54,7 +54,7 @@ func (c *call) writeList(out output, p *page) error {
 			}
 			objs = append(objs, obj)
 		}
-		return c.writeTable(out, objs, p.meta)
+		return c.writeTable(http.StatusOK, out, objs, p.meta)
 	case out.media == mediaProtobuf:
 		return c.writeProtobufList(out, p)
 	case out.media == mediaYAML || out.pretty:
@@ -267,7 +267,7 @@ func (s *stream) close() {
 // writeObjects answers with a list of computed objects.
 func (c *call) writeObjects(out output, objs []Object, m metav1.ListMeta) error {
 	if out.shape == shapeTable {
-		return c.writeTable(out, objs, m)
+		return c.writeTable(http.StatusOK, out, objs, m)
 	}
 	list := c.V.NewList()
 	items := make([]runtime.Object, 0, len(objs))

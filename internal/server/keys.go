@@ -25,8 +25,8 @@ type keys struct {
 	verify          *serviceaccount.Keys
 	discovery       *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	tokenFile       authn.TokenAuthenticator
-	// kubeconfig of the administrator, where the server made one.
-	kubeconfig string
+	// files are those that the server made for itself; nil if none.
+	files *pki.Files
 }
 
 // loadKeys reads what was brought and, below a data directory, makes the rest.
@@ -101,7 +101,7 @@ func (k *keys) own(cfg *Config, port int, clk clock.PassiveClock) error {
 	if err != nil {
 		return fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)
 	}
-	k.kubeconfig = f.Kubeconfig
+	k.files = f
 	for flag, file := range map[*string]string{
 		&cfg.TLSCertFile: f.ServingCert, &cfg.TLSKeyFile: f.ServingKey,
 		&cfg.ClientCAFile: f.CACert, &cfg.ServiceAccountSigningKey: f.ServiceAccountKey,

@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/version"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -43,11 +44,15 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		} else if !found {
-			notFound(w)
+			engine.WriteError(w, r, schema.GroupVersion{}, engine.NoPath())
 		}
 	case strings.HasPrefix(path, "/openapi/") && path != serviceaccount.JWKSPath:
 		h.openapi.ServeHTTP(w, r)
 	case path == "/version" || path == "/version/":
+		if r.Method != http.MethodGet {
+			engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "version"}, r.Method))
+			return
+		}
 		writeJSON(w, version.Info())
 	case path == "/metrics":
 		h.metrics.ServeHTTP(w, r)

@@ -34,6 +34,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -128,7 +129,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	m := metrics.New()
 	health := newHealth(log, s.store, s.progress, s.stopping)
-	resourceRoot := route.New(table, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { notFound(w) }))
+	resourceRoot := route.New(table, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeError(w, r, engine.NoPath()) }))
 	s.handler = chain.New(chain.Config{
 		Handler: &root{
 			resources: resourceRoot,
@@ -366,6 +367,15 @@ func (s *Server) controllersConfig() controllers.Config {
 	}
 }
 
+// Files are the keys and certificates that the server made for itself; empty
+// if they were brought.
+func (s *Server) Files() pki.Files {
+	if s.keys.files == nil {
+		return pki.Files{}
+	}
+	return *s.keys.files
+}
+
 // Kubeconfig is the path of the administrator's kubeconfig; "" if the server
 // made none.
-func (s *Server) Kubeconfig() string { return s.keys.kubeconfig }
+func (s *Server) Kubeconfig() string { return s.Files().Kubeconfig }

@@ -128,6 +128,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		EventTTL:  s.cfg.EventTTL,
 		Objects:   s.objects,
 		Addresses: s.addresses, NodePorts: s.nodePorts,
+		ComponentStatuses: s.componentStatuses,
 	}
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = s.tokens().ReviewToken

@@ -1,10 +1,11 @@
 package apiextensions
 
 import (
+	"crypto/x509"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 )
@@ -19,6 +20,8 @@ type leniency struct {
 	unstructured bool // schemas need not be structural
 	everySet     bool // lists that are sets may have items that are merged
 	everyMapKey  bool // keys of list maps may be optional or null
+
+	unknownInDefault bool // defaults may have fields that the schema has not
 
 	rules, messages sets.Set[string] // the expressions of the stored definition
 	sameSchema      sets.Set[string] // versions whose schema did not change
@@ -57,6 +60,8 @@ func lenientFor(d, old *apiextensionsv1.CustomResourceDefinition) leniency {
 			l.noSchema = true
 		} else if isUnsupported(p) || len(structural(p, rules.At(nil)).List()) > 0 {
 			l.unstructured = true
+		} else {
+			l.unknownInDefault = l.unknownInDefault || unknownInDefault(p, true)
 		}
 	}
 	anySchema(s, func(p *apiextensionsv1.JSONSchemaProps) bool {
@@ -83,8 +88,7 @@ func lenientFor(d, old *apiextensionsv1.CustomResourceDefinition) leniency {
 }
 
 func isBundle(pem []byte) bool {
-	_, err := cert.ParseCertsPEM(pem)
-	return err == nil
+	return x509.NewCertPool().AppendCertsFromPEM(pem)
 }
 
 func schemaOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {

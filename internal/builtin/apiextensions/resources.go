@@ -43,6 +43,7 @@ func customResourceDefinitions() *engine.Resource {
 			},
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
+			Warn:                 warn,
 			NeedsResourceVersion: true,
 			Reset:                rules.ResetStatus,
 		}.Rules(),

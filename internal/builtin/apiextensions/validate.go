@@ -47,11 +47,11 @@ func validateUpdate(_ context.Context, d, old *apiextensionsv1.CustomResourceDef
 	checkSpec(&d.Spec, lenientFor(d, old), s)
 	names := s.Field("names")
 	if isEstablished(old) {
-		rules.Unchanged(s, "scope", d.Spec.Scope, old.Spec.Scope)
-		rules.Unchanged(names, "kind", d.Spec.Names.Kind, old.Spec.Names.Kind)
+		s.Unchanged("scope", d.Spec.Scope, old.Spec.Scope)
+		names.Unchanged("kind", d.Spec.Names.Kind, old.Spec.Names.Kind)
 	}
-	rules.Unchanged(s, "group", d.Spec.Group, old.Spec.Group)
-	rules.Unchanged(names, "plural", d.Spec.Names.Plural, old.Spec.Names.Plural)
+	s.Unchanged("group", d.Spec.Group, old.Spec.Group)
+	names.Unchanged("plural", d.Spec.Names.Plural, old.Spec.Names.Plural)
 	checkStatus(d, e.Field("status"))
 	checkApproval(d, old, e)
 	if d.Spec.PreserveUnknownFields && !old.Spec.PreserveUnknownFields {
@@ -154,10 +154,10 @@ func checkStatus(d *apiextensionsv1.CustomResourceDefinition, e rules.Errors) {
 	}
 	known := sets.New[string]()
 	for _, v := range d.Spec.Versions {
-		known.Insert(v.Name)
-		if v.Storage && !slices.Contains(stored, v.Name) {
+		if v.Storage && (known.Has(v.Name) || !slices.Contains(stored, v.Name)) {
 			e.Invalid(stored, "must have the storage version "+v.Name)
 		}
+		known.Insert(v.Name)
 	}
 	for i, v := range stored {
 		if !known.Has(v) && !slices.Contains(stored[i+1:], v) {

@@ -16,10 +16,11 @@ func events(d Deps) *engine.Resource {
 	newer.ToHub, newer.FromHub = eventToCore, eventFromCore
 	return &engine.Resource{
 		Plural: "events", Singular: "event", Kind: "Event",
-		ShortNames: []string{"ev"},
-		Namespaced: true,
-		Prefix:     "events",
-		Hub:        v1,
+		NoGarbageCollection: true,
+		ShortNames:          []string{"ev"},
+		Namespaced:          true,
+		Prefix:              "events",
+		Hub:                 v1,
 		Versions: []*engine.Version{
 			engine.VersionOf[corev1.Event, corev1.EventList](v1, nil),
 			newer,

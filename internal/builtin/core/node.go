@@ -70,8 +70,13 @@ func defaultNode(n *corev1.Node) {
 	if len(s.PodCIDRs) > 0 {
 		s.PodCIDR = s.PodCIDRs[0]
 	}
-	if n.Status.Allocatable == nil {
+	if len(n.Status.Allocatable) == 0 { // an empty map is none in storage
 		n.Status.Allocatable = maps.Clone(n.Status.Capacity)
+	}
+	for i := range n.Status.Images {
+		if img := &n.Status.Images[i]; len(img.Names) == 0 {
+			img.Names = nil
+		}
 	}
 	rules.DefaultResources(n.Status.Capacity, n.Status.Allocatable)
 }

@@ -50,9 +50,10 @@ func Resources(d Deps) []*engine.Resource {
 func deviceClasses(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "deviceclasses", Singular: "deviceclass", Kind: "DeviceClass",
-		Prefix:   "deviceclasses",
-		Hub:      v1,
-		Versions: []*engine.Version{engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil)},
+		ReturnDeleted: true,
+		Prefix:        "deviceclasses",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil)},
 		Rules: engine.Typed[*resourcev1.DeviceClass]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
@@ -68,10 +69,11 @@ func deviceClasses(v *validator) *engine.Resource {
 func resourceClaims(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceclaims", Singular: "resourceclaim", Kind: "ResourceClaim",
-		Namespaced: true,
-		Prefix:     "resourceclaims",
-		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim)},
+		ReturnDeleted: true,
+		Namespaced:    true,
+		Prefix:        "resourceclaims",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim)},
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
 				c.Status = resourcev1.ResourceClaimStatus{}
@@ -97,9 +99,10 @@ func resourceClaims(v *validator) *engine.Resource {
 func resourceClaimTemplates(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate", Kind: "ResourceClaimTemplate",
-		Namespaced: true,
-		Prefix:     "resourceclaimtemplates",
-		Hub:        v1,
+		ReturnDeleted: true,
+		Namespaced:    true,
+		Prefix:        "resourceclaimtemplates",
+		Hub:           v1,
 		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
 			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) })},
 		Rules: engine.Typed[*resourcev1.ResourceClaimTemplate]{
@@ -113,8 +116,9 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 func resourceSlices(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceslices", Singular: "resourceslice", Kind: "ResourceSlice",
-		Prefix: "resourceslices",
-		Hub:    v1,
+		ReturnDeleted: true,
+		Prefix:        "resourceslices",
+		Hub:           v1,
 		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
 			v1, d.defaultSlice)},
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{

@@ -35,10 +35,11 @@ func Resources() []*engine.Resource {
 func storageClasses() *engine.Resource {
 	return &engine.Resource{
 		Plural: "storageclasses", Singular: "storageclass", Kind: "StorageClass",
-		ShortNames: []string{"sc"},
-		Prefix:     "storageclasses",
-		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[storagev1.StorageClass, storagev1.StorageClassList](v1, defaultStorageClass)},
+		ReturnDeleted: true,
+		ShortNames:    []string{"sc"},
+		Prefix:        "storageclasses",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.StorageClass, storagev1.StorageClassList](v1, defaultStorageClass)},
 		Rules: engine.Typed[*storagev1.StorageClass]{
 			Validate:       validateStorageClass,
 			ValidateUpdate: validateStorageClassUpdate,
@@ -56,10 +57,11 @@ func defaultStorageClass(c *storagev1.StorageClass) {
 func volumeAttributesClasses() *engine.Resource {
 	return &engine.Resource{
 		Plural: "volumeattributesclasses", Singular: "volumeattributesclass", Kind: "VolumeAttributesClass",
-		ShortNames: []string{"vac"},
-		Prefix:     "volumeattributesclasses",
-		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil)},
+		ReturnDeleted: true,
+		ShortNames:    []string{"vac"},
+		Prefix:        "volumeattributesclasses",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil)},
 		Rules: engine.Typed[*storagev1.VolumeAttributesClass]{
 			Validate:       validateVolumeAttributesClass,
 			ValidateUpdate: validateVolumeAttributesClassUpdate,
@@ -71,9 +73,10 @@ func volumeAttributesClasses() *engine.Resource {
 func volumeAttachments() *engine.Resource {
 	return &engine.Resource{
 		Plural: "volumeattachments", Singular: "volumeattachment", Kind: "VolumeAttachment",
-		Prefix:   "volumeattachments",
-		Hub:      v1,
-		Versions: []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
+		ReturnDeleted: true,
+		Prefix:        "volumeattachments",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
 		Rules: engine.Typed[*storagev1.VolumeAttachment]{
 			PrepareCreate: func(_ context.Context, a *storagev1.VolumeAttachment) {
 				a.Status = storagev1.VolumeAttachmentStatus{}
@@ -100,9 +103,10 @@ func volumeAttachments() *engine.Resource {
 func csiNodes() *engine.Resource {
 	return &engine.Resource{
 		Plural: "csinodes", Singular: "csinode", Kind: "CSINode",
-		Prefix:   "csinodes",
-		Hub:      v1,
-		Versions: []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
+		ReturnDeleted: true,
+		Prefix:        "csinodes",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSINode]{
 			Validate:             validateCSINode,
 			ValidateUpdate:       validateCSINodeUpdate,
@@ -131,9 +135,10 @@ func csiStorageCapacities() *engine.Resource {
 func csiDrivers() *engine.Resource {
 	return &engine.Resource{
 		Plural: "csidrivers", Singular: "csidriver", Kind: "CSIDriver",
-		Prefix:   "csidrivers",
-		Hub:      v1,
-		Versions: []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, defaultCSIDriver)},
+		ReturnDeleted: true,
+		Prefix:        "csidrivers",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, defaultCSIDriver)},
 		Rules: engine.Typed[*storagev1.CSIDriver]{
 			PrepareCreate: func(_ context.Context, d *storagev1.CSIDriver) { dropScheduling(d, nil) },
 			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {

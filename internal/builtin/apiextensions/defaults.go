@@ -1,0 +1,169 @@
+package apiextensions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	openapivalidate "k8s.io/kube-openapi/pkg/validation/validate"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+// checkDefaults reports defaults that are no values of their schemas. unknown
+// says that they may have fields that the schemas do not.
+func checkDefaults(p *props, isResource, inMeta, unknown bool, e rules.Errors) {
+	isResource = isResource || p.XEmbeddedResource
+	inMeta = inMeta && !p.XEmbeddedResource
+	if p.Default != nil {
+		checkDefault(p, isResource, inMeta || unknown, e.Field("default"))
+	}
+	if p.Items != nil && p.Items.Schema != nil {
+		checkDefaults(p.Items.Schema, false, inMeta, unknown, e.Field("items"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
+		s := p.Properties[name]
+		meta := inMeta || isResource && isResourceField(name)
+		checkDefaults(&s, false, meta, unknown, e.Field("properties").Key(name))
+	}
+}
+
+func isResourceField(name string) bool {
+	return name == "metadata" || name == "apiVersion" || name == "kind"
+}
+
+func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
+	var v any
+	if err := json.Unmarshal(p.Default.Raw, &v); err != nil {
+		e.Invalid("", err.Error())
+		return
+	}
+	if v == nil {
+		return
+	}
+	if !unknown && hasUnknown(v, p, isResource) {
+		e.Invalid(v, "must not have unknown fields")
+	}
+	s, err := openAPI(p)
+	if err != nil {
+		e.AddError(field.InternalError(e.Path, err))
+		return
+	}
+	for _, err := range openapivalidate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(v).Errors {
+		e.AddError(asFieldError(err, e.Path))
+	}
+}
+
+// openAPI is a schema as the libraries for schemas and expressions know it.
+func openAPI(p *props) (*spec.Schema, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode schema: %w", err)
+	}
+	s := new(spec.Schema)
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("decode schema: %w", err)
+	}
+	return s, nil
+}
+
+// hasUnknown says whether a value has fields that its schema does not.
+func hasUnknown(v any, p *props, isResource bool) bool {
+	if p == nil {
+		return false
+	}
+	switch v := v.(type) {
+	case []any:
+		if p.Items == nil || p.Items.Schema == nil {
+			return false
+		}
+		return slices.ContainsFunc(v, func(item any) bool {
+			return hasUnknown(item, p.Items.Schema, p.Items.Schema.XEmbeddedResource)
+		})
+	case map[string]any:
+		for name, value := range v {
+			s, ok := p.Properties[name]
+			a := p.AdditionalProperties
+			switch {
+			case isResource && isResourceField(name):
+			case ok:
+				if hasUnknown(value, &s, s.XEmbeddedResource) {
+					return true
+				}
+			case a != nil && a.Schema != nil:
+				if hasUnknown(value, a.Schema, a.Schema.XEmbeddedResource) {
+					return true
+				}
+			case a != nil && a.Allows:
+			case p.XPreserveUnknownFields == nil || !*p.XPreserveUnknownFields:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknownInDefault says whether any default of a structural schema has fields
+// that the schema does not.
+func unknownInDefault(p *props, isResource bool) bool {
+	isResource = isResource || p.XEmbeddedResource
+	if p.Default != nil {
+		var v any
+		if json.Unmarshal(p.Default.Raw, &v) == nil && hasUnknown(v, p, isResource) {
+			return true
+		}
+	}
+	if p.Items != nil && p.Items.Schema != nil && unknownInDefault(p.Items.Schema, false) {
+		return true
+	}
+	for name, s := range p.Properties {
+		if !(isResource && isResourceField(name)) && unknownInDefault(&s, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// asFieldError says what a schema's validator found of a value at path.
+func asFieldError(err error, path *field.Path) *field.Error {
+	v, ok := err.(*openapierrors.Validation)
+	if !ok {
+		return field.Invalid(path, "", err.Error())
+	}
+	if v.Name != "" && v.Name != "." {
+		path = path.Child(strings.TrimPrefix(v.Name, "."))
+	}
+	number := func(n any) int {
+		if i, ok := n.(int64); ok {
+			return int(i)
+		}
+		return -1
+	}
+	value := v.Value
+	if value == nil {
+		value = ""
+	}
+	switch v.Code() {
+	case openapierrors.RequiredFailCode:
+		return field.Required(path, "")
+	case openapierrors.EnumFailCode:
+		allowed := make([]string, 0, len(v.Values))
+		for _, a := range v.Values {
+			allowed = append(allowed, fmt.Sprint(a))
+		}
+		return field.NotSupported(path, v.Value, allowed)
+	case openapierrors.TooLongFailCode:
+		return field.TooLong(path, "", number(v.Valid))
+	case openapierrors.MaxItemsFailCode, openapierrors.TooManyPropertiesCode:
+		return field.TooMany(path, number(v.Value), number(v.Valid))
+	case openapierrors.InvalidTypeCode:
+		return field.TypeInvalid(path, value, v.Error())
+	}
+	return field.Invalid(path, value, v.Error())
+}

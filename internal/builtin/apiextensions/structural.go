@@ -1,0 +1,225 @@
+package apiextensions
+
+import (
+	"reflect"
+	"regexp"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+// A schema is structural if it says of every field what type it has, once and
+// outside of anyOf and its like, which may only narrow values down. So one can
+// tell known fields from unknown ones and fill in defaults.
+
+// isUnsupported says whether a schema has anything that cannot be part of a
+// structural one at all.
+func isUnsupported(p *props) bool {
+	return within(p, func(p *props) bool {
+		return p.ID != "" || p.Schema != "" || p.Ref != nil && *p.Ref != "" ||
+			len(p.PatternProperties) > 0 || len(p.Dependencies) > 0 || len(p.Definitions) > 0 || p.AdditionalItems != nil ||
+			p.Items != nil && len(p.Items.JSONSchemas) > 0 ||
+			p.XPreserveUnknownFields != nil && !*p.XPreserveUnknownFields
+	})
+}
+
+// structural reports where a schema is not structural, to e, which it returns.
+func structural(p *props, e rules.Errors) rules.Errors {
+	declares(p, atRoot, e)
+	complete(p, p, e)
+	return e
+}
+
+type level int
+
+const (
+	atRoot level = iota
+	atItem
+	atField
+)
+
+func (l level) String() string {
+	return [...]string{"at the root", "for specified array items", "for specified object fields"}[l]
+}
+
+// declares checks a schema that declares fields.
+func declares(p *props, l level, e rules.Errors) {
+	if p.Type == "array" && (p.Items == nil || p.Items.Schema == nil) {
+		e.Field("items").Required("must be specified")
+	}
+	if p.Items != nil && p.Items.Schema != nil {
+		declares(p.Items.Schema, atItem, e.Field("items"))
+	}
+	for name, s := range p.Properties {
+		declares(&s, atField, e.Field("properties").Key(name))
+	}
+	if a := p.AdditionalProperties; a != nil {
+		if l == atRoot {
+			e.Field("additionalProperties").Forbidden("must not be used at the root")
+		}
+		if a.Schema != nil {
+			declares(a.Schema, atField, e.Field("additionalProperties"))
+		}
+	}
+	preserves := p.XPreserveUnknownFields != nil && *p.XPreserveUnknownFields
+	if p.XIntOrString && preserves {
+		e.Field("x-kubernetes-preserve-unknown-fields").Invalid(true, "must be false if x-kubernetes-int-or-string is true")
+	}
+	if p.XIntOrString && p.XEmbeddedResource {
+		e.Field("x-kubernetes-embedded-resource").Invalid(true, "must be false if x-kubernetes-int-or-string is true")
+	}
+	constraints(p, isIntOrString(p.AnyOf), len(p.AllOf) > 0 && isIntOrString(p.AllOf[0].AnyOf), e)
+
+	switch {
+	case p.XEmbeddedResource:
+		hasType(p, "object", "x-kubernetes-embedded-resource", e)
+	case p.Type == "" && !p.XIntOrString && !preserves:
+		e.Field("type").Required("must not be empty " + l.String())
+	}
+	if l == atRoot && p.Type != "" && p.Type != "object" {
+		e.Field("type").Invalid(p.Type, "must be object at the root")
+	}
+	if p.XEmbeddedResource {
+		if p.AdditionalProperties != nil {
+			e.Field("additionalProperties").Forbidden("must not be used if x-kubernetes-embedded-resource is set")
+		}
+		if !preserves && len(p.Properties) == 0 {
+			e.Field("properties").Required("must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields")
+		}
+	}
+	resourceFields(p, l, e.Field("properties"))
+}
+
+// resourceFields checks the fields that every resource has.
+func resourceFields(p *props, l level, e rules.Errors) {
+	isResource := l == atRoot || p.XEmbeddedResource
+	for name, want := range map[string]string{"kind": "string", "apiVersion": "string", "metadata": "object"} {
+		if s, ok := p.Properties[name]; ok && isResource && s.Type != want {
+			e.Key(name).Field("type").Invalid(s.Type, "must be "+want)
+		}
+	}
+	metadata, ok := p.Properties["metadata"]
+	if !ok || l != atRoot {
+		return
+	}
+	// Names may be constrained, and nothing else said of metadata.
+	n := 0
+	for _, name := range []string{"name", "generateName"} {
+		if _, ok := metadata.Properties[name]; ok {
+			n++
+		}
+	}
+	if n == len(metadata.Properties) {
+		metadata.Properties = nil
+	}
+	metadata.Type, metadata.Default = "", nil
+	if !reflect.DeepEqual(metadata, props{}) {
+		e.Key("metadata").Forbidden("must not specify anything other than name and generateName, but metadata is implicitly specified")
+	}
+}
+
+// isIntOrString says whether anyOf is what is always written for fields that
+// are numbers or strings.
+func isIntOrString(anyOf []props) bool {
+	return reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
+}
+
+// constraints checks what narrows values down. Two forms of anyOf may be left
+// out: its own, and that of the first of allOf.
+func constraints(p *props, skipAny, skipAnyOfFirst bool, e rules.Errors) {
+	if !skipAny {
+		for i := range p.AnyOf {
+			constraint(&p.AnyOf[i], false, e.Field("anyOf").Item(i))
+		}
+	}
+	for i := range p.AllOf {
+		constraint(&p.AllOf[i], skipAnyOfFirst && i == 0, e.Field("allOf").Item(i))
+	}
+	for i := range p.OneOf {
+		constraint(&p.OneOf[i], false, e.Field("oneOf").Item(i))
+	}
+	if p.Not != nil {
+		constraint(p.Not, false, e.Field("not"))
+	}
+	if p.Pattern != "" {
+		if _, err := regexp.Compile(p.Pattern); err != nil {
+			e.Field("pattern").Invalid(p.Pattern, "must be a valid regular expression, but isn't: "+err.Error())
+		}
+	}
+}
+
+// constraint checks a schema that may only narrow values down.
+func constraint(p *props, skipAny bool, e rules.Errors) {
+	constraints(p, skipAny, false, e)
+	if p.Items != nil && p.Items.Schema != nil {
+		constraint(p.Items.Schema, false, e.Field("items"))
+	}
+	for name, s := range p.Properties {
+		constraint(&s, false, e.Field("properties").Key(name))
+	}
+	a := p.AdditionalProperties
+	for _, f := range []struct {
+		name  string
+		there bool
+	}{
+		{"type", p.Type != ""},
+		{"additionalProperties", a != nil && (a.Schema != nil || a.Allows)},
+		{"default", p.Default != nil},
+		{"title", p.Title != ""},
+		{"description", p.Description != ""},
+		{"nullable", p.Nullable},
+		{"x-kubernetes-preserve-unknown-fields", p.XPreserveUnknownFields != nil},
+		{"x-kubernetes-embedded-resource", p.XEmbeddedResource},
+		{"x-kubernetes-int-or-string", p.XIntOrString},
+		{"x-kubernetes-list-map-keys", len(p.XListMapKeys) > 0},
+		{"x-kubernetes-list-type", p.XListType != nil},
+		{"x-kubernetes-map-type", p.XMapType != nil},
+		{"x-kubernetes-validations", len(p.XValidations) > 0},
+	} {
+		if f.there {
+			e.Field(f.name).Forbidden("must be undefined to be structural")
+		}
+	}
+	if _, ok := p.Properties["metadata"]; ok {
+		e.Field("properties").Key("metadata").Forbidden("must not be specified in a nested context")
+	}
+}
+
+// complete reports fields that are constrained by c, the whole or a part of
+// what constrains p, without being declared in p.
+func complete(c, p *props, e rules.Errors) {
+	for _, l := range []struct {
+		name string
+		list []props
+	}{{"allOf", c.AllOf}, {"anyOf", c.AnyOf}, {"oneOf", c.OneOf}} {
+		for i := range l.list {
+			completePart(&l.list[i], p, e, l.name)
+		}
+	}
+	if c.Not != nil {
+		completePart(c.Not, p, e, "not")
+	}
+}
+
+func completePart(c, p *props, e rules.Errors, from string) {
+	if p == nil {
+		e.Required("because it is defined in " + from)
+		return
+	}
+	complete(c, p, e)
+	if c.Items != nil && c.Items.Schema != nil {
+		var items *props
+		if p.Items != nil {
+			items = p.Items.Schema
+		}
+		completePart(c.Items.Schema, items, e.Field("items"), from)
+	}
+	for name, s := range c.Properties {
+		at := e.Field("properties").Key(name)
+		declared, ok := p.Properties[name]
+		if !ok {
+			at.Required("because it is defined in " + from)
+			continue
+		}
+		completePart(&s, &declared, at, from)
+	}
+}

@@ -1,0 +1,299 @@
+package apiextensions
+
+import (
+	"bufio"
+	"errors"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+)
+
+// shared says what is the same in every version. In the group's first version
+// that was written once for all of them, and its faults are still reported
+// there: at spec.validation and not at spec.versions[0].schema.
+type shared struct{ schema, subresources, columns, fields bool }
+
+func sharedBy(versions []apiextensionsv1.CustomResourceDefinitionVersion) shared {
+	if len(versions) == 0 {
+		return shared{}
+	}
+	s, first := shared{true, true, true, true}, &versions[0]
+	for i := range versions[1:] {
+		v := &versions[i+1]
+		s.schema = s.schema && equality.Semantic.DeepEqual(v.Schema, first.Schema)
+		s.subresources = s.subresources && equality.Semantic.DeepEqual(v.Subresources, first.Subresources)
+		s.columns = s.columns && equality.Semantic.DeepEqual(v.AdditionalPrinterColumns, first.AdditionalPrinterColumns)
+		s.fields = s.fields && equality.Semantic.DeepEqual(v.SelectableFields, first.SelectableFields)
+	}
+	return s
+}
+
+func hasStatus(r *apiextensionsv1.CustomResourceSubresources) bool {
+	return r != nil && r.Status != nil
+}
+
+func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e rules.Errors) {
+	all := sharedBy(s.Versions)
+	stored, anyStatus := 0, false
+	list := e.Field("versions")
+	for i := range s.Versions {
+		v, at := &s.Versions[i], list.Item(i)
+		if v.Storage {
+			stored++
+		}
+		anyStatus = anyStatus || hasStatus(v.Subresources)
+		label(v.Name, at.Field("name"))
+		checkDeprecation(v, at.Field("deprecationWarning"))
+		if schemaOf(v) == nil && (!l.noSchema || !s.PreserveUnknownFields && v.Served) {
+			at.Field("schema").Field("openAPIV3Schema").Required("otherwise all fields are dropped")
+		}
+		if !all.schema {
+			checkSchema(s, v, hasStatus(v.Subresources), l, at.Field("schema"))
+		}
+		if !all.subresources {
+			checkSubresources(v.Subresources, at.Field("subresources"))
+		}
+		if !all.columns {
+			checkColumns(v.AdditionalPrinterColumns, at.Field("additionalPrinterColumns"))
+		}
+		if !all.fields {
+			checkFields(v, !all.schema, l, at.Field("selectableFields"))
+		}
+	}
+	if slices.ContainsFunc(s.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return count(s.Versions, v.Name) > 1
+	}) {
+		list.Invalid("", "must contain unique version names")
+	}
+	if stored != 1 {
+		list.Invalid("", "must have exactly one version marked as storage version")
+	}
+	if len(s.Versions) == 0 {
+		return
+	}
+	first := &s.Versions[0]
+	if first.Name != "" {
+		label(first.Name, e.Field("version"))
+	}
+	if all.schema {
+		checkSchema(s, first, anyStatus, l, e.Field("validation"))
+	}
+	if all.subresources {
+		checkSubresources(first.Subresources, e.Field("subresources"))
+	}
+	if all.columns {
+		checkColumns(first.AdditionalPrinterColumns, e.Field("additionalPrinterColumns"))
+	}
+	if all.fields {
+		checkFields(first, all.schema, l, e.Field("selectableFields"))
+	}
+}
+
+func count(versions []apiextensionsv1.CustomResourceDefinitionVersion, name string) int {
+	n := 0
+	for i := range versions {
+		if versions[i].Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+func checkColumns(columns []apiextensionsv1.CustomResourceColumnDefinition, e rules.Errors) {
+	types := []string{"boolean", "date", "integer", "number", "string"}
+	formats := []string{"byte", "date", "date-time", "double", "float", "int32", "int64", "password"}
+	for i := range columns {
+		c, at := &columns[i], e.Item(i)
+		at.Present("name", c.Name)
+		if at.Present("type", c.Type) && !slices.Contains(types, c.Type) {
+			at.Field("type").Invalid(c.Type, "must be one of "+strings.Join(types, ","))
+		}
+		if c.Format != "" && !slices.Contains(formats, c.Format) {
+			at.Field("format").Invalid(c.Format, "must be one of "+strings.Join(formats, ","))
+		}
+		if at.Present("JSONPath", c.JSONPath) && c.JSONPath[0] != '.' {
+			at.Field("JSONPath").Invalid(c.JSONPath, "must be a simple json path starting with .")
+		}
+	}
+}
+
+func checkSubresources(r *apiextensionsv1.CustomResourceSubresources, e rules.Errors) {
+	if r == nil || r.Scale == nil {
+		return
+	}
+	under := func(name, value string, roots ...string) {
+		at := e.Field("scale." + name) // as one name
+		switch {
+		case value == "":
+			at.Required("")
+		case value[0] != '.':
+			at.Invalid(value, "must be a simple json path starting with .")
+		case !slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(value, root) }):
+			at.Invalid(value, "should be a json path under "+strings.Join(roots, " or "))
+		}
+	}
+	under("specReplicasPath", r.Scale.SpecReplicasPath, ".spec.")
+	under("statusReplicasPath", r.Scale.StatusReplicasPath, ".status.")
+	if p := r.Scale.LabelSelectorPath; p != nil && *p != "" {
+		under("labelSelectorPath", *p, ".spec.", ".status.")
+	}
+}
+
+// checkFields checks the fields that lists can be narrowed down by. known says
+// that the schema is written where the fields are, and not in another place.
+func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool, l leniency, e rules.Errors) {
+	if len(v.SelectableFields) == 0 {
+		return
+	}
+	schema := schemaOf(v)
+	if !known || schema == nil {
+		e.Invalid("", "may only be set together with a schema")
+		return
+	}
+	if isUnsupported(schema) {
+		e.Elsewhere(schemaPath(e.Path)).Invalid("", "is not supported")
+	}
+	var seen []string
+	for i, f := range v.SelectableFields {
+		at := e.Item(i)
+		if !at.Present("jsonPath", f.JSONPath) {
+			continue
+		}
+		at = at.Field("jsonPath")
+		path, found, err := lookUp(f.JSONPath, schema, false)
+		if err != nil {
+			at.Invalid(f.JSONPath, "is an invalid path: "+err.Error())
+			continue
+		}
+		if path.Root().String() == "metadata" {
+			at.Invalid(f.JSONPath, "must not point to fields in metadata")
+		}
+		if found == nil || !slices.Contains([]string{"string", "boolean", "integer"}, found.Type) {
+			at.Invalid(f.JSONPath, "must point to a field of type string, boolean or integer")
+		}
+		if slices.Contains(seen, path.String()) {
+			at.Duplicate(f.JSONPath)
+			continue
+		}
+		seen = append(seen, path.String())
+	}
+	if len(seen) > maxSelectableFields && !l.manyFields.Has(v.Name) {
+		e.AddError(field.TooMany(e.Path, len(seen), maxSelectableFields))
+	}
+}
+
+// schemaPath is where a schema that is no schema is reported when that comes up
+// for the selectable fields next to it.
+func schemaPath(fields *field.Path) *field.Path {
+	parent := strings.TrimSuffix(fields.String(), ".selectableFields")
+	return field.NewPath(parent).Child("schema.openAPIV3Schema")
+}
+
+var errNoField = errors.New("does not refer to a valid field")
+
+// lookUp follows a path like .spec.size through a schema. Names may be written
+// in brackets, as in .spec['size'], if brackets says so.
+func lookUp(text string, s *apiextensionsv1.JSONSchemaProps, brackets bool) (*field.Path, *apiextensionsv1.JSONSchemaProps, error) {
+	var path *field.Path
+	step := func(name string) error {
+		switch {
+		case s == nil:
+			return errNoField
+		case len(s.Properties) > 0:
+			p, ok := s.Properties[name]
+			if !ok {
+				return errNoField
+			}
+			path, s = path.Child(name), &p
+		case s.AdditionalProperties != nil:
+			path, s = path.Key(name), s.AdditionalProperties.Schema
+		default:
+			return errNoField
+		}
+		return nil
+	}
+	words := bufio.NewScanner(strings.NewReader(text))
+	words.Split(splitPath)
+	for words.Scan() {
+		var name string
+		switch words.Text() {
+		case ".":
+			if !words.Scan() {
+				return nil, nil, errors.New("unexpected end of JSON path")
+			}
+			name = words.Text()
+		case "[":
+			if !brackets {
+				return nil, nil, errors.New("array notation is not allowed")
+			}
+			var err error
+			if name, err = quoted(words); err != nil {
+				return nil, nil, err
+			}
+		default:
+			return nil, nil, errors.New("expected [ or . but got: " + words.Text())
+		}
+		if err := step(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return path, s, nil
+}
+
+// quoted reads the rest of a name in brackets.
+func quoted(words *bufio.Scanner) (string, error) {
+	if !words.Scan() {
+		return "", errors.New("unexpected end of JSON path")
+	}
+	text := words.Text()
+	if len(text) < 2 || text[0] != '\'' || text[len(text)-1] != '\'' {
+		return "", errors.New("expected single quoted string but got " + text)
+	}
+	var name strings.Builder
+	for rest := text[1 : len(text)-1]; rest != ""; rest = rest[1:] {
+		if rest[0] == '\\' {
+			if len(rest) < 2 {
+				return "", errors.New("invalid escape sequence")
+			}
+			i := strings.IndexByte(`abfnrtv'\`, rest[1])
+			if i < 0 {
+				return "", errors.New("invalid escape sequence " + rest[:2])
+			}
+			name.WriteByte("\a\b\f\n\r\t\v'\\"[i])
+			rest = rest[1:]
+			continue
+		}
+		name.WriteByte(rest[0])
+	}
+	if !words.Scan() || words.Text() != "]" {
+		return "", errors.New("expected ]")
+	}
+	return name.String(), nil
+}
+
+// splitPath splits a path into its delimiters and what is between them.
+func splitPath(data []byte, atEnd bool) (int, []byte, error) {
+	if len(data) == 0 {
+		return 0, nil, nil
+	}
+	if data[0] == '\'' {
+		for i := 1; i < len(data); i++ {
+			if data[i] == '\'' && data[i-1] != '\\' {
+				return i + 1, data[:i+1], nil
+			}
+		}
+	} else if i := strings.IndexAny(string(data), ".[]"); i == 0 {
+		return 1, data[:1], nil
+	} else if i > 0 {
+		return i, data[:i], nil
+	}
+	if atEnd {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
