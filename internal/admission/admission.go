@@ -4,6 +4,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,11 +57,30 @@ type Validator interface {
 	Validate(ctx context.Context, a *Attributes) error
 }
 
+// Func is a Mutator or Validator that is a func.
+type Func func(ctx context.Context, a *Attributes) error
+
+// Admit calls f.
+func (f Func) Admit(ctx context.Context, a *Attributes) error { return f(ctx, a) }
+
+// Validate calls f.
+func (f Func) Validate(ctx context.Context, a *Attributes) error { return f(ctx, a) }
+
 // Plugin is a named part of the chain; it is a Mutator, a Validator or both.
 type Plugin struct {
-	Name      string
+	Name string
+	// On are the operations, and Of the resources with all their
+	// subresources, that it has a say in; none is all.
+	On        []Operation
+	Of        []schema.GroupResource
 	Mutator   Mutator
 	Validator Validator
+}
+
+// handles says that the plugin has a say in a write.
+func (p *Plugin) handles(a *Attributes) bool {
+	return (len(p.On) == 0 || slices.Contains(p.On, a.Operation)) &&
+		(len(p.Of) == 0 || slices.Contains(p.Of, a.Resource.GroupResource()))
 }
 
 // Chain is the plugins in their order.
@@ -68,8 +88,9 @@ type Chain []Plugin
 
 // Admit runs all mutators, stopping at the first error.
 func (c Chain) Admit(ctx context.Context, a *Attributes) error {
-	for _, p := range c {
-		if p.Mutator != nil {
+	for i := range c {
+		p := &c[i]
+		if p.Mutator != nil && p.handles(a) {
 			if err := p.Mutator.Admit(ctx, a); err != nil {
 				return err
 			}
@@ -80,8 +101,9 @@ func (c Chain) Admit(ctx context.Context, a *Attributes) error {
 
 // Validate runs all validators, stopping at the first error.
 func (c Chain) Validate(ctx context.Context, a *Attributes) error {
-	for _, p := range c {
-		if p.Validator != nil {
+	for i := range c {
+		p := &c[i]
+		if p.Validator != nil && p.handles(a) {
 			if err := p.Validator.Validate(ctx, a); err != nil {
 				return err
 			}

@@ -12,9 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 // Serve answers a request for a discovery document. found is false where the
@@ -57,7 +58,7 @@ func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version
 	gv := g.version(version)
 	switch {
 	case gv == nil && g.builtin():
-		return true, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+		return true, engine.NoPath()
 	case gv == nil || gv.Remote != nil:
 		return false, nil
 	case g.builtin() && r.Method != http.MethodGet:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -137,6 +138,11 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+	}
+	if t, terr := apimeta.TypeAccessor(obj); m != mediaProtobuf && terr == nil {
+		if _, err := schema.ParseGroupVersion(t.GetAPIVersion()); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
 	}
 	if err := sameType(gvk, want); err != nil {
 		return err

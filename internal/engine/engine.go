@@ -173,9 +173,6 @@ func (c *call) serve() error {
 	if c.R.Namespaced && i.Namespace == "" && c.req.Method != http.MethodGet {
 		return c.methodNotAllowed() // across namespaces there is only reading
 	}
-	if d := c.V.Deprecation; d != "" {
-		request.AddWarning(c.req.Context(), d)
-	}
 	c.namespace, c.name = i.Namespace, i.Name
 	if c.R.Plural == "namespaces" && c.GVR.Group == "" {
 		c.namespace = ""
@@ -185,6 +182,9 @@ func (c *call) serve() error {
 	}
 	if !c.allows(i.Verb) {
 		return c.methodNotAllowed()
+	}
+	if d := c.V.Deprecation; d != "" {
+		request.AddWarning(c.req.Context(), d)
 	}
 	switch i.Verb {
 	case "get":

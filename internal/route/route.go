@@ -32,8 +32,15 @@ func New(t Table, missing http.Handler) *Router {
 // Swap puts another table in force for requests from now on.
 func (r *Router) Swap(t Table) { r.table.Store(&t) }
 
-// Table returns the table in force; it must not be changed.
-func (r *Router) Table() Table { return *r.table.Load() }
+// Knows says whether anything in the table is of a group.
+func (r *Router) Knows(group string) bool {
+	for gvr := range *r.table.Load() {
+		if gvr.Group == group {
+			return true
+		}
+	}
+	return false
+}
 
 // ServeHTTP serves a resource request; request.InfoFrom says what it is about.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {

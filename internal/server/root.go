@@ -44,7 +44,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		} else if !found {
-			engine.WriteError(w, r, schema.GroupVersion{}, engine.NoPath())
+			notFound(w)
 		}
 	case strings.HasPrefix(path, "/openapi/") && path != serviceaccount.JWKSPath:
 		h.openapi.ServeHTTP(w, r)

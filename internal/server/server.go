@@ -129,7 +129,14 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	m := metrics.New()
 	health := newHealth(log, s.store, s.progress, s.stopping)
-	resourceRoot := route.New(table, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeError(w, r, engine.NoPath()) }))
+	resourceRoot := route.New(table, nil)
+	resourceRoot.Missing = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !resourceRoot.Knows(request.InfoFrom(r.Context()).Group) {
+			notFound(w)
+			return
+		}
+		writeError(w, r, engine.NoPath())
+	})
 	s.handler = chain.New(chain.Config{
 		Handler: &root{
 			resources: resourceRoot,

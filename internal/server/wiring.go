@@ -128,7 +128,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		EventTTL:  s.cfg.EventTTL,
 		Objects:   s.objects,
 		Addresses: s.addresses, NodePorts: s.nodePorts,
-		ComponentStatuses: s.componentStatuses,
+		ComponentStatuses: s.componentStatuses, CreateToken: s.tokenIssuer().Create,
 	}
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = s.tokens().ReviewToken
@@ -198,6 +198,14 @@ func (s *Server) usesRBAC() bool {
 		}
 	}
 	return false
+}
+
+// tokenIssuer answers token requests.
+func (s *Server) tokenIssuer() *serviceaccount.TokenIssuer {
+	return &serviceaccount.TokenIssuer{
+		Signer: s.keys.signer, Objects: s.objects, Clock: s.clock, Audiences: s.audiences(),
+		MaxLife: s.cfg.ServiceAccountMaxExpiration, Extend: s.cfg.ServiceAccountExtend,
+	}
 }
 
 // serverAddresses are where clients in a network find the server.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,18 +134,6 @@ func (f fakePorts) Release(_ context.Context, _ *corev1.Service, port int32) err
 	return nil
 }
 
-type fakeTokens struct{}
-
-func (fakeTokens) Audiences() []string        { return []string{"api"} }
-func (fakeTokens) MaxLifetime() time.Duration { return 2 * time.Hour }
-func (fakeTokens) Sign(_ context.Context, a *corev1.ServiceAccount, b *BoundObject, s *authenticationv1.TokenRequestSpec) (string, error) {
-	bound := ""
-	if b != nil {
-		bound = b.Kind + "/" + b.Name + "@" + b.Node
-	}
-	return fmt.Sprintf("%s %s %d %v", a.Name, bound, *s.ExpirationSeconds, s.Audiences), nil
-}
-
 func newDeps(families ...corev1.IPFamily) (Deps, *fakeRange, fakeObjects) {
 	if len(families) == 0 {
 		families = []corev1.IPFamily{corev1.IPv4Protocol}
@@ -158,7 +145,6 @@ func newDeps(families ...corev1.IPFamily) (Deps, *fakeRange, fakeObjects) {
 		Objects:   objects,
 		Addresses: fakeIPs{taken},
 		NodePorts: fakePorts{taken},
-		Tokens:    fakeTokens{},
 	}, taken, objects
 }
 

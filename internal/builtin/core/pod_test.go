@@ -5,9 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -292,40 +290,5 @@ func TestEviction(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTokenRequest(t *testing.T) {
-	d, _, objects := newDeps()
-	objects["serviceaccounts/b/a"] = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "u"}}
-	objects["pods/b/p"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "b", UID: "pu"}, Spec: corev1.PodSpec{ServiceAccountName: "a", NodeName: "n"}}
-	ctx := request.WithInfo(context.Background(), &request.Info{Namespace: "b"})
-	create := func(r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
-		out, err := createToken(d)(ctx, "a", r, &metav1.CreateOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return out.(*authenticationv1.TokenRequest), nil
-	}
-	seconds := func(n int64) authenticationv1.TokenRequestSpec {
-		return authenticationv1.TokenRequestSpec{ExpirationSeconds: &n}
-	}
-
-	r, err := create(&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "p"}}})
-	if err != nil || r.Status.Token != "a Pod/p@n 3600 [api]" || !r.Status.ExpirationTimestamp.Time.Equal(now.Add(time.Hour)) || r.UID != "u" {
-		t.Errorf("bound to a pod: %+v, %v", r, err)
-	}
-	r, err = create(&authenticationv1.TokenRequest{Spec: seconds(1e6)})
-	if err != nil || *r.Spec.ExpirationSeconds != 7200 {
-		t.Errorf("too long: %+v, %v", r, err)
-	}
-	if _, err = create(&authenticationv1.TokenRequest{Spec: seconds(5)}); !slices.Equal(causes(err), []string{"spec.expirationSeconds Invalid"}) {
-		t.Errorf("too short: %v", err)
-	}
-	if _, err = create(&authenticationv1.TokenRequest{ObjectMeta: metav1.ObjectMeta{UID: "other"}}); !apierrors.IsConflict(err) {
-		t.Errorf("another account: %v", err)
-	}
-	if _, err = create(&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "ConfigMap", APIVersion: "v1"}}}); !apierrors.IsBadRequest(err) {
-		t.Errorf("bound to a config map: %v", err)
 	}
 }

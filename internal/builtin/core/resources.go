@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,8 +30,8 @@ type Deps struct {
 	// Addresses and NodePorts hand out what services need.
 	Addresses Addresses
 	NodePorts NodePorts
-	// Tokens signs tokens for service accounts.
-	Tokens Tokens
+	// CreateToken answers a token request for a service account.
+	CreateToken func(ctx context.Context, namespace, account string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
 	// ComponentStatuses asks the components of the control plane how they are.
 	ComponentStatuses func(ctx context.Context) ([]*corev1.ComponentStatus, error)
 }

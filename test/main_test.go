@@ -1,0 +1,58 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// binaries are the programs under test, built by TestMain.
+var binaries struct{ dir, kanzen, kubectl string }
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kanzen-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	binaries.dir = dir
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		binaries.kanzen, err = build("KANZEN", filepath.Join(dir, "kanzen"), "..", "./cmd/kanzen")
+		return err
+	})
+	g.Go(func() (err error) {
+		binaries.kubectl, err = build("KUBECTL", filepath.Join(dir, "kubectl"), ".", "./kubectl")
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// build builds a program into out, unless the environment names one.
+func build(env, out, dir, pkg string) (string, error) {
+	if p := os.Getenv(env); p != "" {
+		return out, os.Symlink(p, out)
+	}
+	cmd := exec.Command("go", "build", "-o", out, pkg)
+	cmd.Dir = dir
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, b)
+	}
+	return out, nil
+}

@@ -1,0 +1,243 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// process is a program that a test started; it is killed when the test ends.
+type process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	stdout chan string // its lines, closed at its end
+	stderr lockedBuffer
+	done   chan struct{}
+	err    error // of Wait; set before done is closed
+}
+
+// start starts a program, perhaps under another name than its file's.
+func start(t testing.TB, path string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(path, args...), stdout: make(chan string, 64), done: make(chan struct{})}
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			select {
+			case p.stdout <- s.Text():
+			default: // nobody reads that much
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		close(p.stdout)
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// line is the next line on standard output.
+func (p *process) line() string {
+	p.t.Helper()
+	select {
+	case l, ok := <-p.stdout:
+		if !ok {
+			<-p.done
+			p.t.Fatalf("%s ended (%v) and said:\n%s", p.cmd.Path, p.err, p.stderr.String())
+		}
+		return l
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("%s says nothing on standard output; on standard error:\n%s", p.cmd.Path, p.stderr.String())
+	}
+	panic("unreachable")
+}
+
+// kill ends the process as a loss of power would, and waits for its end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// end sends a signal and returns the exit code and how long the end took.
+func (p *process) end(s syscall.Signal) (code int, took time.Duration) {
+	p.t.Helper()
+	begin := time.Now()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.exit(), time.Since(begin)
+}
+
+// exit waits for the end and returns the exit code; -1 if a signal ended it.
+func (p *process) exit() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.done
+		p.t.Fatalf("%s does not end:\n%s", p.cmd.Path, p.stderr.String())
+	}
+	var e *exec.ExitError
+	if p.err != nil && !errors.As(p.err, &e) {
+		p.t.Fatal(p.err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// kanzen is a running `kanzen serve`.
+type kanzen struct {
+	*process
+	dir     string    // --data-dir
+	lines   [3]string // what it greets with
+	address string
+	started time.Duration // from the start of the process to the greeting
+}
+
+var greeting = regexp.MustCompile(`https://(\S+)`)
+
+// serve starts `kanzen serve` on a directory and waits until it is ready.
+// Without further arguments it takes a free port.
+func serve(t testing.TB, dir string, args ...string) *kanzen {
+	t.Helper()
+	if !strings.Contains(strings.Join(args, " "), "--secure-port") {
+		args = append(args, "--secure-port=0")
+	}
+	begin := time.Now()
+	k := &kanzen{dir: dir, process: start(t, binaries.kanzen, append([]string{"serve", "--data-dir", dir}, args...)...)}
+	for i := range k.lines {
+		k.lines[i] = k.line()
+	}
+	k.started = time.Since(begin)
+	m := greeting.FindStringSubmatch(k.lines[0])
+	if m == nil {
+		t.Fatalf("no address in the greeting %q", k.lines[0])
+	}
+	k.address = m[1]
+	return k
+}
+
+func (k *kanzen) port() string {
+	_, port, err := net.SplitHostPort(k.address)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return port
+}
+
+func (k *kanzen) kubeconfig() string { return filepath.Join(k.dir, "pki", "admin.kubeconfig") }
+
+// config is how clients reach the server, without client-side rate limits.
+func (k *kanzen) config() *rest.Config {
+	k.t.Helper()
+	c, err := clientcmd.BuildConfigFromFlags("", k.kubeconfig())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	c.QPS = -1
+	return c
+}
+
+func (k *kanzen) client() *kubernetes.Clientset {
+	k.t.Helper()
+	c, err := kubernetes.NewForConfig(k.config())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return c
+}
+
+// output runs a program to its end.
+func output(t testing.TB, path string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// within polls until f is true.
+func within(t testing.TB, limit time.Duration, what string, f func(ctx context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for !f(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %v: %s", limit, what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// link makes the kanzen binary known by another name.
+func link(t testing.TB, name string) string {
+	t.Helper()
+	p := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(binaries.kanzen, p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// freePort is a port of the loopback interface that nobody listens on now.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// lockedBuffer is a bytes.Buffer for two goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
