@@ -50,6 +50,16 @@ func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 	if !unknown && hasUnknown(v, p, isResource) {
 		e.Invalid(v, "must not have unknown fields")
 	}
+	if o, ok := v.(map[string]any); ok && isResource {
+		named := true
+		for _, name := range []string{"apiVersion", "kind"} {
+			text, _ := o[name].(string)
+			named = e.Present(name, text) && named
+		}
+		if !named {
+			return
+		}
+	}
 	s, err := openAPI(p)
 	if err != nil {
 		e.AddError(field.InternalError(e.Path, err))

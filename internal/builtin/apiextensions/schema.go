@@ -221,7 +221,7 @@ func (w *walker) checkList(list []props, at place, e rules.Errors) {
 func (w *walker) checkProperty(p *props, name string, isRoot bool, at place, e rules.Errors) {
 	s := p.Properties[name]
 	sub := at
-	if p.XMapType != nil && *p.XMapType == "atomic" {
+	if p.XMapType != nil && *p.XMapType != "atomic" && *p.XMapType != "granular" {
 		sub = sub.uncorrelatedFrom(e.Path)
 	}
 	if (isRoot || p.XEmbeddedResource) && isResourceField(name) {

@@ -1,0 +1,47 @@
+# Everything a developer types. `make test` is what CI runs.
+GO ?= go
+GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
+# Packages whose goroutines meet; they are tested with the race detector.
+RACE := ./internal/store/... ./internal/engine/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
+	./internal/allocation/... ./internal/controllers/... ./internal/server/... ./internal/admission/... ./pkg/...
+
+build:
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen
+
+test: lint unit race e2e stale
+
+lint:
+	@test -z "$$(gofmt -l cmd internal pkg test bench)" || { gofmt -l cmd internal pkg test bench; echo "gofmt: the files above are not formatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod verify >/dev/null
+	@$(GO) mod tidy -diff
+
+unit:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race $(RACE)
+
+e2e:
+	cd test && $(GO) vet ./... && $(GO) test -timeout 15m ./...
+
+generate: bench/peer/bin/kube-apiserver
+	$(GO) generate ./...
+
+# The OpenAPI documents are recorded from the peer, which is built from the
+# modules that bench/peer/go.mod names.
+bench/peer/bin/kube-apiserver:
+	$(MAKE) -C bench/peer bin/kube-apiserver bin/etcd
+
+# Fails if what is generated differs from what is checked in.
+stale: generate
+	git diff --exit-code -- internal/openapi/data
+
+bench: build
+	cd bench && $(GO) run .
+
+bench-go:
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/...
+
+.PHONY: build test lint unit race e2e generate stale bench bench-go

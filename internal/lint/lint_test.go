@@ -1,0 +1,141 @@
+package lint
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kanzen-io/kanzen/"
+
+// root of the repository, seen from here.
+const root = "../.."
+
+// upstreamServer is server code that this project exists to do without; what
+// stands on the right is to be used instead.
+var upstreamServer = map[string]string{
+	"k8s.io/kubernetes":                                 "k8s.io/api types and internal/builtin",
+	"k8s.io/apiserver/pkg/server":                       "internal/server",
+	"k8s.io/apiserver/pkg/registry":                     "internal/engine",
+	"k8s.io/apiserver/pkg/endpoints":                    "internal/engine, internal/chain",
+	"k8s.io/apiserver/pkg/storage":                      "internal/store",
+	"k8s.io/apiserver/pkg/admission":                    "internal/admission",
+	"k8s.io/apiserver/pkg/authorization":                "internal/authz",
+	"k8s.io/apiserver/pkg/authentication/request":       "internal/authn",
+	"k8s.io/apiserver/pkg/authentication/token":         "internal/authn",
+	"k8s.io/apiserver/pkg/authentication/authenticator": "internal/authn",
+	"k8s.io/apiextensions-apiserver/pkg/apiserver":      "internal/crd",
+	"k8s.io/apiextensions-apiserver/pkg/registry":       "internal/crd",
+	"k8s.io/apiextensions-apiserver/pkg/controller":     "internal/crd",
+	"k8s.io/kube-aggregator/pkg/apiserver":              "internal/aggregator",
+	"k8s.io/kube-aggregator/pkg/controllers":            "internal/aggregator",
+	"k8s.io/kube-aggregator/pkg/registry":               "internal/aggregator",
+	"k8s.io/client-go/informers":                        "store.View and store.Follower",
+	"k8s.io/client-go/kubernetes":                       "the in-process transport",
+}
+
+// layers lists packages from the top down: one may import what stands below
+// it, never what stands above.
+var layers = []string{
+	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/allocation", "internal/admission/plugin",
+	"internal/builtin", "internal/discovery", "internal/metrics", "internal/chain", "internal/engine", "internal/admission",
+	"internal/authz", "internal/authn", "internal/store", "internal/request",
+}
+
+func layer(path string) int {
+	for n, l := range layers {
+		if strings.HasPrefix(path, l) {
+			return n
+		}
+	}
+	return -1
+}
+
+// eachFile calls f with the path of each Go file of the product, below the
+// root, and its imports.
+func eachFile(t *testing.T, tests bool, f func(path string, imports []string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && rel != "." || strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || !tests && strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		var imports []string
+		for _, i := range file.Imports {
+			imports = append(imports, strings.Trim(i.Path.Value, `"`))
+		}
+		f(filepath.ToSlash(rel), imports)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoUpstreamServerCode(t *testing.T) {
+	eachFile(t, false, func(path string, imports []string) {
+		for _, i := range imports {
+			for banned, instead := range upstreamServer {
+				if i == banned || strings.HasPrefix(i, banned+"/") {
+					t.Errorf("%s imports %s; use %s", path, i, instead)
+				}
+			}
+		}
+	})
+}
+
+func TestImportsPointDown(t *testing.T) {
+	eachFile(t, false, func(path string, imports []string) {
+		from := layer(path)
+		for _, i := range imports {
+			to := layer(strings.TrimPrefix(i, module))
+			if from >= 0 && to >= 0 && to < from {
+				t.Errorf("%s imports %s, which stands above it", path, i)
+			}
+		}
+	})
+}
+
+func TestStoreIsBelowHTTP(t *testing.T) {
+	eachFile(t, false, func(path string, imports []string) {
+		for _, i := range imports {
+			if strings.HasPrefix(path, "internal/store/") && i == "net/http" {
+				t.Errorf("%s imports net/http", path)
+			}
+		}
+	})
+}
+
+func TestPackagesAreDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	eachFile(t, false, func(path string, _ []string) {
+		dir := filepath.Dir(path)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documented[dir] = documented[dir] || file.Doc != nil && len(file.Doc.Text()) > 20
+	})
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment", dir)
+		}
+	}
+}
