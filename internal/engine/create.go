@@ -49,7 +49,7 @@ func (c *call) create() error {
 		return err
 	}
 	if c.R.Create != nil {
-		return c.createVirtual(ctx, out, obj)
+		return c.createVirtual(ctx, out, obj, options)
 	}
 	obj, err = c.createObject(ctx, obj, options)
 	if err != nil {
@@ -59,13 +59,26 @@ func (c *call) create() error {
 }
 
 // createVirtual answers a review.
-func (c *call) createVirtual(ctx context.Context, out output, obj Object) error {
+func (c *call) createVirtual(ctx context.Context, out output, obj Object, options *metav1.CreateOptions) error {
 	if err := c.fitNamespace(obj); err != nil {
 		return err
 	}
-	obj, err := c.R.Create(ctx, obj)
-	if err != nil {
+	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
+	a.Name = obj.GetName()
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
 		return err
+	}
+	if err := c.e.Admit.Validate(ctx, a); err != nil {
+		return err
+	}
+	obj, err := c.R.Create(ctx, obj, options)
+	if err != nil {
+		return c.storeError(err, a.Name)
+	}
+	if obj == nil {
+		st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
+		st.SetGroupVersionKind(statusGVK)
+		return writeAny(c.w, c.req, http.StatusCreated, out, st)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(c.GVK)
 	return c.writeObject(http.StatusCreated, out, obj)

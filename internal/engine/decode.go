@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,9 +138,13 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
 	}
-	if t, terr := apimeta.TypeAccessor(obj); m != mediaProtobuf && terr == nil {
-		if _, err := schema.ParseGroupVersion(t.GetAPIVersion()); err != nil {
-			return apierrors.NewBadRequest(err.Error())
+	if m != mediaProtobuf && gvk.Kind != "" && gvk.Version == "" {
+		// A malformed apiVersion reads as none; look at its text.
+		var t metav1.TypeMeta
+		if yaml.Unmarshal(data, &t) == nil {
+			if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
+				return apierrors.NewBadRequest(err.Error())
+			}
 		}
 	}
 	if err := sameType(gvk, want); err != nil {
@@ -196,7 +199,11 @@ func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValid
 	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation); err != nil {
 		return nil, err
 	}
-	return ep.incoming(obj)
+	hub, err := ep.incoming(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return hub, nil
 }
 
 // incoming defaults an object of the endpoint's version and converts it to the hub.
@@ -208,9 +215,6 @@ func (ep *Endpoint) incoming(obj Object) (Object, error) {
 }
 
 func (ep *Endpoint) toHub(obj Object) (Object, error) {
-	if ep.V == ep.hub {
-		return obj, nil
-	}
 	if ep.V.ToHub != nil {
 		var err error
 		if obj, err = ep.V.ToHub(obj); err != nil {

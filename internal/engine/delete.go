@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -31,6 +32,9 @@ func (c *call) delete() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
+	if f := c.R.Rules.WarnDelete; f != nil {
+		request.AddWarning(ctx, f(options))
+	}
 	obj, gone, err := c.remove(ctx, c.name, options)
 	if err != nil {
 		return c.storeError(err, c.name)

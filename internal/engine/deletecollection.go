@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -32,6 +33,9 @@ func (c *call) deleteCollection() error {
 		return err
 	}
 	ctx := c.req.Context()
+	if f := c.R.Rules.WarnDelete; f != nil {
+		request.AddWarning(ctx, f(options))
+	}
 	p, err := c.page(ctx, o)
 	if err != nil {
 		return c.storeError(err, "")

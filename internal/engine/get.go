@@ -77,6 +77,9 @@ func (c *call) settle(ctx context.Context, resourceVersion string) error {
 		return nil
 	}
 	rev, err := parseRev(resourceVersion)
+	if err != nil && c.R.TTL != nil {
+		return apierrors.NewBadRequest(err.Error()) // as upstream, which has no cache of events
+	}
 	if err != nil {
 		return err
 	}

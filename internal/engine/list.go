@@ -53,7 +53,7 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 		return nil, err
 	}
 	limit := int(o.Limit)
-	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact && o.Continue == "" {
+	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
 		limit = 0 // any state will do: the whole of it is as cheap as a page
 	}
 	sel := c.selects(o)

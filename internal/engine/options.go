@@ -72,10 +72,14 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 	if label == metav1.ObjectNameField || label == "metadata.namespace" && ep.R.Namespaced {
 		return label, value, nil
 	}
-	if real, ok := ep.R.FieldAliases[label]; ok {
-		label = real
+	if key, ok := ep.R.FieldAliases[label]; ok {
+		label = key
 	}
-	if ep.R.Fields != nil {
+	if names := ep.V.FieldLabels; names != nil {
+		if key, ok := names[label]; ok {
+			return key, value, nil
+		}
+	} else if ep.R.Fields != nil {
 		if _, ok := ep.R.Fields(ep.hub.New())[label]; ok {
 			return label, value, nil
 		}

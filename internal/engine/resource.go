@@ -67,8 +67,8 @@ type Resource struct {
 	TTL func(obj Object) time.Duration
 
 	// Create serves POST of a virtual resource (a review); the result is
-	// answered and nothing is stored.
-	Create func(ctx context.Context, obj Object) (Object, error)
+	// answered, a Status of success if there is none, and nothing is stored.
+	Create func(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error)
 	// Get and List serve a virtual resource that is computed.
 	Get  func(ctx context.Context, name string) (Object, error)
 	List func(ctx context.Context) ([]Object, error)
@@ -83,10 +83,14 @@ type Version struct {
 	// Default fills in what a client left out, after each decoding of this version.
 	Default func(obj Object)
 	// ToHub and FromHub convert between this version and the hub version; nil
-	// where this is the hub, or differs from it in nothing but the name.
+	// where this is the hub, or differs from it in nothing but the name. The
+	// hub may have a ToHub that finishes what clients send.
 	// They may reuse parts of their argument.
 	ToHub   func(obj Object) (Object, error)
 	FromHub func(obj Object) (Object, error)
+	// FieldLabels are the fields that selectors of this version name, and which
+	// of Resource.Fields they are; nil: they are named as those.
+	FieldLabels map[string]string
 	// Deprecation is the warning sent with every answer in this version.
 	Deprecation string
 	// Kind is this version's kind where it is not the resource's.
@@ -137,6 +141,8 @@ type Rules struct {
 	// Grace decides how long a graceful deletion takes, in seconds; zero
 	// deletes at once. It may change options. Nil: not graceful.
 	Grace func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64
+	// WarnDelete returns a warning for a deletion, "" for none.
+	WarnDelete func(options *metav1.DeleteOptions) string
 	// DefaultOrphan leaves dependents alone where a deletion does not say
 	// what is to become of them.
 	DefaultOrphan bool
@@ -202,6 +208,7 @@ type Typed[T Object] struct {
 	CreateOnUpdate       bool
 	NeedsResourceVersion bool
 	DefaultOrphan        bool
+	WarnDelete           func(options *metav1.DeleteOptions) string
 
 	BeginCreate func(ctx context.Context, obj T, dryRun bool) (end func(stored bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old T, dryRun bool) (end func(stored bool), err error)
@@ -221,6 +228,7 @@ func (t Typed[T]) Rules() Rules {
 		CreateOnUpdate:       t.CreateOnUpdate,
 		NeedsResourceVersion: t.NeedsResourceVersion,
 		DefaultOrphan:        t.DefaultOrphan,
+		WarnDelete:           t.WarnDelete,
 		Reset:                t.Reset,
 		ResetFilter:          t.ResetFilter,
 	}

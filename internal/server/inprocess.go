@@ -39,12 +39,14 @@ func (a inProcess) Authenticate(r *http.Request) (user.Info, bool, error) {
 type transport struct {
 	handler http.Handler
 	user    user.Info
+	server  context.Context // ends when requests are cut
 }
 
 // RoundTrip serves the request in a goroutine of its own, so that the answer
 // can be read while it is written.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
+	uncut := context.AfterFunc(t.server, cancel)
 	if t.user != nil {
 		ctx = context.WithValue(ctx, userKey{}, t.user)
 	}
@@ -59,6 +61,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	rw := &pipeWriter{pipe: w, header: http.Header{}, started: make(chan struct{})}
 	go func() {
 		defer cancel()
+		defer uncut()
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				rw.fail(errors.New("the handler panicked"))

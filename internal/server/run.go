@@ -118,11 +118,35 @@ func (s *Server) shutdown(srv *http.Server, stopParts context.CancelFunc) error 
 	if err := s.inFlight.Drain(ctx); err != nil {
 		s.log.Warn("shutting down although requests are still under way")
 	}
-	// Watches last by nature; they are cut, and their clients go on elsewhere.
-	stopParts()
-	if err := srv.Close(); err != nil {
+	if err := s.cutWatches(srv); err != nil {
 		return err
 	}
+	stopParts()
 	s.log.Info("shut down")
 	return nil
+}
+
+// Cutting watches: how long clients have to learn that their connections take
+// no more requests, and how long until those connections are closed anyway.
+const (
+	farewell = 20 * time.Millisecond
+	cutLimit = 500 * time.Millisecond
+)
+
+// cutWatches ends the requests that last by nature. A client that finds its
+// watch at a clean end and nobody at the port goes on from there with whoever
+// listens next; one whose connection breaks, or that is answered by a server
+// about to end, may begin anew with a list. So the port is closed and
+// connections are told to be at their end before watches are.
+func (s *Server) cutWatches(srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell+cutLimit)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- srv.Shutdown(ctx) }()
+	<-s.clock.After(farewell)
+	s.cut()
+	if err := <-closed; err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return srv.Close()
 }

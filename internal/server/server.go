@@ -59,6 +59,10 @@ type Server struct {
 	progress  *milestones
 	stopping  chan struct{}
 	ready     chan struct{}
+	// requests is the context that all requests are under; cut ends those
+	// that are left when the server stops.
+	requests context.Context
+	cut      context.CancelFunc
 	// Service addresses and ports.
 	ranges    []*net.IPNet
 	addresses *allocation.Addresses
@@ -75,6 +79,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	s := &Server{cfg: cfg, log: log, clock: clock.RealClock{}, inFlight: &chain.InFlight{}, progress: &milestones{},
 		stopping: make(chan struct{}), ready: make(chan struct{})}
+	s.requests, s.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -105,6 +110,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Clock:     s.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix,
 		MinWatch: time.Duration(s.cfg.MinRequestTimeout) * time.Second,
 		MaxBody:  3 << 20,
+		Connect:  s.connect,
 		Log:      log,
 	})
 	if err := s.allocation(ctx); err != nil {
@@ -299,7 +305,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 // Transport makes requests of a user to this server, without a socket. A nil
 // user lets the requests' own credentials speak.
 func (s *Server) Transport(u user.Info) http.RoundTripper {
-	return &transport{handler: s.handler, user: u}
+	return &transport{handler: s.handler, user: u, server: s.requests}
 }
 
 // Ready is closed once the server takes requests and has what a cluster starts with.
@@ -315,6 +321,7 @@ func (s *Server) Address() string {
 
 // close gives back what New took.
 func (s *Server) close() error {
+	s.cut()
 	var errs []error
 	if s.listener != nil {
 		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -339,6 +346,7 @@ func (s *Server) httpServer() (*http.Server, error) {
 	}
 	srv := &http.Server{
 		Handler:           s.handler,
+		BaseContext:       func(net.Listener) context.Context { return s.requests },
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    1 << 20,

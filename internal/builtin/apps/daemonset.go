@@ -50,7 +50,14 @@ func daemonSets() *engine.Resource {
 
 func daemonSetVersion() *engine.Version {
 	v := engine.VersionOf[appsv1.DaemonSet, appsv1.DaemonSetList](v1, defaultDaemonSet)
-	v.ToHub = checkNumber(appsv1.DeprecatedTemplateGeneration)
+	check := checkNumber(appsv1.DeprecatedTemplateGeneration)
+	v.ToHub = func(obj engine.Object) (engine.Object, error) {
+		obj, err := check(obj)
+		if err == nil && obj.GetAnnotations()[appsv1.DeprecatedTemplateGeneration] == "" {
+			setAnnotation(obj, appsv1.DeprecatedTemplateGeneration, "0")
+		}
+		return obj, err
+	}
 	return v
 }
 

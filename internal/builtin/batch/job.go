@@ -16,6 +16,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
+// warnJobDelete tells those who do not say what becomes of the pods.
+func warnJobDelete(o *metav1.DeleteOptions) string {
+	//lint:ignore SA1019 deprecated for its users, and still served to them
+	if o.PropagationPolicy != nil || o.OrphanDependents != nil {
+		return ""
+	}
+	return "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+}
+
 func jobs() *engine.Resource {
 	return &engine.Resource{
 		Plural: "jobs", Singular: "job", Kind: "Job",
@@ -44,6 +53,7 @@ func jobs() *engine.Resource {
 			// Jobs were there before garbage collection; deleting one has
 			// always left its pods.
 			DefaultOrphan: true,
+			WarnDelete:    warnJobDelete,
 			Reset:         rules.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*batchv1.Job]{

@@ -26,8 +26,8 @@ func bindings(d Deps) *engine.Resource {
 		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Binding, metav1.Status](v1, nil)),
 		Verbs:      []string{"create"},
-		Create: func(ctx context.Context, obj engine.Object) (engine.Object, error) {
-			_, err := bind(ctx, obj.GetName(), obj, &metav1.CreateOptions{})
+		Create: func(ctx context.Context, obj engine.Object, options *metav1.CreateOptions) (engine.Object, error) {
+			_, err := bind(ctx, obj.GetName(), obj, options)
 			return nil, err
 		},
 	}

@@ -14,6 +14,7 @@ import (
 func events(d Deps) *engine.Resource {
 	newer := engine.VersionOf[eventsv1.Event, eventsv1.EventList](eventsV1, nil)
 	newer.ToHub, newer.FromHub = eventToCore, eventFromCore
+	newer.FieldLabels = newerEventLabels
 	return &engine.Resource{
 		Plural: "events", Singular: "event", Kind: "Event",
 		NoGarbageCollection: true,
@@ -30,10 +31,9 @@ func events(d Deps) *engine.Resource {
 			Validate:       validateEvent,
 			ValidateUpdate: validateEventUpdate,
 		}.Rules(),
-		Fields:       engine.Fields(eventFields),
-		FieldAliases: eventFieldAliases,
-		TTL:          func(engine.Object) time.Duration { return d.EventTTL },
-		Table:        eventTable(),
+		Fields: engine.Fields(eventFields),
+		TTL:    func(engine.Object) time.Duration { return d.EventTTL },
+		Table:  eventTable(),
 	}
 }
 
@@ -57,8 +57,10 @@ func eventFields(e *corev1.Event) fields.Set {
 	}
 }
 
-// eventFieldAliases are the names of events.k8s.io.
-var eventFieldAliases = map[string]string{
+// newerEventLabels are what selectors of events.k8s.io name.
+var newerEventLabels = map[string]string{
+	"reason":                    "reason",
+	"type":                      "type",
 	"regarding.kind":            "involvedObject.kind",
 	"regarding.namespace":       "involvedObject.namespace",
 	"regarding.name":            "involvedObject.name",

@@ -258,7 +258,7 @@ func (q *acquisition) takePort(asked int32, i int) (int32, error) {
 	if asked != 0 && slices.Contains(q.ports, asked) {
 		return 0, refusedPort(q.service, asked, i, "is given to another port of this service")
 	}
-	port, err := q.allocator.ports.Allocate(q.ctx, q.service, asked, q.dryRun)
+	port, err := q.anyPort(asked)
 	if err != nil && asked == 0 {
 		return 0, apierrors.NewInternalError(fmt.Errorf("allocate a node port: %w", err))
 	}
@@ -267,6 +267,15 @@ func (q *acquisition) takePort(asked int32, i int) (int32, error) {
 	}
 	q.ports = append(q.ports, port)
 	return port, nil
+}
+
+// anyPort takes a port of the cluster's. On a dry run it is, as upstream, the
+// next of those that this write has already.
+func (q *acquisition) anyPort(asked int32) (int32, error) {
+	if q.dryRun && asked == 0 && len(q.ports) > 0 {
+		return slices.Max(q.ports) + 1, nil
+	}
+	return q.allocator.ports.Allocate(q.ctx, q.service, asked, q.dryRun)
 }
 
 func refusedPort(s *corev1.Service, port int32, i int, why string) error {
@@ -316,7 +325,7 @@ func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	if had || !has {
 		return nil
 	}
-	port, err := q.allocator.ports.Allocate(q.ctx, q.service, q.service.Spec.HealthCheckNodePort, q.dryRun)
+	port, err := q.anyPort(q.service.Spec.HealthCheckNodePort)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("allocate a health check node port: %w", err))
 	}
