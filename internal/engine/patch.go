@@ -119,10 +119,14 @@ func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, o
 
 // applyPatch makes the hub object that a patch of three kinds asks for.
 func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
-	current, err := c.fromHub(old.DeepCopyObject().(Object))
-	if err != nil {
-		return nil, err
+	current := old
+	if c.V.FromHub != nil {
+		var err error
+		if current, err = c.fromHub(old.DeepCopyObject().(Object)); err != nil {
+			return nil, err
+		}
 	}
+	var err error
 	obj := c.V.New()
 	if kind == types.StrategicMergePatchType {
 		err = strategicMerge(ctx, current, body, obj, options.FieldValidation)

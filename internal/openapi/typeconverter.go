@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // TypeConverter turns objects of the built-in kinds into typed values for
@@ -36,7 +37,13 @@ func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return t.FromUnstructured(u.UnstructuredContent(), opts...)
 	}
-	return t.FromStructured(obj, opts...)
+	// A Go value has the fields of its type and no others; what is left to
+	// validate (keys of lists) the comparison that follows finds itself.
+	v, err := value.NewValueReflect(obj)
+	if err != nil {
+		return nil, err
+	}
+	return typed.AsTypedUnvalidated(v, t.Schema, t.TypeRef), nil
 }
 
 // TypedToObject implements managedfields.TypeConverter.
