@@ -1,0 +1,75 @@
+package admissionregistration
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+)
+
+func TestExpressions(t *testing.T) {
+	c := forPolicy()
+	e := rules.At(nil)
+	c.define(e, "two", "1 + 1", scope{}, false)
+	c.define(e, "list", "[variables.two]", scope{}, false)
+	if len(e.List()) > 0 {
+		t.Fatal(e.List())
+	}
+	tests := []struct {
+		text    string
+		scope   scope
+		results []*cel.Type
+		ok      bool
+	}{
+		{"true", scope{}, toBool, true},
+		{"1", scope{}, toBool, false},
+		{"1 +", scope{}, toBool, false},
+		{"object.metadata.name == 'a'", scope{}, toBool, true},
+		{"request.userInfo.username == 'a'", scope{}, toBool, true},
+		{"request.nothing == 'a'", scope{}, toBool, false},
+		{"request.operation == 1", scope{}, toBool, false},
+		{"namespaceObject.metadata.labels['a'] == 'b'", scope{}, toBool, true},
+		{"variables.two == 2", scope{}, toBool, true},
+		{"variables.list.all(x, x > 1)", scope{}, toBool, true},
+		{"variables.two == 'a'", scope{}, toBool, false},
+		{"variables.three", scope{}, toBool, false},
+		{"params.a", scope{}, toBool, false},
+		{"params.a == 1", scope{params: true}, toBool, true},
+		{"authorizer.group('').resource('pods').check('get').allowed()", scope{}, toBool, false},
+		{"authorizer.group('').resource('pods').check('get').allowed()", scope{authorizer: true}, toBool, true},
+		{"'a' + 'b'", scope{}, toString, true},
+		{"Object{spec: Object.spec{a: 1}}", scope{patch: true}, toObject, true},
+		{"[JSONPatch{op: 'add', path: '/a', value: 1}]", scope{patch: true}, toPatch, true},
+		{"'a'", scope{patch: true}, toPatch, false},
+	}
+	for _, test := range tests {
+		e := rules.At(nil)
+		c.check(e, test.text, test.scope, test.results, false)
+		if ok := len(e.List()) == 0; ok != test.ok {
+			t.Errorf("%s: %v", test.text, e.List())
+		}
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	k := rulestest.Of(t, Resources(Deps{}), "validatingadmissionpolicies", `
+metadata: {name: p}
+spec:
+  matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}
+  validations: [{expression: "true"}]
+`)
+	k.Create(t, []rulestest.Case{
+		{Name: "nothing to do", Edit: `{spec: {validations: []}}`,
+			Want: []string{"spec.auditAnnotations Required", "spec.validations Required"}},
+		{Name: "no kinds", Edit: `{spec: {matchConstraints: null}}`, Want: []string{"spec.matchConstraints Required"}},
+		{Name: "expression", Edit: `{spec: {validations: [{expression: "1 +"}, {expression: ""}]}}`,
+			Want: []string{"spec.validations[0].expression Invalid", "spec.validations[1].expression Required"}},
+		{Name: "variable", Edit: `{spec: {variables: [{name: a, expression: "1"}], validations: [{expression: "variables.a == 1"}]}}`},
+		{Name: "later variable", Edit: `{spec: {variables: [{name: a, expression: variables.b}, {name: b, expression: "1"}]}}`,
+			Want: []string{"spec.variables[0].expression Invalid"}},
+		{Name: "operation", Edit: `{spec: {matchConstraints: {resourceRules: [{operations: ["*", CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}}}`,
+			Want: []string{"spec.matchConstraints.resourceRules[0].operations Invalid"}},
+	})
+}
