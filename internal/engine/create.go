@@ -185,7 +185,7 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		return nil, err
 	}
 	key := key(obj.GetNamespace(), obj.GetName())
-	value, err := toStorage(obj)
+	value, err := c.toStorage(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, key, err)
 	}

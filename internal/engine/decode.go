@@ -58,37 +58,56 @@ type unmarshaler interface {
 
 // decodeStored makes the hub object of stored bytes, with defaults that are
 // newer than the bytes.
-func decodeStored(hub *Version, kind string, value []byte) (Object, error) {
-	obj := hub.New()
-	gvk, raw, err := envelopeOrJSON(value)
-	if err != nil {
-		return nil, err
-	}
-	switch u, ok := obj.(unmarshaler); {
-	case raw == nil && ok && gvk.Empty():
-		err = kjson.UnmarshalCaseSensitivePreserveInts(value, obj)
-	case ok:
-		err = u.Unmarshal(raw)
-	default:
-		err = kjson.UnmarshalCaseSensitivePreserveInts(value, obj)
-	}
+func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {
+	obj, err := r.decodeBytes(hub, value)
 	if err != nil {
 		return nil, err
 	}
 	if hub.Default != nil {
 		hub.Default(obj)
 	}
-	obj.GetObjectKind().SetGroupVersionKind(hub.WithKind(kind))
+	obj.GetObjectKind().SetGroupVersionKind(hub.WithKind(r.Kind))
 	return obj, nil
 }
 
-// envelopeOrJSON opens a protobuf envelope; JSON has none and gives nothing.
-func envelopeOrJSON(value []byte) (schema.GroupVersionKind, []byte, error) {
-	if len(value) > 0 && value[0] == '{' {
-		return schema.GroupVersionKind{}, nil, nil
+// decodeBytes reads either encoding, of the hub version or of the one that
+// Stored names.
+func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
+	obj, other := hub.New(), r.Stored != nil && r.Stored.Decode != nil
+	if isJSON(value) {
+		if other {
+			var t metav1.TypeMeta
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &t); err != nil {
+				return nil, err
+			}
+			if other = t.APIVersion == r.Stored.String(); other {
+				obj = r.Stored.New()
+			}
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
+			return nil, err
+		}
+	} else {
+		other = false
+		raw, err := rawOf(value)
+		if err != nil {
+			return nil, err
+		}
+		u, ok := obj.(unmarshaler)
+		if !ok {
+			return nil, fmt.Errorf("%T has no protobuf encoding", obj)
+		}
+		if err := u.Unmarshal(raw); err != nil {
+			return nil, err
+		}
 	}
-	return envelope(value)
+	if other {
+		return r.Stored.Decode(obj)
+	}
+	return obj, nil
 }
+
+func isJSON(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
 // directive is what a client wants done with unknown and duplicate fields.
 func directive(fieldValidation string) string {

@@ -197,7 +197,7 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure
 	if dryRun {
 		return obj, false, nil
 	}
-	value, err := toStorage(obj)
+	value, err := c.toStorage(obj)
 	if err != nil {
 		return nil, false, err
 	}

@@ -118,7 +118,12 @@ func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 // splices says that stored protobuf bytes are what is served, but for the
 // resourceVersion.
 func (ep *Endpoint) splices(i *store.Item) bool {
-	return ep.V.FromHub == nil && ep.R.Rules.Present == nil && bytes.HasPrefix(i.Value, magic)
+	return ep.spliceable() && bytes.HasPrefix(i.Value, magic)
+}
+
+// spliceable says that of all items written by this server.
+func (ep *Endpoint) spliceable() bool {
+	return ep.V.FromHub == nil && ep.R.Rules.Present == nil && (ep.R.Stored == nil || !ep.R.Stored.JSON)
 }
 
 // protobuf appends the bytes of an item to dst, without an envelope.
@@ -223,16 +228,34 @@ func finishJSON(b []byte, pretty bool) []byte {
 	return append(b, '\n')
 }
 
-// toStorage encodes a hub object as it is stored: protobuf in an envelope, or
-// JSON for what has no protobuf. What only answers carry is left out.
-func toStorage(obj Object) ([]byte, error) {
+// toStorage encodes a hub object as it is stored: protobuf in an envelope
+// unless the resource says otherwise. What only answers carry is left out.
+func (ep *Endpoint) toStorage(obj Object) ([]byte, error) {
 	rv, self := obj.GetResourceVersion(), obj.GetSelfLink()
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	defer func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }()
-	if m, ok := obj.(sizedMarshaler); ok {
-		return sealSized(typeMeta(obj.GetObjectKind().GroupVersionKind()), m)
+	st := ep.R.Stored
+	if st == nil {
+		m, ok := obj.(sizedMarshaler)
+		if !ok {
+			return nil, fmt.Errorf("%T has no protobuf encoding", obj)
+		}
+		return sealSized(typeMeta(ep.hub.WithKind(ep.R.Kind)), m)
 	}
+	gvk := st.WithKind(ep.R.Kind)
+	if st.Encode != nil {
+		var err error
+		if obj, err = st.Encode(obj); err != nil {
+			return nil, err
+		}
+	}
+	if m, ok := obj.(sizedMarshaler); ok && !st.JSON {
+		return sealSized(typeMeta(gvk), m)
+	}
+	was := obj.GetObjectKind().GroupVersionKind()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	defer obj.GetObjectKind().SetGroupVersionKind(was)
 	b, err := json.Marshal(obj)
 	return append(b, '\n'), err
 }

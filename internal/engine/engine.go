@@ -108,12 +108,12 @@ func (e *Engine) Endpoints(r *Resource) ([]*Endpoint, error) {
 func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	return store.Kind{
 		Prefix: r.Prefix + "/",
-		Labels: wireLabels,
+		Labels: itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {
 			if r.Fields == nil {
 				return nil, nil
 			}
-			obj, err := decodeStored(hub, r.Kind, value)
+			obj, err := r.decodeStored(hub, value)
 			if err != nil {
 				return nil, err
 			}
@@ -131,7 +131,7 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	obj, err := decodeStored(ep.hub, ep.R.Kind, i.Value)
+	obj, err := ep.R.decodeStored(ep.hub, i.Value)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
 	}

@@ -63,7 +63,7 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 	c := ep.local(obj.GetNamespace(), obj.GetName())
 	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
 	ep.e.born(obj)
-	value, err := toStorage(obj)
+	value, err := ep.toStorage(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 		if err := change(obj); err != nil || dryRun {
 			return obj, err
 		}
-		value, err2 := toStorage(obj)
+		value, err2 := ep.toStorage(obj)
 		if err2 != nil {
 			return nil, err2
 		}

@@ -40,6 +40,9 @@ type Resource struct {
 	Versions []*Version
 	// Hub is the storage version.
 	Hub schema.GroupVersion
+	// Stored is how objects are written to etcd, where that is not as
+	// protobuf of the hub version. Bytes of the hub version are read all the same.
+	Stored *Stored
 	// Verbs of the main resource, sorted. Empty means all eight.
 	Verbs []string
 
@@ -72,6 +75,18 @@ type Resource struct {
 	// Get and List serve a virtual resource that is computed.
 	Get  func(ctx context.Context, name string) (Object, error)
 	List func(ctx context.Context) ([]Object, error)
+}
+
+// Stored is a form of storage that another API server has chosen for a kind,
+// so that either reads what the other has written.
+type Stored struct {
+	schema.GroupVersion      // written into the bytes
+	JSON                bool // and not protobuf
+	// New, Encode and Decode are needed where the stored version is another
+	// Go type than the hub's.
+	New    func() Object
+	Encode func(hub Object) (Object, error)
+	Decode func(stored Object) (Object, error)
 }
 
 // Version is one group and version that a resource is served in.

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -158,6 +159,20 @@ func wireLabels(stored []byte) (labels.Set, error) {
 		meta = rest
 	}
 	return set, nil
+}
+
+// itemLabels reads the labels off a stored object in either encoding.
+func itemLabels(stored []byte) (labels.Set, error) {
+	if !isJSON(stored) {
+		return wireLabels(stored)
+	}
+	var m struct {
+		Metadata struct {
+			Labels labels.Set `json:"labels"`
+		} `json:"metadata"`
+	}
+	err := json.Unmarshal(stored, &m)
+	return m.Metadata.Labels, err
 }
 
 // versioned is an object's bytes with its resourceVersion put in: the pieces

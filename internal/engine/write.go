@@ -168,7 +168,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if done(obj, old) && !(c.R.Rules.Held != nil && c.R.Rules.Held(obj)) {
 		return c.finish(ctx, i, obj, dryRun)
 	}
-	value, err := toStorage(obj)
+	value, err := c.toStorage(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, i.Key, err)
 	}
@@ -181,7 +181,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
 	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
 		obj.SetManagedFields(nil)
-		if value, err = toStorage(obj); err == nil {
+		if value, err = c.toStorage(obj); err == nil {
 			stored, err = c.view.Update(ctx, i, value, c.ttl(obj))
 		}
 	}

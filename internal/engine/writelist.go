@@ -161,7 +161,7 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	}
 	inner := binary.AppendUvarint([]byte{tagBytes1}, uint64(len(meta)))
 	inner = append(inner, meta...)
-	if out.shape != shapeObject || out.dropManaged || c.V.FromHub != nil || c.R.Rules.Present != nil {
+	if out.shape != shapeObject || out.dropManaged || !c.spliceable() {
 		return c.writeDecodedProtobufList(out, p, inner, gvk)
 	}
 	pieces := make([]versioned, len(p.items))

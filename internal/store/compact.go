@@ -10,8 +10,8 @@ import (
 )
 
 // compactKey is shared by all API servers of an etcd, kube-apiservers too. Its
-// version counts the rounds and its value is the revision at the beginning of
-// the round; who moves it compacts.
+// version counts the rounds and its value is the revision that the last round
+// compacted at, which kube-apiservers read; who moves it compacts.
 const compactKey = "compact_rev_key"
 
 // RunCompaction lets etcd forget, every interval, what is older than one
@@ -37,13 +37,9 @@ func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error
 // where the last round began. It returns the version and revision of the
 // round that now runs.
 func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int64, error) {
-	head, err := s.db.Head(ctx)
-	if err != nil {
-		return version, rev, err
-	}
 	r, err := s.db.Client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Version(compactKey), "=", version)).
-		Then(clientv3.OpPut(compactKey, strconv.FormatInt(head, 10))).
+		Then(clientv3.OpPut(compactKey, strconv.FormatInt(rev, 10))).
 		Else(clientv3.OpGet(compactKey)).
 		Commit()
 	if err != nil {
@@ -59,8 +55,8 @@ func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int
 	}
 	if rev > 0 {
 		if _, err := s.db.Client.Compact(ctx, rev); err != nil {
-			return version + 1, head, fmt.Errorf("compact at revision %d: %w", rev, err)
+			return version + 1, r.Header.Revision, fmt.Errorf("compact at revision %d: %w", rev, err)
 		}
 	}
-	return version + 1, head, nil
+	return version + 1, r.Header.Revision, nil
 }

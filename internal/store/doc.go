@@ -19,5 +19,5 @@
 //     becomes of the connection to etcd, or ends with ErrCompacted.
 //
 // Items and events are shared by all readers and never change. Lock order:
-// View.mu, then nothing; Store.mu, then nothing; log's waiters have their own.
+// View.mu, then tasks.mu; Store.mu and the follower's are taken alone.
 package store

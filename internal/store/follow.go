@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // Follower is told what a view holds: what in-process consumers (the
@@ -18,18 +17,18 @@ type Follower interface {
 	Caught(rev int64)
 }
 
-// Follow tells f of everything in the view until ctx ends, beginning anew
-// where history is lost.
+// Follow tells f of everything in the view until ctx ends or the view is
+// dropped, beginning anew where history is lost.
 func (v *View) Follow(ctx context.Context, f Follower) error {
 	for ctx.Err() == nil {
 		err := v.followOnce(ctx, f)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, ErrForgotten) {
 			return nil
 		}
 		if !errors.Is(err, ErrCompacted) {
 			v.store.log.Warn("following a view broke off", "view", v.kind.Prefix, "error", err)
 			select {
-			case <-v.store.clock.After(100 * time.Millisecond):
+			case <-v.store.clock.After(retryAfter):
 			case <-ctx.Done():
 			}
 		}

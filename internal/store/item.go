@@ -69,11 +69,3 @@ func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) 
 	b.added(i, len(bytes))
 	return bytes, nil
 }
-
-// drop forgets all cached forms and returns how many bytes they were.
-func (i *Item) drop() (n int) {
-	for e := i.enc.Swap(nil); e != nil; e = e.next {
-		n += len(e.bytes)
-	}
-	return n
-}

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"sync"
+	"maps"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,8 +23,10 @@ type leaser struct {
 	client *clientv3.Client
 	clock  clock.Clock
 
-	mu      sync.Mutex
-	current map[time.Duration]*lease
+	// lock is held by who has its token in it, and while etcd is asked for a
+	// lease; waiting for it ends with the ctx of who waits.
+	lock    chan struct{}
+	current map[time.Duration]*lease // by ttl, guarded by lock
 }
 
 type lease struct {
@@ -34,14 +36,19 @@ type lease struct {
 }
 
 func (l *leaser) init(c *clientv3.Client, clk clock.Clock) {
-	l.client, l.clock, l.current = c, clk, map[time.Duration]*lease{}
+	l.client, l.clock = c, clk
+	l.lock, l.current = make(chan struct{}, 1), map[time.Duration]*lease{}
 }
 
 // get returns a lease that lasts at least ttl, and no more than a twentieth
 // or a minute longer.
 func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.lock <- struct{}{}:
+		defer func() { <-l.lock }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	now := l.clock.Now()
 	if c := l.current[ttl]; c != nil && now.Before(c.until) && c.objects < leaseObjects {
 		c.objects++
@@ -52,6 +59,17 @@ func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, 
 	if err != nil {
 		return 0, err
 	}
+	maps.DeleteFunc(l.current, func(_ time.Duration, c *lease) bool { return !now.Before(c.until) })
 	l.current[ttl] = &lease{id: r.ID, until: now.Add(reuse), objects: 1}
 	return r.ID, nil
+}
+
+// forget gives up all leases, after etcd did not know one of them.
+func (l *leaser) forget(ctx context.Context) {
+	select {
+	case l.lock <- struct{}{}:
+		clear(l.current)
+		<-l.lock
+	case <-ctx.Done():
+	}
 }

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,23 +21,15 @@ import (
 type follower struct {
 	rev atomic.Int64 // all events up to it are in the views
 
+	ask chan struct{} // a token: somebody waits, etcd is to be asked how far it is
+
 	mu      sync.Mutex
 	waiters map[chan struct{}]int64 // closed when rev reaches the value
-	watch   context.Context         // of the last watch, for progress requests
 }
 
-func (f *follower) init() { f.waiters = map[chan struct{}]int64{} }
-
-func (f *follower) watchContext() context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.watch
-}
-
-func (f *follower) setWatch(ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watch = ctx
+func (f *follower) init() {
+	f.ask = make(chan struct{}, 1)
+	f.waiters = map[chan struct{}]int64{}
 }
 
 // advance says that all events up to rev are in the views.
@@ -53,9 +48,13 @@ func (f *follower) advance(rev int64) {
 	}
 }
 
-// wait returns once the log has passed rev. nudge is called now and again
-// while it has not.
-func (f *follower) wait(ctx context.Context, rev int64, nudge func()) error {
+// progressAfter is how long a reader waits for the log by itself before etcd
+// is asked how far it is. Revisions of keys outside of the prefix pass by the
+// log, so it may be there already without knowing.
+const progressAfter = 2 * time.Millisecond
+
+// wait returns once the log has passed rev.
+func (f *follower) wait(ctx context.Context, rev int64) error {
 	if f.rev.Load() >= rev {
 		return nil
 	}
@@ -75,7 +74,10 @@ func (f *follower) wait(ctx context.Context, rev int64, nudge func()) error {
 		case <-c:
 			return nil
 		case <-t.C:
-			nudge()
+			select {
+			case f.ask <- struct{}{}:
+			default: // others have asked
+			}
 			pause = min(2*pause, 250*time.Millisecond)
 			t.Reset(pause)
 		case <-ctx.Done():
@@ -84,6 +86,21 @@ func (f *follower) wait(ctx context.Context, rev int64, nudge func()) error {
 			f.mu.Unlock()
 			return ctx.Err()
 		}
+	}
+}
+
+// askProgress asks etcd how far the log is when somebody waits for it: once
+// for all who do.
+func (s *Store) askProgress(ctx context.Context) {
+	for {
+		select {
+		case <-s.follow.ask:
+		case <-ctx.Done():
+			return
+		}
+		// The same metadata as the log's watch has: that is how the client
+		// finds its stream. What fails is asked again by whoever still waits.
+		_ = s.db.Client.RequestProgress(clientv3.WithRequireLeader(ctx))
 	}
 }
 
@@ -104,7 +121,6 @@ func (s *Store) run(ctx context.Context) error {
 			// What happened in between cannot be known any more: every view
 			// starts over, and its watchers are told to.
 			s.log.Error("the log fell behind etcd's compaction; all views start over")
-			s.resetViews()
 			next = 0
 		case err != nil:
 			s.log.Warn("following etcd broke off, beginning again", "error", err)
@@ -125,12 +141,14 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read the newest revision: %w", err)
 		}
+		// What views hold from before misses what came between their load and
+		// head. A load that begins from here on reads head or later.
+		s.resetViews()
 		s.follow.advance(head)
 		next = head + 1
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.follow.setWatch(ctx)
 	watch := s.db.Client.Watch(clientv3.WithRequireLeader(ctx), s.prefix,
 		clientv3.WithPrefix(), clientv3.WithRev(next))
 	for r := range watch {
@@ -158,12 +176,14 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 // apply hands events to the views they belong to, in order; those that follow
 // each other in one view together, so that a reader sees a transaction whole.
 func (s *Store) apply(ctx context.Context, events []*clientv3.Event) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	if !slices.IsSortedFunc(events, compareEvents) {
+		// A transaction went to and fro between views.
+		slices.SortStableFunc(events, compareEvents)
+	}
 	var of *View
 	from := 0
 	for n, e := range events {
-		v := s.view(strings.TrimPrefix(string(e.Kv.Key), s.prefix))
+		v := s.view(e.Kv.Key)
 		if v == of {
 			continue
 		}
@@ -177,10 +197,18 @@ func (s *Store) apply(ctx context.Context, events []*clientv3.Event) {
 	}
 }
 
+func compareEvents(a, b *clientv3.Event) int {
+	if c := cmp.Compare(a.Kv.ModRevision, b.Kv.ModRevision); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.Kv.Key, b.Kv.Key)
+}
+
 func (s *Store) resetViews() {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, v := range s.views {
+	views := slices.Collect(maps.Values(s.views))
+	s.mu.RUnlock()
+	for _, v := range views {
 		v.reset()
 	}
 }

@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/tidwall/btree"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Snapshot is the objects of a view at one revision. It does not change.
@@ -39,95 +37,60 @@ func (s *Snapshot) Ascend(prefix, start string, yield func(*Item) bool) {
 // Get returns the current item at a key, or ErrNotFound. It does not wait for
 // anything but the view's load; call Store.Fresh or WaitFor before.
 func (v *View) Get(ctx context.Context, key string) (*Item, error) {
-	for {
-		if err := v.ready(ctx); err != nil {
-			if errors.Is(err, errReset) {
-				continue
-			}
-			return nil, err
-		}
-		v.mu.Lock()
-		if v.state != loaded {
-			v.mu.Unlock()
-			continue
-		}
-		i, ok := v.items.Get(key)
-		v.mu.Unlock()
-		if !ok {
-			return nil, ErrNotFound
-		}
-		return i, nil
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, err
 	}
+	i, ok := v.items.Get(key)
+	v.mu.Unlock()
+	if !ok {
+		return nil, ErrNotFound
+	}
+	return i, nil
 }
 
 // Snapshot returns the view as it is now. As with Get, what "now" must hold is
 // for Store.Fresh or WaitFor to settle before.
 func (v *View) Snapshot(ctx context.Context) (*Snapshot, error) {
-	for {
-		if err := v.ready(ctx); err != nil {
-			if errors.Is(err, errReset) {
-				continue
-			}
-			return nil, err
-		}
-		// What the log had passed before the lock is in the view; what the
-		// view holds beyond that is at v.rev. So the snapshot is complete up
-		// to the larger of the two, and has nothing after it.
-		passed := v.store.Revision()
-		v.mu.Lock()
-		if v.state != loaded {
-			v.mu.Unlock()
-			continue
-		}
-		s := &Snapshot{Rev: max(passed, v.rev), items: v.items.Copy()}
-		v.mu.Unlock()
-		return s, nil
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, err
 	}
+	defer v.mu.Unlock()
+	return &Snapshot{Rev: v.passedLocked(), items: v.items.Copy()}, nil
 }
+
+// passedLocked is the revision that the view is at. What the log has passed is
+// in the view; what the view holds beyond that is at v.rev. So it is complete
+// up to the larger of the two, and has nothing after it.
+func (v *View) passedLocked() int64 { return max(v.store.Revision(), v.rev) }
 
 // SnapshotAt returns the view as it was at revision rev, from memory where the
 // window reaches back so far and else from etcd. ErrCompacted: etcd has it no
 // more; ErrFuture: it has not come yet.
 func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
-	s, err := v.Snapshot(ctx)
-	if err != nil {
+	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
-	if rev > s.Rev {
+	if rev > v.passedLocked() {
+		v.mu.Unlock()
 		return nil, ErrFuture
 	}
-	v.mu.Lock()
-	inWindow := rev >= v.window.start && v.state == loaded
-	var undo []*Event
-	if inWindow {
-		undo, _ = v.window.since(v.window.after(rev))
+	if rev < v.window.start {
+		v.mu.Unlock()
+		items, _, err := v.read(ctx, rev)
+		if err != nil {
+			return nil, err
+		}
+		return &Snapshot{Rev: rev, items: items}, nil
 	}
+	s := &Snapshot{Rev: rev, items: v.items.Copy()}
+	undo, _ := v.window.since(v.window.after(rev))
 	v.mu.Unlock()
-	if !inWindow {
-		return v.readAt(ctx, rev)
-	}
-	// Events after s.Rev are not in s; undoing them is harmless, since each
-	// undo restores what was before it and the older ones come after.
-	s.Rev = rev
 	for n := len(undo) - 1; n >= 0; n-- {
 		if e := undo[n]; e.Prev != nil {
 			s.items.Set(e.Prev.Key, e.Prev)
 		} else {
 			s.items.Delete(e.Item.Key)
 		}
-	}
-	return s, nil
-}
-
-// readAt reads the whole view from etcd as of rev.
-func (v *View) readAt(ctx context.Context, rev int64) (*Snapshot, error) {
-	s := &Snapshot{Rev: rev, items: &btree.Map[string, *Item]{}}
-	var at int64
-	err := v.rangeAt(ctx, v.etcdPrefix, clientv3.GetPrefixRangeEnd(v.etcdPrefix), rev, 0, func(i *Item) {
-		s.items.Set(i.Key, i)
-	}, &at)
-	if err != nil {
-		return nil, err
 	}
 	return s, nil
 }

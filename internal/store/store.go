@@ -1,13 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
+	"sync/atomic"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -23,6 +23,8 @@ var (
 	ErrCompacted = errors.New("revision is compacted")
 	// ErrFuture: the revision asked for has not come within the time to wait.
 	ErrFuture = errors.New("revision is in the future")
+	// ErrForgotten: the view was dropped (Store.Forget).
+	ErrForgotten = errors.New("the view was dropped")
 )
 
 // Transformer changes values on their way to etcd and back (encryption).
@@ -53,12 +55,15 @@ type Store struct {
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
-	follow follower
-	leases leaser
+	follow      follower
+	leases      leaser
+	tasks       tasks
+	histories   chan struct{} // a slot for each stretch of history that may be read at a time
+	streams     atomic.Uint64 // numbers the watches of history
+	windowBytes int           // of each view's window
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
-	ctx   context.Context  // ends with Run; what loads of views run under
 }
 
 // New makes a Store on an open etcd. Nothing is read or watched before Run.
@@ -76,18 +81,20 @@ func New(db *etcd.DB, o Options) *Store {
 		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
-		ctx:       context.Background(),
+
+		histories: make(chan struct{}, maxHistories), windowBytes: windowBytes,
 	}
 	s.leases.init(db.Client, o.Clock)
 	s.follow.init()
+	s.tasks.init()
 	return s
 }
 
-// Run follows etcd until ctx ends. Reads and writes need it to be running.
+// Run follows etcd until ctx ends; it is called once. Reads and writes need it
+// to be running. When it returns, nothing that the store began is under way.
 func (s *Store) Run(ctx context.Context) error {
-	s.mu.Lock()
-	s.ctx = ctx
-	s.mu.Unlock()
+	defer s.tasks.stop()
+	s.tasks.start(s.askProgress)
 	return s.run(ctx)
 }
 
@@ -112,43 +119,25 @@ func (s *Store) Fresh(ctx context.Context) error {
 
 // WaitFor returns once this server has seen revision rev.
 func (s *Store) WaitFor(ctx context.Context, rev int64) error {
-	return s.follow.wait(ctx, rev, s.requestProgress)
+	return s.follow.wait(ctx, rev)
 }
 
-// view returns the view that a key (below the prefix) belongs to, or nil. A
-// view's prefix is one or two segments long.
-func (s *Store) view(key string) *View {
+// view returns the view that a key of etcd belongs to, or nil. A view's prefix
+// is one or two segments long, below the store's.
+func (s *Store) view(key []byte) *View {
+	key = key[len(s.prefix):]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	slash := -1
 	for range 2 {
-		n := indexFrom(key, slash+1)
+		n := bytes.IndexByte(key[slash+1:], '/')
 		if n < 0 {
 			return nil
 		}
-		slash = n
-		if v := s.views[key[:slash+1]]; v != nil {
+		slash += n + 1
+		if v := s.views[string(key[:slash+1])]; v != nil {
 			return v
 		}
 	}
 	return nil
-}
-
-func indexFrom(s string, from int) int {
-	for i := from; i < len(s); i++ {
-		if s[i] == '/' {
-			return i
-		}
-	}
-	return -1
-}
-
-// progressAfter is how long a reader waits for the log by itself before etcd
-// is asked how far it is. Revisions of keys outside of the prefix pass by the
-// log, so it may be there already without knowing.
-const progressAfter = 2 * time.Millisecond
-
-func (s *Store) requestProgress() {
-	if ctx := s.follow.watchContext(); ctx != nil {
-		// What fails here is tried again by whoever still waits.
-		_ = s.db.Client.RequestProgress(clientv3.WithRequireLeader(ctx))
-	}
 }

@@ -15,22 +15,43 @@ import (
 // open starts a store on an embedded etcd, and stops both with the test.
 func open(t testing.TB) *Store {
 	t.Helper()
-	db, err := etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: t.TempDir(), UnsafeNoFsync: true})
+	return run(t, openEmbedded(t, t.TempDir()))
+}
+
+func openEmbedded(t testing.TB, dir string) *etcd.DB {
+	t.Helper()
+	db, err := etcd.OpenEmbedded(context.Background(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db
+}
+
+// run starts a store on db, and stops both with the test.
+func run(t testing.TB, db *etcd.DB) *Store {
+	t.Helper()
 	s := New(db, Options{Prefix: "/registry/"})
+	t.Cleanup(start(t, s))
+	return s
+}
+
+// start runs s; stop ends it and closes its etcd.
+func start(t testing.TB, s *Store) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
-	t.Cleanup(func() {
+	return func() {
+		t.Helper()
+		began := time.Now()
 		cancel()
 		<-done
-		if err := db.Close(); err != nil {
+		if err := s.db.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	return s
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("stopping took %v", d)
+		}
+	}
 }
 
 var things = Kind{Prefix: "things/", Labels: func(v []byte) (labels.Set, error) {
@@ -73,7 +94,7 @@ func fresh(t testing.TB, s *Store) {
 	}
 }
 
-// text lists a snapshot as "key=value@rev ...", revisions relative to base.
+// text lists a snapshot as "key=value ...".
 func text(s *Snapshot) string {
 	out := ""
 	s.Ascend("", "", func(i *Item) bool {
@@ -274,6 +295,7 @@ func TestEventsExpire(t *testing.T) {
 
 func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
 	s := open(t)
+	s.windowBytes = 10 << 10
 	v := s.View(things)
 	a := create(t, v, "a", "0")
 	w, err := v.Watch(t.Context(), WatchOptions{After: a.Rev})
@@ -281,7 +303,7 @@ func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	big := make([]byte, windowBytes/20)
+	big := make([]byte, 500)
 	var want []string
 	for n := range 60 {
 		copy(big, fmt.Sprintf("%03d", n))
@@ -314,7 +336,7 @@ func TestCompactionRounds(t *testing.T) {
 	if ver, _, err = s.compactOnce(t.Context(), ver, rev); err != nil || ver != 2 {
 		t.Fatal(ver, err)
 	}
-	if _, err := v.readAt(t.Context(), rev-1); !errors.Is(err, ErrCompacted) {
+	if _, _, err := v.read(t.Context(), rev-1); !errors.Is(err, ErrCompacted) {
 		t.Errorf("read before the compaction: %v", err)
 	}
 }

@@ -40,9 +40,10 @@ type View struct {
 	// All below is guarded by mu. Snapshots of items may be read without.
 	state    loadState
 	loading  *load
-	pending  []*clientv3.Event // arrived while loading
+	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
-	rev      int64 // the newest change in items, or the revision they were loaded at
+	loadedAt int64 // the revision at which items were read
+	rev      int64 // the newest change in items, or loadedAt
 	window   window
 	watchers watchers
 }
@@ -53,12 +54,20 @@ const (
 	idle loadState = iota
 	loading
 	loaded
+	forgotten
 )
 
 // load is one attempt to load a view, awaited by all who need it.
 type load struct {
 	done chan struct{}
 	err  error
+}
+
+// change is one event of the log, decoded.
+type change struct {
+	rev  int64
+	key  string
+	item *Item // nil: deleted
 }
 
 // View returns the view of a kind, made on the first call for its prefix.
@@ -70,102 +79,121 @@ func (s *Store) View(k Kind) *View {
 	}
 	v := &View{store: s, kind: k, etcdPrefix: s.prefix + k.Prefix, items: &btree.Map[string, *Item]{}}
 	v.watchers.init()
+	v.window.limit = s.windowBytes
 	v.window.reset(0)
 	s.views[k.Prefix] = v
 	return v
 }
 
-// Forget drops a view, ending its watchers.
+// Forget drops a view: reads of it return ErrForgotten, and so do its watchers
+// once they have delivered what the window holds for them.
 func (s *Store) Forget(v *View) {
 	s.mu.Lock()
-	delete(s.views, v.kind.Prefix)
+	if s.views[v.kind.Prefix] == v {
+		delete(s.views, v.kind.Prefix)
+	}
 	s.mu.Unlock()
-	v.reset()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.state, v.loading, v.pending = forgotten, nil, nil
+	v.items = &btree.Map[string, *Item]{}
+	v.watchers.wakeAll(v.window.next())
 }
 
-// ready loads the view if it is not loaded.
-func (v *View) ready(ctx context.Context) error {
-	v.mu.Lock()
-	if v.state == loaded {
+// lockLoaded locks v.mu with the view loaded, loading it first if need be. On
+// an error v.mu is not locked.
+func (v *View) lockLoaded(ctx context.Context) error {
+	for {
+		v.mu.Lock()
+		if v.state == loaded {
+			return nil
+		}
+		l := v.loadLocked()
 		v.mu.Unlock()
-		return nil
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if l.err != nil && !errors.Is(l.err, errReset) {
+			return l.err
+		}
 	}
-	l := v.loading
-	if v.state == idle {
-		l = &load{done: make(chan struct{})}
-		v.state, v.loading = loading, l
-		v.store.mu.RLock()
-		run := v.store.ctx
-		v.store.mu.RUnlock()
-		go v.load(run, l)
+}
+
+// loadLocked returns the load that is under way, and begins one if there is none.
+func (v *View) loadLocked() *load {
+	if v.state == loading {
+		return v.loading
 	}
-	v.mu.Unlock()
-	select {
-	case <-l.done:
-		return l.err
-	case <-ctx.Done():
-		return ctx.Err()
+	l := &load{done: make(chan struct{})}
+	if v.state == forgotten {
+		l.err = ErrForgotten
+		close(l.done)
+		return l
+	}
+	if !v.store.tasks.start(func(ctx context.Context) { v.load(ctx, l) }) {
+		l.err = fmt.Errorf("load %s: %w", v.kind.Prefix, context.Canceled)
+		close(l.done)
+		return l
+	}
+	v.state, v.loading = loading, l
+	return l
+}
+
+var errReset = errors.New("view was reset while it was read")
+
+// load reads the view's objects at one revision and then applies the events
+// that came meanwhile.
+func (v *View) load(ctx context.Context, l *load) {
+	defer close(l.done)
+	items, rev, err := v.read(ctx, 0)
+	for errors.Is(err, ErrCompacted) { // between two pages
+		items, rev, err = v.read(ctx, 0)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.loading != l {
+		// The view was reset meanwhile; what was read may miss events.
+		l.err = errReset
+		return
+	}
+	changes := v.pending
+	v.loading, v.pending = nil, nil
+	if err != nil {
+		l.err = fmt.Errorf("load %s: %w", strings.TrimSuffix(v.kind.Prefix, "/"), err)
+		v.state = idle
+		return
+	}
+	v.items, v.loadedAt, v.rev, v.state = items, rev, rev, loaded
+	v.window.reset(rev)
+	for _, c := range changes {
+		v.applyLocked(c)
 	}
 }
 
 // loadPage is how many objects are asked of etcd at a time.
 const loadPage = 2000
 
-// load reads the view's objects at one revision and then applies the events
-// that came meanwhile.
-func (v *View) load(ctx context.Context, l *load) {
-	defer close(l.done)
+// read reads the whole view from etcd as of revision at (0: now), and returns
+// the revision it read.
+func (v *View) read(ctx context.Context, at int64) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
-	rev := int64(0)
-	l.err = v.rangeAt(ctx, v.etcdPrefix, clientv3.GetPrefixRangeEnd(v.etcdPrefix), 0, 0, func(i *Item) {
-		items.Set(i.Key, i)
-	}, &rev)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.loading != l {
-		// The view was reset meanwhile; what was read may miss events.
-		l.err = errors.Join(l.err, errReset)
-		return
-	}
-	v.loading = nil
-	events := v.pending
-	v.pending = nil
-	if l.err != nil {
-		l.err = fmt.Errorf("load %s: %w", strings.TrimSuffix(v.kind.Prefix, "/"), l.err)
-		v.state = idle
-		return
-	}
-	v.items, v.rev, v.state = items, rev, loaded
-	v.window.reset(rev)
-	for _, e := range events {
-		v.applyLocked(ctx, e)
-	}
-}
-
-var errReset = errors.New("view was reset while it was read")
-
-// rangeAt reads keys from..end at revision at (0: now) in pages, in order, at
-// most limit of them (0: all), and sets *rev to the revision read.
-func (v *View) rangeAt(ctx context.Context, from, end string, at, limit int64, each func(*Item), rev *int64) error {
-	for n := int64(0); ; {
-		page := int64(loadPage)
-		if limit > 0 {
-			page = min(page, limit-n)
-		}
-		r, err := v.store.db.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(at), clientv3.WithLimit(page))
+	from, end := v.etcdPrefix, clientv3.GetPrefixRangeEnd(v.etcdPrefix)
+	for {
+		r, err := v.store.db.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(at), clientv3.WithLimit(loadPage))
 		if err != nil {
-			return compactedOr(err)
+			return nil, 0, compactedOr(err)
 		}
 		if at == 0 {
 			at = r.Header.Revision
 		}
-		*rev = at
 		for _, kv := range r.Kvs {
-			each(v.item(ctx, kv))
+			i := v.item(ctx, kv)
+			items.Load(i.Key, i)
 		}
-		n += int64(len(r.Kvs))
-		if !r.More || len(r.Kvs) == 0 || limit > 0 && n >= limit {
-			return nil
+		if !r.More || len(r.Kvs) == 0 {
+			return items, at, nil
 		}
 		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
 	}
@@ -185,31 +213,50 @@ func compactedOr(err error) error {
 // more.
 func (v *View) apply(ctx context.Context, events []*clientv3.Event) {
 	v.mu.Lock()
+	skip := v.state == idle || v.state == forgotten
+	triggered := v.watchers.triggered > 0
+	v.mu.Unlock()
+	if skip {
+		// A load that begins now reads what these events did: they are in etcd.
+		return
+	}
+	// Decoding may take its time (decryption), so it is done without the lock.
+	changes := make([]change, len(events))
+	for n, e := range events {
+		changes[n] = v.change(ctx, e)
+		if triggered {
+			v.trigger(changes[n].item)
+		}
+	}
+	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch v.state {
 	case loaded:
-		for _, e := range events {
-			v.applyLocked(ctx, e)
+		for _, c := range changes {
+			v.applyLocked(c)
 		}
 	case loading:
-		v.pending = append(v.pending, events...)
+		v.pending = append(v.pending, changes...)
 	}
 }
 
-func (v *View) applyLocked(ctx context.Context, e *clientv3.Event) {
-	if e.Kv.ModRevision <= v.rev && !v.sameRevision(e) {
+func (v *View) change(ctx context.Context, e *clientv3.Event) change {
+	if e.Type == clientv3.EventTypeDelete {
+		return change{rev: e.Kv.ModRevision, key: string(e.Kv.Key[len(v.etcdPrefix):])}
+	}
+	i := v.item(ctx, e.Kv)
+	return change{rev: i.Rev, key: i.Key, item: i}
+}
+
+func (v *View) applyLocked(c change) {
+	if c.rev <= v.loadedAt {
 		return // it is in what was loaded
 	}
-	ev := &Event{Rev: e.Kv.ModRevision, at: v.store.clock.Now()}
-	if e.Type == clientv3.EventTypeDelete {
-		prev, ok := v.items.Delete(string(e.Kv.Key[len(v.etcdPrefix):]))
-		if !ok {
-			return
-		}
-		ev.Prev = prev
-	} else {
-		ev.Item = v.item(ctx, e.Kv)
-		ev.Prev, _ = v.items.Set(ev.Item.Key, ev.Item)
+	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
+	if c.item != nil {
+		ev.Prev, _ = v.items.Set(c.key, c.item)
+	} else if ev.Prev, _ = v.items.Delete(c.key); ev.Prev == nil {
+		return
 	}
 	v.rev = ev.Rev
 	seq := v.window.next()
@@ -217,22 +264,18 @@ func (v *View) applyLocked(ctx context.Context, e *clientv3.Event) {
 	v.watchers.wake(v, ev, seq)
 }
 
-// sameRevision says that e belongs to the transaction of the newest event in
-// the window: one of several changes at one revision.
-func (v *View) sameRevision(e *clientv3.Event) bool {
-	n := len(v.window.events)
-	return n > 0 && v.window.events[n-1].Rev == e.Kv.ModRevision && v.window.start < e.Kv.ModRevision
-}
-
 // reset forgets everything; the view loads again when next read. Its watchers
 // go on from etcd's history, or end where that is compacted.
 func (v *View) reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.state == forgotten {
+		return
+	}
 	v.state, v.loading, v.pending = idle, nil, nil
 	v.items = &btree.Map[string, *Item]{}
 	v.window.reset(0)
-	v.watchers.wakeAll()
+	v.watchers.wakeAll(behind)
 }
 
 // Labels returns the item's labels, read off its bytes once.

@@ -2,12 +2,7 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strings"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 )
 
 // WatchOptions say which events a Watcher is given.
@@ -28,12 +23,15 @@ type WatchOptions struct {
 // holds a place in the view's window, not a queue of its own: however many
 // watchers there are, an event is kept once. One that falls out of the window
 // is fed from etcd's history until it is in it again. A Watcher is used by one
-// goroutine; the ctx of its Polls must end for it to let go of everything.
+// goroutine, which closes it.
 type Watcher struct {
 	view *View
 	opts WatchOptions
 	// rev is the revision up to which everything was delivered.
 	rev int64
+	// floor is the revision up to which the window's events are not for this
+	// watcher: those before its beginning, or delivered from history.
+	floor int64
 	// history feeds a watcher that is behind the window.
 	history *history
 
@@ -47,25 +45,14 @@ type Watcher struct {
 
 // Watch begins a watcher. That o.After is compacted is for Poll to find out.
 func (v *View) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
-	for {
-		if err := v.ready(ctx); err != nil {
-			if errors.Is(err, errReset) {
-				continue
-			}
-			return nil, err
-		}
-		w := &Watcher{view: v, opts: o, rev: o.After, wake: make(chan struct{}, 1)}
-		v.mu.Lock()
-		if v.state != loaded {
-			v.mu.Unlock()
-			continue
-		}
-		w.group = groupOf(o)
-		v.watchers.add(w)
-		w.place()
-		v.mu.Unlock()
-		return w, nil
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, err
 	}
+	defer v.mu.Unlock()
+	w := &Watcher{view: v, opts: o, rev: o.After, floor: o.After, group: groupOf(o), wake: make(chan struct{}, 1)}
+	v.watchers.add(w)
+	w.place()
+	return w, nil
 }
 
 // behind is a sequence number that no window has.
@@ -91,6 +78,9 @@ func (w *Watcher) signal() {
 
 // Close ends the watcher.
 func (w *Watcher) Close() {
+	if w.history != nil {
+		w.history.cancel()
+	}
 	w.view.mu.Lock()
 	defer w.view.mu.Unlock()
 	w.view.watchers.remove(w)
@@ -99,190 +89,68 @@ func (w *Watcher) Close() {
 // Rev is the revision up to which the watcher has delivered everything.
 func (w *Watcher) Rev() int64 { return w.rev }
 
-// Ready is readable when Poll may have something. Ask anew after each Poll.
-func (w *Watcher) Ready() <-chan struct{} {
-	if w.history != nil {
-		return w.history.ready
-	}
-	return w.wake
-}
+// Ready is readable when Poll may have something.
+func (w *Watcher) Ready() <-chan struct{} { return w.wake }
 
 // Poll returns the events that have come since the last call, which may be
-// none; it does not block. Rev then says how far the watcher is. After an
-// error the watcher is of no more use.
+// none; it does not block. Rev then says how far the watcher is. History that
+// has to be read for it is read until ctx ends. After an error the watcher is
+// of no more use.
 func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	if w.history != nil {
-		return w.pollHistory(ctx)
+		return w.pollHistory()
 	}
-	passed := w.view.store.Revision()
 	v := w.view
 	v.mu.Lock()
-	if !w.pending {
-		w.rev = max(w.rev, passed, v.rev)
-		v.mu.Unlock()
-		return nil, nil
+	state, passed := v.state, v.passedLocked()
+	var events []*Event
+	have := true
+	if w.pending {
+		// A view that is not loaded has no window for anyone.
+		events, have = v.window.since(w.next)
+		w.pending = !have
 	}
-	events, ok := v.window.since(w.next)
-	if !ok || v.state != loaded {
-		v.mu.Unlock()
-		w.startHistory(ctx)
-		return nil, nil
-	}
-	w.pending = false
-	to := max(w.rev, passed, v.rev)
 	v.mu.Unlock()
+	if state == forgotten {
+		if len(events) == 0 {
+			return nil, ErrForgotten
+		}
+		passed = events[len(events)-1].Rev
+		w.signal()
+	}
+	if !have {
+		return nil, w.startHistory(ctx)
+	}
+	w.rev = max(w.rev, passed)
+	return w.wanted(events), nil
+}
 
-	out := events[:0:0]
+// wanted selects from events of the window.
+func (w *Watcher) wanted(events []*Event) []*Event {
+	n := 0
+	for _, e := range events {
+		if w.wants(e) {
+			n++
+		}
+	}
+	if n == len(events) {
+		return events
+	}
+	out := make([]*Event, 0, n)
 	for _, e := range events {
 		if w.wants(e) {
 			out = append(out, e)
 		}
 	}
-	w.rev = to
-	return out, nil
+	return out
 }
 
 func (w *Watcher) wants(e *Event) bool {
-	if e.Rev <= w.opts.After {
+	if e.Rev <= w.floor {
 		return false
 	}
 	if w.opts.Exact {
 		return e.Key() == w.opts.Prefix
 	}
 	return strings.HasPrefix(e.Key(), w.opts.Prefix)
-}
-
-// history reads a stretch of etcd's past for one watcher: the events after
-// its revision and up to where the view was when it began.
-type history struct {
-	ready  chan struct{}
-	cancel context.CancelFunc
-	out    chan historyBatch // closed at the end of the stretch
-	end    int64
-}
-
-type historyBatch struct {
-	events []*Event
-	rev    int64
-	err    error
-}
-
-func (w *Watcher) startHistory(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	h := &history{ready: make(chan struct{}, 1), cancel: cancel, out: make(chan historyBatch, 8)}
-	w.history = h
-	go h.run(ctx, w.view, w.opts, w.rev)
-}
-
-func (w *Watcher) pollHistory(ctx context.Context) ([]*Event, error) {
-	h := w.history
-	select {
-	case b, ok := <-h.out:
-		if ok && b.err == nil {
-			w.rev = max(w.rev, b.rev)
-			h.signal() // there may be more
-			return b.events, nil
-		}
-		h.cancel()
-		if ok {
-			return nil, b.err
-		}
-		// The stretch is done; what came meanwhile is in the window, or needs
-		// another stretch.
-		w.rev = max(w.rev, h.end)
-		w.history = nil
-		if err := w.view.ready(ctx); err != nil && !errors.Is(err, errReset) {
-			return nil, err
-		}
-		w.view.mu.Lock()
-		w.place()
-		w.view.mu.Unlock()
-		return nil, nil
-	default:
-		return nil, nil
-	}
-}
-
-func (h *history) signal() {
-	select {
-	case h.ready <- struct{}{}:
-	default:
-	}
-}
-
-func (h *history) send(ctx context.Context, b historyBatch) bool {
-	select {
-	case h.out <- b:
-		h.signal()
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// run feeds h from etcd.
-func (h *history) run(ctx context.Context, v *View, o WatchOptions, after int64) {
-	defer h.signal()
-	defer close(h.out)
-	head, err := v.store.db.Head(ctx)
-	if err != nil {
-		h.send(ctx, historyBatch{err: err})
-		return
-	}
-	h.end = head
-	if after >= head {
-		return
-	}
-	// A stream of its own: etcd tells how far a stream is only when all of
-	// its watches have caught up.
-	ctx = metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "kanzen-history", v.etcdPrefix+o.Prefix)
-	opts := []clientv3.OpOption{clientv3.WithRev(after + 1), clientv3.WithPrevKV(), clientv3.WithCreatedNotify()}
-	if !o.Exact {
-		opts = append(opts, clientv3.WithPrefix())
-	}
-	for r := range v.store.db.Client.Watch(ctx, v.etcdPrefix+o.Prefix, opts...) {
-		if err := r.Err(); err != nil {
-			if errors.Is(err, rpctypes.ErrCompacted) {
-				err = ErrCompacted
-			}
-			h.send(ctx, historyBatch{err: err})
-			return
-		}
-		b := historyBatch{rev: after}
-		for _, e := range r.Events {
-			if e.Kv.ModRevision > head {
-				break
-			}
-			b.events = append(b.events, v.pastEvent(ctx, e))
-			b.rev = e.Kv.ModRevision
-		}
-		if len(b.events) > 0 && !h.send(ctx, b) {
-			return
-		}
-		if r.IsProgressNotify() && r.Header.Revision >= head || b.rev >= head || len(r.Events) > len(b.events) {
-			return
-		}
-		if err := v.store.db.Client.RequestProgress(ctx); err != nil {
-			h.send(ctx, historyBatch{err: err})
-			return
-		}
-	}
-	if ctx.Err() == nil {
-		h.send(ctx, historyBatch{err: errors.New("watch of etcd's history broke off")})
-	}
-}
-
-// pastEvent makes the event of this view from one of etcd's history.
-func (v *View) pastEvent(ctx context.Context, e *clientv3.Event) *Event {
-	ev := &Event{Rev: e.Kv.ModRevision}
-	if e.Type != clientv3.EventTypeDelete {
-		ev.Item = v.item(ctx, e.Kv)
-	}
-	if e.PrevKv != nil {
-		ev.Prev = v.item(ctx, e.PrevKv)
-	} else if ev.Item == nil {
-		// etcd has compacted what was there before the deletion.
-		ev.Prev = &Item{Key: string(e.Kv.Key[len(v.etcdPrefix):]), Rev: ev.Rev, Err: ErrCompacted}
-	}
-	return ev
 }

@@ -7,7 +7,8 @@ import "strings"
 // that is not woken by an event need not look at it: when it is woken next,
 // it begins with the event that did. View.mu guards everything here.
 type watchers struct {
-	groups map[string]map[*Watcher]struct{}
+	groups    map[string]map[*Watcher]struct{}
+	triggered int // watchers in groups of trigger values
 }
 
 func (ws *watchers) init() { ws.groups = map[string]map[*Watcher]struct{}{} }
@@ -31,11 +32,20 @@ func (ws *watchers) add(w *Watcher) {
 		ws.groups[w.group] = g
 	}
 	g[w] = struct{}{}
+	if w.opts.Trigger != "" {
+		ws.triggered++
+	}
 }
 
 func (ws *watchers) remove(w *Watcher) {
 	g := ws.groups[w.group]
+	if _, ok := g[w]; !ok {
+		return
+	}
 	delete(g, w)
+	if w.opts.Trigger != "" {
+		ws.triggered--
+	}
 	if len(g) == 0 {
 		delete(ws.groups, w.group)
 	}
@@ -51,7 +61,7 @@ func (ws *watchers) wake(v *View, e *Event, seq uint64) {
 	if n := strings.IndexByte(key, '/'); n >= 0 {
 		ws.wakeGroup("n/"+key[:n], seq)
 	}
-	if v.kind.Trigger == "" {
+	if ws.triggered == 0 {
 		return
 	}
 	was, is := v.trigger(e.Prev), v.trigger(e.Item)
@@ -70,18 +80,14 @@ func (ws *watchers) wakeGroup(name string, seq uint64) {
 	}
 }
 
-func (ws *watchers) wakeAll() {
-	for _, g := range ws.groups {
-		for w := range g {
-			if !w.pending {
-				w.pending, w.next = true, behind
-			}
-			w.signal()
-		}
+// wakeAll tells every watcher to look, at sequence number seq.
+func (ws *watchers) wakeAll(seq uint64) {
+	for name := range ws.groups {
+		ws.wakeGroup(name, seq)
 	}
 }
 
-// trigger returns the value of the kind's trigger field of an item.
+// trigger returns the value of the kind's trigger field of an item, "" of none.
 func (v *View) trigger(i *Item) string {
 	if i == nil {
 		return ""

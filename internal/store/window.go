@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -58,10 +59,12 @@ const (
 // window is the recent events of one view, oldest first. Slices of it handed
 // out stay valid: entries are appended and cut off, never overwritten.
 type window struct {
+	limit int // of bytes
 	// start is the revision after which the window is complete.
 	start  int64
 	events []*Event
 	bytes  int
+	dead   int // events cut off that the array behind events still holds
 	// first is the sequence number of events[0]; numbers begin at 1 and never
 	// repeat.
 	first uint64
@@ -73,7 +76,7 @@ func (w *window) append(e *Event) {
 	w.events = append(w.events, e)
 	w.bytes += e.size()
 	cut := 0
-	for cut < len(w.events)-1 && (w.bytes > windowBytes || e.at.Sub(w.events[cut].at) > windowAge) {
+	for cut < len(w.events)-1 && (w.bytes > w.limit || e.at.Sub(w.events[cut].at) > windowAge) {
 		w.bytes -= w.events[cut].size()
 		cut++
 	}
@@ -86,6 +89,9 @@ func (w *window) append(e *Event) {
 		w.start = w.events[cut-1].Rev
 		w.first += uint64(cut)
 		w.events = w.events[cut:]
+		if w.dead += cut; w.dead > len(w.events)+16 {
+			w.events, w.dead = slices.Clone(w.events), 0
+		}
 	}
 }
 
@@ -107,5 +113,5 @@ func (w *window) after(rev int64) uint64 {
 // the sequence tells those who had a place in the old one that it is gone.
 func (w *window) reset(start int64) {
 	w.first = w.next() + 1
-	w.events, w.bytes, w.start = nil, 0, start
+	w.events, w.bytes, w.dead, w.start = nil, 0, 0, start
 }

@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -29,11 +31,7 @@ func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Du
 	if err != nil {
 		return nil, err
 	}
-	full := v.etcdPrefix + key
-	r, err := v.store.db.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(full), "=", 0)).
-		Then(put).
-		Commit()
+	r, err := v.commit(ctx, key, 0, put)
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +67,28 @@ func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 
 // swap does op if prev is what is stored.
 func (v *View) swap(ctx context.Context, prev *Item, op clientv3.Op) (*clientv3.TxnResponse, error) {
-	full := v.etcdPrefix + prev.Key
-	r, err := v.store.db.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(full), "=", prev.Rev)).
-		Then(op).
-		Else(clientv3.OpGet(full)).
-		Commit()
-	if err != nil {
-		return nil, err
-	}
-	if r.Succeeded {
-		return r, nil
+	r, err := v.commit(ctx, prev.Key, prev.Rev, op, clientv3.OpGet(v.etcdPrefix+prev.Key))
+	if err != nil || r.Succeeded {
+		return r, err
 	}
 	c := &ConflictError{}
 	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 		c.Current = v.item(ctx, kvs[0])
 	}
 	return nil, c
+}
+
+// commit does op if what is stored at key is of revision rev (0: nothing is
+// stored), and otherwise instead.
+func (v *View) commit(ctx context.Context, key string, rev int64, op clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	r, err := v.store.db.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(v.etcdPrefix+key), "=", rev)).
+		Then(op).Else(otherwise...).
+		Commit()
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		v.store.leases.forget(ctx)
+	}
+	return r, err
 }
 
 func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (clientv3.Op, error) {

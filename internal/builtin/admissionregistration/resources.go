@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -149,8 +150,13 @@ func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	}
 }
 
+// v1beta1 is as what upstream stores the mutating policies, whose bytes are the
+// same in both versions.
+var v1beta1 = schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta1"}
+
 func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
+		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy", Kind: "MutatingAdmissionPolicy",
 		Categories: categories(),
 		Prefix:     "mutatingadmissionpolicies",
@@ -173,6 +179,7 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 
 func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
+		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding", Kind: "MutatingAdmissionPolicyBinding",
 		Categories: categories(),
 		Prefix:     "mutatingadmissionpolicybindings",

@@ -27,6 +27,7 @@ func customResourceDefinitions() *engine.Resource {
 		ShortNames: []string{"crd", "crds"},
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiextensions.k8s.io/customresourcedefinitions",
+		Stored:     stored(),
 		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
 			v1, setDefaults)},

@@ -28,6 +28,7 @@ func Resources(d Deps) []*engine.Resource {
 
 func apiServices(d Deps) *engine.Resource {
 	return &engine.Resource{
+		Stored: &engine.Stored{GroupVersion: v1, JSON: true},
 		Plural: "apiservices", Singular: "apiservice", Kind: "APIService",
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiregistration.k8s.io/apiservices",

@@ -37,11 +37,9 @@ func (b *batcher) get(ctx context.Context) (int64, error) {
 	if !b.running {
 		b.running = true
 		b.next = nil
-		b.mu.Unlock()
-		b.run(r)
-	} else {
-		b.mu.Unlock()
+		go b.run(r)
 	}
+	b.mu.Unlock()
 	select {
 	case <-r.done:
 		return r.rev, r.err
@@ -50,17 +48,15 @@ func (b *batcher) get(ctx context.Context) (int64, error) {
 	}
 }
 
-// run answers r; if others have gathered meanwhile, theirs is answered behind
-// the back of whoever ran this one.
+// run answers r, and those who gather meanwhile. It belongs to no reader: one
+// that gives up does not take the others' answer along.
 func (b *batcher) run(r *headRequest) {
-	r.fetch(b.fetch)
-	b.mu.Lock()
-	next := b.next
-	b.next = nil
-	b.running = next != nil
-	b.mu.Unlock()
-	if next != nil {
-		go b.run(next)
+	for r != nil {
+		r.fetch(b.fetch)
+		b.mu.Lock()
+		r, b.next = b.next, nil
+		b.running = r != nil
+		b.mu.Unlock()
 	}
 }
 

@@ -30,6 +30,16 @@ type Plugin struct {
 	Namespace func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
+// New makes the plugin.
+func New(objects admission.Objects) admission.Plugin {
+	return admission.Plugin{
+		Name: Name, On: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+		Mutator: &Plugin{Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
+			return admission.Seen[*corev1.Namespace](ctx, objects, admission.Namespaces, "", name)
+		}},
+	}
+}
+
 // Admit refuses what the namespace does not allow. It comes among the mutating
 // plugins, so that nothing else looks at what cannot be.
 func (p *Plugin) Admit(ctx context.Context, a *admission.Attributes) error {

@@ -1,0 +1,142 @@
+// Package csr guards certificate signing requests: who may approve and sign
+// for which signer, and which subjects nobody gets a certificate for.
+package csr
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// Names of the plugins in --enable-admission-plugins.
+const (
+	ApprovalName = "CertificateApproval"
+	SigningName  = "CertificateSigning"
+	SubjectName  = "CertificateSubjectRestriction"
+)
+
+var requests = []schema.GroupResource{admission.CertificateSigningRequests}
+
+// Approval makes the plugin that lets only those approve who may "approve" the
+// request's signer. The stored signer counts, not one that the update brings.
+func Approval(authorizer authz.Authorizer) admission.Plugin {
+	return admission.Plugin{
+		Name: ApprovalName, On: []admission.Operation{admission.Update}, Of: requests,
+		Validator: admission.Func(func(ctx context.Context, a *admission.Attributes) error {
+			if a.Subresource != "approval" {
+				return nil
+			}
+			old, err := request(a, a.OldObject)
+			if err != nil {
+				return err
+			}
+			if !mayActFor(ctx, authorizer, a.User, "approve", old.Spec.SignerName) {
+				return admission.Forbiddenf(a, "user not permitted to approve requests with signerName %q", old.Spec.SignerName)
+			}
+			return nil
+		}),
+	}
+}
+
+// Signing makes the plugin that lets only those give out certificates, or
+// change a request's conditions, who may "sign" for its signer.
+func Signing(authorizer authz.Authorizer) admission.Plugin {
+	return admission.Plugin{
+		Name: SigningName, On: []admission.Operation{admission.Update}, Of: requests,
+		Validator: admission.Func(func(ctx context.Context, a *admission.Attributes) error {
+			if a.Subresource != "status" {
+				return nil
+			}
+			old, err := request(a, a.OldObject)
+			if err != nil {
+				return err
+			}
+			csr, err := request(a, a.Object)
+			if err != nil {
+				return err
+			}
+			if slices.Equal(old.Status.Certificate, csr.Status.Certificate) &&
+				apiequality.Semantic.DeepEqual(old.Status.Conditions, csr.Status.Conditions) {
+				return nil
+			}
+			if !mayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
+				return admission.Forbiddenf(a, "user not permitted to sign requests with signerName %q", old.Spec.SignerName)
+			}
+			return nil
+		}),
+	}
+}
+
+// Subject makes the plugin that keeps client certificates from making anybody
+// a member of the group that may do everything.
+func Subject() admission.Plugin {
+	return admission.Plugin{
+		Name: SubjectName, On: []admission.Operation{admission.Create}, Of: requests,
+		Validator: admission.Func(func(_ context.Context, a *admission.Attributes) error {
+			if a.Subresource != "" {
+				return nil
+			}
+			csr, err := request(a, a.Object)
+			if err != nil || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+				return err
+			}
+			cert, err := Parse(csr.Spec.Request)
+			if err != nil {
+				return admission.Forbidden(a, err)
+			}
+			if slices.Contains(cert.Subject.Organization, user.SystemPrivilegedGroup) {
+				return admission.Forbiddenf(a, "use of %s signer with %s group is not allowed", csr.Spec.SignerName, user.SystemPrivilegedGroup)
+			}
+			return nil
+		}),
+	}
+}
+
+func request(a *admission.Attributes, obj any) (*certificatesv1.CertificateSigningRequest, error) {
+	csr, ok := obj.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return nil, admission.Forbiddenf(a, "unexpected type %T", obj)
+	}
+	return csr, nil
+}
+
+// Parse reads a request in PEM.
+func Parse(data []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	cert, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse certificate request: %w", err)
+	}
+	return cert, nil
+}
+
+// mayActFor says whether a user may do something in the name of a signer, or
+// of all signers of its domain. An authorizer's error is no permission.
+func mayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
+	domain, _, _ := strings.Cut(signer, "/")
+	for _, name := range [...]string{signer, domain + "/*"} {
+		decision, _, err := authorizer.Authorize(ctx, &authz.Attributes{
+			User: u, Verb: verb, IsResource: true, Name: name,
+			Group: certificatesv1.GroupName, Version: "*", Resource: "signers",
+		})
+		if err == nil && decision == authz.Allow {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+// Package noderestriction keeps a node, as a user, to its own objects: itself,
+// its lease, the pods that are bound to it and what those use.
+package noderestriction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/csr"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// Name of the plugin in --enable-admission-plugins.
+const Name = "NodeRestriction"
+
+const userPrefix = "system:node:"
+
+// leaseNamespace holds the leases by which nodes show that they are alive.
+const leaseNamespace = "kube-node-lease"
+
+var (
+	csiDrivers     = schema.GroupResource{Group: "storage.k8s.io", Resource: "csidrivers"}
+	csiNodes       = schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}
+	resourceSlices = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}
+)
+
+type plugin struct {
+	objects    admission.Objects
+	authorizer authz.Authorizer
+}
+
+// New makes the plugin. It refuses among the mutating plugins, before others
+// look at what a node may not write.
+func New(objects admission.Objects, authorizer authz.Authorizer) admission.Plugin {
+	return admission.Plugin{
+		Name: Name, Mutator: &plugin{objects, authorizer},
+		On: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+		Of: []schema.GroupResource{
+			admission.Pods, admission.Nodes, admission.PersistentVolumeClaims, admission.ServiceAccounts,
+			admission.Leases, csiNodes, resourceSlices, admission.CertificateSigningRequests,
+		},
+	}
+}
+
+func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
+	node, ok := nodeOf(a.User)
+	if !ok {
+		return nil
+	}
+	if node == "" {
+		return admission.Forbiddenf(a, "could not determine node from user %q", a.User.GetName())
+	}
+	switch a.Resource.GroupResource() {
+	case admission.Pods:
+		return p.admitPods(ctx, a, node)
+	case admission.Nodes:
+		return admitNode(a, node)
+	case admission.PersistentVolumeClaims:
+		return admitClaim(a, node)
+	case admission.ServiceAccounts:
+		return p.admitToken(ctx, a, node)
+	case admission.Leases:
+		if a.Namespace != leaseNamespace {
+			return admission.Forbiddenf(a, "can only access leases in the %q system namespace", leaseNamespace)
+		}
+		return admitNamesake(a, node)
+	case csiNodes:
+		return admitNamesake(a, node)
+	case resourceSlices:
+		return admitSlice(a, node)
+	case admission.CertificateSigningRequests:
+		return admitRequest(a, node)
+	}
+	return nil
+}
+
+// nodeOf says whether a user is a node, and which.
+func nodeOf(u user.Info) (name string, ok bool) {
+	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) {
+		return "", false
+	}
+	return strings.CutPrefix(u.GetName(), userPrefix)
+}
+
+// admitNamesake wants an object with the node's own name.
+func admitNamesake(a *admission.Attributes, node string) error {
+	name := a.Name
+	if a.Operation == admission.Create {
+		obj, ok := a.Object.(admission.Object)
+		if !ok {
+			return admission.Forbiddenf(a, "unexpected type %T", a.Object)
+		}
+		name = obj.GetName()
+	}
+	if name != node {
+		return admission.Forbiddenf(a, "can only access %s with the same name as the requesting node", a.Resource.Resource)
+	}
+	return nil
+}
+
+// admitSlice looks where the node authorizer cannot: at what is created, and
+// at each object of a collection that is deleted.
+func admitSlice(a *admission.Attributes, node string) error {
+	obj := a.Object
+	switch a.Operation {
+	case admission.Create:
+	case admission.Delete:
+		obj = a.OldObject
+	default:
+		return nil
+	}
+	slice, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return admission.Forbiddenf(a, "unexpected type %T", obj)
+	}
+	if slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
+		return admission.Forbiddenf(a, "can only create and delete ResourceSlices with the same NodeName as the requesting node")
+	}
+	return nil
+}
+
+// admitRequest lets a node ask for certificates of a kubelet only in its own name.
+func admitRequest(a *admission.Attributes, node string) error {
+	if a.Operation != admission.Create {
+		return nil
+	}
+	obj, ok := a.Object.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return admission.Forbiddenf(a, "unexpected type %T", a.Object)
+	}
+	if s := obj.Spec.SignerName; s != certificatesv1.KubeletServingSignerName && s != certificatesv1.KubeAPIServerClientKubeletSignerName {
+		return nil
+	}
+	cert, err := csr.Parse(obj.Spec.Request)
+	if err != nil {
+		return admission.Forbidden(a, fmt.Errorf("unable to parse csr: %w", err))
+	}
+	if cert.Subject.CommonName != userPrefix+node {
+		return admission.Forbiddenf(a, "can only create a node CSR with CN=%s%s", userPrefix, node)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package noderestriction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// admitToken lets a node ask for tokens of service accounts, each bound to a
+// pod of the node and for an audience that the pod asks for.
+func (p *plugin) admitToken(ctx context.Context, a *admission.Attributes, node string) error {
+	if a.Operation != admission.Create || a.Subresource != "token" {
+		return nil
+	}
+	tr, ok := a.Object.(*authenticationv1.TokenRequest)
+	if !ok {
+		return admission.Forbiddenf(a, "unexpected type %T", a.Object)
+	}
+	ref := tr.Spec.BoundObjectRef
+	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
+		return admission.Forbiddenf(a, "node requested token not bound to a pod")
+	}
+	if ref.UID == "" {
+		return admission.Forbiddenf(a, "node requested token with a pod binding without a uid")
+	}
+	pod, err := admission.Seen[*corev1.Pod](ctx, p.objects, admission.Pods, a.Namespace, ref.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return admission.Forbidden(a, err)
+	case ref.UID != pod.UID:
+		return admission.Forbiddenf(a, "the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+	case pod.Spec.NodeName != node:
+		return admission.Forbiddenf(a, "node requested token bound to a pod scheduled on a different node")
+	}
+	if len(tr.Spec.Audiences) > 1 {
+		return admission.Forbiddenf(a, "node may only request 0 or 1 audiences")
+	}
+	audience := ""
+	if len(tr.Spec.Audiences) == 1 {
+		audience = tr.Spec.Audiences[0]
+	}
+	return p.admitAudience(ctx, a, pod, audience)
+}
+
+// admitAudience wants the pod to ask for the audience, or the node to be
+// allowed it by name.
+func (p *plugin) admitAudience(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, audience string) error {
+	asked, err := p.asksFor(ctx, pod, audience)
+	if err != nil {
+		return admission.Forbidden(a, fmt.Errorf("error validating audience %q: %w", audience, err))
+	}
+	if asked {
+		return nil
+	}
+	decision, _, err := p.authorizer.Authorize(ctx, &authz.Attributes{
+		User: a.User, Verb: "request-serviceaccounts-token-audience", IsResource: true,
+		Namespace: a.Namespace, Version: "v1", Resource: audience, Name: a.Name,
+	})
+	if decision == authz.Allow {
+		return nil
+	}
+	refused := fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.GetName())
+	if err != nil {
+		refused = fmt.Errorf("%w: %w", refused, err)
+	}
+	return admission.Forbidden(a, refused)
+}
+
+// asksFor says that a volume of a pod asks for tokens for an audience: itself,
+// or through the CSI driver that mounts it.
+func (p *plugin) asksFor(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Projected != nil {
+			for _, s := range v.Projected.Sources {
+				if s.ServiceAccountToken != nil && s.ServiceAccountToken.Audience == audience {
+					return true, nil
+				}
+			}
+		}
+		driver, err := p.driverOf(ctx, pod, v)
+		if err == nil && driver != "" {
+			var asks bool
+			if asks, err = p.driverAsksFor(ctx, driver, audience); asks {
+				return true, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return false, errors.Join(errs...)
+}
+
+func (p *plugin) driverAsksFor(ctx context.Context, name, audience string) (bool, error) {
+	driver, err := admission.Seen[*storagev1.CSIDriver](ctx, p.objects, csiDrivers, "", name)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range driver.Spec.TokenRequests {
+		if r.Audience == audience {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// driverOf returns the CSI driver of a volume; "" is none.
+func (p *plugin) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
+	switch {
+	case v.CSI != nil:
+		return v.CSI.Driver, nil
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		return p.driverOfClaim(ctx, pod.Namespace, pod.Name+"-"+v.Name)
+	case v.PersistentVolumeClaim != nil:
+		return p.driverOfClaim(ctx, pod.Namespace, v.PersistentVolumeClaim.ClaimName)
+	}
+	return successor(v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.AzureFile != nil, v.Cinder != nil,
+		v.GCEPersistentDisk != nil, v.PortworxVolume != nil, v.VsphereVolume != nil), nil
+}
+
+func (p *plugin) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
+	claim, err := admission.Seen[*corev1.PersistentVolumeClaim](ctx, p.objects, admission.PersistentVolumeClaims, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	volume, err := admission.Seen[*corev1.PersistentVolume](ctx, p.objects, admission.PersistentVolumes, "", claim.Spec.VolumeName)
+	if err != nil {
+		return "", err
+	}
+	v := &volume.Spec
+	if v.CSI != nil {
+		return v.CSI.Driver, nil
+	}
+	return successor(v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.AzureFile != nil, v.Cinder != nil,
+		v.GCEPersistentDisk != nil, v.PortworxVolume != nil, v.VsphereVolume != nil), nil
+}
+
+// successor returns the CSI driver that took the place of a volume type that
+// was once built in.
+func successor(ebs, azureDisk, azureFile, cinder, gce, portworx, vsphere bool) string {
+	switch {
+	case ebs:
+		return "ebs.csi.aws.com"
+	case azureDisk:
+		return "disk.csi.azure.com"
+	case azureFile:
+		return "file.csi.azure.com"
+	case cinder:
+		return "cinder.csi.openstack.org"
+	case gce:
+		return "pd.csi.storage.gke.io"
+	case portworx:
+		return "pxd.portworx.com"
+	case vsphere:
+		return "csi.vsphere.vmware.com"
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+// Package plugin puts the admission chain together: the plugins that
+// kube-apiserver has, in its order, chosen as it chooses them.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/always"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/alwayspullimages"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/antiaffinity"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/csr"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/defaultclass"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/defaulttolerationseconds"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/denyexternalips"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/eventratelimit"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/extendedresourcetoleration"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/limitranger"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespacelifecycle"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespaces"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/noderestriction"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/nodetaint"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/podnodeselector"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/podresize"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/podsecurity"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/podtolerationrestriction"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/podtopologylabels"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/priority"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/pvcresize"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/runtimeclass"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/storageprotection"
+	"github.com/kanzen-io/kanzen/internal/authz"
+)
+
+// Deps is what plugins work with. All fields are needed but where noted.
+type Deps struct {
+	Objects    admission.Objects
+	Authorizer authz.Authorizer
+	// CreateNamespace makes a namespace, for NamespaceAutoProvision.
+	CreateNamespace func(ctx context.Context, name string) error
+	// Resources finds what a kind is served as, for
+	// OwnerReferencesPermissionEnforcement.
+	Resources ownerreferences.Resources
+	// NameSuffix makes the endings of generated names.
+	NameSuffix func() string
+	Clock      clock.Clock
+	// NotReadySeconds and UnreachableSeconds are the values of
+	// --default-not-ready-toleration-seconds and
+	// --default-unreachable-toleration-seconds.
+	NotReadySeconds, UnreachableSeconds int64
+	// Config holds the configurations of plugins by their names, as ReadConfig
+	// returns them. Optional.
+	Config map[string][]byte
+	// Others are plugins that are made elsewhere (webhooks and policies), by
+	// their names. One that is missing is left out. Optional.
+	Others map[string]admission.Plugin
+}
+
+// entry is a plugin's place in the order.
+type entry struct {
+	name string
+	on   bool // by default
+	// make makes the plugin. Nil: it comes, if at all, in Deps.Others.
+	make func(d *Deps) (admission.Plugin, error)
+}
+
+// order is all plugins in the order of their work: first those that change,
+// then, at the end, those that must see the final object.
+var order = []entry{
+	{always.AdmitName, false, is(func(*Deps) admission.Plugin { return always.Admit() })},
+	{namespaces.AutoProvisionName, false, is(func(d *Deps) admission.Plugin { return namespaces.AutoProvision(d.Objects, d.CreateNamespace) })},
+	{namespacelifecycle.Name, true, is(func(d *Deps) admission.Plugin { return namespacelifecycle.New(d.Objects) })},
+	{namespaces.ExistsName, false, is(func(d *Deps) admission.Plugin { return namespaces.Exists(d.Objects) })},
+	{antiaffinity.Name, false, is(func(*Deps) admission.Plugin { return antiaffinity.New() })},
+	{limitranger.Name, true, is(func(d *Deps) admission.Plugin { return limitranger.New(d.Objects) })},
+	{serviceaccount.Name, true, is(func(d *Deps) admission.Plugin { return serviceaccount.New(d.Objects, d.NameSuffix, d.Clock) })},
+	{noderestriction.Name, false, is(func(d *Deps) admission.Plugin { return noderestriction.New(d.Objects, d.Authorizer) })},
+	{nodetaint.Name, true, is(func(*Deps) admission.Plugin { return nodetaint.New() })},
+	{alwayspullimages.Name, false, is(func(*Deps) admission.Plugin { return alwayspullimages.New() })},
+	{"ImagePolicyWebhook", false, nil},
+	{podsecurity.Name, true, func(d *Deps) (admission.Plugin, error) {
+		return podsecurity.New(d.Objects, d.Config[podsecurity.Name])
+	}},
+	{podnodeselector.Name, false, func(d *Deps) (admission.Plugin, error) {
+		return podnodeselector.New(d.Objects, d.Config[podnodeselector.Name])
+	}},
+	{priority.Name, true, is(func(d *Deps) admission.Plugin { return priority.New(d.Objects) })},
+	{defaulttolerationseconds.Name, true, is(func(d *Deps) admission.Plugin {
+		return defaulttolerationseconds.New(d.NotReadySeconds, d.UnreachableSeconds)
+	})},
+	{podtolerationrestriction.Name, false, func(d *Deps) (admission.Plugin, error) {
+		return podtolerationrestriction.New(d.Objects, d.Config[podtolerationrestriction.Name])
+	}},
+	{eventratelimit.Name, false, func(d *Deps) (admission.Plugin, error) {
+		return eventratelimit.New(d.Clock, d.Config[eventratelimit.Name])
+	}},
+	{extendedresourcetoleration.Name, false, is(func(*Deps) admission.Plugin { return extendedresourcetoleration.New() })},
+	{defaultclass.StorageName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Storage(d.Objects) })},
+	{storageprotection.Name, true, is(func(*Deps) admission.Plugin { return storageprotection.New() })},
+	{"PodGroupProtection", true, nil}, // for kinds that are off in 1.36
+	{ownerreferences.Name, false, is(func(d *Deps) admission.Plugin { return ownerreferences.New(d.Authorizer, d.Resources) })},
+	{pvcresize.Name, true, is(func(d *Deps) admission.Plugin { return pvcresize.New(d.Objects) })},
+	{runtimeclass.Name, true, is(func(d *Deps) admission.Plugin { return runtimeclass.New(d.Objects) })},
+	{csr.ApprovalName, true, is(func(d *Deps) admission.Plugin { return csr.Approval(d.Authorizer) })},
+	{csr.SigningName, true, is(func(d *Deps) admission.Plugin { return csr.Signing(d.Authorizer) })},
+	{"ClusterTrustBundleAttest", true, nil}, // likewise
+	{csr.SubjectName, true, is(func(*Deps) admission.Plugin { return csr.Subject() })},
+	{defaultclass.IngressName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Ingress(d.Objects) })},
+	{denyexternalips.Name, false, is(func(*Deps) admission.Plugin { return denyexternalips.New() })},
+	{podtopologylabels.Name, true, is(func(d *Deps) admission.Plugin { return podtopologylabels.New(d.Objects) })},
+	{"PodGroupWorkloadExists", true, nil}, // likewise
+	{podresize.FeaturesName, true, is(func(d *Deps) admission.Plugin { return podresize.Features(d.Objects) })},
+	{"JobValidation", true, nil}, // likewise
+	{podresize.ResizeName, true, is(func(d *Deps) admission.Plugin { return podresize.Resize(d.Objects) })},
+	{"MutatingAdmissionPolicy", true, nil},
+	{"MutatingAdmissionWebhook", true, nil},
+	{"ValidatingAdmissionPolicy", true, nil},
+	{"ValidatingAdmissionWebhook", true, nil},
+	{resourcequota.Name, true, func(d *Deps) (admission.Plugin, error) {
+		return resourcequota.New(d.Objects, d.Clock, d.Config[resourcequota.Name])
+	}},
+	{always.DenyName, false, is(func(*Deps) admission.Plugin { return always.Deny() })},
+}
+
+// is makes a plugin that cannot fail to be made.
+func is(f func(d *Deps) admission.Plugin) func(d *Deps) (admission.Plugin, error) {
+	return func(d *Deps) (admission.Plugin, error) { return f(d), nil }
+}
+
+// Chain makes the plugins that are on: those on by default that disable does
+// not name, and those that enable names.
+func Chain(d Deps, enable, disable []string) (admission.Chain, error) {
+	if err := checkNames(enable, disable); err != nil {
+		return nil, err
+	}
+	var chain admission.Chain
+	for _, e := range order {
+		if !slices.Contains(enable, e.name) && (!e.on || slices.Contains(disable, e.name)) {
+			continue
+		}
+		if e.make == nil {
+			if p, ok := d.Others[e.name]; ok {
+				chain = append(chain, p)
+			}
+			continue
+		}
+		p, err := e.make(&d)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, p)
+	}
+	return chain, nil
+}
+
+// Names returns the names of all plugins, in their order.
+func Names() []string {
+	names := make([]string, len(order))
+	for i, e := range order {
+		names[i] = e.name
+	}
+	return names
+}
+
+func checkNames(enable, disable []string) error {
+	var errs []error
+	known := Names()
+	for _, flag := range []struct {
+		name   string
+		values []string
+	}{{"enable-admission-plugins", enable}, {"disable-admission-plugins", disable}} {
+		for _, v := range flag.values {
+			if !slices.Contains(known, v) {
+				errs = append(errs, fmt.Errorf("--%s: plugin %q is unknown", flag.name, v))
+			}
+		}
+	}
+	for _, v := range enable {
+		if slices.Contains(disable, v) {
+			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %q", v))
+		}
+	}
+	return errors.Join(errs...)
+}

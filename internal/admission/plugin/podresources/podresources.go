@@ -1,0 +1,191 @@
+// Package podresources adds up what a pod asks for and what it may use.
+package podresources
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+)
+
+// Options say what counts.
+type Options struct {
+	// Status counts what containers hold while a resize is under way: the
+	// most of what is wanted, what is promised and what is in effect.
+	Status bool
+	// NoOverhead leaves the pod's overhead out.
+	NoOverhead bool
+	// NoHugePages takes huge pages from the containers even where the pod
+	// as a whole has some.
+	NoHugePages bool
+}
+
+// Requests is what a pod asks for.
+func Requests(pod *corev1.Pod, o Options) corev1.ResourceList {
+	list := total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.requestsOf(pod, c) })
+	if r := pod.Spec.Resources; r != nil {
+		o.override(list, r.Requests)
+	}
+	if !o.NoOverhead {
+		add(list, pod.Spec.Overhead)
+	}
+	return list
+}
+
+// Limits is what a pod may use. Overhead adds to limits, but makes none.
+func Limits(pod *corev1.Pod, o Options) corev1.ResourceList {
+	list := total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.limitsOf(pod, c) })
+	if r := pod.Spec.Resources; r != nil {
+		o.override(list, r.Limits)
+	}
+	if o.NoOverhead {
+		return list
+	}
+	for name, q := range pod.Spec.Overhead {
+		if have, ok := list[name]; ok && !have.IsZero() {
+			have.Add(q)
+			list[name] = have
+		}
+	}
+	return list
+}
+
+// ForWholePod says that the pod as a whole has requests or limits.
+func ForWholePod(pod *corev1.Pod) bool {
+	if pod.Spec.Resources == nil {
+		return false
+	}
+	for _, list := range [...]corev1.ResourceList{pod.Spec.Resources.Requests, pod.Spec.Resources.Limits} {
+		for name := range list {
+			if (Options{}).ofWholePod(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (o Options) ofWholePod(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory ||
+		!o.NoHugePages && strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// override puts what the whole pod has in the place of its containers' sum.
+func (o Options) override(list, whole corev1.ResourceList) {
+	for name, q := range whole {
+		if o.ofWholePod(name) {
+			list[name] = q
+		}
+	}
+}
+
+func (o Options) requestsOf(pod *corev1.Pod, c *corev1.Container) corev1.ResourceList {
+	s := o.statusOf(pod, c.Name)
+	switch {
+	case s == nil || s.Resources == nil:
+		return c.Resources.Requests
+	case resizeInfeasible(pod):
+		return most(s.Resources.Requests, s.AllocatedResources)
+	}
+	return most(c.Resources.Requests, s.Resources.Requests, s.AllocatedResources)
+}
+
+func (o Options) limitsOf(pod *corev1.Pod, c *corev1.Container) corev1.ResourceList {
+	s := o.statusOf(pod, c.Name)
+	switch {
+	case s == nil || s.Resources == nil:
+		return c.Resources.Limits
+	case resizeInfeasible(pod):
+		return s.Resources.Limits
+	}
+	return most(c.Resources.Limits, s.Resources.Limits)
+}
+
+// statusOf returns the status of a regular container or sidecar; others do not
+// change while they run.
+func (o Options) statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	if !o.Status {
+		return nil
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == name {
+			return s
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name && !podspec.IsSidecar(c) {
+			return nil
+		}
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		if s := &pod.Status.InitContainerStatuses[i]; s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// resizeInfeasible says that the node has refused what the spec wants.
+func resizeInfeasible(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return false
+}
+
+// total is what the containers of a pod need together at their worst: either
+// all regular ones and the sidecars, or one init container and the sidecars
+// started before it.
+func total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	sum, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.Containers {
+		add(sum, of(&spec.Containers[i]))
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if podspec.IsSidecar(c) {
+			add(sum, of(c))
+			add(sidecars, of(c))
+			raise(peak, sidecars)
+			continue
+		}
+		needs := corev1.ResourceList{}
+		add(needs, sidecars)
+		add(needs, of(c))
+		raise(peak, needs)
+	}
+	raise(sum, peak)
+	return sum
+}
+
+func add(sum, list corev1.ResourceList) {
+	for name, q := range list {
+		have, ok := sum[name]
+		if !ok {
+			sum[name] = q.DeepCopy()
+			continue
+		}
+		have.Add(q)
+		sum[name] = have
+	}
+}
+
+// raise makes each amount at least that of list.
+func raise(top, list corev1.ResourceList) {
+	for name, q := range list {
+		if have, ok := top[name]; !ok || q.Cmp(have) > 0 {
+			top[name] = q.DeepCopy()
+		}
+	}
+}
+
+func most(lists ...corev1.ResourceList) corev1.ResourceList {
+	top := corev1.ResourceList{}
+	for _, list := range lists {
+		raise(top, list)
+	}
+	return top
+}

@@ -1,0 +1,177 @@
+// Package podsecurity holds pods to the Pod Security Standard that the labels
+// of their namespace ask for. Pods are refused; what makes pods is only warned
+// of, since its pods will be judged themselves.
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Name of the plugin in --enable-admission-plugins.
+const Name = "PodSecurity"
+
+type plugin struct {
+	objects   admission.Objects
+	evaluator policy.Evaluator
+	config
+}
+
+// New makes the plugin. configuration is a PodSecurityConfiguration in YAML or
+// JSON; without one, namespaces without labels are privileged.
+func New(objects admission.Objects, configuration []byte) (admission.Plugin, error) {
+	c, err := parse(configuration)
+	if err != nil {
+		return admission.Plugin{}, fmt.Errorf("configuration of %s: %w", Name, err)
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return admission.Plugin{}, err
+	}
+	return admission.Plugin{
+		Name: Name, Validator: &plugin{objects, evaluator, c},
+		On: []admission.Operation{admission.Create, admission.Update},
+		Of: []schema.GroupResource{
+			admission.Pods, admission.Namespaces,
+			{Resource: "replicationcontrollers"}, {Resource: "podtemplates"},
+			{Group: "apps", Resource: "replicasets"}, {Group: "apps", Resource: "deployments"},
+			{Group: "apps", Resource: "statefulsets"}, {Group: "apps", Resource: "daemonsets"},
+			{Group: "batch", Resource: "jobs"}, {Group: "batch", Resource: "cronjobs"},
+		},
+	}, nil
+}
+
+func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
+	switch a.Resource.GroupResource() {
+	case admission.Namespaces:
+		return p.validateNamespace(ctx, a)
+	case admission.Pods:
+		return p.validatePod(ctx, a)
+	}
+	return p.validateTemplate(ctx, a)
+}
+
+// besides are the subresources of pods that do not carry a pod. All others are
+// judged, those that do not exist yet included.
+var besides = []string{"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
+
+func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error {
+	if slices.Contains(besides, a.Subresource) || p.exempts(a) {
+		return nil
+	}
+	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", a.Namespace)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("look up namespace %q: %w", a.Namespace, err))
+	}
+	wanted, errs := api.PolicyToEvaluate(ns.Labels, p.defaults)
+	if len(errs) == 0 && wanted.FullyPrivileged() {
+		return nil
+	}
+	pod, ok := a.Object.(*corev1.Pod)
+	if !ok {
+		return admission.WrongType(a)
+	}
+	if a.Operation == admission.Update {
+		old, ok := a.OldObject.(*corev1.Pod)
+		if !ok {
+			return admission.WrongType(a)
+		}
+		if !changesImages(&pod.Spec, &old.Spec) {
+			return nil
+		}
+	}
+	if p.exemptsClass(&pod.Spec) {
+		return nil
+	}
+	if r := p.judge(wanted.Enforce, &pod.ObjectMeta, &pod.Spec); !r.Allowed {
+		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
+			fmt.Errorf("violates PodSecurity %q: %s", wanted.Enforce.String(), r.ForbiddenDetail()))
+	}
+	p.warn(ctx, wanted.Warn, &pod.ObjectMeta, &pod.Spec)
+	return nil
+}
+
+// validateTemplate warns of a template whose pods would be refused, or warned of.
+func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) error {
+	if a.Subresource != "" || p.exempts(a) {
+		return nil
+	}
+	t := templateOf(a.Object)
+	if t == nil {
+		return nil
+	}
+	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", a.Namespace)
+	if err != nil {
+		return nil // the pods will be refused, if there is cause
+	}
+	wanted, _ := api.PolicyToEvaluate(ns.Labels, p.defaults)
+	if !p.exemptsClass(&t.Spec) {
+		p.warn(ctx, wanted.Warn, &t.ObjectMeta, &t.Spec)
+	}
+	return nil
+}
+
+func templateOf(obj runtime.Object) *corev1.PodTemplateSpec {
+	switch o := obj.(type) {
+	case *corev1.PodTemplate:
+		return &o.Template
+	case *corev1.ReplicationController:
+		return o.Spec.Template
+	case *appsv1.ReplicaSet:
+		return &o.Spec.Template
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *appsv1.DaemonSet:
+		return &o.Spec.Template
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template
+	case *batchv1.Job:
+		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
+	}
+	return nil
+}
+
+func (p *plugin) judge(lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) policy.AggregateCheckResult {
+	return policy.AggregateCheckResults(p.evaluator.EvaluatePod(lv, meta, spec))
+}
+
+func (p *plugin) warn(ctx context.Context, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+	if r := p.judge(lv, meta, spec); !r.Allowed {
+		request.AddWarning(ctx, fmt.Sprintf("would violate PodSecurity %q: %s", lv.String(), r.ForbiddenDetail()))
+	}
+}
+
+// changesImages says that an update changes what runs; all else that an update
+// can change means nothing to the standards.
+func changesImages(spec, old *corev1.PodSpec) bool {
+	sameImage := func(a, b corev1.Container) bool { return a.Image == b.Image }
+	if !slices.EqualFunc(spec.Containers, old.Containers, sameImage) || !slices.EqualFunc(spec.InitContainers, old.InitContainers, sameImage) {
+		return true
+	}
+	images := map[string]string{}
+	for _, c := range old.EphemeralContainers {
+		images[c.Name] = c.Image
+	}
+	for _, c := range spec.EphemeralContainers {
+		if image, ok := images[c.Name]; !ok || image != c.Image {
+			return true
+		}
+	}
+	return false
+}

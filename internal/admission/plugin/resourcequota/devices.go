@@ -1,0 +1,150 @@
+package resourcequota
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// resourceClaims measures devices, by class and by the extended resource that
+// a class stands for.
+func (p *plugin) resourceClaims() *meter {
+	return &meter{
+		handles: itself,
+		measures: func(name corev1.ResourceName) bool {
+			return name == countName(admission.ResourceClaims) || strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass) ||
+				isExtendedRequest(name)
+		},
+		usage: func(ctx context.Context, obj runtime.Object) (corev1.ResourceList, error) {
+			claim, ok := obj.(*resourcev1.ResourceClaim)
+			if !ok {
+				return nil, fmt.Errorf("%T is not a resource claim", obj)
+			}
+			devices := devicesOf(claim)
+			list := corev1.ResourceList{countName(admission.ResourceClaims): one()}
+			for class, n := range devices {
+				list[corev1.ResourceName(class+corev1.ResourceClaimsPerClass)] = count(n)
+			}
+			extended, err := p.extended(ctx, devices)
+			if err != nil || len(extended) == 0 {
+				return list, err
+			}
+			// What the claim's pod was charged for is not charged again.
+			paid, err := p.paidByPod(ctx, claim)
+			if err != nil {
+				return nil, err
+			}
+			for name, q := range extended {
+				q.Sub(paid[name])
+				if q.Sign() > 0 {
+					list[name] = q
+				}
+			}
+			return list, nil
+		},
+	}
+}
+
+// devicesOf counts the devices that a claim may get, by class; of
+// alternatives the one that takes most.
+func devicesOf(claim *resourcev1.ResourceClaim) map[string]int64 {
+	number := func(mode resourcev1.DeviceAllocationMode, n int64) int64 {
+		switch mode {
+		case resourcev1.DeviceAllocationModeExactCount:
+			return n
+		case resourcev1.DeviceAllocationModeAll:
+			return resourcev1.AllocationResultsMaxSize
+		}
+		return 0
+	}
+	devices := map[string]int64{}
+	for _, r := range claim.Spec.Devices.Requests {
+		if len(r.FirstAvailable) > 0 {
+			most := map[string]int64{}
+			for _, s := range r.FirstAvailable {
+				most[s.DeviceClassName] = max(most[s.DeviceClassName], number(s.AllocationMode, s.Count))
+			}
+			for class, n := range most {
+				devices[class] += n
+			}
+		} else if e := r.Exactly; e != nil {
+			devices[e.DeviceClassName] += number(e.AllocationMode, e.Count)
+		}
+	}
+	return devices
+}
+
+// extended names devices as the requests of extended resources that they
+// could have been claimed by.
+func (p *plugin) extended(ctx context.Context, devices map[string]int64) (corev1.ResourceList, error) {
+	list := corev1.ResourceList{}
+	if len(devices) == 0 {
+		return list, nil
+	}
+	classes, err := admission.SeenList[*resourcev1.DeviceClass](ctx, p.objects, admission.DeviceClasses, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range classes {
+		if n, ok := devices[c.Name]; ok && c.Spec.ExtendedResourceName != nil && *c.Spec.ExtendedResourceName != "" {
+			list[corev1.ResourceName(corev1.ResourceImplicitExtendedClaimsPerClass+c.Name)] = count(n)
+			list[corev1.ResourceName(requestsPrefix+*c.Spec.ExtendedResourceName)] = count(n)
+		}
+	}
+	return list, nil
+}
+
+// paidByPod returns what the pod of a claim was charged, if the scheduler made
+// the claim for the pod's extended resources. Where several claims say so, it
+// is the one that the pod names, or the oldest.
+func (p *plugin) paidByPod(ctx context.Context, claim *resourcev1.ResourceClaim) (corev1.ResourceList, error) {
+	owner := podOf(claim)
+	if owner == nil {
+		return nil, nil
+	}
+	pod, err := admission.Seen[*corev1.Pod](ctx, p.objects, admission.Pods, claim.Namespace, owner.Name)
+	if err != nil || pod.UID != owner.UID {
+		return nil, ignoreGone(err)
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		if s.ResourceClaimName != claim.Name {
+			return nil, nil
+		}
+		return p.podUsage(pod), nil
+	}
+	others, err := admission.SeenList[*resourcev1.ResourceClaim](ctx, p.objects, admission.ResourceClaims, claim.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range others {
+		o := podOf(other)
+		if o == nil || o.UID != pod.UID {
+			continue
+		}
+		older := other.CreationTimestamp.Compare(claim.CreationTimestamp.Time)
+		if older < 0 || older == 0 && other.Name < claim.Name {
+			return nil, nil
+		}
+	}
+	return p.podUsage(pod), nil
+}
+
+// podOf returns the pod that a claim was made for in the place of extended
+// resources, or nil.
+func podOf(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
+	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if owner == nil || owner.Kind != "Pod" || owner.APIVersion != "v1" {
+		return nil
+	}
+	return owner
+}

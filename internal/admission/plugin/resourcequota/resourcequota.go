@@ -1,0 +1,172 @@
+// Package resourcequota keeps what a namespace uses within its quotas.
+//
+// A write that uses more than before is charged to the quotas it falls under,
+// by compare and swap on their status.used, before it is stored: however many
+// writers there are on however many servers, the sum never passes status.hard.
+// What is charged for a write that fails afterwards, or was used by what is
+// deleted, the quota controller gives back when it counts again. Giving it
+// back here could undo a count made in between, and let usage pass the limit.
+package resourcequota
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// Name of the plugin in --enable-admission-plugins.
+const Name = "ResourceQuota"
+
+// unmetered resources are under no quota: they are not stored, or never were
+// under quotas.
+var unmetered = sets.New(
+	schema.GroupResource{Resource: "bindings"},
+	schema.GroupResource{Resource: "componentstatuses"},
+	schema.GroupResource{Resource: "events"},
+	schema.GroupResource{Group: "events.k8s.io", Resource: "events"},
+	schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+	schema.GroupResource{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+	schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+	schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
+	schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+	schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+)
+
+type plugin struct {
+	objects admission.Objects
+	clock   clock.PassiveClock
+	limited []limitedResource
+	queue   *queue
+}
+
+// New makes the plugin. configuration is a ResourceQuotaConfiguration in YAML
+// or JSON, or empty.
+func New(objects admission.Objects, clock clock.PassiveClock, configuration []byte) (admission.Plugin, error) {
+	limited, err := parse(configuration)
+	if err != nil {
+		return admission.Plugin{}, fmt.Errorf("configuration of %s: %w", Name, err)
+	}
+	p := &plugin{objects: objects, clock: clock, limited: limited}
+	p.queue = newQueue(p.settle)
+	return admission.Plugin{Name: Name, Validator: p, On: []admission.Operation{admission.Create, admission.Update}}, nil
+}
+
+func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
+	gr := a.Resource.GroupResource()
+	if a.Namespace == "" || gr == admission.Namespaces && a.Operation == admission.Create || unmetered.Has(gr) {
+		return nil
+	}
+	m := p.meter(gr)
+	if !m.handles(a) {
+		return nil
+	}
+	quotas, err := admission.SeenList[*corev1.ResourceQuota](ctx, p.objects, admission.ResourceQuotas, a.Namespace)
+	if err != nil {
+		return fmt.Errorf("read quotas: %w", err)
+	}
+	if len(quotas) == 0 && len(p.limited) == 0 {
+		return nil
+	}
+	c := &charge{meter: m, a: a, limited: p.limited}
+	deltas, err := c.to(ctx, quotas)
+	if err == nil && (len(deltas) == 0 || a.DryRun) {
+		return nil
+	}
+	if !a.DryRun {
+		return p.queue.do(ctx, a.Namespace, c)
+	}
+	// What was seen may be behind; a refusal is decided on what is.
+	if quotas, err = p.newest(ctx, a.Namespace); err == nil {
+		_, err = c.to(ctx, quotas)
+	}
+	return err
+}
+
+func (p *plugin) newest(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error) {
+	return admission.List[*corev1.ResourceQuota](ctx, p.objects, admission.ResourceQuotas, namespace)
+}
+
+// settle decides on charges of a namespace and makes those that fit, all in
+// one update of each quota.
+func (p *plugin) settle(ctx context.Context, namespace string, charges []*charge) {
+	fail := func(err error) {
+		for _, c := range charges {
+			if c.err == nil {
+				c.err = err
+			}
+		}
+	}
+	quotas, err := p.newest(ctx, namespace)
+	if err != nil {
+		fail(err)
+		return
+	}
+	// First in memory, one after the other, so that a charge which one quota
+	// cannot take is not made to another.
+	running := make([]*corev1.ResourceQuota, len(quotas))
+	for i := range quotas {
+		running[i] = quotas[i].DeepCopy()
+	}
+	touched := make([]bool, len(quotas))
+	for _, c := range charges {
+		var deltas map[int]corev1.ResourceList
+		if deltas, c.err = c.to(ctx, running); c.err != nil {
+			continue
+		}
+		for i, delta := range deltas {
+			running[i].Status.Used = sum(running[i].Status.Used, delta)
+			touched[i] = true
+		}
+	}
+	for i, q := range quotas {
+		if !touched[i] {
+			continue
+		}
+		if err := p.update(ctx, q, charges); err != nil {
+			fail(err)
+			return
+		}
+	}
+}
+
+// update makes the charges to one quota. What it holds may have changed since
+// they were decided, so they are decided again.
+func (p *plugin) update(ctx context.Context, q *corev1.ResourceQuota, charges []*charge) error {
+	var refused map[*charge]error
+	_, err := p.objects.Update(ctx, admission.ResourceQuotas, q.Namespace, q.Name, false, func(obj admission.Object) error {
+		now, ok := obj.(*corev1.ResourceQuota)
+		if !ok {
+			return fmt.Errorf("quota %s is a %T", q.Name, obj)
+		}
+		refused = map[*charge]error{}
+		for _, c := range charges {
+			if c.err != nil {
+				continue
+			}
+			delta, err := c.toOne(ctx, now)
+			delta = mask(delta, now.Status.Hard)
+			if err == nil {
+				err = c.fits(now, delta)
+			}
+			if err != nil {
+				refused[c] = err
+				continue
+			}
+			now.Status.Used = sum(now.Status.Used, delta)
+		}
+		return nil
+	})
+	if err != nil {
+		return ignoreGone(err)
+	}
+	for c, err := range refused {
+		c.err = err
+	}
+	return nil
+}

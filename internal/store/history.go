@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+)
+
+// Bounds of what watchers may hold of the past. A stretch ends early when it
+// has become large; its watcher asks for another once it has delivered it.
+const (
+	historyBytes = 1 << 20
+	maxHistories = 128
+)
+
+// stretch is a piece of etcd's past that is read for one watcher: events after
+// the watcher's revision, and the revision up to which they are all.
+type stretch struct {
+	events []*Event
+	rev    int64
+	err    error
+}
+
+// history is a stretch that is being read.
+type history struct {
+	cancel context.CancelFunc
+	out    chan stretch // gets one, at once or after a while
+}
+
+// startHistory begins to read a stretch of the past.
+func (w *Watcher) startHistory(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	h := &history{cancel: cancel, out: make(chan stretch, 1)}
+	after := w.rev
+	started := w.view.store.tasks.start(func(running context.Context) {
+		defer context.AfterFunc(running, cancel)()
+		h.out <- w.view.past(ctx, w.opts, after)
+		w.signal()
+	})
+	if !started {
+		cancel()
+		return context.Canceled
+	}
+	w.history = h
+	return nil
+}
+
+// pollHistory returns the stretch that was read, if it was. What came
+// meanwhile is in the window then, or in another stretch.
+func (w *Watcher) pollHistory() ([]*Event, error) {
+	select {
+	case s := <-w.history.out:
+		w.history.cancel()
+		w.history = nil
+		if s.err != nil {
+			return nil, s.err
+		}
+		w.rev = max(w.rev, s.rev)
+		// The view may have less than the stretch: what it gets of it later
+		// must not be delivered again.
+		w.floor = w.rev
+		w.view.mu.Lock()
+		defer w.view.mu.Unlock()
+		w.place()
+		return s.events, nil
+	default:
+		return nil, nil
+	}
+}
+
+// past reads a stretch, beginning again where the connection to etcd breaks.
+func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
+	select {
+	case v.store.histories <- struct{}{}:
+		defer func() { <-v.store.histories }()
+	case <-ctx.Done():
+		return stretch{err: ctx.Err()}
+	}
+	for {
+		s := v.pastOnce(ctx, o, after)
+		switch {
+		case ctx.Err() != nil:
+			return stretch{err: ctx.Err()}
+		case s.err == nil, errors.Is(s.err, ErrCompacted), errors.Is(s.err, ErrForgotten):
+			return s
+		}
+		v.store.log.Warn("reading etcd's history broke off, beginning again", "view", v.kind.Prefix, "error", s.err)
+		select {
+		case <-v.store.clock.After(retryAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// askAfter is how often etcd is asked how far a stretch is. It answers only
+// when the watch has caught up, and forgets questions that come before.
+const askAfter = 20 * time.Millisecond
+
+func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretch {
+	// The window, when the stretch is done, is to have what follows.
+	if err := v.lockLoaded(ctx); err != nil {
+		return stretch{err: err}
+	}
+	v.mu.Unlock()
+	head, err := v.store.db.Head(ctx)
+	if err != nil || after >= head {
+		return stretch{rev: after, err: err}
+	}
+	// A stream of its own: etcd tells how far a stream is only when all of
+	// its watches have caught up.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "kanzen-history", strconv.FormatUint(v.store.streams.Add(1), 10))
+	opts := []clientv3.OpOption{clientv3.WithRev(after + 1), clientv3.WithPrevKV()}
+	if !o.Exact {
+		opts = append(opts, clientv3.WithPrefix())
+	}
+	watch := v.store.db.Client.Watch(ctx, v.etcdPrefix+o.Prefix, opts...)
+	ask := time.NewTicker(askAfter)
+	defer ask.Stop()
+	s := stretch{rev: after}
+	for size := 0; size < historyBytes; {
+		select {
+		case <-ask.C:
+			if err := v.store.db.Client.RequestProgress(ctx); err != nil {
+				return stretch{err: err}
+			}
+		case r, ok := <-watch:
+			if !ok {
+				return stretch{err: errors.New("watch channel closed")}
+			}
+			if err := r.Err(); err != nil {
+				return stretch{err: compactedOr(err)}
+			}
+			for _, e := range r.Events {
+				if e.Kv.ModRevision > head {
+					s.rev = head
+					return s
+				}
+				ev, err := v.pastEvent(ctx, e)
+				if err != nil {
+					return stretch{err: err}
+				}
+				s.events, s.rev = append(s.events, ev), ev.Rev
+				size += ev.size()
+			}
+			if r.IsProgressNotify() && r.Header.Revision >= head || s.rev >= head {
+				s.rev = head
+				return s
+			}
+		}
+	}
+	return s
+}
+
+// pastEvent makes the event of this view from one of etcd's history.
+func (v *View) pastEvent(ctx context.Context, e *clientv3.Event) (*Event, error) {
+	c := v.change(ctx, e)
+	ev := &Event{Rev: c.rev, Item: c.item}
+	if e.PrevKv != nil {
+		ev.Prev = v.item(ctx, e.PrevKv)
+	} else if !e.IsCreate() {
+		return nil, ErrCompacted // what was there before the change, that is
+	}
+	return ev, nil
+}
