@@ -63,6 +63,7 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/apiextensions-apiserver v0.36.6 // indirect
 	k8s.io/kube-aggregator v0.36.6 // indirect
+	k8s.io/pod-security-admission v0.36.6 // indirect
 )
 
 require (

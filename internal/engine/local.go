@@ -35,6 +35,12 @@ func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object
 	if err := ep.e.Store.Fresh(ctx); err != nil {
 		return nil, err
 	}
+	return ep.SeenObjects(ctx, namespace)
+}
+
+// SeenObjects returns the objects of a namespace ("" is all) as this server
+// last saw them.
+func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object, error) {
 	snap, err := ep.view.Snapshot(ctx)
 	if err != nil {
 		return nil, ep.storeError(err, "")

@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
 // Object is an API object with metadata: a built-in Go type or an unstructured.
-type Object interface {
-	runtime.Object
-	metav1.Object
-}
+type Object = admission.Object
 
 // Resource is one kind of object that the server serves: its names, the
 // versions it is served in, the rules for writing it and how it is printed.

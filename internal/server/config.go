@@ -89,6 +89,9 @@ type Config struct {
 	AuthorizationModes []string
 	EnableAdmission    []string
 	DisableAdmission   []string
+	// AdmissionConfigFile configures plugins.
+	AdmissionConfigFile                 string
+	NotReadySeconds, UnreachableSeconds int64
 
 	// the API
 	AllowPrivileged       bool
@@ -120,6 +123,8 @@ func Default() Config {
 		EventTTL:               time.Hour,
 		ServiceNodePortRange:   "30000-32767",
 		ReconcileEndpoint:      "lease",
+		NotReadySeconds:        300,
+		UnreachableSeconds:     300,
 	}
 }
 

@@ -22,6 +22,9 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
+	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
+	fs.Int64Var(&c.NotReadySeconds, "default-not-ready-toleration-seconds", c.NotReadySeconds, "How long pods tolerate a node that is not ready, if they do not say.")
+	fs.Int64Var(&c.UnreachableSeconds, "default-unreachable-toleration-seconds", c.UnreachableSeconds, "How long pods tolerate a node that is unreachable, if they do not say.")
 	fs.BoolVar(&c.AllowPrivileged, "allow-privileged", c.AllowPrivileged, "Allow privileged containers.")
 	fs.DurationVar(&c.EventTTL, "event-ttl", c.EventTTL, "How long events are kept.")
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
@@ -94,7 +97,6 @@ var harmless = map[string]string{
 	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
 	"audit-log-compress": "bool", "contention-profiling": "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
-	"default-not-ready-toleration-seconds": "string", "default-unreachable-toleration-seconds": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-aggregator-routing": "bool", "enable-garbage-collector": "bool", "enable-logs-handler": "bool", "enable-priority-and-fairness": "bool",
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",

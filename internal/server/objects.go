@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -84,14 +85,13 @@ func (o *objects) Delete(ctx context.Context, gr schema.GroupResource, namespace
 	return ep.DeleteObject(ctx, namespace, name, options)
 }
 
-// seen returns an object as this server last saw it, without asking etcd how
+// Seen returns an object as this server last saw it, without asking etcd how
 // far it is: for lookups on every request, where a moment's lag is as good as
 // the request having come a moment earlier.
-func seen[T engine.Object](ctx context.Context, o *objects, gr schema.GroupResource, namespace, name string) (T, error) {
-	var none T
+func (o *objects) Seen(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error) {
 	ep, err := o.endpoint(gr)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	key := name
 	if namespace != "" {
@@ -101,20 +101,23 @@ func seen[T engine.Object](ctx context.Context, o *objects, gr schema.GroupResou
 	if err != nil {
 		// What is missing may just have been made: look again when all that
 		// is acknowledged has arrived.
-		if err := o.store.Fresh(ctx); err != nil {
-			return none, err
-		}
-		obj, err := ep.GetObject(ctx, namespace, name)
-		if err != nil {
-			return none, err
-		}
-		return obj.(T), nil
+		return ep.GetObject(ctx, namespace, name)
 	}
-	obj, err := ep.Decode(i)
+	return ep.Decode(i)
+}
+
+// SeenList returns the objects of a namespace ("" is all) as this server last
+// saw them.
+func (o *objects) SeenList(ctx context.Context, gr schema.GroupResource, namespace string) ([]engine.Object, error) {
+	ep, err := o.endpoint(gr)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	return obj.(T), nil
+	return ep.SeenObjects(ctx, namespace)
+}
+
+func seen[T engine.Object](ctx context.Context, o *objects, gr schema.GroupResource, namespace, name string) (T, error) {
+	return admission.Seen[T](ctx, o, gr, namespace, name)
 }
 
 func (o *objects) ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {

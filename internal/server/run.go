@@ -126,12 +126,9 @@ func (s *Server) shutdown(srv *http.Server, stopParts context.CancelFunc) error 
 	return nil
 }
 
-// Cutting watches: how long clients have to learn that their connections take
-// no more requests, and how long until those connections are closed anyway.
-const (
-	farewell = 20 * time.Millisecond
-	cutLimit = 500 * time.Millisecond
-)
+// farewell is how long clients have to learn that their connections take no
+// more requests, and then that their watches have ended.
+const farewell = 25 * time.Millisecond
 
 // cutWatches ends the requests that last by nature. A client that finds its
 // watch at a clean end and nobody at the port goes on from there with whoever
@@ -139,7 +136,7 @@ const (
 // about to end, may begin anew with a list. So the port is closed and
 // connections are told to be at their end before watches are.
 func (s *Server) cutWatches(srv *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), farewell+cutLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*farewell)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- srv.Shutdown(ctx) }()

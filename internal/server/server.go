@@ -19,12 +19,14 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/http2"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespacelifecycle"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
@@ -102,9 +104,13 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
+	admit, err := s.admission(authorizer)
+	if err != nil {
+		return nil, err
+	}
 	eng := engine.New(engine.Config{
 		Store:     s.store,
-		Admit:     s.admission(),
+		Admit:     admit,
 		Authorize: authorizeWith(authorizer),
 		Types:     openapi.NewTypeConverter(),
 		Clock:     s.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix,
@@ -259,10 +265,29 @@ func (s *Server) allocation(ctx context.Context) (err error) {
 }
 
 // admission is the chain of plugins, in order.
-func (s *Server) admission() admission.Chain {
-	return admission.Chain{
-		{Name: namespacelifecycle.Name, Mutator: &namespacelifecycle.Plugin{Namespace: s.objects.Namespace}},
+func (s *Server) admission(a authz.Authorizer) (admission.Chain, error) {
+	d := plugin.Deps{
+		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
+		CreateNamespace: s.createNamespace,
+		NotReadySeconds: s.cfg.NotReadySeconds, UnreachableSeconds: s.cfg.UnreachableSeconds,
 	}
+	if file := s.cfg.AdmissionConfigFile; file != "" {
+		var err error
+		if d.Config, err = plugin.ReadConfig(file); err != nil {
+			return nil, fmt.Errorf("--admission-control-config-file: %w", err)
+		}
+	}
+	return plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
+}
+
+// createNamespace makes a namespace as the server itself.
+func (s *Server) createNamespace(ctx context.Context, name string) error {
+	ep, err := s.objects.endpoint(schema.GroupResource{Resource: "namespaces"})
+	if err != nil {
+		return err
+	}
+	_, err = ep.Make(request.WithUser(ctx, itself), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, managerServer)
+	return err
 }
 
 // authorizeWith asks whether the context's user may do something else than the
@@ -394,3 +419,17 @@ func (s *Server) Files() pki.Files {
 // Kubeconfig is the path of the administrator's kubeconfig; "" if the server
 // made none.
 func (s *Server) Kubeconfig() string { return s.Files().Kubeconfig }
+
+// resourceOf finds what a kind is served as.
+func (s *Server) resourceOf(gvk schema.GroupVersionKind) ([]ownerreferences.Resource, error) {
+	var out []ownerreferences.Resource
+	for _, ep := range s.endpoints {
+		if ep.GVK == gvk {
+			out = append(out, ownerreferences.Resource{GroupVersionResource: ep.GVR, Namespaced: ep.R.Namespaced})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no resource of kind %s", gvk)
+	}
+	return out, nil
+}

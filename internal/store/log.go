@@ -53,8 +53,9 @@ func (f *follower) advance(rev int64) {
 // log, so it may be there already without knowing.
 const progressAfter = 2 * time.Millisecond
 
-// wait returns once the log has passed rev.
-func (f *follower) wait(ctx context.Context, rev int64) error {
+// wait returns once the log has passed rev. It gives up when ctx ends or
+// running, the context of those who move the log.
+func (f *follower) wait(ctx, running context.Context, rev int64) error {
 	if f.rev.Load() >= rev {
 		return nil
 	}
@@ -81,12 +82,19 @@ func (f *follower) wait(ctx context.Context, rev int64) error {
 			pause = min(2*pause, 250*time.Millisecond)
 			t.Reset(pause)
 		case <-ctx.Done():
-			f.mu.Lock()
-			delete(f.waiters, c)
-			f.mu.Unlock()
+			f.leave(c)
 			return ctx.Err()
+		case <-running.Done():
+			f.leave(c)
+			return fmt.Errorf("the store has stopped: %w", running.Err())
 		}
 	}
+}
+
+func (f *follower) leave(c chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.waiters, c)
 }
 
 // askProgress asks etcd how far the log is when somebody waits for it: once

@@ -119,7 +119,7 @@ func (s *Store) Fresh(ctx context.Context) error {
 
 // WaitFor returns once this server has seen revision rev.
 func (s *Store) WaitFor(ctx context.Context, rev int64) error {
-	return s.follow.wait(ctx, rev)
+	return s.follow.wait(ctx, s.tasks.ctx, rev)
 }
 
 // view returns the view that a key of etcd belongs to, or nil. A view's prefix
