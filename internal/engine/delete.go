@@ -109,7 +109,7 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 // on etcd's.
 func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOptions) (obj Object, gone bool, err error) {
 	k := c.key(name)
-	i, err := orNil(c.view.Get(ctx, k))
+	i, err := c.current(ctx, k, options.DryRun)
 	if err != nil {
 		return nil, false, err
 	}

@@ -164,7 +164,7 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (c *call) serve() error {
 	i := c.info
-	if i.Resource != c.R.Plural || !c.scopeFits() {
+	if i.Resource != c.R.Plural || i.Verb == "proxy" || !c.scopeFits() {
 		return errNoPath
 	}
 	if c.req.Method == http.MethodHead {

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -123,6 +125,33 @@ func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, op
 		options = &metav1.DeleteOptions{}
 	}
 	_, _, err := ep.local(namespace, name).remove(ctx, name, options)
+	return ep.storeError(err, name)
+}
+
+// ApplyStatus lays a status over an object's by server-side apply, taking the
+// fields from other managers if need be.
+func (ep *Endpoint) ApplyStatus(ctx context.Context, namespace, name, manager string, status map[string]any) error {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": ep.GVK.GroupVersion().String(), "kind": ep.GVK.Kind,
+		"metadata": map[string]any{"name": name}, "status": status,
+	})
+	if err != nil {
+		return err
+	}
+	c := ep.local(namespace, name)
+	for _, s := range ep.R.Subresources {
+		if s.Name == "status" {
+			c.sub = s
+		}
+	}
+	force := true
+	options := &metav1.PatchOptions{FieldManager: manager, Force: &force}
+	_, err = c.change(ctx, &change{
+		rules: c.rules(), options: &metav1.UpdateOptions{FieldManager: manager},
+		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
+			return c.patched(ctx, types.ApplyYAMLPatchType, body, options, old, exists)
+		},
+	})
 	return ep.storeError(err, name)
 }
 

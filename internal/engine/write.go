@@ -50,7 +50,7 @@ var errLock = errors.New("the object has been modified; please apply your change
 // refusal that may come from being behind is made sure of with what etcd has.
 func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 	k := c.key(c.name)
-	i, err := orNil(c.view.Get(ctx, k))
+	i, err := c.current(ctx, k, ch.options.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +77,17 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 		}
 		i, sure = latest, true
 	}
+}
+
+// current returns what the view has at a key (nil: nothing) for a write to
+// begin with. A dry run has no transaction to tell it that it is behind.
+func (c *call) current(ctx context.Context, key string, dryRun []string) (*store.Item, error) {
+	if admission.IsDryRun(dryRun) {
+		if err := c.e.Store.Fresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return orNil(c.view.Get(ctx, key))
 }
 
 // orNil turns "not found" into no item.

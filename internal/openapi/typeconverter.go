@@ -43,11 +43,22 @@ func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	if err != nil {
 		return nil, err
 	}
-	return typed.AsTypedUnvalidated(v, t.Schema, t.TypeRef), nil
+	return typed.AsTypedUnvalidated(goValue{v, obj}, t.Schema, t.TypeRef), nil
+}
+
+// goValue is the value of a Go object that remembers the object: field
+// management converts typed values to objects and back for every manager,
+// mostly to the version they have already.
+type goValue struct {
+	value.Value
+	obj runtime.Object
 }
 
 // TypedToObject implements managedfields.TypeConverter.
 func (c *TypeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	if g, ok := v.AsValue().(goValue); ok {
+		return g.obj, nil
+	}
 	content, ok := v.AsValue().Unstructured().(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("typed value is a %T, not an object", v.AsValue().Unstructured())

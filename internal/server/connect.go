@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,6 +25,8 @@ func (s *Server) connect(w http.ResponseWriter, req *http.Request, ep *engine.En
 	pod, isPod := obj.(*corev1.Pod)
 	q := req.URL.Query()
 	switch {
+	case sub.Connect == "proxy" && isPod && pod.Status.PodIP == "":
+		return apierrors.NewBadRequest("the pod has no address yet")
 	case sub.Connect == "proxy" || !isPod:
 		return kubelet.ServeProxy()
 	case sub.Connect == "log":
@@ -43,5 +46,6 @@ func (s *Server) connect(w http.ResponseWriter, req *http.Request, ep *engine.En
 func logOptions() runtime.ParameterCodec {
 	scheme := runtime.NewScheme()
 	_ = corev1.AddToScheme(scheme) // registers types; it cannot fail on a new scheme
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	return runtime.NewParameterCodec(scheme)
 }

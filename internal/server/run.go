@@ -76,6 +76,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 		// 5. Controllers, which act through all of the above.
 		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
+		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
+		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })
 	}
 	select {

@@ -7,15 +7,18 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/google/uuid"
 
+	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -237,4 +240,23 @@ func (s *Server) retryAfter() <-chan struct{} {
 		return s.stopping
 	}
 	return nil
+}
+
+// dangling keeps a condition of flow schemas.
+func (s *Server) dangling() *flowcontrol.Dangling {
+	group := "flowcontrol.apiserver.k8s.io"
+	return &flowcontrol.Dangling{
+		Schemas: s.objects.byGR[schema.GroupResource{Group: group, Resource: "flowschemas"}],
+		Levels:  s.objects.byGR[schema.GroupResource{Group: group, Resource: "prioritylevelconfigurations"}],
+		Clock:   s.clock, Log: s.log,
+	}
+}
+
+// availability keeps a condition of APIServices.
+func (s *Server) availability() *aggregator.Availability {
+	return &aggregator.Availability{
+		APIServices: s.objects.byGR[schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}],
+		Services:    s.objects.byGR[schema.GroupResource{Resource: "services"}],
+		Clock:       s.clock, Log: s.log,
+	}
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		value float64
+		unit  string
+		want  string
+	}{
+		{2567.8, "ms", "2568 ms"}, {279, "ms", "279 ms"}, {21.375, "ms", "21.4 ms"}, {2.097, "ms", "2.10 ms"},
+		{0.0785, "ms", "0.0785 ms"}, {12738.2, "", "12738"}, {0, "ms", "0.00 ms"}, {math.NaN(), "ms", ""},
+	} {
+		if got := number(c.value, c.unit); got != c.want {
+			t.Errorf("number(%v, %q) = %q, want %q", c.value, c.unit, got, c.want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	took := []time.Duration{4, 1, 3, 2}
+	for p, want := range map[int]time.Duration{0: 1, 50: 3, 99: 4, 100: 4} {
+		if got := percentile(took, p); got != want {
+			t.Errorf("percentile %d = %d, want %d", p, got, want)
+		}
+	}
+	if got := percentile(nil, 50); got != 0 {
+		t.Errorf("percentile of nothing = %d", got)
+	}
+}
+
+func TestResults(t *testing.T) {
+	r := &results{}
+	for _, v := range []float64{30, 10, 20} { // the median of three, of two, and of none
+		r.add(cpuSection, "get a pod", "ms", peerSide, v)
+	}
+	r.add(cpuSection, "get a pod", "ms", kanzenSide, 4)
+	r.add(cpuSection, "get a pod", "ms", kanzenSide, 6)
+	r.addHigher(watchSection, "deliveries", "", peerSide, 100)
+	r.addHigher(watchSection, "deliveries", "", kanzenSide, 250)
+	tables := r.tables()
+	for _, want := range []string{
+		"| get a pod |               20.0 ms | 5.00 ms |               4.00× |\n",
+		"| deliveries |                   100 |    250 |               2.50× |\n",
+	} {
+		if !strings.Contains(tables, want) {
+			t.Errorf("the tables lack %q:\n%s", want, tables)
+		}
+	}
+	for d := xml.NewDecoder(strings.NewReader(r.plot())); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the plot is not XML: %v", err)
+		}
+	}
+}
+
+// The lists by selector must find the pods that creation makes.
+func TestLoadsAgree(t *testing.T) {
+	for _, pods := range []int{100, 300, 307, 308, 3000} {
+		labelled := 0
+		for _, l := range loads(pods) {
+			if l.name != "create" {
+				continue
+			}
+			for i := range l.round {
+				var pod struct {
+					Metadata struct {
+						Namespace string
+						Labels    map[string]string
+					}
+				}
+				if err := json.Unmarshal([]byte(l.request(i).body), &pod); err != nil {
+					t.Fatal(err)
+				}
+				if pod.Metadata.Namespace == namespace && pod.Metadata.Labels["shard"] == "shard-7" {
+					labelled++
+				}
+			}
+		}
+		list := `{"items":[` + strings.TrimSuffix(strings.Repeat("{},", labelled), ",") + `]}`
+		for _, l := range loads(pods) {
+			if l.name != "list-label" && l.name != "list-node" {
+				continue
+			}
+			if err := l.check([]byte(list)); err != nil {
+				t.Errorf("%d pods: %s: %v", pods, l.name, err)
+			}
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	f := &fanOut{sent: make([]atomic.Int64, 2), left: make([]atomic.Int64, 2), seen: make(chan int, 2), began: time.Now()}
+	f.left[0].Store(1)
+	f.left[1].Store(2)
+	stream := `{"metadata":{"annotations":{"` + marker + `":"0"},"managedFields":[{"f:` + marker + `":{}}]}}` + "\n" +
+		`{"metadata":{"annotations":{"` + marker + `":"1"}}}` + "\n"
+	if err := f.follow(strings.NewReader(stream)); !errors.Is(err, io.EOF) {
+		t.Fatalf("follow = %v", err)
+	}
+	if len(f.seen) != 1 || <-f.seen != 0 || f.left[1].Load() != 1 || len(f.latencies()) != 2 {
+		t.Errorf("mark 0 should be seen by all, mark 1 by one of two")
+	}
+	if err := f.follow(strings.NewReader("{}\n")); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("an event without a mark: %v", err)
+	}
+}

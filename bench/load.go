@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// client is one connection's worth of HTTP/2, as plain as Go has it. It asks
+// for no compression unless a request does.
+type client struct{ http.Client }
+
+func newClient() *client {
+	return &client{http.Client{Transport: &http.Transport{
+		ForceAttemptHTTP2:  true,
+		DisableCompression: true,
+		// What the client believes is not measured, so it believes everything.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}}
+}
+
+func (c *client) close() { c.CloseIdleConnections() }
+
+// request is all that distinguishes one request from another.
+type request struct {
+	method, path string
+	accept       string // application/json if empty
+	encoding     string // Accept-Encoding
+	contentType  string
+	body         string
+}
+
+// open sends a request and returns the answer, if it is a success.
+func (c *client) open(ctx context.Context, base string, r request) (*http.Response, error) {
+	var body io.Reader
+	if r.body != "" {
+		body = strings.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, base+r.path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + token}, "User-Agent": {"bench"}, "Accept": {"application/json"}}
+	for name, value := range map[string]string{"Accept": r.accept, "Accept-Encoding": r.encoding, "Content-Type": r.contentType} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= 300 {
+		defer res.Body.Close()
+		b, _ := io.ReadAll(io.LimitReader(res.Body, 500)) // the status says enough without it
+		return nil, fmt.Errorf("%s %s: %s: %s", r.method, r.path, res.Status, b)
+	}
+	return res, nil
+}
+
+// do sends a request and copies the whole answer to w.
+func (c *client) do(ctx context.Context, base string, r request, w io.Writer) error {
+	res, err := c.open(ctx, base, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(w, res.Body)
+	return err
+}
+
+// load is a kind of request, sent many times by a number of clients.
+type load struct {
+	name    string // as -only has it
+	title   string
+	clients int
+	// round is how many requests are sent before anybody looks at the clock;
+	// once says that there is one round only, however short.
+	round int
+	once  bool
+	// warm is how many are sent before the first round and not counted.
+	warm int
+	// request is the i-th request. Warm-up has the first numbers.
+	request func(i int) request
+	// check judges the body of the first answer. May be nil.
+	check func(body []byte) error
+	// bare is the name under which the bare server serves the same bytes, if it does.
+	bare string
+}
+
+const (
+	namespace = "bench"
+	podsPath  = "/api/v1/namespaces/" + namespace + "/pods"
+	protobuf  = "application/vnd.kubernetes.protobuf"
+	// shards is how many labels and nodes the pods are spread over; a selector picks one.
+	shards = 100
+	// patched and marker are annotations: of the merge patches and of the writes
+	// that watchers wait for. Were they one, the latter might change nothing.
+	patched = "bench.example.com/patched"
+	marker  = "bench.example.com/mark"
+)
+
+var (
+	//go:embed pod.json
+	podJSON string
+	//go:embed status.json
+	statusJSON string
+)
+
+func podName(i int) string { return fmt.Sprintf("storefront-7c9d8f6b5d-%05d", i) }
+
+func podBody(i int, namespace string) string {
+	return compact(strings.NewReplacer("$NAMESPACE", namespace, "$NAME", podName(i), "$SHARD", strconv.Itoa(i%shards)).Replace(podJSON))
+}
+
+func statusBody(i int) string {
+	return compact(strings.ReplaceAll(statusJSON, "$BEAT", strconv.Itoa(i)))
+}
+
+func compact(s string) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(s)); err != nil {
+		panic(err) // the files are embedded and do not change
+	}
+	return b.String()
+}
+
+// loads are all loads on a number of pods, in the order in which they are
+// given: each finds what those before it left behind.
+func loads(pods int) []load {
+	list := func(query, accept, encoding string) func(int) request {
+		return func(int) request {
+			return request{method: http.MethodGet, path: podsPath + query, accept: accept, encoding: encoding}
+		}
+	}
+	shard := pods/shards + min(1, max(0, pods%shards-7)) // how many i < pods have i%shards == 7
+	return []load{
+		{
+			name: "create", title: "create a pod", clients: 8, round: pods + 50, warm: 50, once: true,
+			request: func(i int) request {
+				r := request{method: http.MethodPost, path: podsPath + "?fieldManager=kube-controller-manager", contentType: "application/json"}
+				if i < 50 || i >= pods+50 { // not among those counted
+					r.path, r.body = strings.Replace(r.path, namespace, warmNamespace, 1), podBody(i, warmNamespace)
+				} else {
+					r.body = podBody(i-50, namespace)
+				}
+				return r
+			},
+		},
+		{
+			name: "patch-status", title: "patch a pod's status (strategic merge)", clients: 8, round: pods, warm: 50,
+			request: func(i int) request {
+				return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "/status?fieldManager=kubelet",
+					contentType: "application/strategic-merge-patch+json", body: statusBody(i)}
+			},
+		},
+		{
+			name: "get", title: "get a pod", clients: 8, round: 5000, warm: 500,
+			request: func(i int) request {
+				return request{method: http.MethodGet, path: podsPath + "/" + podName(i*7919%pods)}
+			},
+			bare: "get",
+		},
+		{
+			name: "list-json", title: "list all pods, JSON", clients: 1, round: 10, warm: 2,
+			request: list("", "", ""), check: items(pods), bare: "list-json",
+		},
+		{
+			name: "list-gzip", title: "list all pods, JSON, gzip", clients: 1, round: 5, warm: 2,
+			request: list("", "", "gzip"),
+		},
+		{
+			name: "list-protobuf", title: "list all pods, protobuf", clients: 1, round: 10, warm: 2,
+			request: list("", protobuf, ""), check: isProtobuf, bare: "list-protobuf",
+		},
+		{
+			name: "list-label", title: "list the 1% with a label, JSON", clients: 4, round: 500, warm: 50,
+			request: list("?labelSelector=shard%3Dshard-7", "", ""), check: items(shard), bare: "list-label",
+		},
+		{
+			name: "list-node", title: "list the 1% on a node, JSON", clients: 4, round: 500, warm: 50,
+			request: list("?fieldSelector=spec.nodeName%3Dnode-7", "", ""), check: items(shard), bare: "list-node",
+		},
+		{
+			name: "patch-merge", title: "patch a pod's annotation (merge)", clients: 8, round: 1000, warm: 50,
+			request: func(i int) request { return annotate(i, pods, patched) },
+		},
+		{
+			name: "apply", title: "apply a pod's labels (server-side)", clients: 8, round: 1000, warm: 50,
+			request: func(i int) request {
+				return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench-apply&force=true",
+					contentType: "application/apply-patch+yaml", body: fmt.Sprintf(
+						`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"example.com/wave":"wave-%d"},"annotations":{"example.com/owner":"team-%d"}}}`,
+						podName(i%pods), i, i)}
+			},
+		},
+	}
+}
+
+const warmNamespace = "warm"
+
+// annotate is the i-th merge patch: it changes an annotation to i.
+func annotate(i, pods int, name string) request {
+	return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench",
+		contentType: "application/merge-patch+json", body: fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, name, i)}
+}
+
+// setUp makes the namespaces and service accounts that pods need.
+func setUp(ctx context.Context, base string) error {
+	c := newClient()
+	defer c.close()
+	for _, ns := range []string{warmNamespace, namespace} {
+		for _, r := range []request{
+			{path: "/api/v1/namespaces", body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + ns + `"}}`},
+			{path: "/api/v1/namespaces/" + ns + "/serviceaccounts", body: `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`},
+		} {
+			r.method, r.contentType = http.MethodPost, "application/json"
+			if err := c.do(ctx, base, r, io.Discard); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// items checks that a JSON list has so many items.
+func items(want int) func([]byte) error {
+	return func(body []byte) error {
+		var list struct{ Items []struct{} }
+		if err := json.Unmarshal(body, &list); err != nil {
+			return err
+		}
+		if len(list.Items) != want {
+			return fmt.Errorf("the list has %d items, not %d", len(list.Items), want)
+		}
+		return nil
+	}
+}
+
+func isProtobuf(body []byte) error {
+	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return fmt.Errorf("the answer is not protobuf: %.40q", body)
+	}
+	return nil
+}
+
+// sender sends a load's requests, one connection a client, numbering them on.
+type sender struct {
+	load    load
+	base    string
+	clients []*client
+	next    atomic.Int64
+}
+
+func newSender(l load, base string) *sender {
+	s := &sender{load: l, base: base}
+	for range l.clients {
+		s.clients = append(s.clients, newClient())
+	}
+	return s
+}
+
+func (s *sender) close() {
+	for _, c := range s.clients {
+		c.close()
+	}
+}
+
+// first sends one request and returns the answer's body and how long it took.
+func (s *sender) first(ctx context.Context) ([]byte, time.Duration, error) {
+	var body bytes.Buffer
+	began := time.Now()
+	err := s.clients[0].do(ctx, s.base, s.load.request(int(s.next.Add(1)-1)), &body)
+	took := time.Since(began)
+	if err == nil && s.load.check != nil {
+		err = s.load.check(body.Bytes())
+	}
+	return body.Bytes(), took, err
+}
+
+// send sends requests up to number end, exclusively, and returns how long each took.
+func (s *sender) send(ctx context.Context, end int) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	took := make([][]time.Duration, len(s.clients))
+	var wg sync.WaitGroup
+	for n, c := range s.clients {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(s.next.Add(1) - 1)
+				if i >= end {
+					return
+				}
+				began := time.Now()
+				if err := c.do(ctx, s.base, s.load.request(i), io.Discard); err != nil {
+					cancel(err)
+					return
+				}
+				took[n] = append(took[n], time.Since(began))
+			}
+		})
+	}
+	wg.Wait()
+	s.next.Store(int64(end)) // each client went one too far
+	return slices.Concat(took...), context.Cause(ctx)
+}

@@ -1,0 +1,139 @@
+// Command bench gives kube-apiserver (with its etcd) and kanzen the same load
+// and compares what it costs them. See README.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	// The first signal ends everything in order; a second one at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := command(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context) error {
+	b := &bench{watchers: 100, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}}
+	flag.IntVar(&b.pods, "pods", 3000, "pods to create and list")
+	runs := flag.Int("runs", 3, "runs; the report has their medians")
+	quick := flag.Bool("quick", false, "a tenth of everything, once: to see that it works; nothing is written")
+	only := flag.String("only", "", "names of what to measure, separated by commas; nothing is written")
+	out := flag.String("out", "", "directory for results.md and results.svg (default docs/benchmarks of this repository)")
+	peerBin := flag.String("peer-bin", os.Getenv("PEER_BIN"), "directory with kube-apiserver and etcd; none: they are built into peer/bin (also as PEER_BIN)")
+	kanzen := flag.String("kanzen", "", "a kanzen binary; none: it is built from this repository")
+	flag.StringVar(&b.profiles, "profiles", "", "directory for CPU profiles of each load on each side, taken after it was measured")
+	bare := flag.String("bare", "", "be the bare server at this address (what this program starts by itself)")
+	flag.StringVar(&b.bodies, "bodies", "", "directory of what the bare server serves")
+	flag.Parse()
+	if *bare != "" {
+		return serveBare(ctx, *bare, b.bodies)
+	}
+	if *quick {
+		b.pods, b.events, b.minCPU, *runs = min(b.pods, 300), 100, 200*time.Millisecond, 1
+	}
+	if *only != "" {
+		b.only = strings.Split(*only, ",")
+	}
+	if err := b.valid(*runs, flag.Args()); err != nil {
+		return err
+	}
+
+	dir, err := moduleDir(ctx)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "kanzen-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	b.bodies = filepath.Join(tmp, "bodies")
+	for _, d := range []string{b.bodies, b.profiles} {
+		if d == "" {
+			continue
+		}
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if b.programs, err = build(ctx, dir, *peerBin, *kanzen, tmp); err != nil {
+		return err
+	}
+
+	order := []string{peerSide, kanzenSide}
+	for i := range *runs {
+		progress("run %d of %d", i+1, *runs)
+		if err := b.run(ctx, order); err != nil {
+			return err
+		}
+		slices.Reverse(order)
+	}
+
+	which := "of a binary that was given"
+	if *kanzen == "" {
+		which = commit(ctx, dir)
+	}
+	conditions := b.results.conditions(*runs, which)
+	fmt.Print(conditions, "\n", b.results.tables())
+	if *out == "" {
+		if *quick || *only != "" || b.profiles != "" {
+			return nil
+		}
+		*out = filepath.Join(filepath.Dir(dir), "docs", "benchmarks")
+	}
+	return b.results.write(*out, conditions)
+}
+
+// valid checks what the command line said.
+func (b *bench) valid(runs int, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q", args[0])
+	}
+	if b.pods < 100 || runs < 1 {
+		return fmt.Errorf("-pods must be 100 or more and -runs 1 or more")
+	}
+	for _, name := range b.only {
+		if !slices.Contains(b.names(), name) {
+			return fmt.Errorf("-only: %q is none of %s", name, strings.Join(b.names(), ", "))
+		}
+	}
+	return nil
+}
+
+// moduleDir is where this program's source is.
+func moduleDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(strings.TrimSpace(string(out)))
+	if filepath.Base(dir) != "bench" {
+		return "", fmt.Errorf("run it in the folder bench, where its source is")
+	}
+	return dir, nil
+}
+
+// commit names the state of the repository.
+func commit(ctx context.Context, dir string) string {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "of an unknown commit"
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// bench is what is measured, and how much of it.
+type bench struct {
+	programs programs
+	pods     int
+	watchers int
+	events   int
+	// minCPU is how much processor time a measurement covers at least: a
+	// hundred of the kernel's ticks make one of them one per cent.
+	minCPU time.Duration
+	quiet  time.Duration // before memory is read
+	only   []string      // names of what to measure; empty: everything
+	// profiles is where CPU profiles of the loads go; empty: none are taken.
+	profiles string
+	bodies   string // what the bare server serves
+	results  *results
+}
+
+// names of the measures that are not loads.
+const (
+	startName  = "start"
+	idleName   = "idle"
+	memoryName = "memory"
+	watchName  = "watch"
+	endName    = "memory-end"
+)
+
+func (b *bench) names() []string {
+	names := []string{startName, idleName}
+	for _, l := range loads(b.pods) {
+		names = append(names, l.name)
+	}
+	return append(names, memoryName, watchName, endName)
+}
+
+func (b *bench) wants(name string) bool {
+	return len(b.only) == 0 || slices.Contains(b.only, name)
+}
+
+// run measures everything once, on both sides in the order given and then on
+// the bare server.
+func (b *bench) run(ctx context.Context, order []string) error {
+	for _, name := range order {
+		if err := b.measure(ctx, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if files, err := os.ReadDir(b.bodies); err != nil || len(files) == 0 {
+		return err
+	}
+	if err := b.measureBare(ctx); err != nil {
+		return fmt.Errorf("%s: %w", bareSide, err)
+	}
+	return nil
+}
+
+// measure starts a side, measures it and stops it.
+func (b *bench) measure(ctx context.Context, name string) error {
+	s, err := start(ctx, name, b.programs, "")
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	progress("%s: ready after %d ms", name, s.ready.Milliseconds())
+	b.results.add(memorySection, "from exec to ready", "ms", name, ms(s.ready))
+	if b.wants(idleName) {
+		if err := b.memory(ctx, s, "resident memory, idle"); err != nil {
+			return err
+		}
+	}
+	if len(b.only) > 0 && !slices.ContainsFunc(b.only, func(n string) bool { return n != startName && n != idleName }) {
+		return nil
+	}
+	if err := setUp(ctx, s.url); err != nil {
+		return err
+	}
+	for _, l := range loads(b.pods) {
+		if l.name == "create" && !b.wants(l.name) {
+			err = b.fill(ctx, s, l) // everything else is about pods that are there
+		} else if b.wants(l.name) {
+			err = b.load(ctx, s, l)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w%s", l.name, err, s.logs())
+		}
+		if l.name == "patch-status" && b.wants(memoryName) {
+			if err := b.memory(ctx, s, fmt.Sprintf("resident memory, %d pods", b.pods)); err != nil {
+				return err
+			}
+		}
+	}
+	if b.wants(watchName) {
+		if err := b.watch(ctx, s); err != nil {
+			return fmt.Errorf("watch: %w%s", err, s.logs())
+		}
+	}
+	if b.wants(endName) {
+		return b.memory(ctx, s, "resident memory, at the end of all loads")
+	}
+	return nil
+}
+
+// measureBare gives the bare server the reads whose bytes it has.
+func (b *bench) measureBare(ctx context.Context) error {
+	s, err := start(ctx, bareSide, b.programs, b.bodies)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	for _, l := range loads(b.pods) {
+		if l.bare == "" || !b.wants(l.name) {
+			continue
+		}
+		l.request = func(int) request { return request{method: http.MethodGet, path: "/" + l.bare} }
+		if err := b.load(ctx, s, l); err != nil {
+			return fmt.Errorf("%s: %w%s", l.name, err, s.logs())
+		}
+	}
+	return nil
+}
+
+// memory lets the side rest and reads its resident memory.
+func (b *bench) memory(ctx context.Context, s *side, row string) error {
+	if err := sleep(ctx, b.quiet); err != nil {
+		return err
+	}
+	mib, err := s.rss()
+	if err != nil {
+		return err
+	}
+	progress("%s: %s %.0f MiB", s.name, row, mib)
+	b.results.add(memorySection, row, "MiB", s.name, mib)
+	return nil
+}
+
+// fill gives a load's first round without measuring it.
+func (b *bench) fill(ctx context.Context, s *side, l load) error {
+	send := newSender(l, s.url)
+	defer send.close()
+	_, err := send.send(ctx, l.round)
+	return err
+}
+
+// Sections of the report.
+var (
+	memorySection = section{"Start and memory", ""}
+	cpuSection    = section{"Processor time per request", "Of all processes of a side, user and system, by the kernel's accounting."}
+	p50Section    = section{"Time per request, median", "As the client sees it, to the last byte of the answer."}
+	p99Section    = section{"Time per request, 99th percentile", ""}
+	rateSection   = section{"Requests per second", "Of all clients together, each sending its next request when the last is answered."}
+)
+
+// load gives a side a load and records what it took.
+func (b *bench) load(ctx context.Context, s *side, l load) error {
+	send := newSender(l, s.url)
+	defer send.close()
+	body, first, err := send.first(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.keep(s, l, body, first); err != nil {
+		return err
+	}
+	if _, err := send.send(ctx, l.warm); err != nil {
+		return err
+	}
+	if err := sleep(ctx, b.quiet/10); err != nil { // what the last load left to do
+		return err
+	}
+	before, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var took []time.Duration
+	var used time.Duration
+	for end := l.warm; used < b.minCPU; {
+		if end += l.round; l.once {
+			end = l.round
+		}
+		t, err := send.send(ctx, end)
+		if err != nil {
+			return err
+		}
+		took = append(took, t...)
+		now, err := s.cpu()
+		if err != nil {
+			return err
+		}
+		if used = now - before; l.once {
+			break
+		}
+	}
+	wall := time.Since(began)
+	b.results.addLoad(s.name, l, took, used, wall)
+	progress("%s: %s: %d requests, %.3f ms of CPU each (%s), median %.2f ms", s.name, l.name,
+		len(took), ms(used)/float64(len(took)), resolution(s, used), ms(median(took)))
+	return b.profile(ctx, s, send)
+}
+
+// keep remembers what the first answer to a load tells.
+func (b *bench) keep(s *side, l load, body []byte, took time.Duration) error {
+	if s.name == bareSide {
+		return nil
+	}
+	b.results.size(l, s.name, len(body))
+	if l.clients == 1 { // a long answer, that may be held ready for the next time
+		b.results.add(p50Section, l.title+", the first time", "ms", s.name, ms(took))
+	}
+	if l.bare == "" {
+		return nil
+	}
+	file := filepath.Join(b.bodies, l.bare)
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	return os.WriteFile(file, body, 0o600)
+}
+
+// profile has the side profile itself while a load that was measured goes on.
+func (b *bench) profile(ctx context.Context, s *side, send *sender) error {
+	if b.profiles == "" || s.name == bareSide {
+		return nil
+	}
+	done := b.startProfile(ctx, s, send.load.name)
+	for end := int(send.next.Load()); ; {
+		select {
+		case err := <-done:
+			return err
+		default:
+		}
+		end += min(send.load.round, 500)
+		if _, err := send.send(ctx, end); err != nil {
+			return err
+		}
+	}
+}
+
+// startProfile takes a CPU profile of five seconds; its end is told on the channel.
+func (b *bench) startProfile(ctx context.Context, s *side, name string) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		c := newClient()
+		defer c.close()
+		var profile bytes.Buffer
+		err := c.do(ctx, s.url, request{method: http.MethodGet, path: "/debug/pprof/profile?seconds=5", accept: "*/*"}, &profile)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(b.profiles, strings.Fields(s.name)[0]+"-"+name+".pprof"), profile.Bytes(), 0o644)
+		}
+		done <- err
+	}()
+	return done
+}
+
+// resolution says how much of a measurement one clock tick of each of its
+// accounts (user and system time of each process) is.
+func resolution(s *side, used time.Duration) string {
+	tick := time.Second / time.Duration(ticksPerSecond())
+	return fmt.Sprintf("±%.1f%%", 100*float64(tick)*float64(len(s.procs))/float64(max(used, tick)))
+}
+
+// sleep waits, unless the program is to end.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func median(took []time.Duration) time.Duration { return percentile(took, 50) }
+
+// percentile sorts took and picks the value that p per cent do not exceed.
+func percentile(took []time.Duration, p int) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[min(len(took)-1, len(took)*p/100)]
+}
+
+// progress tells whoever waits what is being done.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// section is a table of the report.
+type section struct{ title, text string }
+
+// figure is a row of a table: one quantity, measured on each side in each run.
+type figure struct {
+	section section
+	row     string
+	unit    string
+	higher  bool // is better
+	samples map[string][]float64
+}
+
+// results collects what was measured, in the order in which it first came.
+type results struct {
+	figures []*figure
+	sizes   []*size
+}
+
+// size is how long the answers to a load are, in bytes.
+type size struct {
+	load  load
+	sides map[string]int
+}
+
+func (r *results) add(s section, row, unit, side string, value float64) {
+	r.figure(s, row, unit, false).record(side, value)
+}
+
+func (r *results) addHigher(s section, row, unit, side string, value float64) {
+	r.figure(s, row, unit, true).record(side, value)
+}
+
+func (f *figure) record(side string, value float64) {
+	f.samples[side] = append(f.samples[side], value)
+}
+
+func (r *results) figure(s section, row, unit string, higher bool) *figure {
+	for _, f := range r.figures {
+		if f.section == s && f.row == row {
+			return f
+		}
+	}
+	f := &figure{section: s, row: row, unit: unit, higher: higher, samples: map[string][]float64{}}
+	r.figures = append(r.figures, f)
+	return f
+}
+
+// addLoad records what a side did with a load.
+func (r *results) addLoad(side string, l load, took []time.Duration, cpu, wall time.Duration) {
+	n := float64(len(took))
+	r.add(cpuSection, l.title, "ms", side, ms(cpu)/n)
+	r.add(p50Section, l.title, "ms", side, ms(percentile(took, 50)))
+	if l.clients > 1 && side != bareSide { // one client sends too few requests for that
+		r.add(p99Section, l.title, "ms", side, ms(percentile(took, 99)))
+	}
+	if side != bareSide {
+		r.addHigher(rateSection, l.title, "", side, n/wall.Seconds())
+	}
+}
+
+// size records the length of an answer. It warns if the sides' answers differ by
+// more than names, times and the order of fields explain: then the sides do
+// not do the same.
+func (r *results) size(l load, side string, n int) {
+	i := slices.IndexFunc(r.sizes, func(s *size) bool { return s.load.name == l.name })
+	if i < 0 {
+		i = len(r.sizes)
+		r.sizes = append(r.sizes, &size{load: l, sides: map[string]int{}})
+	}
+	sides := r.sizes[i].sides
+	sides[side] = n
+	if a, b := sides[peerSide], sides[kanzenSide]; a > 0 && b > 0 && math.Abs(float64(a-b)) > 0.02*float64(a) {
+		progress("WARNING: %s: the answers differ in size: %d and %d bytes", l.name, a, b)
+	}
+}
+
+// sections are the tables that have rows, in the order of the report.
+func (r *results) sections() []section {
+	var out []section
+	for _, s := range []section{memorySection, cpuSection, watchSection, p50Section, p99Section, rateSection} {
+		if slices.ContainsFunc(r.figures, func(f *figure) bool { return f.section == s }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (r *results) rows(s section) []*figure {
+	var out []*figure
+	for _, f := range r.figures {
+		if f.section == s {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// value is the median of the runs.
+func (f *figure) value(side string) float64 {
+	v := slices.Sorted(slices.Values(f.samples[side]))
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// ratio is how many times better kanzen is than the peer.
+func (f *figure) ratio() float64 {
+	if f.higher {
+		return f.value(kanzenSide) / f.value(peerSide)
+	}
+	return f.value(peerSide) / f.value(kanzenSide)
+}
+
+// number formats a value with three digits that count.
+func number(v float64, unit string) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	digits := 2
+	if v > 0 {
+		digits = min(4, max(0, 2-int(math.Floor(math.Log10(v)))))
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, v, unit))
+}
+
+func times(ratio float64) string {
+	if math.IsNaN(ratio) {
+		return ""
+	}
+	return number(ratio, "") + "×"
+}
+
+// tables is all tables in Markdown, aligned so that they read well as text.
+func (r *results) tables() string {
+	var out strings.Builder
+	for _, s := range r.sections() {
+		fmt.Fprintf(&out, "### %s\n\n", s.title)
+		if s.text != "" {
+			fmt.Fprintf(&out, "%s\n\n", s.text)
+		}
+		rows := r.rows(s)
+		bare := slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[bareSide]) > 0 })
+		cells := [][]string{{"", peerSide, kanzenSide, "kanzen is better by"}}
+		for _, f := range rows {
+			cells = append(cells, []string{f.row, number(f.value(peerSide), f.unit), number(f.value(kanzenSide), f.unit), times(f.ratio())})
+		}
+		if bare {
+			cells[0] = append(cells[0], bareSide)
+			for i, f := range rows {
+				cells[i+1] = append(cells[i+1], number(f.value(bareSide), f.unit))
+			}
+		}
+		writeTable(&out, cells)
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+// writeTable writes a Markdown table: the first column to the left, numbers to the right.
+func writeTable(out *strings.Builder, cells [][]string) {
+	width := make([]int, len(cells[0]))
+	for _, row := range cells {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c), 3)
+		}
+	}
+	for n, row := range cells {
+		for i, c := range row {
+			w := width[i]
+			if i == 0 {
+				w = -w
+			}
+			fmt.Fprintf(out, "| %*s ", w, c)
+		}
+		out.WriteString("|\n")
+		if n > 0 {
+			continue
+		}
+		for i, w := range width {
+			if i == 0 {
+				out.WriteString("|" + strings.Repeat("-", w+2))
+			} else {
+				out.WriteString("|" + strings.Repeat("-", w+1) + ":")
+			}
+		}
+		out.WriteString("|\n")
+	}
+}
+
+// write writes results.md and results.svg into dir.
+func (r *results) write(dir, conditions string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	page := "# kanzen beside kube-apiserver\n\n![each measure, both servers](results.svg)\n\n" +
+		"Made by `make bench`; [bench/README.md](../../bench/README.md) says how each number comes about.\n\n" +
+		conditions + "\n" + r.tables()
+	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(page), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "results.svg"), []byte(r.plot()), 0o644)
+}
+
+// conditions says under which circumstances the numbers were measured.
+func (r *results) conditions(runs int, which string) string {
+	cpu, err := procField("/proc/cpuinfo", "model name")
+	if err != nil {
+		cpu = runtime.GOARCH
+	}
+	memory, _ := procField("/proc/meminfo", "MemTotal")    // left out if unknown
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // left out if unknown
+	lines := []string{
+		fmt.Sprintf("kube-apiserver v1.36.3 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
+		fmt.Sprintf("%d cores (%s), %s of memory, Linux %s, %s; servers and load generator share the machine", runtime.NumCPU(), cpu, memory, strings.TrimSpace(string(kernel)), runtime.Version()),
+		fmt.Sprintf("median of %d runs, %s", runs, time.Now().UTC().Format(time.DateOnly)),
+	}
+	for _, s := range r.sizes {
+		lines = append(lines, fmt.Sprintf("%s: the answer has %d bytes (%s) and %d bytes (%s)",
+			s.load.title, s.sides[peerSide], peerSide, s.sides[kanzenSide], kanzenSide))
+	}
+	var out strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&out, "- %s\n", l)
+	}
+	return out.String()
+}
+
+// plot draws two bars for each row of the first tables, the longer one full width.
+func (r *results) plot() string {
+	const (
+		left, bar, right = 330, 300, 200 // widths: names, bars, ratios
+		line, head       = 34, 44        // heights: a row, a section's title
+		peerColor        = "#9aa5b1"
+		kanzenColor      = "#c8553d"
+	)
+	var body strings.Builder
+	y := 40
+	text := func(x, y int, class, s string) {
+		fmt.Fprintf(&body, `<text x="%d" y="%d" class="%s">%s</text>`+"\n", x, y, class, html.EscapeString(s))
+	}
+	rect := func(y int, width float64, color string) {
+		fmt.Fprintf(&body, `<rect x="%d" y="%d" width="%.1f" height="12" rx="2" fill="%s"/>`+"\n", left, y, math.Max(width, 1), color)
+	}
+	for i, s := range []string{peerSide, kanzenSide} {
+		fmt.Fprintf(&body, `<rect x="%d" y="14" width="12" height="12" rx="2" fill="%s"/>`+"\n", left+i*180, []string{peerColor, kanzenColor}[i])
+		text(left+i*180+18, 24, "value", s)
+	}
+	for _, s := range r.sections() {
+		if s == p50Section || s == p99Section || s == rateSection {
+			continue
+		}
+		text(16, y+28, "title", s.title)
+		y += head
+		for _, f := range r.rows(s) {
+			peer, kanzen := f.value(peerSide), f.value(kanzenSide)
+			if math.IsNaN(peer) || math.IsNaN(kanzen) {
+				continue
+			}
+			scale := bar / math.Max(peer, kanzen)
+			text(16, y+18, "name", f.row)
+			rect(y, peer*scale, peerColor)
+			rect(y+13, kanzen*scale, kanzenColor)
+			text(left+int(peer*scale)+6, y+10, "value", number(peer, f.unit))
+			text(left+int(kanzen*scale)+6, y+23, "value", number(kanzen, f.unit))
+			text(left+bar+110, y+18, "ratio", times(f.ratio()))
+			y += line
+		}
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" role="img" aria-label="kanzen beside kube-apiserver">
+<style>text{font-family:system-ui,sans-serif;fill:#22272e}.title{font-size:15px;font-weight:600}.name{font-size:13px}.value{font-size:11px;fill:#57606a}.ratio{font-size:15px;font-weight:600}</style>
+<rect width="%[1]d" height="%[2]d" fill="#ffffff"/>
+%[3]s</svg>
+`, left+bar+right, y+20, body.String())
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var watchSection = section{"Watch fan-out", "Every watcher has a connection of its own. Latency is from sending the write to having read its event, one write every 20 ms; the rest with up to 8 events under way. The processor time includes that of the write, one for all watchers."}
+
+const (
+	pace     = 20 * time.Millisecond
+	underWay = 8 // events that not every watcher has yet, while going as fast as possible
+	// eventTimeout is how long the slowest watcher may take after the last write.
+	eventTimeout = time.Minute
+)
+
+// fanOut is a number of watchers and what they have seen of the marks: writes
+// numbered by the annotation they set.
+type fanOut struct {
+	sent    []atomic.Int64 // when mark i was sent, in nanoseconds after began
+	left    []atomic.Int64 // how many watchers have yet to see it
+	seen    chan int       // marks that all have seen
+	began   time.Time
+	mu      sync.Mutex
+	latency []time.Duration
+}
+
+// watch measures how writes reach many watchers.
+func (b *bench) watch(ctx context.Context, s *side) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+
+	version, err := currentVersion(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	paced := b.events / 4
+	total := paced + b.events
+	f := &fanOut{sent: make([]atomic.Int64, total), left: make([]atomic.Int64, total), seen: make(chan int, total), began: time.Now()}
+	for i := range f.left {
+		f.left[i].Store(int64(b.watchers))
+	}
+	for range b.watchers {
+		c := newClient()
+		res, err := c.open(ctx, s.url, request{method: http.MethodGet, path: podsPath + "?watch=1&resourceVersion=" + version})
+		if err != nil {
+			return err
+		}
+		wg.Go(func() {
+			defer c.close()
+			defer res.Body.Close()
+			if err := f.follow(res.Body); ctx.Err() == nil {
+				cancel(fmt.Errorf("a watch ended: %w", err))
+			}
+		})
+	}
+	if err := f.write(ctx, s.url, 0, paced, b.pods, 1, pace); err != nil {
+		return err
+	}
+	latency := f.latencies()
+
+	var profiled <-chan error
+	if b.profiles != "" {
+		profiled = b.startProfile(ctx, s, watchName)
+	}
+	before, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := f.write(ctx, s.url, paced, total, b.pods, underWay, 0); err != nil {
+		return err
+	}
+	wall := time.Since(began)
+	after, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	deliveries := float64(b.events * b.watchers)
+	cpu := float64((after - before).Microseconds()) / deliveries
+	r := b.results
+	r.addHigher(watchSection, fmt.Sprintf("deliveries per second to %d watchers", b.watchers), "", s.name, deliveries/wall.Seconds())
+	r.add(watchSection, "processor time per delivery", "µs", s.name, cpu)
+	r.add(watchSection, "latency of a delivery, median", "ms", s.name, ms(percentile(latency, 50)))
+	r.add(watchSection, "latency of a delivery, 99th percentile", "ms", s.name, ms(percentile(latency, 99)))
+	progress("%s: watch: %.0f deliveries, %.1f µs of CPU each (%s), %.0f/s, median %.2f ms, p99 %.2f ms", s.name, deliveries, cpu,
+		resolution(s, after-before), deliveries/wall.Seconds(), ms(percentile(latency, 50)), ms(percentile(latency, 99)))
+	if profiled != nil {
+		return <-profiled
+	}
+	return nil
+}
+
+// write makes the marks from begin to end, with a number of them under way and
+// at a pace, and waits until all watchers have seen them all.
+func (f *fanOut) write(ctx context.Context, base string, begin, end, pods, underWay int, pace time.Duration) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, underWay)
+	c := newClient()
+	defer c.close()
+	timeout := time.NewTimer(eventTimeout)
+	defer timeout.Stop()
+	due := time.Now()
+	for i, seen := begin, 0; seen < end-begin; {
+		var free chan<- struct{} // nil, and never ready, when all is sent
+		if i < end {
+			free = slots
+		}
+		select {
+		case free <- struct{}{}:
+			if err := sleep(ctx, time.Until(due)); err != nil {
+				return context.Cause(ctx)
+			}
+			due = time.Now().Add(pace)
+			mark := i
+			f.sent[mark].Store(int64(time.Since(f.began)))
+			wg.Go(func() {
+				if err := c.do(ctx, base, annotate(mark, pods, marker), io.Discard); err != nil {
+					cancel(err)
+				}
+			})
+			i++
+		case <-f.seen:
+			<-slots
+			seen++
+			timeout.Reset(eventTimeout)
+		case <-timeout.C:
+			return errors.New("the watchers wait for an event that does not come")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	wg.Wait() // an event may be faster than the answer to its write
+	return nil
+}
+
+// follow reads events until the stream ends.
+func (f *fanOut) follow(stream io.Reader) error {
+	lines := bufio.NewReaderSize(stream, 64<<10)
+	prefix := []byte(`"` + marker + `":"`) // in managedFields the name begins with f:
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		_, after, ok := bytes.Cut(line, prefix)
+		if !ok {
+			return fmt.Errorf("an event without a mark: %.200s", line)
+		}
+		digits, _, _ := bytes.Cut(after, []byte{'"'})
+		mark, err := strconv.Atoi(string(digits))
+		if err != nil || mark >= len(f.sent) {
+			return fmt.Errorf("not a mark of this watch: %.20s", digits)
+		}
+		took := time.Since(f.began) - time.Duration(f.sent[mark].Load())
+		f.mu.Lock()
+		f.latency = append(f.latency, took)
+		f.mu.Unlock()
+		if f.left[mark].Add(-1) == 0 {
+			f.seen <- mark
+		}
+	}
+}
+
+// latencies are those of all deliveries so far.
+func (f *fanOut) latencies() []time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]time.Duration(nil), f.latency...)
+}
+
+// currentVersion is the resource version to watch from.
+func currentVersion(ctx context.Context, base string) (string, error) {
+	c := newClient()
+	defer c.close()
+	var body bytes.Buffer
+	if err := c.do(ctx, base, request{method: http.MethodGet, path: podsPath + "?limit=1"}, &body); err != nil {
+		return "", err
+	}
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	err := json.Unmarshal(body.Bytes(), &list)
+	return list.Metadata.ResourceVersion, err
+}
