@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/net/http2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -383,19 +382,20 @@ func (s *Server) httpServer() (*http.Server, error) {
 			NextProtos:     []string{"h2", "http/1.1"},
 		},
 	}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
 	if s.cfg.DisableHTTP2 {
 		srv.TLSConfig.NextProtos = []string{"http/1.1"}
-		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 		return srv, nil
 	}
-	err = http2.ConfigureServer(srv, &http2.Server{
-		MaxConcurrentStreams: uint32(s.cfg.HTTP2MaxStreams),
-		IdleTimeout:          90 * time.Second,
-		// One stream's uploads and all of a connection's: room for bodies
-		// without a round trip for most of them.
-		MaxUploadBufferPerStream: 256 << 10, MaxUploadBufferPerConnection: 256 << 10 * 250,
-	})
-	return srv, err
+	srv.Protocols.SetHTTP2(true)
+	srv.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: s.cfg.HTTP2MaxStreams,
+		// One stream's uploads and all of a connection's: room for most bodies
+		// without waiting for the server's leave in between.
+		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20,
+	}
+	return srv, nil
 }
 
 // controllersConfig is what the controllers in this process work with.
