@@ -318,7 +318,7 @@ func (ep *Endpoint) storeError(err error, name string) error {
 		return apierrors.NewNotFound(ep.gr(), name)
 	case errors.Is(err, store.ErrExists):
 		return apierrors.NewAlreadyExists(ep.gr(), name)
-	case errors.Is(err, store.ErrCompacted):
+	case errors.Is(err, store.ErrCompacted), errors.Is(err, store.ErrForgotten):
 		return expired()
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError("the request did not complete within its time", 1)

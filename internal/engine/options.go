@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -90,8 +91,8 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }
 
-// selection says which items a list or watch is about.
-type selection struct {
+// selected says which items a list or watch is about.
+type selected struct {
 	prefix string // of keys
 	name   string // of the one object it can be; "" if it is not one
 	match  func(i *store.Item) (bool, error)
@@ -100,9 +101,9 @@ type selection struct {
 	trigger string
 }
 
-// selects makes the selection of options.
-func (c *call) selects(o *internalversion.ListOptions) selection {
-	s := selection{all: everything(o.LabelSelector, o.FieldSelector)}
+// selects makes of options what they select.
+func (c *call) selects(o *internalversion.ListOptions) selected {
+	s := selected{all: everything(o.LabelSelector, o.FieldSelector)}
 	if c.namespace != "" {
 		s.prefix = c.namespace + "/"
 	}
@@ -118,53 +119,33 @@ func (c *call) selects(o *internalversion.ListOptions) selection {
 	if c.R.Trigger != "" {
 		s.trigger, _ = fieldSel.RequiresExactMatch(c.R.Trigger)
 	}
-	deep := false // fields beyond what the key says
-	for _, r := range fieldSel.Requirements() {
-		deep = deep || r.Field != metav1.ObjectNameField && r.Field != "metadata.namespace"
-	}
+	wanted := fieldSel.Requirements()
+	hasLabels := o.LabelSelector != nil && !o.LabelSelector.Empty()
 	s.match = func(i *store.Item) (bool, error) {
-		if o.LabelSelector != nil && !o.LabelSelector.Empty() {
-			l, err := c.view.Labels(i)
-			if err != nil || !o.LabelSelector.Matches(l) {
+		for _, r := range wanted {
+			got, err := c.fieldOf(i, r.Field)
+			if err != nil || (got == r.Value) == (r.Operator == selection.NotEquals) {
 				return false, err
 			}
 		}
-		if fieldSel.Empty() {
+		if !hasLabels {
 			return true, nil
 		}
-		var f fields.Set
-		if deep {
-			var err error
-			if f, err = c.view.Fields(i); err != nil {
-				return false, err
-			}
-		}
-		return fieldSel.Matches(itemFields{i, f}), nil
+		l, err := c.view.Labels(i)
+		return err == nil && o.LabelSelector.Matches(l), err
 	}
 	return s
 }
 
-// itemFields are the fields of an item: name and namespace from its key, the
+// fieldOf is the value of an item's field: name and namespace from its key, the
 // others as the resource gives them.
-type itemFields struct {
-	i *store.Item
-	f fields.Set
-}
-
-func (f itemFields) Get(field string) string {
+func (ep *Endpoint) fieldOf(i *store.Item, field string) (string, error) {
 	switch field {
 	case metav1.ObjectNameField:
-		return f.i.Name()
+		return i.Name(), nil
 	case "metadata.namespace":
-		return f.i.Namespace()
+		return i.Namespace(), nil
 	}
-	return f.f[field]
-}
-
-func (f itemFields) Has(field string) bool {
-	switch field {
-	case metav1.ObjectNameField, "metadata.namespace":
-		return true
-	}
-	return f.f.Has(field)
+	f, err := ep.view.Fields(i)
+	return f[field], err
 }

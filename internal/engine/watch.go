@@ -105,7 +105,7 @@ func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (
 type watchStream struct {
 	*call
 	out       output
-	sel       selection
+	sel       selected
 	bookmarks bool
 	headed    bool // the table's columns were sent
 

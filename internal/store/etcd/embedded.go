@@ -93,6 +93,14 @@ const (
 	electionTicks = 3
 )
 
+// Raft keeps its recent entries in memory for members that fall behind. A
+// member that is alone needs few: with etcd's own defaults they would come to
+// some 100 MB.
+const (
+	snapshotCount  = 1000
+	catchUpEntries = 10
+)
+
 func (e Embedded) serverConfig() (config.ServerConfig, error) {
 	const name = "kanzen"
 	peer, err := types.NewURLs([]string{"http://localhost:2380"}) // an identity; nothing listens there
@@ -113,8 +121,8 @@ func (e Embedded) serverConfig() (config.ServerConfig, error) {
 		ElectionTicks:                     electionTicks,
 		InitialElectionTickAdvance:        true,
 		PreVote:                           true,
-		SnapshotCount:                     d.SnapshotCount,
-		SnapshotCatchUpEntries:            d.SnapshotCatchUpEntries,
+		SnapshotCount:                     snapshotCount,
+		SnapshotCatchUpEntries:            catchUpEntries,
 		MaxSnapFiles:                      d.MaxSnapFiles,
 		MaxWALFiles:                       d.MaxWalFiles,
 		MaxTxnOps:                         d.MaxTxnOps,
