@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -118,10 +117,7 @@ func (w *world) begin() {
 	following.Go(func() { w.truth.follow(ctx, s.db.Client) })
 	stop := start(w.t, s)
 	g := &generation{store: s, ctx: ctx, ended: make(chan struct{})}
-	g.view = s.View(Kind{Prefix: "things/", Trigger: "node", Fields: func(v []byte) (fields.Set, error) {
-		node, _, _ := strings.Cut(string(v), "|")
-		return fields.Set{"node": node}, nil
-	}})
+	g.view = s.View(nodes)
 	g.stop = func() {
 		close(g.ended)
 		cancel()
@@ -146,11 +142,13 @@ func (w *world) run() {
 		watchers.Go(func() { w.watch(l, w.rand(uint64(100+n))) })
 	}
 	writers.Wait()
-	r, err := w.current.Load().store.db.Client.Put(w.ctx, truthPrefix+"end", "n0|end")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.final = r.Header.Revision
+	eventually(w.t, func() bool { // a fault may just have been
+		r, err := w.current.Load().store.db.Client.Put(w.ctx, truthPrefix+"end", "n0|end")
+		if err == nil {
+			w.final = r.Header.Revision
+		}
+		return err == nil
+	})
 	close(w.finished)
 	watchers.Wait()
 	w.truth.wait(w.ctx, w.final)
@@ -193,9 +191,10 @@ func (w *world) compact(r *rand.Rand) {
 		return
 	}
 	w.compacted.Store(rev)
-	if _, err := w.current.Load().store.db.Client.Compact(w.ctx, rev); err != nil {
-		w.t.Errorf("compact: %v", err)
-	}
+	eventually(w.t, func() bool {
+		_, err := w.current.Load().store.db.Client.Compact(w.ctx, rev)
+		return err == nil || errors.Is(compactedOr(err), ErrCompacted)
+	})
 }
 
 var keys = []string{"ns1/a", "ns1/b", "ns2/a", "ns2/b"}
@@ -388,7 +387,7 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 		err = w.read(l, s, g, watcher, r)
 		watcher.Close()
 		if err == nil {
-			if s.to >= w.final {
+			if w.over(s.to) {
 				return
 			}
 			continue
@@ -412,6 +411,16 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 	}
 }
 
+// over says that a watcher that is at rev has nothing to wait for.
+func (w *world) over(rev int64) bool {
+	select {
+	case <-w.finished:
+		return rev >= w.final
+	default:
+		return false
+	}
+}
+
 // read reads a watcher for a while, to the end of its store or to the end.
 func (w *world) read(l *watchLog, s *segment, g *generation, watcher *Watcher, r *rand.Rand) error {
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -430,15 +439,8 @@ func (w *world) read(l *watchLog, s *segment, g *generation, watcher *Watcher, r
 			}
 		}
 		s.to = watcher.Rev()
-		select {
-		case <-w.finished:
-			if s.to >= w.final {
-				return nil
-			}
-		default:
-			if polls < 0 {
-				return nil // resume from here
-			}
+		if polls < 0 || w.over(s.to) {
+			return nil // to resume from here, or for good
 		}
 		if len(events) > 0 {
 			if l.slow {

@@ -213,11 +213,31 @@ func compareEvents(a, b *clientv3.Event) int {
 }
 
 func (s *Store) resetViews() {
-	s.mu.RLock()
-	views := slices.Collect(maps.Values(s.views))
-	s.mu.RUnlock()
-	for _, v := range views {
+	for _, v := range s.allViews() {
 		v.reset()
+	}
+}
+
+func (s *Store) allViews() []*View {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Values(s.views))
+}
+
+// cutWindows lets go, now and then, of the past that views keep which have
+// become quiet.
+func (s *Store) cutWindows(ctx context.Context) {
+	for {
+		select {
+		case now := <-s.clock.After(windowAge):
+			for _, v := range s.allViews() {
+				v.mu.Lock()
+				v.window.cut(now, 0)
+				v.mu.Unlock()
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

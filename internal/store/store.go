@@ -95,6 +95,7 @@ func New(db *etcd.DB, o Options) *Store {
 func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.askProgress)
+	s.tasks.start(s.cutWindows)
 	return s.run(ctx)
 }
 

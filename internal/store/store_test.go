@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -56,6 +58,12 @@ func start(t testing.TB, s *Store) (stop func()) {
 
 var things = Kind{Prefix: "things/", Labels: func(v []byte) (labels.Set, error) {
 	return labels.Set{"v": string(v)}, nil
+}}
+
+// nodes have the value of their trigger field before a bar.
+var nodes = Kind{Prefix: "things/", Trigger: "node", Fields: func(v []byte) (fields.Set, error) {
+	node, _, _ := strings.Cut(string(v), "|")
+	return fields.Set{"node": node}, nil
 }}
 
 func create(t testing.TB, v *View, key, value string) *Item {

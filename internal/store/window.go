@@ -75,8 +75,13 @@ func (w *window) next() uint64 { return w.first + uint64(len(w.events)) }
 func (w *window) append(e *Event) {
 	w.events = append(w.events, e)
 	w.bytes += e.size()
+	w.cut(e.at, 1)
+}
+
+// cut cuts off what is too much or too old, but not the last keep events.
+func (w *window) cut(now time.Time, keep int) {
 	cut := 0
-	for cut < len(w.events)-1 && (w.bytes > w.limit || e.at.Sub(w.events[cut].at) > windowAge) {
+	for cut < len(w.events)-keep && (w.bytes > w.limit || now.Sub(w.events[cut].at) > windowAge) {
 		w.bytes -= w.events[cut].size()
 		cut++
 	}

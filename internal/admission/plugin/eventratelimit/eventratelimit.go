@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +17,6 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/yaml"
-
-	"golang.org/x/time/rate"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
@@ -62,7 +61,7 @@ var keys = map[string]func(a *admission.Attributes) string{
 }
 
 // New makes the plugin. configuration is a Configuration of
-// eventratelimit.admission.k8s.io in YAML or JSON.
+// eventratelimit.admission.k8s.io in YAML or JSON; there is no default.
 func New(clock clock.PassiveClock, configuration []byte) (admission.Plugin, error) {
 	limits, err := parse(configuration)
 	if err != nil {
@@ -105,9 +104,6 @@ func parse(data []byte) ([]*limit, error) {
 	}
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return nil, err
-	}
-	if len(data) == 0 {
-		return nil, nil
 	}
 	at := field.NewPath("limits")
 	var errs field.ErrorList

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Revisions of keys outside of the prefix are waited for too, though the log
+// has no events of them: by etcd's word of how far its watch is.
+func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) *Store{
+		"embedded": func(t *testing.T) *Store { return open(t) },
+		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			fresh(t, s)
+			w, err := s.View(things).Watch(t.Context(), WatchOptions{After: s.Revision()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			for range 3 {
+				r, err := s.db.Client.Put(t.Context(), compactKey, "1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				fresh(t, s)
+				if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil || w.Rev() < r.Header.Revision {
+					t.Errorf("watch: %v, %v, at %d; want it at %d", events, err, w.Rev(), r.Header.Revision)
+				}
+			}
+		})
+	}
+}
+
+// A history in which nothing happened ends too.
+func TestEmptyHistoryEnds(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) *Store{
+		"embedded": func(t *testing.T) *Store { return open(t) },
+		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			v := s.View(things)
+			first := create(t, v, "a", "1")
+			last := update(t, v, first, "2")
+			var watchers []*Watcher
+			for range 5 { // together: none holds up another's end
+				w, err := v.Watch(t.Context(), WatchOptions{After: first.Rev - 1, Prefix: "nobody/"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				watchers = append(watchers, w)
+			}
+			for _, w := range watchers {
+				for w.Rev() < last.Rev {
+					if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil {
+						t.Fatal(events, err)
+					}
+					if w.Rev() < last.Rev {
+						<-w.Ready()
+					}
+				}
+			}
+		})
+	}
+}
+
+// What a view holds from before the log began must not miss what came between.
+func TestViewLoadedBeforeRun(t *testing.T) {
+	s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+	v := s.View(things)
+	if _, err := v.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	create(t, v, "a", "1")
+	t.Cleanup(start(t, s))
+	fresh(t, s)
+	if _, err := v.Get(t.Context(), "a"); err != nil {
+		t.Errorf("get: %v", err)
+	}
+}
+
+// History may be ahead of the log: what it has delivered, the window must not.
+func TestHistoryAheadOfLog(t *testing.T) {
+	db := openEmbedded(t, t.TempDir())
+	s := New(db, Options{Prefix: "/registry/"}) // not run: the log stands still
+	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
+	v := s.View(things)
+	a := create(t, v, "a", "1")
+	if _, err := v.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a = update(t, v, a, "2")
+	w, err := v.Watch(t.Context(), WatchOptions{After: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if got, want := take(t, w, 2), "[+a=1 a=1>2]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	feed(v, a.Rev, "a", "2")
+	feed(v, a.Rev+1, "a", "3")
+	if got, want := take(t, w, 1), "[a=2>3]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A log that broke off goes on where it was: no event is lost, none comes twice.
+func TestLogGoesOn(t *testing.T) {
+	db := openEmbedded(t, t.TempDir())
+	s := New(db, Options{Prefix: "/registry/"})
+	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
+	v := s.View(things)
+	follow := func(next, until int64) int64 {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan int64)
+		go func() {
+			n, _ := s.runWatch(ctx, next)
+			seen <- n
+		}()
+		if err := s.WaitFor(t.Context(), until); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		return <-seen
+	}
+	next := follow(0, 1)
+	if _, err := v.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := create(t, v, "a", "0")
+	for n := range 3 {
+		next = follow(next, a.Rev)
+		if next != a.Rev+1 || len(v.window.events) != n+1 {
+			t.Errorf("after revision %d: %d events, next is %d", a.Rev, len(v.window.events), next)
+		}
+		a = update(t, v, a, fmt.Sprint(n))
+	}
+}
+
+// A log that has fallen behind a compaction begins anew; watchers that were
+// told everything go on, and those that were not end.
+func TestLogCompacted(t *testing.T) {
+	db := openEmbedded(t, t.TempDir())
+	s := New(db, Options{Prefix: "/registry/"})
+	v := s.View(things)
+	a := create(t, v, "a", "1")
+	b := update(t, v, a, "2")
+	if _, err := db.Client.Compact(t.Context(), b.Rev); err != nil {
+		t.Fatal(err)
+	}
+	late, err := v.Watch(t.Context(), WatchOptions{After: a.Rev - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	good, err := v.Watch(t.Context(), WatchOptions{After: b.Rev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	if _, err := s.runWatch(t.Context(), a.Rev); !errors.Is(err, ErrCompacted) {
+		t.Fatalf("following from a compacted revision: %v", err)
+	}
+	t.Cleanup(start(t, s))
+	update(t, v, b, "3")
+	if got := take(t, good, 1); got[0] != "a=2>3" {
+		t.Errorf("got %v", got)
+	}
+	for {
+		if _, err := late.Poll(t.Context()); errors.Is(err, ErrCompacted) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		<-late.Ready()
+	}
+}
+
+// decoding is a Transformer that calls itself as something is decoded.
+type decoding func()
+
+func (decoding) ToStorage(_ context.Context, _ string, b []byte) ([]byte, error) { return b, nil }
+
+func (f decoding) FromStorage(_ context.Context, _ string, b []byte) ([]byte, bool, error) {
+	f()
+	return b, false, nil
+}
+
+// Several changes at one revision are one step for a reader, however they are
+// spread over views, and however small the window is.
+func TestTransactionIsWhole(t *testing.T) {
+	s := open(t)
+	s.windowBytes = 100
+	v := s.View(things)
+	other := s.View(Kind{Prefix: "other/", Transformer: decoding(func() {
+		if snap, err := v.Snapshot(t.Context()); err != nil || snap.Len()%3 != 0 {
+			t.Errorf("in the middle of it: %s, %v", text(snap), err)
+		}
+	})})
+	for _, view := range []*View{v, other} {
+		if _, err := view.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := v.Watch(t.Context(), WatchOptions{After: s.Revision()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	put := func(k string) clientv3.Op { return clientv3.OpPut("/registry/"+k, k) }
+	_, err = s.db.Client.Txn(t.Context()).Then(put("things/b"), put("other/x"), put("things/a"), put("other/y"), put("things/c")).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh(t, s)
+	snap, err := v.Snapshot(t.Context())
+	if err != nil || text(snap) != "a=things/a b=things/b c=things/c " {
+		t.Errorf("snapshot: %s, %v", text(snap), err)
+	}
+	var events []*Event
+	for len(events) == 0 {
+		<-w.Ready()
+		if events, err = w.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(events) != 3 {
+		t.Errorf("got %d events in one step, want 3", len(events))
+	}
+}
+
+// Watchers of a trigger value hear of what comes to it and of what leaves it,
+// and sleep through the rest.
+func TestTrigger(t *testing.T) {
+	s := open(t)
+	v := s.View(nodes)
+	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for w.Rev() < s.Revision() || len(w.wake) > 0 { // the history before the view's load
+		<-w.Ready()
+		if _, err := w.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := create(t, v, "a", "n2|1")
+	fresh(t, s)
+	if len(w.wake) > 0 {
+		t.Error("woken by an object of another value")
+	}
+	a = update(t, v, a, "n1|2")
+	update(t, v, a, "n2|3")
+	if got, want := take(t, w, 2), "[a=n2|1>n1|2 a=n1|2>n2|3]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A dropped view ends its watchers, after they were told what came before.
+func TestForget(t *testing.T) {
+	s := open(t)
+	v := s.View(things)
+	w, err := v.Watch(t.Context(), WatchOptions{After: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	create(t, v, "a", "1")
+	fresh(t, s)
+	quiet, err := v.Watch(t.Context(), WatchOptions{After: s.Revision()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quiet.Close()
+	s.Forget(v)
+	if got := take(t, w, 1); got[0] != "+a=1" {
+		t.Errorf("got %v", got)
+	}
+	for _, w := range []*Watcher{w, quiet} {
+		<-w.Ready()
+		if _, err := w.Poll(t.Context()); !errors.Is(err, ErrForgotten) {
+			t.Errorf("watch: %v, want ErrForgotten", err)
+		}
+	}
+	if _, err := v.Snapshot(t.Context()); !errors.Is(err, ErrForgotten) {
+		t.Errorf("snapshot: %v, want ErrForgotten", err)
+	}
+	if err := v.Follow(t.Context(), nil); err != nil {
+		t.Errorf("follow: %v", err)
+	}
+	if i, err := s.View(things).Get(t.Context(), "a"); err != nil || string(i.Value) != "1" {
+		t.Errorf("get from the next view: %v, %v", i, err)
+	}
+}
+
+// Stopping waits for nobody: not for watchers, nor for readers of history or
+// of an etcd that cannot be reached. Afterwards nothing of the store runs.
+func TestStop(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("watching", func(t *testing.T) {
+		s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+		s.windowBytes = 100
+		stop := start(t, s)
+		v := s.View(things)
+		a := create(t, v, "a", "0")
+		first := a.Rev
+		for n := range 20 {
+			a = update(t, v, a, fmt.Sprint(n))
+		}
+		fresh(t, s)
+		for range 20 {
+			w, err := v.Watch(context.Background(), WatchOptions{After: first})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Poll(context.Background()); err != nil { // begins history
+				t.Fatal(err)
+			}
+		}
+		stop()
+		if err := s.WaitFor(t.Context(), a.Rev+100); err == nil {
+			t.Error("waiting for a store that has stopped")
+		}
+		if _, err := s.View(Kind{Prefix: "others/"}).Snapshot(t.Context()); err == nil {
+			t.Error("reading from a store that has stopped")
+		}
+	})
+	t.Run("unreachable", func(t *testing.T) {
+		x := startExternal(t, false)
+		s := New(x.dial(), Options{Prefix: "/registry/"})
+		stop := start(t, s)
+		fresh(t, s)
+		x.stop()
+		defer x.start()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := s.Fresh(ctx); err == nil {
+			t.Error("fresh without etcd")
+		}
+		if _, err := s.View(things).Snapshot(ctx); err == nil {
+			t.Error("a snapshot without etcd")
+		}
+		stop()
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+	// The wait for a goroutine's end is not the same as its being gone.
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 })
+}
