@@ -59,6 +59,7 @@ func stop(t *testing.T, k *kanzen, s syscall.Signal) {
 	if code != 0 || took > time.Second {
 		t.Errorf("%v: exit code %d after %v, want 0 within a second", s, code, took)
 	}
+	t.Logf("%v: ended after %v", s, took)
 	for l := range k.stdout {
 		t.Errorf("a line more than three on standard output: %q", l)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,28 +38,33 @@ import (
 const (
 	churnNamespace = "churn"
 	writers        = 8
-	objectsEach    = 250
+	objectsEach    = 125
 )
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 // TestInformersUnderChurn follows one namespace with every kind of client-go
-// informer while several writers change some 2,000 objects, and the server is
-// first stopped in order and then killed, each time to start again on the same
-// data and port. Every informer must tell each change once, in order, and go on
-// after a restart where it was, without a list.
+// informer while several writers change some 1,000 objects, and the server is
+// stopped in the middle of it and started again on the same data and port.
+// Every informer must tell each change once, in order, and go on after the
+// restart where it was, without a list.
 func TestInformersUnderChurn(t *testing.T) {
+	t.Run("stopped", func(t *testing.T) { testChurn(t, syscall.SIGTERM) })
+	t.Run("killed", func(t *testing.T) { testChurn(t, syscall.SIGKILL) })
+}
+
+func testChurn(t *testing.T, signal syscall.Signal) {
 	dir := t.TempDir()
 	k := serve(t, dir)
-	port := "--secure-port=" + k.port()
 	if _, err := k.client().CoreV1().Namespaces().Create(t.Context(), namespace(churnNamespace), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	reader := allowReading(t, k)
 	var followers []*follower
 	for _, watchList := range []bool{true, false} {
 		featurestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, watchList)
 		for _, kind := range []string{"typed", "dynamic", "metadata"} {
-			followers = append(followers, follow(t, k.config(), kind, watchList))
+			followers = append(followers, follow(t, reader, kind, watchList))
 		}
 	}
 	ws := make([]*writer, writers)
@@ -70,26 +77,25 @@ func TestInformersUnderChurn(t *testing.T) {
 		}
 		wg.Go(func() { ws[n].run(t) })
 	}
-	for n, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		// In the first and in the second third of what the writers do.
-		within(t, time.Minute, "writers make progress", func(context.Context) bool { return done.Load() > int64(1+n)*writers*objectsEach })
-		for _, f := range followers {
-			f.requests.fromNothing.Store(0)
-		}
-		begin := time.Now()
-		k.end(s)
-		k = serve(t, dir, port)
-		t.Logf("%v, and again ready after %v, %d changes done by then", s, time.Since(begin), done.Load())
+	within(t, time.Minute, "writers make progress", func(context.Context) bool { return done.Load() > writers*objectsEach })
+	for _, f := range followers {
+		// A client takes a watch without an event in its first second for a
+		// broken one, and lists.
+		within(t, time.Minute, f.name+" gets events", func(context.Context) bool { return f.count() > 0 })
+		f.requests.fromNothing.Store(0)
 	}
+	begin := time.Now()
+	k.end(signal)
+	k = serve(t, dir, "--secure-port="+k.port())
+	t.Logf("%v, and again ready after %v, %d changes done by then", signal, time.Since(begin), done.Load())
 	wg.Wait()
 	if t.Failed() {
 		return
 	}
-	want := map[string]*history{}
+	want, changes := map[string]*history{}, 0
 	for _, w := range ws {
 		maps.Copy(want, w.log)
 	}
-	changes := 0
 	for _, h := range want {
 		changes += len(h.versions)
 		if h.deleted {
@@ -107,6 +113,36 @@ func TestInformersUnderChurn(t *testing.T) {
 	for _, f := range followers[1:] {
 		f.compare(t, followers[0])
 	}
+	if t.Failed() {
+		t.Logf("the server said: %s", k.stderr.String())
+	}
+}
+
+// allowReading gives a role to a user who is nobody's administrator, and
+// returns how that user reaches the server: by connections of their own, and
+// subject to the authorizer, which must know the role when it starts again.
+func allowReading(t *testing.T, k *kanzen) *rest.Config {
+	t.Helper()
+	const user = "reader"
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
+	}
+	if _, err := k.client().RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	if _, err := k.client().RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := k.config()
+	config.Impersonate.UserName = user
+	config.Dial = (&net.Dialer{}).DialContext // keeps client-go from sharing the writers' connection
+	return config
 }
 
 // history is what was done to one object.
@@ -222,6 +258,7 @@ type follower struct {
 
 func follow(t *testing.T, config *rest.Config, kind string, watchList bool) *follower {
 	t.Helper()
+	config = rest.CopyConfig(config)
 	f := &follower{name: fmt.Sprintf("%s, WatchList %v", kind, watchList), requests: &requests{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { f.requests.next = next; return f.requests })
 	informer := informerOf(t, config, kind)
@@ -254,9 +291,7 @@ func follow(t *testing.T, config *rest.Config, kind string, watchList bool) *fol
 	var wg sync.WaitGroup
 	wg.Go(func() { informer.RunWithContext(t.Context()) })
 	t.Cleanup(wg.Wait)
-	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatalf("%s does not sync", f.name)
-	}
+	within(t, 10*time.Second, f.name+" syncs", func(context.Context) bool { return informer.HasSynced() })
 	if asked := f.requests.initial.Load() > 0; asked != watchList {
 		t.Errorf("%s: asked for initial events: %v", f.name, asked)
 	}

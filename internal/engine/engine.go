@@ -61,7 +61,10 @@ type Engine struct {
 }
 
 // New makes an Engine.
-func New(c Config) *Engine { return &Engine{Config: c} }
+func New(c Config) *Engine {
+	limitCopies()
+	return &Engine{Config: c}
+}
 
 // Endpoint is a Resource in one of its versions: what a path leads to.
 type Endpoint struct {

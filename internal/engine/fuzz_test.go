@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,34 +75,21 @@ func FuzzJSONPatch(f *testing.F) {
 		`[{"op":"copy","from":"/metadata","path":"/data/m"},{"op":"test","path":"/data/m/name","value":"a"}]`,
 		`[{"op":"add","path":"","value":1},{"op":"remove","path":""}]`,
 		`[{"op":"add","path":"/list/-1","value":1},{"op":"remove","path":"/list/~0~1"}]`,
+		`[{"op":"test","path":""}]`, `[{"op":"replace","path":""}]`,
+		`[{"op":"add","path":"/b","value":["xxxxxxxxxxxxxxxx"]}` + strings.Repeat(`,{"op":"copy","from":"/b","path":"/b/-"}`, 30) + `]`,
 		`[{"op":1,"path":null}]`, `[null]`, `[{}]`, `{}`, `null`, ``,
 	} {
 		f.Add([]byte(body), true)
 		f.Add([]byte(body), false)
 	}
+	limitCopies()
 	f.Fuzz(func(t *testing.T, body []byte, check bool) {
-		if bytes.Count(body, []byte("op")) > 8 {
-			t.Skip("each copy can double the document")
-		}
-		if rootWithoutValue(body) {
-			t.Skip("the library panics") // TODO: goes when jsonPatch refuses these
-		}
 		out, _, err := jsonPatch([]byte(patchedDoc), body, check)
 		if err != nil {
 			blamesClient(t, err)
 		} else if !json.Valid(out) {
 			t.Fatalf("made %q", out)
 		}
-	})
-}
-
-// rootWithoutValue finds an operation on the whole document that lacks its value.
-func rootWithoutValue(body []byte) bool {
-	p, err := jsonpatch.DecodePatch(body)
-	return err == nil && slices.ContainsFunc(p, func(op jsonpatch.Operation) bool {
-		path, err := op.Path()
-		_, hasValue := op["value"]
-		return err == nil && path == "" && !hasValue
 	})
 }
 

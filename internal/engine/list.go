@@ -224,7 +224,11 @@ func decodeContinue(s string) (start string, rev int64, err error) {
 			return "", 0, errors.New("token has an invalid start key")
 		}
 	}
-	return strings.TrimPrefix(t.StartKey, "/"), t.ResourceVersion, nil
+	start = strings.TrimPrefix(t.StartKey, "/")
+	if start == "" || start[0] == '/' {
+		return "", 0, errors.New("token has an invalid start key")
+	}
+	return start, t.ResourceVersion, nil
 }
 
 // expired is the answer to a revision that is compacted.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -206,12 +207,38 @@ func jsonPatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	if len(p) > maxOperations {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch may have %d operations, this one has %d", maxOperations, len(p)))
 	}
+	if err := rootHasValue(p); err != nil {
+		return nil, nil, unprocessable(err)
+	}
 	out, err := p.Apply(doc)
 	if err != nil {
-		return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		return nil, nil, unprocessable(err)
 	}
 	return out, strict, nil
 }
+
+func unprocessable(err error) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// rootHasValue refuses operations on the whole document that bring no value:
+// the library would panic.
+func rootHasValue(p jsonpatch.Patch) error {
+	for _, op := range p {
+		path, err := op.Path()
+		if _, ok := op["value"]; err == nil && path == "" && !ok && (op.Kind() == "test" || op.Kind() == "replace") {
+			return fmt.Errorf("operation %s of the document needs a value", op.Kind())
+		}
+	}
+	return nil
+}
+
+// maxCopied bounds what the copies of one JSON patch may add up to, in bytes:
+// each may double the document.
+const maxCopied = 3 << 20
+
+// limitCopies sets the library's bound, which is one for the process.
+var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = maxCopied })
 
 func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	var strict []error
@@ -275,7 +302,7 @@ func strategicError(err error) error {
 		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 		return apierrors.NewBadRequest(err.Error())
 	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		return unprocessable(err)
 	}
 	return err
 }

@@ -18,7 +18,9 @@ func TestLifecycle(t *testing.T) {
 	pod := func(namespace string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: namespace}}
 	}
-	ns := func(name string) *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	ns := func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
 	at.Check(t, at.Run(p, at.Create(admission.Pods, pod("here"))), "")
 	at.Check(t, at.Run(p, at.Create(admission.Pods, pod("ending"))), "being terminated")
 	at.Check(t, at.Run(p, at.Update(admission.Pods, "", pod("ending"), pod("ending"))), "")
