@@ -1,7 +1,6 @@
 package rbac
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -10,12 +9,10 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
-	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // rule reads "get,list apps/deployments,pods name1,name2" or "get /path":
@@ -288,84 +285,6 @@ func TestConfirmNoEscalation(t *testing.T) {
 {NonResourceURLs:["/x"], Verbs:["get"]}`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
-	}
-}
-
-// contextOf is a Guard with the context of one request.
-type contextOf struct {
-	ctx context.Context
-	*Guard
-}
-
-func TestGuard(t *testing.T) {
-	x := world()
-	x.SetClusterRole(clusterRole("powers", "escalate rbac.authorization.k8s.io/clusterroles", "bind rbac.authorization.k8s.io/clusterroles admin"))
-	x.SetClusterRoleBinding(clusterBinding("powers", "powers", "User:paul"))
-	x.SetClusterRole(clusterRole("root", "* */*", "* URL*"))
-	x.SetClusterRoleBinding(clusterBinding("root", "root", "User:root"))
-	g := &Guard{Index: x, Authorizer: authz.Union{authz.Masters{}, x}}
-	aggregated := clusterRole("agg")
-	aggregated.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
-	type check func(t *testing.T, who string) error
-	as := func(resource, namespace string, do func(c contextOf) error) check {
-		return func(t *testing.T, who string) error {
-			parts := strings.Split(who, ",")
-			ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: parts[0], Groups: parts[1:]})
-			ctx = request.WithInfo(ctx, &request.Info{IsResource: true, Group: rbacv1.GroupName, Resource: resource, Namespace: namespace})
-			return do(contextOf{ctx, g})
-		}
-	}
-	writeRole := as("roles", "a", func(c contextOf) error {
-		return c.Role(c.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Rules: rules("create configmaps")})
-	})
-	writeClusterRole := as("clusterroles", "", func(c contextOf) error { return c.ClusterRole(c.ctx, clusterRole("r", "get pods"), nil) })
-	aggregate := as("clusterroles", "", func(c contextOf) error { return c.ClusterRole(c.ctx, aggregated, nil) })
-	disaggregate := as("clusterroles", "", func(c contextOf) error { return c.ClusterRole(c.ctx, clusterRole("agg"), aggregated) })
-	bind := func(role string) check {
-		return as("rolebindings", "a", func(c contextOf) error {
-			return c.RoleBinding(c.ctx, "a", roleBinding("a", "x", ref("ClusterRole", role)))
-		})
-	}
-	bindEverywhere := as("clusterrolebindings", "", func(c contextOf) error {
-		return c.ClusterRoleBinding(c.ctx, clusterBinding("x", "reader"))
-	})
-	for _, c := range []struct {
-		name, who string
-		check     check
-		want      metav1.StatusReason
-	}{
-		{"own rules", "alice", writeRole, ""},
-		{"others' rules", "sam", writeRole, metav1.StatusReasonForbidden},
-		{"masters", "x,system:masters", writeRole, ""},
-		{"escalate is for cluster roles only", "paul", writeRole, metav1.StatusReasonForbidden},
-		{"escalate", "paul", writeClusterRole, ""},
-		{"a cluster role by a developer", "bob,devs", writeClusterRole, ""},
-		{"a cluster role by alice, who has it in b", "alice", writeClusterRole, metav1.StatusReasonForbidden},
-		{"aggregation", "bob,devs", aggregate, metav1.StatusReasonForbidden},
-		{"aggregation by root", "root", aggregate, ""},
-		{"end of aggregation", "bob,devs", disaggregate, metav1.StatusReasonForbidden},
-		{"bind own role", "bob,devs", bind("reader"), ""},
-		{"bind a role by the verb", "paul", bind("admin"), ""},
-		{"bind another role by the verb", "paul", bind("reader"), metav1.StatusReasonForbidden},
-		{"bind a missing role", "bob,devs", bind("none"), metav1.StatusReasonNotFound},
-		{"bind everywhere", "bob,devs", bindEverywhere, ""},
-		{"bind everywhere what is not one's own", "sam", bindEverywhere, metav1.StatusReasonForbidden},
-	} {
-		err := c.check(t, c.who)
-		if got := apierrors.ReasonForError(err); (err != nil) != (c.want != "") || err != nil && got != c.want {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-	}
-}
-
-func TestOnlyForGarbageCollection(t *testing.T) {
-	old := clusterRole("r", "get pods")
-	finalized := old.DeepCopy()
-	finalized.Finalizers = []string{"x/y"}
-	other := finalized.DeepCopy()
-	other.Rules = nil
-	if !OnlyForGarbageCollection(finalized, old) || OnlyForGarbageCollection(other, old) {
-		t.Error("an update is taken for another kind")
 	}
 }
 
