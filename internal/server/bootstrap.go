@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -52,6 +53,7 @@ type bootstrapper struct {
 	ranges []*net.IPNet
 	all    []*engine.Endpoint
 	repair *allocation.Repair
+	lease  *identity
 	// PEM of the authorities that extension servers are told of.
 	clientCA, requestHeaderCA []byte
 }
@@ -90,6 +92,8 @@ func (b *bootstrapper) run(ctx context.Context) error {
 		{&b.m.priorityClasses, static["PriorityClass"]},
 		{&b.m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
 		{&b.m.authenticationInfo, b.configMaps()},
+		{&b.m.identity, []task{b.lease.renew}},
+		{&b.m.tokenTracking, []task{b.tokenTracking}},
 		{new(milestone), b.apiServices()},
 	}
 	for _, s := range steps {
@@ -290,6 +294,15 @@ func (b *bootstrapper) configMaps() []task {
 		})
 		return err
 	}}
+}
+
+// tokenTracking says since when the use of old service-account tokens is
+// written down; upstream counts from the day this object was made.
+func (b *bootstrapper) tokenTracking(ctx context.Context) error {
+	return b.ensure(ctx, schema.GroupResource{Resource: "configmaps"}, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{"since": b.lease.now().UTC().Format(time.DateOnly)},
+	}, managerServer)
 }
 
 // apiServices say that the built-in groups are served by this server.

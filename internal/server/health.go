@@ -59,6 +59,8 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 		{"poststarthook/bootstrap-controller", m.kubernetesService.test},
 		{"poststarthook/start-kubernetes-service-cidr-controller", m.serviceCIDR.test},
 		{"poststarthook/start-cluster-authentication-info-controller", m.authenticationInfo.test},
+		{"poststarthook/start-kube-apiserver-identity-lease-controller", m.identity.test},
+		{"poststarthook/start-legacy-token-tracking-controller", m.tokenTracking.test},
 	}
 	h := &health{log: log}
 	h.live = append(append(h.live, common...), started...)
@@ -78,7 +80,7 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 
 // milestones are the steps of starting up.
 type milestones struct {
-	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, authorizer milestone
+	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer milestone
 }
 
 // serve answers below one of the three paths; false: it is none of them.

@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -19,6 +20,21 @@ type feed struct {
 }
 
 func newFeed() *feed { return &feed{index: rbac.NewIndex(), ready: make(chan struct{})} }
+
+// Authorize is part of authz.Authorizer. Until the roles have been read nobody
+// can be refused anything: clients take that for the truth, and drop what they
+// were about to resume. So requests for resources wait. Others do not, because
+// health must be answered, one way or the other, while etcd is not there.
+func (f *feed) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
+	if a.IsResource {
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			return authz.NoOpinion, "", ctx.Err()
+		}
+	}
+	return f.index.Authorize(ctx, a)
+}
 
 // run follows the views until ctx ends.
 func (f *feed) run(ctx context.Context, o *objects) {

@@ -25,8 +25,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
 	partsCtx, stopParts := context.WithCancel(storeCtx)
 	var storeWait, partsWait sync.WaitGroup
+	srv := &http.Server{}
 	defer func() {
 		stopParts()
+		err = errors.Join(err, srv.Close())
 		partsWait.Wait()
 		stopStore()
 		storeWait.Wait()
@@ -52,7 +54,6 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	})
 	// 3. The listener, so that health can be asked from the first moment.
 	failed := make(chan error, 1)
-	srv := &http.Server{}
 	if s.listener != nil {
 		if srv, err = s.httpServer(); err != nil {
 			return err
@@ -66,7 +67,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	// 4. What a cluster starts with. An etcd that is not there yet is waited for.
 	if err := s.bootstrap(ctx); err != nil {
 		if ctx.Err() == nil {
-			return err
+			s.cut()
+			return errors.Join(err, srv.Close())
 		}
 	} else {
 		select {
@@ -76,6 +78,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 		// 5. Controllers, which act through all of the above.
 		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
+		start(&partsWait, func() { s.boot.lease.run(request.WithUser(partsCtx, itself), s.clock.After) })
 		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })

@@ -167,7 +167,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Logging:        m.Filter,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
-		repair: s.repair, clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
+		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
 	return s, nil
 }
 

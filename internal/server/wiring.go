@@ -34,7 +34,7 @@ func (s *Server) authorizer() (authz.Authorizer, error) {
 	for _, m := range modes {
 		switch m {
 		case "RBAC":
-			union = append(union, s.feed.index)
+			union = append(union, s.feed)
 		case "AlwaysAllow":
 			union = append(union, authz.AlwaysAllow{})
 		case "AlwaysDeny":
