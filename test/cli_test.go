@@ -307,7 +307,6 @@ func healthy(ctx context.Context, c *http.Client, url string) bool {
 
 // An etcd that is not there yet is waited for; SIGTERM ends the waiting.
 func TestWaitsForEtcd(t *testing.T) {
-	t.Skip("until internal/store/etcd's batcher heeds the context of the first reader of a batch: it waits for etcd up to 10s, whatever ends meanwhile")
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {

@@ -55,9 +55,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	// 3. The listener, so that health can be asked from the first moment.
 	failed := make(chan error, 1)
 	if s.listener != nil {
-		if srv, err = s.httpServer(); err != nil {
+		made, err := s.httpServer()
+		if err != nil {
 			return err
 		}
+		srv = made
 		start(&partsWait, func() {
 			if err := srv.ServeTLS(s.listener, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 				failed <- fmt.Errorf("serve: %w", err)
