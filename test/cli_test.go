@@ -150,11 +150,8 @@ func TestFilesArePrivate(t *testing.T) {
 			return err
 		}
 		want := fs.FileMode(0o600)
-		switch {
-		case d.IsDir():
+		if d.IsDir() {
 			want = 0o700
-		case strings.HasSuffix(path, ".crt"):
-			want = 0o644 // a certificate is no secret; the directory is closed anyway
 		}
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has mode %v, want %v", path, got, want)

@@ -70,7 +70,7 @@ func ensureAuthority(certPath, keyPath, name string, now time.Time) (*Authority,
 	if cert, err = selfSign(name, key, now, authorityLife); err != nil {
 		return nil, fmt.Errorf("sign %s: %w", certPath, err)
 	}
-	return &Authority{cert: cert, key: key}, writeFile(certPath, encodeCerts(cert.Raw), publicMode)
+	return &Authority{cert: cert, key: key}, writeFile(certPath, encodeCerts(cert.Raw), fileMode)
 }
 
 // selfSign makes the certificate of an authority.
@@ -105,7 +105,7 @@ func (a *Authority) ensure(certPath, keyPath string, s Subject, now time.Time) e
 	if err != nil {
 		return fmt.Errorf("sign %s: %w", certPath, err)
 	}
-	return writeFile(certPath, encodeCerts(der), publicMode)
+	return writeFile(certPath, encodeCerts(der), fileMode)
 }
 
 // stands says whether a certificate still does what is asked of it.

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	privateMode = 0o600
-	publicMode  = 0o644
+	fileMode = 0o600 // of keys and certificates alike
 )
 
 // privateDir makes a directory that only its owner can enter.

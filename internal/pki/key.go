@@ -46,7 +46,7 @@ func createKey(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, writeFile(path, data, privateMode)
+	return key, writeFile(path, data, fileMode)
 }
 
 func encodeKey(key crypto.Signer) ([]byte, error) {

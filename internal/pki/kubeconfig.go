@@ -45,5 +45,5 @@ func (k Kubeconfig) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return writeIfChanged(path, data, privateMode)
+	return writeIfChanged(path, data, fileMode)
 }

@@ -46,7 +46,7 @@ func SelfSigned(dir, name, host string, alternates []string, clk clock.PassiveCl
 	if err != nil {
 		return "", "", err
 	}
-	return certPath, keyPath, writeFile(certPath, encodeCerts(der, ca.cert.Raw), publicMode)
+	return certPath, keyPath, writeFile(certPath, encodeCerts(der, ca.cert.Raw), fileMode)
 }
 
 // SelfSignedAlternates are the names the serving certificate of a server that
