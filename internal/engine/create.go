@@ -23,39 +23,50 @@ const writeTimeout = 34 * time.Second
 
 // create stores a new object.
 func (c *call) create() error {
-	out, err := negotiate(c.req, c.restrict())
+	in, options, err := c.createInput(c.restrict(), c.typed)
 	if err != nil {
-		return err
-	}
-	m, err := inputMedia(c.req, c.typed)
-	if err != nil {
-		return err
-	}
-	body, err := c.e.readBody(c.req)
-	if err != nil {
-		return err
-	}
-	options := &metav1.CreateOptions{}
-	if err := c.decodeQuery(options); err != nil {
-		return err
-	}
-	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(options)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
-	obj, err := c.decode(ctx, body, m, options.FieldValidation)
+	obj, err := c.decode(ctx, in.body, in.media, options.FieldValidation)
 	if err != nil {
 		return err
 	}
 	if c.R.Create != nil {
-		return c.createVirtual(ctx, out, obj, options)
+		return c.createVirtual(ctx, in.out, obj, options)
 	}
 	obj, err = c.createObject(ctx, obj, options)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
-	return c.writeObject(http.StatusCreated, out, obj)
+	return c.writeObject(http.StatusCreated, in.out, obj)
+}
+
+// input is what a write brings: its body, in which form that is and in which
+// form the answer is wanted.
+type input struct {
+	out   output
+	media media
+	body  []byte
+}
+
+// createInput reads a POST, and refuses what is wrong with it in upstream's order.
+func (c *call) createInput(r restrict, typed bool) (in input, options *metav1.CreateOptions, err error) {
+	options = &metav1.CreateOptions{}
+	if in.out, err = negotiate(c.req, r); err != nil {
+		return in, nil, err
+	}
+	if in.media, err = inputMedia(c.req, typed); err != nil {
+		return in, nil, err
+	}
+	if in.body, err = c.e.readBody(c.req); err != nil {
+		return in, nil, err
+	}
+	if err = c.decodeQuery(options); err != nil {
+		return in, nil, err
+	}
+	return in, options, invalidOptions("CreateOptions", validation.ValidateCreateOptions(options))
 }
 
 // createVirtual answers a review.
@@ -235,30 +246,15 @@ func (c *call) isNamespaces() bool { return c.R.Plural == "namespaces" && c.GVR.
 
 // createSubresource answers a POST to a subresource (binding, eviction, token).
 func (c *call) createSubresource() error {
-	out, err := negotiate(c.req, restrict{protobuf: true})
+	in, options, err := c.createInput(restrict{protobuf: true}, true)
 	if err != nil {
-		return err
-	}
-	m, err := inputMedia(c.req, true)
-	if err != nil {
-		return err
-	}
-	body, err := c.e.readBody(c.req)
-	if err != nil {
-		return err
-	}
-	options := &metav1.CreateOptions{}
-	if err := c.decodeQuery(options); err != nil {
-		return err
-	}
-	if err := invalidOptions("CreateOptions", validation.ValidateCreateOptions(options)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	gvk := c.subKind()
 	obj := c.sub.New()
-	if err := decodeBody(ctx, body, m, obj, gvk, options.FieldValidation); err != nil {
+	if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation); err != nil {
 		return err
 	}
 	if err := c.fitNamespace(obj); err != nil {
@@ -286,7 +282,7 @@ func (c *call) createSubresource() error {
 	} else {
 		result.GetObjectKind().SetGroupVersionKind(gvk)
 	}
-	return writeAny(c.w, c.req, code, out, result)
+	return writeAny(c.w, c.req, code, in.out, result)
 }
 
 // subKind is the kind of a subresource's bodies.

@@ -7,7 +7,6 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -67,29 +66,14 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 
 // updateScale writes the replica count that a PUT asks for.
 func (c *call) updateScale() error {
-	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"})
-	if err != nil {
-		return err
-	}
-	body, err := c.e.readBody(c.req)
-	if err != nil {
-		return err
-	}
-	options := &metav1.UpdateOptions{}
-	if err := c.decodeQuery(options); err != nil {
-		return err
-	}
-	if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(options)); err != nil {
-		return err
-	}
-	m, err := inputMedia(c.req, true)
+	in, options, err := c.updateInput(restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"}, true)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	sent := &autoscalingv1.Scale{}
-	if err := decodeBody(ctx, body, m, sent, scaleGVK, options.FieldValidation); err != nil {
+	if err := decodeBody(ctx, in.body, in.media, sent, scaleGVK, options.FieldValidation); err != nil {
 		return err
 	}
 	if err := c.fitNamespace(sent); err != nil {
@@ -98,7 +82,7 @@ func (c *call) updateScale() error {
 	if err := c.fitName(sent); err != nil {
 		return err
 	}
-	return c.rescale(ctx, out, options, string(sent.UID), func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	return c.rescale(ctx, in.out, options, string(sent.UID), func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		return sent.DeepCopy(), nil
 	}, nil)
 }

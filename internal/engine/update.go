@@ -13,28 +13,13 @@ func (c *call) update() error {
 	if c.sub != nil && c.sub.Scale != nil {
 		return c.updateScale()
 	}
-	out, err := negotiate(c.req, c.restrict())
-	if err != nil {
-		return err
-	}
-	body, err := c.e.readBody(c.req)
-	if err != nil {
-		return err
-	}
-	options := &metav1.UpdateOptions{}
-	if err := c.decodeQuery(options); err != nil {
-		return err
-	}
-	if err := invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(options)); err != nil {
-		return err
-	}
-	m, err := inputMedia(c.req, c.typed)
+	in, options, err := c.updateInput(c.restrict(), c.typed)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
-	sent, err := c.decode(ctx, body, m, options.FieldValidation)
+	sent, err := c.decode(ctx, in.body, in.media, options.FieldValidation)
 	if err != nil {
 		return err
 	}
@@ -55,7 +40,7 @@ func (c *call) update() error {
 			return obj, c.admit(ctx, obj, old, exists, options)
 		},
 	})
-	return c.answer(out, res, err)
+	return c.answer(in.out, res, err)
 }
 
 // rules are those of what the path names: the object or its subresource.
@@ -76,4 +61,24 @@ func (c *call) answer(out output, res *outcome, err error) error {
 		code = http.StatusCreated
 	}
 	return c.writeObject(code, out, res.obj)
+}
+
+// updateInput reads a PUT, and refuses what is wrong with it in upstream's
+// order, which is not that of a POST.
+func (c *call) updateInput(r restrict, typed bool) (in input, options *metav1.UpdateOptions, err error) {
+	options = &metav1.UpdateOptions{}
+	if in.out, err = negotiate(c.req, r); err != nil {
+		return in, nil, err
+	}
+	if in.body, err = c.e.readBody(c.req); err != nil {
+		return in, nil, err
+	}
+	if err = c.decodeQuery(options); err != nil {
+		return in, nil, err
+	}
+	if err = invalidOptions("UpdateOptions", validation.ValidateUpdateOptions(options)); err != nil {
+		return in, nil, err
+	}
+	in.media, err = inputMedia(c.req, typed)
+	return in, options, err
 }

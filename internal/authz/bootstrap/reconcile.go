@@ -62,33 +62,40 @@ func ReconcileRole(existing, wanted *rbacv1.Role) (*rbacv1.Role, Action) {
 // ReconcileClusterRoleBinding returns what an existing binding (nil if there is
 // none) must become to bind at least whom it should, to the role it should.
 func ReconcileClusterRoleBinding(existing, wanted *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Action) {
-	switch {
-	case existing == nil:
-		return wanted, Create
-	case protected(existing):
-		return existing, Nothing
-	case existing.RoleRef != wanted.RoleRef:
-		return wanted, Recreate
-	}
-	out := existing.DeepCopy()
-	changed := mergeMeta(out, wanted)
-	changed = addSubjects(&out.Subjects, wanted.Subjects) || changed
-	return out, updateIf(changed)
+	return reconcileBinding(existing, wanted, func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, *[]rbacv1.Subject) {
+		return b.RoleRef, &b.Subjects
+	})
 }
 
 // ReconcileRoleBinding is ReconcileClusterRoleBinding for a RoleBinding.
 func ReconcileRoleBinding(existing, wanted *rbacv1.RoleBinding) (*rbacv1.RoleBinding, Action) {
-	switch {
-	case existing == nil:
+	return reconcileBinding(existing, wanted, func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, *[]rbacv1.Subject) {
+		return b.RoleRef, &b.Subjects
+	})
+}
+
+// binding is a pointer to either kind of binding.
+type binding[T any] interface {
+	*T
+	metav1.Object
+	DeepCopy() *T
+}
+
+func reconcileBinding[T any, B binding[T]](existing, wanted B, parts func(B) (rbacv1.RoleRef, *[]rbacv1.Subject)) (B, Action) {
+	if existing == nil {
 		return wanted, Create
-	case protected(existing):
+	}
+	if protected(existing) {
 		return existing, Nothing
-	case existing.RoleRef != wanted.RoleRef:
+	}
+	var out B = existing.DeepCopy()
+	role, subjects := parts(out)
+	wantedRole, wantedSubjects := parts(wanted)
+	if role != wantedRole {
 		return wanted, Recreate
 	}
-	out := existing.DeepCopy()
 	changed := mergeMeta(out, wanted)
-	changed = addSubjects(&out.Subjects, wanted.Subjects) || changed
+	changed = addSubjects(subjects, *wantedSubjects) || changed
 	return out, updateIf(changed)
 }
 

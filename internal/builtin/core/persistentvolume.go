@@ -63,21 +63,7 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	rules.Default(&s.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	rules.DefaultPtr(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
 	rules.DefaultResources(s.Capacity)
-	if s.HostPath != nil {
-		rules.DefaultPtr(&s.HostPath.Type, corev1.HostPathUnset)
-	}
-	if s.RBD != nil {
-		rules.DefaultRBD(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
-	}
-	if s.ISCSI != nil {
-		rules.Default(&s.ISCSI.ISCSIInterface, "default")
-	}
-	if s.AzureDisk != nil {
-		rules.DefaultAzureDisk(s.AzureDisk)
-	}
-	if s.ScaleIO != nil {
-		rules.DefaultScaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
-	}
+	rules.DefaultPersistentVolumeSource(&s.PersistentVolumeSource)
 }
 
 func validatePersistentVolume(v *corev1.PersistentVolume, o rules.VolumeOptions) field.ErrorList {

@@ -241,3 +241,23 @@ func isISCSIName(s string) bool {
 	form := iscsiNames[s[:3]]
 	return form != nil && form.MatchString(s)
 }
+
+// DefaultPersistentVolumeSource fills in the source of a persistent volume, or
+// of the inline volume of a VolumeAttachment.
+func DefaultPersistentVolumeSource(s *corev1.PersistentVolumeSource) {
+	if s.HostPath != nil {
+		DefaultPtr(&s.HostPath.Type, corev1.HostPathUnset)
+	}
+	if s.RBD != nil {
+		DefaultRBD(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
+	}
+	if s.ISCSI != nil {
+		Default(&s.ISCSI.ISCSIInterface, "default")
+	}
+	if s.AzureDisk != nil {
+		DefaultAzureDisk(s.AzureDisk)
+	}
+	if s.ScaleIO != nil {
+		DefaultScaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
+	}
+}

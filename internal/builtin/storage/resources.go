@@ -190,21 +190,7 @@ func defaultVolumeAttachment(a *storagev1.VolumeAttachment) {
 		return
 	}
 	rules.DefaultResources(s.Capacity)
-	if s.HostPath != nil {
-		rules.DefaultPtr(&s.HostPath.Type, corev1.HostPathUnset)
-	}
-	if s.RBD != nil {
-		rules.DefaultRBD(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
-	}
-	if s.ISCSI != nil {
-		rules.Default(&s.ISCSI.ISCSIInterface, "default")
-	}
-	if s.AzureDisk != nil {
-		rules.DefaultAzureDisk(s.AzureDisk)
-	}
-	if s.ScaleIO != nil {
-		rules.DefaultScaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
-	}
+	rules.DefaultPersistentVolumeSource(&s.PersistentVolumeSource)
 }
 
 func warnStorageClass(_ context.Context, c, _ *storagev1.StorageClass) []string {
