@@ -13,22 +13,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // runNamespaces empties namespaces that are being deleted, and lets them go.
 func runNamespaces(ctx context.Context, c Config, cl *client) error {
 	n := &namespaceCleaner{Config: c, client: cl, namespaces: endpoint(c.Endpoints(), "", "namespaces")}
-	q := newQueue("namespace", c.Clock, c.Log)
+	q := queue.New("namespace", c.Clock, c.Log)
 	done := make(chan error, 1)
 	go func() {
-		done <- n.namespaces.View().Follow(ctx, follow{changed: func(i *store.Item) {
+		done <- n.namespaces.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) {
 			if obj, err := n.namespaces.Decode(i); err == nil && obj.GetDeletionTimestamp() != nil {
 				q.Add(i.Name())
 			}
 		}})
 	}()
-	q.run(ctx, n.clean)
+	q.Run(ctx, n.clean)
 	return <-done
 }
 

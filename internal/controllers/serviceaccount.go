@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -19,22 +20,22 @@ const defaultAccount = "default"
 func runServiceAccounts(ctx context.Context, c Config, cl *client) error {
 	eps := c.Endpoints()
 	namespaces, accounts := endpoint(eps, "", "namespaces"), endpoint(eps, "", "serviceaccounts")
-	q := newQueue("serviceaccount", c.Clock, c.Log)
+	q := queue.New("serviceaccount", c.Clock, c.Log)
 	done := make(chan error, 2)
 	go func() {
-		done <- namespaces.View().Follow(ctx, follow{changed: func(i *store.Item) { q.Add(i.Name()) }})
+		done <- namespaces.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) { q.Add(i.Name()) }})
 	}()
 	go func() {
-		done <- accounts.View().Follow(ctx, follow{
-			changed: func(*store.Item) {},
-			gone: func(i *store.Item) {
+		done <- accounts.View().Follow(ctx, store.Follow{
+			Changed: func(*store.Item) {},
+			Gone: func(i *store.Item) {
 				if i.Name() == defaultAccount {
 					q.Add(i.Namespace())
 				}
 			},
 		})
 	}()
-	q.run(ctx, func(ctx context.Context, ns string) error { return ensureAccount(ctx, namespaces, accounts, cl, ns) })
+	q.Run(ctx, func(ctx context.Context, ns string) error { return ensureAccount(ctx, namespaces, accounts, cl, ns) })
 	return errors.Join(<-done, <-done)
 }
 

@@ -42,7 +42,11 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 // decodeConfig reads the body of an apply.
 func decodeConfig(body []byte) (*unstructured.Unstructured, error) {
 	config := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal(body, &config.Object); err != nil {
+	doc, err := yaml.YAMLToJSON(body)
+	if err == nil {
+		_, err = unmarshalJSON(doc, config, false) // integers stay integers
+	}
+	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
 	return config, nil

@@ -254,7 +254,7 @@ func (c *call) createSubresource() error {
 	defer cancel()
 	gvk := c.subKind()
 	obj := c.sub.New()
-	if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation); err != nil {
+	if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil); err != nil {
 		return err
 	}
 	if err := c.fitNamespace(obj); err != nil {

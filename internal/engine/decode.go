@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -59,6 +60,9 @@ type unmarshaler interface {
 // decodeStored makes the hub object of stored bytes, with defaults that are
 // newer than the bytes.
 func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {
+	if r.Codec != nil {
+		return r.Codec.Decode(value)
+	}
 	obj, err := r.decodeBytes(hub, value)
 	if err != nil {
 		return nil, err
@@ -119,8 +123,9 @@ func directive(fieldValidation string) string {
 
 // decodeBody makes an object out of a request body. want is the kind it must be of;
 // empty type information is taken to be that. The object is of the version in
-// the path, defaulted, with its type set.
-func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string) error {
+// the path, with its type set. prune, for untyped objects, drops what their
+// schema does not know.
+func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string, prune func(Object) ([]string, error)) error {
 	var strict []error
 	var err error
 	gvk := schema.GroupVersionKind{}
@@ -169,6 +174,13 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	if err := sameType(gvk, want); err != nil {
 		return err
 	}
+	if prune != nil {
+		unknown, err := prune(obj)
+		if err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		strict = append(strict, unknownFields(unknown)...)
+	}
 	if err := strictErrors(ctx, strict, fieldValidation); err != nil {
 		return err
 	}
@@ -176,9 +188,27 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	return nil
 }
 
+// unknownFields are the errors of a strict decoding for fields that pruning
+// has dropped.
+func unknownFields(paths []string) []error {
+	var errs []error
+	for _, p := range paths {
+		errs = append(errs, fmt.Errorf("unknown field %q", p))
+	}
+	return errs
+}
+
 // unmarshalJSON decodes as the API does: field names are case-sensitive, and
 // integers stay integers. With check it also reports unknown and duplicate fields.
 func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error) {
+	if u, ok := into.(*unstructured.Unstructured); ok {
+		into = &u.Object
+		defer func() {
+			if u.Object == nil {
+				u.Object = map[string]any{}
+			}
+		}()
+	}
 	if check {
 		return kjson.UnmarshalStrict(data, into)
 	}
@@ -215,7 +245,7 @@ func strictErrors(ctx context.Context, errs []error, fieldValidation string) err
 // decode reads the object of a create or update off its body, as a hub object.
 func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValidation string) (Object, error) {
 	obj := ep.V.New()
-	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation); err != nil {
+	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation, ep.V.Prune); err != nil {
 		return nil, err
 	}
 	hub, err := ep.incoming(obj)

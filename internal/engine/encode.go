@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -21,7 +22,16 @@ import (
 type form struct {
 	make func(i *store.Item) ([]byte, error)
 	// prefix is what stands in front of a single object: {"kind":…,"apiVersion":…,
+	// Nil: the form has that itself, also inside a list.
 	prefix []byte
+}
+
+// parts are the pieces of a single object whose form is b.
+func (f *form) parts(b []byte) (head, rest []byte) {
+	if f.prefix == nil {
+		return nil, b
+	}
+	return f.prefix, b[1:]
 }
 
 // forms are the encodings of one endpoint's items.
@@ -39,6 +49,9 @@ func newForms(ep *Endpoint) forms {
 			}
 			if dropManaged {
 				obj.SetManagedFields(nil)
+			}
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				return json.Marshal(u.Object)
 			}
 			obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 			return json.Marshal(obj)
@@ -59,6 +72,9 @@ func newForms(ep *Endpoint) forms {
 		}
 	}
 	own := jsonPrefix(ep.GVK)
+	if !ep.typed && ep.R.Codec != nil {
+		own = nil
+	}
 	meta := jsonPrefix(partialGVK)
 	return forms{
 		json:             &form{object(false), own},
@@ -210,7 +226,11 @@ func encodeAny(obj runtime.Object, m media, pretty bool) ([]byte, error) {
 	case mediaYAML:
 		return yaml.Marshal(obj)
 	}
-	b, err := json.Marshal(obj)
+	var v any = obj
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		v = u.Object // whose own encoder would be asked, and its outcome checked, again
+	}
+	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +255,9 @@ func (ep *Endpoint) toStorage(obj Object) ([]byte, error) {
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	defer func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }()
+	if ep.R.Codec != nil {
+		return ep.R.Codec.Encode(obj)
+	}
 	st := ep.R.Stored
 	if st == nil {
 		m, ok := obj.(sizedMarshaler)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -76,7 +77,8 @@ type Endpoint struct {
 	GVK     schema.GroupVersionKind
 	GVR     schema.GroupVersionResource
 	forms   forms
-	typed   bool // Go types with a protobuf encoding
+	typed   bool          // Go types with a protobuf encoding
+	retired chan struct{} // closed when the endpoint is no longer what its path leads to
 	mu      sync.Mutex
 	manager map[string]*fieldManager // by subresource; guarded by mu
 }
@@ -98,14 +100,38 @@ func (e *Engine) Endpoints(r *Resource) ([]*Endpoint, error) {
 	}
 	var eps []*Endpoint
 	for _, v := range r.Versions {
-		ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, typed: true, manager: map[string]*fieldManager{}}
-		ep.GVK = v.WithKind(r.Kind)
-		ep.GVR = v.WithResource(r.Plural)
-		ep.forms = newForms(ep)
-		eps = append(eps, ep)
+		eps = append(eps, e.endpoint(r, v, hub, view))
 	}
 	return eps, nil
 }
+
+// Endpoint returns the endpoint of a Resource's hub version alone.
+func (e *Engine) Endpoint(r *Resource) (*Endpoint, error) {
+	for _, v := range r.Versions {
+		if v.GroupVersion == r.Hub {
+			return e.endpoint(r, v, v, e.Store.View(e.kind(r, v))), nil
+		}
+	}
+	return nil, fmt.Errorf("%s: version %s is not among its versions", r.Plural, r.Hub)
+}
+
+func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpoint {
+	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldManager{}}
+	_, ep.typed = v.New().(unmarshaler)
+	ep.GVK = v.WithKind(r.Kind)
+	ep.GVR = v.WithResource(r.Plural)
+	ep.forms = newForms(ep)
+	return ep
+}
+
+// HasSubresource says whether objects have a subresource.
+func (ep *Endpoint) HasSubresource(name string) bool {
+	return slices.ContainsFunc(ep.R.Subresources, func(s *Subresource) bool { return s.Name == name })
+}
+
+// Retire ends the endpoint's watches, as their timeout would: another endpoint
+// has taken its place, and clients go on there. It is called once.
+func (ep *Endpoint) Retire() { close(ep.retired) }
 
 // kind tells the store how to read a resource's items.
 func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
@@ -113,8 +139,8 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 		Prefix: r.Prefix + "/",
 		Labels: itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {
-			if r.Fields == nil {
-				return nil, nil
+			if r.Fields == nil || r.Codec != nil {
+				return nil, nil // those of custom resources are asked of the endpoint
 			}
 			obj, err := r.decodeStored(hub, value)
 			if err != nil {

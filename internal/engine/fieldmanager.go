@@ -45,13 +45,25 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldManager, error
 			reset[gv] = fieldpath.NewExcludeSetFilter(rules.Reset)
 		}
 	}
-	conv := converter{ep}
-	m, err := managedfields.NewDefaultFieldManager(ep.e.Types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
+	m, err := ep.newFieldManager(sub, reset)
 	if err != nil {
 		return nil, fmt.Errorf("field manager of %s: %w", ep.R.Plural, err)
 	}
 	ep.manager[sub] = &fieldManager{m}
 	return ep.manager[sub], nil
+}
+
+func (ep *Endpoint) newFieldManager(sub string, reset map[fieldpath.APIVersion]fieldpath.Filter) (*managedfields.FieldManager, error) {
+	conv := converter{ep}
+	if ep.R.Types == nil {
+		return managedfields.NewDefaultFieldManager(ep.e.Types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
+	}
+	types, err := ep.R.Types()
+	if err != nil {
+		return nil, err
+	}
+	// Of custom resources, what was managed at a version that is gone is kept.
+	return managedfields.NewDefaultCRDFieldManager(types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
 }
 
 // converter is what field management needs to know of a Resource's versions.

@@ -146,6 +146,14 @@ func (ep *Endpoint) fieldOf(i *store.Item, field string) (string, error) {
 	case "metadata.namespace":
 		return i.Namespace(), nil
 	}
+	if ep.R.Codec != nil {
+		// The fields are the version's, the view is all versions'.
+		obj, err := ep.Decode(i)
+		if err != nil {
+			return "", err
+		}
+		return ep.R.Fields(obj)[field], nil
+	}
 	f, err := ep.view.Fields(i)
 	return f[field], err
 }

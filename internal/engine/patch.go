@@ -132,7 +132,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 	if kind == types.StrategicMergePatchType {
 		err = strategicMerge(ctx, current, body, obj, options.FieldValidation)
 	} else {
-		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation)
+		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation, c.V.Prune)
 	}
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 }
 
 // jsonPatched applies a JSON patch or a merge patch.
-func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string) error {
+func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string, prune func(Object) ([]string, error)) error {
 	doc, err := json.Marshal(current)
 	if err != nil {
 		return err
@@ -165,14 +165,23 @@ func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body
 		return patchInvalid(doc, err)
 	}
 	strict = append(strict, more...)
+	if prune != nil {
+		unknown, err := prune(into)
+		if err != nil {
+			return patchInvalid(doc, err)
+		}
+		strict = append(strict, unknownFields(unknown)...)
+	}
 	if len(strict) == 0 {
 		return nil
 	}
 	if directive(fieldValidation) == metav1.FieldValidationStrict {
 		return patchInvalid(doc, runtime.NewStrictDecodingError(strict))
 	}
-	for _, err := range strict {
-		request.AddWarning(ctx, err.Error())
+	if directive(fieldValidation) == metav1.FieldValidationWarn {
+		for _, err := range strict {
+			request.AddWarning(ctx, err.Error())
+		}
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -26,6 +28,7 @@ type Resource struct {
 	Plural     string // as in the path: "deployments"
 	Singular   string // "deployment"
 	Kind       string // "Deployment"
+	ListKind   string // "DeploymentList"; empty: Kind with "List" behind it
 	ShortNames []string
 	Categories []string
 	Namespaced bool
@@ -42,6 +45,12 @@ type Resource struct {
 	// Stored is how objects are written to etcd, where that is not as
 	// protobuf of the hub version. Bytes of the hub version are read all the same.
 	Stored *Stored
+	// Codec is how objects without a Go type (custom resources) are stored.
+	// Nil: as the Go type's protobuf, or as Stored says.
+	Codec Codec
+	// Types describes the fields of the kind to field management. Nil: what
+	// the engine knows of the built-in kinds.
+	Types func() (managedfields.TypeConverter, error)
 	// Verbs of the main resource, sorted. Empty means all eight.
 	Verbs []string
 
@@ -88,6 +97,15 @@ type Stored struct {
 	Decode func(stored Object) (Object, error)
 }
 
+// Codec reads and writes the stored form of untyped objects.
+type Codec interface {
+	// Decode makes the object of stored bytes in the hub version, whatever
+	// version is stored, defaulted and without what its schema does not know.
+	Decode(value []byte) (Object, error)
+	// Encode makes the stored bytes of a hub object.
+	Encode(obj Object) ([]byte, error)
+}
+
 // Version is one group and version that a resource is served in.
 type Version struct {
 	schema.GroupVersion
@@ -96,6 +114,10 @@ type Version struct {
 	NewList func() runtime.Object
 	// Default fills in what a client left out, after each decoding of this version.
 	Default func(obj Object)
+	// Prune drops from what a client sent all that the version's schema does
+	// not know, and returns the paths of it. An error refuses the object. Nil
+	// for Go types, whose decoding does that.
+	Prune func(obj Object) (unknown []string, err error)
 	// ToHub and FromHub convert between this version and the hub version; nil
 	// where this is the hub, or differs from it in nothing but the name. The
 	// hub may have a ToHub that finishes what clients send.
@@ -195,13 +217,21 @@ type Subresource struct {
 
 // Scale tells the engine how to read and write an object's replica count.
 type Scale struct {
-	// Get returns the spec, status and selector of the scale of obj.
+	// Get returns the spec, status and selector of the scale of obj. With an
+	// error of type NoReplicas the rest counts.
 	Get func(obj Object) (replicas, statusReplicas int32, selector string, err error)
 	// Set writes spec.replicas.
-	Set func(obj Object, replicas int32)
+	Set func(obj Object, replicas int32) error
 	// Path of spec.replicas, for field management.
 	Path fieldpath.Path
 }
+
+// NoReplicas is the error of a scale whose object has no replica count; the
+// text is the path at which it is not.
+type NoReplicas string
+
+// Error says where it is missing.
+func (e NoReplicas) Error() string { return fmt.Sprintf("the spec replicas field %q does not exist", string(e)) }
 
 // Table is how a kind is printed.
 type Table struct {

@@ -148,14 +148,14 @@ func (c *call) writeItem(out output, i *store.Item) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.w, c.req, http.StatusOK, out, withPrefix(f.prefix, b))
+	return writeJSON(c.w, c.req, http.StatusOK, out, f.object(b))
 }
 
-// withPrefix puts type information in front of the JSON of an object.
-func withPrefix(prefix, b []byte) []byte {
-	out := make([]byte, 0, len(prefix)+len(b))
-	out = append(out, prefix...)
-	return append(out, b[1:]...)
+// object is the JSON of a single object whose form is b, in bytes of its own.
+func (f *form) object(b []byte) []byte {
+	head, rest := f.parts(b)
+	out := make([]byte, 0, len(head)+len(rest)+1)
+	return append(append(out, head...), rest...)
 }
 
 // writeJSON answers with a JSON document in the form the client wants.

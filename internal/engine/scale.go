@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
 	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -23,7 +26,7 @@ var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 // scaleOf is the scale of an object.
 func (c *call) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
 	replicas, status, selector, err := c.sub.Scale.Get(obj)
-	if err != nil {
+	if err != nil && !errors.As(err, new(NoReplicas)) {
 		return nil, err
 	}
 	s := &autoscalingv1.Scale{
@@ -35,7 +38,7 @@ func (c *call) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
 		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
 	}
 	s.SetGroupVersionKind(scaleGVK)
-	return s, nil
+	return s, err
 }
 
 func (c *call) writeScaleOf(out output, i *store.Item) error {
@@ -48,7 +51,10 @@ func (c *call) writeScaleOf(out output, i *store.Item) error {
 
 func (c *call) writeScale(code int, out output, obj Object) error {
 	s, err := c.scaleOf(obj)
-	if err != nil {
+	if errors.As(err, new(NoReplicas)) && c.req.Method == http.MethodGet {
+		return apierrors.NewInternalError(err)
+	}
+	if s == nil {
 		return err
 	}
 	switch out.shape {
@@ -73,7 +79,7 @@ func (c *call) updateScale() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	sent := &autoscalingv1.Scale{}
-	if err := decodeBody(ctx, in.body, in.media, sent, scaleGVK, options.FieldValidation); err != nil {
+	if err := decodeBody(ctx, in.body, in.media, sent, scaleGVK, options.FieldValidation, nil); err != nil {
 		return err
 	}
 	if err := c.fitNamespace(sent); err != nil {
@@ -105,7 +111,7 @@ func (c *call) patchScale(kind types.PatchType) error {
 		if kind == types.StrategicMergePatchType {
 			err = strategicMerge(ctx, live, body, obj, options.FieldValidation)
 		} else {
-			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation)
+			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation, nil)
 		}
 		if err != nil {
 			return nil, err
@@ -124,6 +130,10 @@ func (c *call) patchScale(kind types.PatchType) error {
 	return c.rescale(ctx, out, uo, "", patch, nil)
 }
 
+// unset is the replica count of the scale of an object that has none: one that
+// no client can mean.
+const unset = math.MinInt32
+
 // scaleApply is a server-side apply of a scale.
 type scaleApply struct {
 	body    []byte
@@ -140,7 +150,10 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 		rules: &c.R.Rules, options: options, uid: uid,
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			live, err := c.scaleOf(old)
-			if err != nil {
+			var none NoReplicas
+			if errors.As(err, &none) {
+				live.Spec.Replicas = unset
+			} else if err != nil {
 				return nil, err
 			}
 			handler := managedfields.NewScaleHandler(old.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
@@ -160,11 +173,16 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if err != nil {
 				return nil, err
 			}
+			if s.Spec.Replicas == unset {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", string(none)))
+			}
 			if err := validateScale(s); err != nil {
 				return nil, err
 			}
 			obj := old.DeepCopyObject().(Object)
-			sub.Scale.Set(obj, s.Spec.Replicas)
+			if err := sub.Scale.Set(obj, s.Spec.Replicas); err != nil {
+				return nil, err
+			}
 			obj.SetResourceVersion(s.ResourceVersion)
 			after := managedfields.NewScaleHandler(obj.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
 			managed, err := after.ToParent(s.ManagedFields)

@@ -188,6 +188,8 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 					}
 				}
 			}
+		case <-s.retired:
+			return nil
 		case <-ctx.Done():
 			return nil
 		}
@@ -286,7 +288,8 @@ func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 	if err != nil {
 		return err
 	}
-	s.jsonFrame(t, f.prefix, b[1:])
+	head, rest := f.parts(b)
+	s.jsonFrame(t, head, rest)
 	return nil
 }
 

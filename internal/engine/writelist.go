@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -38,7 +39,7 @@ func (f objectFields) Get(field string) string {
 
 // listGVK is the kind of a list in the endpoint's version.
 func (ep *Endpoint) listGVK() schema.GroupVersionKind {
-	return ep.V.WithKind(ep.R.Kind + "List")
+	return ep.V.WithKind(cmp.Or(ep.R.ListKind, ep.R.Kind+"List"))
 }
 
 // writeList answers with a page, item by item: what is held in memory at once
@@ -107,7 +108,7 @@ func (c *call) itemJSON(i *store.Item, f *form, out output) ([]byte, error) {
 	if err != nil || out.shape != shapePartial {
 		return b, err
 	}
-	return withPrefix(f.prefix, b), nil
+	return f.object(b), nil
 }
 
 // writeJSONList streams a list. Every item is encoded (or found encoded) before

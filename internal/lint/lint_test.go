@@ -41,7 +41,7 @@ var upstreamServer = map[string]string{
 // layers lists packages from the top down: one may import what stands below
 // it, never what stands above.
 var layers = []string{
-	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/allocation", "internal/admission/plugin",
+	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/admission/plugin",
 	"internal/builtin", "internal/discovery", "internal/metrics", "internal/chain", "internal/engine", "internal/admission",
 	"internal/authz", "internal/authn", "internal/store", "internal/request",
 }

@@ -72,3 +72,29 @@ func (v *View) followOnce(ctx context.Context, f Follower) error {
 		}
 	}
 }
+
+// Follow is a Follower of funcs, for who needs no index: Changed is called with
+// each item that there is and each that comes, Gone (optional) with the last
+// state of each that goes while it is followed.
+type Follow struct {
+	Changed, Gone func(i *Item)
+}
+
+// Reset is part of Follower.
+func (f Follow) Reset(items []*Item) {
+	for _, i := range items {
+		f.Changed(i)
+	}
+}
+
+// Change is part of Follower.
+func (f Follow) Change(e *Event) {
+	if e.Item != nil {
+		f.Changed(e.Item)
+	} else if f.Gone != nil {
+		f.Gone(e.Prev)
+	}
+}
+
+// Caught is part of Follower.
+func (f Follow) Caught(int64) {}

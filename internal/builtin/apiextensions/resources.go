@@ -42,6 +42,9 @@ func customResourceDefinitions() *engine.Resource {
 				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
 				addStoredVersion(d)
 			},
+			// A definition stays until its custom resources are deleted.
+			Held:                 func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.DeletionTimestamp == nil },
+			Terminating:          beginDeletion,
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			Warn:                 warn,
@@ -76,6 +79,22 @@ func setDefaults(d *apiextensionsv1.CustomResourceDefinition) {
 	if len(d.Status.StoredVersions) == 0 {
 		addStoredVersion(d)
 	}
+}
+
+// beginDeletion marks a definition for the controller that deletes what it defines.
+func beginDeletion(d *apiextensionsv1.CustomResourceDefinition) {
+	if !slices.Contains(d.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
+		d.Finalizers = append(d.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)
+	}
+	c := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
+		Reason:             "InstanceDeletionPending",
+		Message:            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+		LastTransitionTime: *d.DeletionTimestamp,
+	}
+	d.Status.Conditions = append(slices.DeleteFunc(d.Status.Conditions, func(have apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return have.Type == c.Type
+	}), c)
 }
 
 // addStoredVersion notes that objects may now be stored in the storage version.

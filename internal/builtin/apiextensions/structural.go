@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"regexp"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 )
 
@@ -20,6 +23,21 @@ func isUnsupported(p *props) bool {
 			p.Items != nil && len(p.Items.JSONSchemas) > 0 ||
 			p.XPreserveUnknownFields != nil && !*p.XPreserveUnknownFields
 	})
+}
+
+// NonStructural says where the schemas of a definition are not structural, or
+// what it has in place of that.
+func NonStructural(d *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	e := rules.At(field.NewPath("spec"))
+	if d.Spec.PreserveUnknownFields {
+		e.Field("preserveUnknownFields").Invalid(true, "must be false")
+	}
+	for i := range d.Spec.Versions {
+		if s := d.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
+			structural(s.OpenAPIV3Schema, e.Field("versions").Item(i).Field("schema").Field("openAPIV3Schema"))
+		}
+	}
+	return e.List()
 }
 
 // structural reports where a schema is not structural, to e, which it returns.

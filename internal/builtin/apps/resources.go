@@ -52,7 +52,7 @@ func scale[T engine.Object](get func(obj T) scaled, set func(obj T, replicas int
 				}
 				return replicas, s.status, selector.String(), nil
 			},
-			Set:  func(obj engine.Object, replicas int32) { set(obj.(T), replicas) },
+			Set:  func(obj engine.Object, replicas int32) error { set(obj.(T), replicas); return nil },
 			Path: fieldpath.MakePathOrDie("spec", "replicas"),
 		},
 	}

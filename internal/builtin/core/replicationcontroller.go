@@ -93,8 +93,9 @@ func replicationControllerScale() *engine.Scale {
 			c := obj.(*corev1.ReplicationController)
 			return *c.Spec.Replicas, c.Status.Replicas, labels.SelectorFromSet(c.Spec.Selector).String(), nil
 		},
-		Set: func(obj engine.Object, replicas int32) {
+		Set: func(obj engine.Object, replicas int32) error {
 			obj.(*corev1.ReplicationController).Spec.Replicas = &replicas
+			return nil
 		},
 		Path: fieldpath.MakePathOrDie("spec", "replicas"),
 	}

@@ -1,0 +1,48 @@
+// Package queue is what controllers take their work from.
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// Queue is names of objects to look at, each by one worker at a time, again
+// with growing pauses while looking at it fails.
+type Queue struct {
+	workqueue.TypedRateLimitingInterface[string]
+	log *slog.Logger
+}
+
+// New makes an empty queue; its name is for metrics.
+func New(name string, clk clock.WithTicker, log *slog.Logger) *Queue {
+	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk}), log}
+}
+
+// Run calls look for names until ctx ends. It may run several times at once.
+func (q *Queue) Run(ctx context.Context, look func(ctx context.Context, name string) error) {
+	go func() {
+		<-ctx.Done()
+		q.ShutDown()
+	}()
+	for {
+		name, down := q.Get()
+		if down {
+			return
+		}
+		if err := look(ctx, name); err != nil {
+			if ctx.Err() == nil {
+				q.log.Debug("will look again", "name", name, "reason", err)
+			}
+			q.AddRateLimited(name)
+		} else {
+			q.Forget(name)
+		}
+		q.Done(name)
+	}
+}
