@@ -250,9 +250,6 @@ func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 	if pending {
 		return deletePending
 	}
-	if finalizers := c.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
-		obj.SetFinalizers(finalizers)
-	}
 	if held := c.R.Rules.Held; held != nil && held(obj) {
 		if obj.GetDeletionTimestamp() == nil {
 			now := metav1.NewTime(c.e.Clock.Now())
@@ -260,6 +257,9 @@ func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 		}
 		c.R.Rules.Terminating(obj)
 		return deleteMark
+	}
+	if finalizers := c.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
+		obj.SetFinalizers(finalizers)
 	}
 	if len(obj.GetFinalizers()) > 0 {
 		if !graceful {

@@ -161,7 +161,7 @@ func FuzzDecodeBody(f *testing.F) {
 	validations := []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict}
 	f.Fuzz(func(t *testing.T, m, validation uint8, data []byte) {
 		obj := &corev1.Pod{}
-		err := decodeBody(t.Context(), data, media(m%3), obj, want, validations[validation%3])
+		err := decodeBody(t.Context(), data, media(m%3), obj, want, validations[validation%3], nil)
 		if err != nil {
 			blamesClient(t, err)
 		} else if obj.GroupVersionKind() != want {

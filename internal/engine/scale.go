@@ -176,14 +176,18 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if s.Spec.Replicas == unset {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", string(none)))
 			}
-			if err := validateScale(s); err != nil {
-				return nil, err
+			if c.typed { // the schemas of custom resources say what they take
+				if err := validateScale(s); err != nil {
+					return nil, err
+				}
 			}
 			obj := old.DeepCopyObject().(Object)
 			if err := sub.Scale.Set(obj, s.Spec.Replicas); err != nil {
 				return nil, err
 			}
-			obj.SetResourceVersion(s.ResourceVersion)
+			if s.ResourceVersion != "" || c.typed {
+				obj.SetResourceVersion(s.ResourceVersion)
+			}
 			after := managedfields.NewScaleHandler(obj.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
 			managed, err := after.ToParent(s.ManagedFields)
 			if err != nil {
