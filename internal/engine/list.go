@@ -143,6 +143,10 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 		}
 		return s, "", err
 	}
+	if share := c.trigger(o.FieldSelector); share != "" {
+		s, err := c.view.Share(ctx, share)
+		return s, "", err
+	}
 	s, err := c.view.Snapshot(ctx)
 	return s, "", err
 }

@@ -116,9 +116,7 @@ func (c *call) selects(o *internalversion.ListOptions) selected {
 		fieldSel = fields.Everything()
 	}
 	s.name, _ = fieldSel.RequiresExactMatch(metav1.ObjectNameField)
-	if c.R.Trigger != "" {
-		s.trigger, _ = fieldSel.RequiresExactMatch(c.R.Trigger)
-	}
+	s.trigger = c.trigger(fieldSel)
 	wanted := fieldSel.Requirements()
 	hasLabels := o.LabelSelector != nil && !o.LabelSelector.Empty()
 	s.match = func(i *store.Item) (bool, error) {
@@ -135,6 +133,16 @@ func (c *call) selects(o *internalversion.ListOptions) selected {
 		return err == nil && o.LabelSelector.Matches(l), err
 	}
 	return s
+}
+
+// trigger is the value that a selector asks of the resource's trigger field,
+// "" if it asks for none in particular.
+func (ep *Endpoint) trigger(f fields.Selector) string {
+	if ep.R.Trigger == "" || f == nil {
+		return ""
+	}
+	value, _ := f.RequiresExactMatch(ep.R.Trigger)
+	return value
 }
 
 // fieldOf is the value of an item's field: name and namespace from its key, the

@@ -42,6 +42,7 @@ type View struct {
 	loading  *load
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
+	shares   shares // nil until someone asks for one
 	loadedAt int64 // the revision at which items were read
 	rev      int64 // the newest change in items, or loadedAt
 	window   window
@@ -96,7 +97,7 @@ func (s *Store) Forget(v *View) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state, v.loading, v.pending = forgotten, nil, nil
-	v.items = &btree.Map[string, *Item]{}
+	v.items, v.shares = &btree.Map[string, *Item]{}, nil
 	v.watchers.wakeAll(v.window.next())
 }
 
@@ -165,7 +166,7 @@ func (v *View) load(ctx context.Context, l *load) {
 		v.state = idle
 		return
 	}
-	v.items, v.loadedAt, v.rev, v.state = items, rev, rev, loaded
+	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
 	v.window.reset(rev)
 	for _, c := range changes {
 		v.applyLocked(c)
@@ -214,7 +215,7 @@ func compactedOr(err error) error {
 func (v *View) apply(ctx context.Context, events []*clientv3.Event) {
 	v.mu.Lock()
 	skip := v.state == idle || v.state == forgotten
-	triggered := v.watchers.triggered > 0
+	triggered := v.watchers.triggered > 0 || v.shares != nil
 	v.mu.Unlock()
 	if skip {
 		// A load that begins now reads what these events did: they are in etcd.
@@ -258,6 +259,12 @@ func (v *View) applyLocked(c change) {
 	} else if ev.Prev, _ = v.items.Delete(c.key); ev.Prev == nil {
 		return
 	}
+	if v.shares != nil {
+		v.shares.delete(v.trigger(ev.Prev), ev.Prev)
+		if c.item != nil {
+			v.shares.set(v.trigger(c.item), c.item)
+		}
+	}
 	v.rev = ev.Rev
 	seq := v.window.next()
 	v.window.append(ev)
@@ -273,7 +280,7 @@ func (v *View) reset() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items = &btree.Map[string, *Item]{}
+	v.items, v.shares = &btree.Map[string, *Item]{}, nil
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)
 }

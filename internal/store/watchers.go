@@ -86,15 +86,3 @@ func (ws *watchers) wakeAll(seq uint64) {
 		ws.wakeGroup(name, seq)
 	}
 }
-
-// trigger returns the value of the kind's trigger field of an item, "" of none.
-func (v *View) trigger(i *Item) string {
-	if i == nil {
-		return ""
-	}
-	f, err := v.Fields(i)
-	if err != nil {
-		return ""
-	}
-	return f[v.kind.Trigger]
-}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+
+	"github.com/tidwall/btree"
+)
+
+// shares are a view's items by the value of its trigger field, so that who
+// lists one value's share does not look at the others'.
+type shares map[string]*btree.Map[string, *Item]
+
+func (s shares) set(value string, i *Item) {
+	if value == "" {
+		return
+	}
+	m := s[value]
+	if m == nil {
+		m = &btree.Map[string, *Item]{}
+		s[value] = m
+	}
+	m.Set(i.Key, i)
+}
+
+func (s shares) delete(value string, i *Item) {
+	m := s[value]
+	if m == nil {
+		return
+	}
+	if m.Delete(i.Key); m.Len() == 0 {
+		delete(s, value)
+	}
+}
+
+// Share is Snapshot, of those items alone whose trigger field has a value,
+// which must not be empty.
+func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
+	for v.shares == nil {
+		// The first to ask. Reading the fields of all items takes its time, so
+		// most of it is done without the lock.
+		all := v.items.Copy()
+		v.mu.Unlock()
+		all.Scan(func(_ string, i *Item) bool { v.trigger(i); return true })
+		if err := v.lockLoaded(ctx); err != nil {
+			return nil, err
+		}
+		v.shareLocked()
+	}
+	defer v.mu.Unlock()
+	s := &Snapshot{Rev: v.passedLocked(), items: &btree.Map[string, *Item]{}}
+	if m := v.shares[value]; m != nil {
+		s.items = m.Copy()
+	}
+	return s, nil
+}
+
+// shareLocked makes the shares of what is in the view.
+func (v *View) shareLocked() {
+	v.shares = shares{}
+	v.items.Scan(func(_ string, i *Item) bool {
+		v.shares.set(v.trigger(i), i)
+		return true
+	})
+}
+
+// trigger returns the value of the kind's trigger field of an item, "" of none.
+func (v *View) trigger(i *Item) string {
+	if i == nil {
+		return ""
+	}
+	f, err := v.Fields(i)
+	if err != nil {
+		return ""
+	}
+	return f[v.kind.Trigger]
+}
