@@ -177,11 +177,11 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 	}
 	if r.Validate != nil {
 		if errs := r.Validate(ctx, obj); len(errs) > 0 {
-			return nil, apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+			return nil, c.invalid(obj, errs)
 		}
 	}
 	if errs := c.checkMeta(obj); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+		return nil, c.invalid(obj, errs)
 	}
 	if r.Warn != nil {
 		for _, w := range r.Warn(ctx, obj, nil) {

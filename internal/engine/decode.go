@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -171,7 +172,12 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 			}
 		}
 	}
-	if err := sameType(gvk, want); err != nil {
+	if _, untyped := obj.(*unstructured.Unstructured); untyped {
+		err = sameVersion(gvk, want)
+	} else if err = sameType(gvk, want); err == nil {
+		obj.GetObjectKind().SetGroupVersionKind(want)
+	}
+	if err != nil {
 		return err
 	}
 	if prune != nil {
@@ -181,10 +187,18 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		}
 		strict = append(strict, unknownFields(unknown)...)
 	}
-	if err := strictErrors(ctx, strict, fieldValidation); err != nil {
-		return err
+	return strictErrors(ctx, strict, fieldValidation)
+}
+
+// sameVersion refuses an untyped body that does not say what it is, or that is
+// of another version than the path. Its kind is for the rules to judge.
+func sameVersion(got, want schema.GroupVersionKind) error {
+	if got.Kind == "" {
+		return apierrors.NewBadRequest("Object 'Kind' is missing in the body")
 	}
-	obj.GetObjectKind().SetGroupVersionKind(want)
+	if got.GroupVersion() != want.GroupVersion() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), want.GroupVersion()))
+	}
 	return nil
 }
 
@@ -270,8 +284,20 @@ func (ep *Endpoint) toHub(obj Object) (Object, error) {
 			return nil, fmt.Errorf("convert to %s: %w", ep.hub.GroupVersion, err)
 		}
 	}
-	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
+	if ep.typed {
+		obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
+	}
 	return obj, nil
+}
+
+// invalid is the error of an object that breaks rules. An untyped one may say
+// of itself that it is of another kind.
+func (ep *Endpoint) invalid(obj Object, errs field.ErrorList) error {
+	gk := ep.GVK.GroupKind()
+	if !ep.typed {
+		gk = obj.GetObjectKind().GroupVersionKind().GroupKind()
+	}
+	return apierrors.NewInvalid(gk, obj.GetName(), errs)
 }
 
 // fromHub converts to the endpoint's version; it may reuse parts of obj.

@@ -196,7 +196,7 @@ func (c *call) serve() error {
 	if i.Resource != c.R.Plural || i.Verb == "proxy" || !c.scopeFits() {
 		return errNoPath
 	}
-	if c.req.Method == http.MethodHead {
+	if c.req.Method == http.MethodHead && c.typed {
 		return c.methodNotAllowed()
 	}
 	if c.R.Namespaced && i.Namespace == "" && c.req.Method != http.MethodGet {
@@ -214,6 +214,9 @@ func (c *call) serve() error {
 	}
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
+	}
+	if c.name == "" && (i.Verb == "update" || i.Verb == "patch") {
+		return apierrors.NewBadRequest("name must be provided")
 	}
 	switch i.Verb {
 	case "get":
@@ -252,6 +255,9 @@ func (c *call) scopeFits() bool {
 func (c *call) allows(verb string) bool {
 	// PUT, PATCH and such on a collection, POST on an object.
 	collection := len(c.info.Parts) == 1
+	if !c.typed {
+		return true // upstream's server of custom resources looks at the verb alone
+	}
 	switch verb {
 	case "create", "list", "deletecollection":
 		if !collection {

@@ -137,10 +137,12 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 	if err != nil {
 		return nil, err
 	}
-	if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil {
-		return nil, patchInvalid(body, err)
+	if c.typed {
+		if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil {
+			return nil, patchInvalid(body, err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
 	}
-	obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
 	return c.incoming(obj)
 }
 

@@ -231,7 +231,9 @@ type Scale struct {
 type NoReplicas string
 
 // Error says where it is missing.
-func (e NoReplicas) Error() string { return fmt.Sprintf("the spec replicas field %q does not exist", string(e)) }
+func (e NoReplicas) Error() string {
+	return fmt.Sprintf("the spec replicas field %q does not exist", string(e))
+}
 
 // Table is how a kind is printed.
 type Table struct {

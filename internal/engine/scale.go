@@ -59,7 +59,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 	}
 	switch out.shape {
 	case shapeTable:
-		t, err := c.tableOf(scaleTable, []Object{s}, metav1.ListMeta{ResourceVersion: s.ResourceVersion})
+		t, err := c.tableOf(c.scaleTable(), []Object{s}, metav1.ListMeta{ResourceVersion: s.ResourceVersion})
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -38,6 +39,18 @@ var scaleTable = &Table{
 		}
 		return []any{s.Name, int64(s.Spec.Replicas), int64(s.Status.Replicas), age}, nil
 	},
+}
+
+// scaleTable prints scales; those of custom resources are told apart by what
+// the columns say of themselves.
+func (ep *Endpoint) scaleTable() *Table {
+	if ep.typed {
+		return scaleTable
+	}
+	t := *scaleTable
+	t.Columns = slices.Clone(t.Columns)
+	t.Columns[0].Format, t.Columns[len(t.Columns)-1].Type = "name", "date"
+	return &t
 }
 
 func (ep *Endpoint) table() *Table {

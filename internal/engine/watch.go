@@ -58,8 +58,14 @@ func (c *call) watch() error {
 		return c.storeError(err, "")
 	}
 	defer w.Close()
+	run := func(ctx context.Context) error {
+		return s.run(ctx, w, initial, o.SendInitialEvents != nil && *o.SendInitialEvents)
+	}
+	if isWebSocket(c.req) {
+		return s.overSocket(ctx, run)
+	}
 	s.begin()
-	return s.run(ctx, w, initial, o.SendInitialEvents != nil && *o.SendInitialEvents)
+	return run(ctx)
 }
 
 // watchTimeout is how long the watch lasts.
@@ -110,7 +116,8 @@ type watchStream struct {
 	headed    bool // the table's columns were sent
 
 	buf   []byte
-	flush func()
+	ends  []int                     // of the frames in buf
+	write func(frames []byte) error // sends what is in buf
 }
 
 func (s *watchStream) exact() bool {
@@ -130,8 +137,12 @@ func (s *watchStream) begin() {
 	s.w.Header().Set("Transfer-Encoding", "chunked")
 	s.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(s.w)
-	s.flush = func() { _ = rc.Flush() }
-	s.flush()
+	s.write = func(frames []byte) error {
+		_, err := s.w.Write(frames)
+		_ = rc.Flush()
+		return err
+	}
+	_ = rc.Flush()
 }
 
 // run sends events until the watch ends. What goes wrong from here on is an
@@ -201,12 +212,11 @@ func (s *watchStream) send() bool {
 	if len(s.buf) == 0 {
 		return true
 	}
-	_, err := s.w.Write(s.buf)
+	err := s.write(s.buf)
 	if cap(s.buf) > 1<<20 {
 		s.buf = nil
 	}
-	s.buf = s.buf[:0]
-	s.flush()
+	s.buf, s.ends = s.buf[:0], s.ends[:0]
 	return err == nil
 }
 
@@ -301,6 +311,7 @@ func (s *watchStream) jsonFrame(t watch.EventType, parts ...[]byte) {
 		s.buf = append(s.buf, p...)
 	}
 	s.buf = append(s.buf, "}\n"...)
+	s.ends = append(s.ends, len(s.buf))
 }
 
 // protobufFrame gathers a WatchEvent around an enveloped object: its length in
@@ -315,6 +326,7 @@ func (s *watchStream) protobufFrame(t watch.EventType, object []byte) {
 	s.buf = binary.AppendUvarint(append(s.buf, tagBytes2), uint64(inner))
 	s.buf = binary.AppendUvarint(append(s.buf, tagBytes1), uint64(len(object)))
 	s.buf = append(s.buf, object...)
+	s.ends = append(s.ends, len(s.buf))
 }
 
 // tableFrame gathers an event of one row; the first has the columns.

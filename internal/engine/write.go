@@ -238,7 +238,7 @@ func (c *call) checkUpdate(ctx context.Context, r *Rules, obj, old Object) error
 		errs = append(errs, r.ValidateUpdate(ctx, obj, old)...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(c.GVK.GroupKind(), obj.GetName(), errs)
+		return c.invalid(obj, errs)
 	}
 	if r.Warn != nil {
 		for _, w := range r.Warn(ctx, obj, old) {

@@ -78,6 +78,10 @@ func (c *call) listHead(out output, m metav1.ListMeta) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !c.typed && out.shape == shapeObject && m.Continue == "" {
+		// Lists of custom resources say that there is nothing to continue with.
+		meta = append([]byte(`{"continue":"",`), meta[1:]...)
+	}
 	b := append(jsonPrefix(gvk), `"metadata":`...)
 	b = append(b, meta...)
 	return append(b, `,"items":[`...), nil

@@ -61,6 +61,7 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 		{"poststarthook/start-cluster-authentication-info-controller", m.authenticationInfo.test},
 		{"poststarthook/start-kube-apiserver-identity-lease-controller", m.identity.test},
 		{"poststarthook/start-legacy-token-tracking-controller", m.tokenTracking.test},
+		{"poststarthook/crd-informer-synced", m.definitions.test},
 	}
 	h := &health{log: log}
 	h.live = append(append(h.live, common...), started...)
@@ -80,7 +81,7 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 
 // milestones are the steps of starting up.
 type milestones struct {
-	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer milestone
+	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer, definitions milestone
 }
 
 // serve answers below one of the three paths; false: it is none of them.

@@ -18,10 +18,15 @@ import (
 type objects struct {
 	store *store.Store
 	byGR  map[schema.GroupResource]*engine.Endpoint
+	// custom finds the endpoint of a custom resource, nil if there is none.
+	custom func(gr schema.GroupResource) *engine.Endpoint
 }
 
 func (o *objects) endpoint(gr schema.GroupResource) (*engine.Endpoint, error) {
 	if ep := o.byGR[gr]; ep != nil {
+		return ep, nil
+	}
+	if ep := o.custom(gr); ep != nil {
 		return ep, nil
 	}
 	return nil, apierrors.NewInternalError(errNoResource(gr.String()))

@@ -20,7 +20,7 @@ import (
 // few paths that are none.
 type root struct {
 	resources http.Handler
-	discovery *discovery.Set
+	discovery *discovery.Live
 	openapi   http.Handler
 	health    *health
 	metrics   http.Handler
@@ -40,7 +40,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
 	case path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"):
-		found, err := h.discovery.Serve(w, r)
+		found, err := h.discovery.Set().Serve(w, r)
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		} else if !found {
@@ -82,7 +82,7 @@ func notFound(w http.ResponseWriter) {
 
 // paths are all that "/" lists.
 func (h *root) paths() []string {
-	out := append(h.discovery.Paths(), h.health.paths()...)
+	out := append(h.discovery.Set().Paths(), h.health.paths()...)
 	out = append(out, "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 	if h.issuer != nil {
 		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)

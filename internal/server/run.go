@@ -43,12 +43,20 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.cfg.EtcdCompactionInterval > 0 {
 		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
 	}
-	// 2. The authorizer's index, which follows views.
+	// 2. The authorizer's index and that of definitions, which follow views.
 	start(&partsWait, func() { s.feed.run(partsCtx, s.objects) })
 	start(&partsWait, func() {
 		select {
 		case <-s.feed.ready:
 			s.progress.authorizer.set()
+		case <-partsCtx.Done():
+		}
+	})
+	start(&partsWait, func() { _ = s.custom.Run(request.WithUser(partsCtx, itself)) })
+	start(&partsWait, func() {
+		select {
+		case <-s.custom.Ready():
+			s.progress.definitions.set()
 		case <-partsCtx.Done():
 		}
 	})

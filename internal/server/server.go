@@ -25,12 +25,12 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/metrics"
@@ -53,7 +53,8 @@ type Server struct {
 	store     *store.Store
 	feed      *feed
 	objects   *objects
-	endpoints []*engine.Endpoint
+	endpoints []*engine.Endpoint // of the built-in kinds
+	custom    *crd.Server
 	inFlight  *chain.InFlight
 	handler   http.Handler
 	boot      *bootstrapper
@@ -134,6 +135,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			s.objects.byGR[ep.GVR.GroupResource()] = ep
 		}
 	}
+	s.custom = s.customResources(eng)
+	s.objects.custom = s.custom.Endpoint
 	docs, err := openapi.New(s.clock.Now())
 	if err != nil {
 		return nil, err
@@ -141,17 +144,11 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	m := metrics.New()
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
-	resourceRoot.Missing = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !resourceRoot.Knows(request.InfoFrom(r.Context()).Group) {
-			notFound(w)
-			return
-		}
-		writeError(w, r, engine.NoPath())
-	})
+	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
 	s.handler = chain.New(chain.Config{
 		Handler: &root{
 			resources: resourceRoot,
-			discovery: discovery.New(s.serverAddresses(), discovery.Builtin(resources)),
+			discovery: s.discovery(discovery.Builtin(resources)),
 			openapi:   openapi.NewHandler(docs, log),
 			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
 		},
@@ -402,7 +399,7 @@ func (s *Server) httpServer() (*http.Server, error) {
 func (s *Server) controllersConfig() controllers.Config {
 	return controllers.Config{
 		Transport: s.Transport,
-		Endpoints: func() []*engine.Endpoint { return s.endpoints },
+		Endpoints: s.allEndpoints,
 		Clock:     s.clock, Log: s.log,
 	}
 }
@@ -419,17 +416,3 @@ func (s *Server) Files() pki.Files {
 // Kubeconfig is the path of the administrator's kubeconfig; "" if the server
 // made none.
 func (s *Server) Kubeconfig() string { return s.Files().Kubeconfig }
-
-// resourceOf finds what a kind is served as.
-func (s *Server) resourceOf(gvk schema.GroupVersionKind) ([]ownerreferences.Resource, error) {
-	var out []ownerreferences.Resource
-	for _, ep := range s.endpoints {
-		if ep.GVK == gvk {
-			out = append(out, ownerreferences.Resource{GroupVersionResource: ep.GVR, Namespaced: ep.R.Namespaced})
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no resource of kind %s", gvk)
-	}
-	return out, nil
-}

@@ -14,20 +14,9 @@ import (
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
-// least is how many of a thousand comparisons must agree. What is missing is
-// listed, with the reason, in notYet.
+// least is how many of a thousand comparisons must agree.
 var least = map[string]int{
 	"code": 999, "reason": 999, "causes": 999, "object": 997, "table": 990, "managed": 990, "warnings": 999, "type": 999,
-}
-
-// notYet are cases that hang on parts this server does not have yet.
-func notYet(c *Case) bool {
-	switch {
-	case strings.HasPrefix(c.Kind, "example.test."), strings.Contains(c.Path, "example.test"),
-		c.Kind == "apiextensions.k8s.io.CustomResourceDefinition":
-		return true // custom resources
-	}
-	return false
 }
 
 // TestGoldens asks everything that was asked of kube-apiserver. GOLDENS names
@@ -40,7 +29,7 @@ func TestGoldens(t *testing.T) {
 	only := os.Getenv("GOLDENS")
 	var cases []*Case
 	for _, c := range all {
-		if !notYet(c) && strings.Contains(c.ID, only) {
+		if strings.Contains(c.ID, only) {
 			cases = append(cases, c)
 		}
 	}
@@ -50,7 +39,7 @@ func TestGoldens(t *testing.T) {
 	r := &Runner{
 		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: s.Transport(admin), Timeout: time.Minute,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}},
-		Bases: index, Log: t.Logf, NoCustom: true,
+		Bases: index, Log: t.Logf,
 	}
 	var mu sync.Mutex
 	agree, asked := map[string]int{}, map[string]int{}

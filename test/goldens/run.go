@@ -45,9 +45,6 @@ type Runner struct {
 	C     *Client
 	Bases map[string]Base
 	Log   func(format string, a ...any)
-	// NoCustom says that custom resources and statuses that the server keeps
-	// itself are not there to be waited for.
-	NoCustom bool
 }
 
 // prepare makes namespaces (with a default service account) and fixtures.
@@ -79,7 +76,7 @@ func (r *Runner) prepare(ids []string) {
 			b, _ := json.Marshal(map[string]any{"status": st})
 			_, _, _ = r.C.do("PATCH", coll+"/"+str(md["name"])+"/status", "application/merge-patch+json", "", b)
 		}
-		if o["kind"] == "CustomResourceDefinition" && !r.NoCustom {
+		if o["kind"] == "CustomResourceDefinition" {
 			r.await(coll+"/"+str(md["name"]), "CustomResourceDefinition")
 			plural, group, _ := strings.Cut(str(md["name"]), ".")
 			for i := 0; i < 100; i++ {
@@ -104,7 +101,7 @@ func (r *Runner) namespace(ns map[string]any) {
 
 // await waits until the server has written the status of an object that it maintains itself.
 func (r *Runner) await(path, kind string) {
-	if !asyncStatus[kind] || kind == "PriorityLevelConfiguration" || r.NoCustom {
+	if !asyncStatus[kind] || kind == "PriorityLevelConfiguration" {
 		return
 	}
 	for i := 0; i < 50; i++ {

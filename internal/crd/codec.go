@@ -1,0 +1,102 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+type object = *unstructured.Unstructured
+
+// codec is how objects are stored, for requests in one version.
+type codec struct {
+	serving *serving
+	version string
+}
+
+// Decode is part of engine.Codec. What an older schema let in, or a newer one
+// wants, is put right here: fields that are unknown now are not shown, and
+// defaults that came later are.
+func (c codec) Decode(value []byte) (engine.Object, error) {
+	u := &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &u.Object); err != nil {
+		return nil, err
+	}
+	stored, err := c.serving.versionOf(u)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.serving.schema(stored)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Coerce(u.Object, schema.CoerceOptions{DropInvalid: true, RepairGeneration: true}); err != nil {
+		return nil, err
+	}
+	s.Default(u.Object)
+	if stored == c.version {
+		return u, nil
+	}
+	return c.serving.converted(u, c.version)
+}
+
+// Encode is part of engine.Codec.
+func (c codec) Encode(obj engine.Object) ([]byte, error) {
+	to := c.serving.def.storage()
+	if to != c.version {
+		var err error
+		if obj, err = c.serving.converted(obj.DeepCopyObject().(engine.Object), to); err != nil {
+			return nil, err
+		}
+	}
+	b, err := json.Marshal(content(obj))
+	return append(b, '\n'), err
+}
+
+// versionOf reads the version off an object.
+func (s *serving) versionOf(u object) (string, error) {
+	gv, err := apischema.ParseGroupVersion(u.GetAPIVersion())
+	if err != nil {
+		return "", err
+	}
+	if s.def.version(gv.Version) == nil || gv.Group != s.def.group {
+		return "", fmt.Errorf("request to convert CR from an invalid group/version: %s", gv)
+	}
+	return gv.Version, nil
+}
+
+// prune drops what a version's schema does not know from what a client sent.
+func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
+	c, err := s.schema(version)
+	if err != nil {
+		return nil, err
+	}
+	return c.Coerce(obj, schema.CoerceOptions{ReportUnknown: true})
+}
+
+// converted makes obj, which it may change, an object of another version.
+func (s *serving) converted(obj engine.Object, to string) (engine.Object, error) {
+	u := obj.(object)
+	gv := s.def.gv(to).String()
+	if u.GetAPIVersion() == gv {
+		return u, nil
+	}
+	out, err := s.convert([]object{u}, gv)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.schema(to)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Coerce(out[0].Object, schema.CoerceOptions{}); err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}

@@ -1,0 +1,78 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Call posts a request to a webhook and reads its answer into response.
+type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error
+
+// converter is how the objects of a definition become objects of another of
+// its versions. It may change what it is given; what it returns are as many
+// objects, in the same order.
+func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(objs []object, to string) ([]object, error) {
+	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
+		w := &webhook{call: s.Call, config: c.Webhook}
+		return w.convert
+	}
+	return relabel
+}
+
+// relabel is the conversion None: the versions differ in nothing but their name.
+func relabel(objs []object, to string) ([]object, error) {
+	for _, u := range objs {
+		u.SetAPIVersion(to)
+	}
+	return objs, nil
+}
+
+// typeConverter tells field management the types of a version's objects.
+type typeConverter struct {
+	serving *serving
+	own     *typed.ParseableType // nil: deduced from each object
+}
+
+// ObjectToTyped is part of managedfields.TypeConverter.
+func (t typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	u, ok := obj.(object)
+	if !ok {
+		return nil, fmt.Errorf("a custom resource cannot be a %T", obj)
+	}
+	p, err := t.of(u)
+	if err != nil {
+		return nil, err
+	}
+	return p.FromUnstructured(u.Object, opts...)
+}
+
+// of is the type of an object's version.
+func (t typeConverter) of(u object) (*typed.ParseableType, error) {
+	version, err := t.serving.versionOf(u)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.serving.schema(version)
+	if err != nil {
+		return nil, err
+	}
+	if p := c.Type(); p != nil {
+		return p, nil
+	}
+	return &typed.DeducedParseableType, nil
+}
+
+// TypedToObject is part of managedfields.TypeConverter.
+func (t typeConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	m, ok := v.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a custom resource cannot be a %T", v.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: m}, nil
+}

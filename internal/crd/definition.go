@@ -1,0 +1,98 @@
+package crd
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// definition is what the index keeps of a CustomResourceDefinition: little, as
+// there may be thousands. It is immutable; a changed object makes another one.
+type definition struct {
+	name, group string
+	uid         types.UID
+	generation  int64
+	namespaced  bool
+	// accepted are the names under which it may be served, empty until they
+	// are found to be free.
+	accepted apiextensionsv1.CustomResourceDefinitionNames
+	versions []version
+	// namesAccepted, established and terminating are its conditions.
+	namesAccepted, established, terminating bool
+	// item holds the whole object, as it is in the view of definitions.
+	item *store.Item
+	// serving is what has been made to serve it. Definitions that differ in
+	// nothing that matters to that share it.
+	serving *serving
+}
+
+// version is what discovery says of a version.
+type version struct {
+	name            string
+	served, storage bool
+	status, scale   bool
+}
+
+func newDefinition(d *apiextensionsv1.CustomResourceDefinition, item *store.Item) *definition {
+	out := &definition{
+		name: d.Name, group: d.Spec.Group, uid: d.UID, generation: d.Generation,
+		namespaced:    d.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		accepted:      d.Status.AcceptedNames,
+		namesAccepted: isTrue(d, apiextensionsv1.NamesAccepted),
+		established:   isTrue(d, apiextensionsv1.Established),
+		terminating:   isTrue(d, apiextensionsv1.Terminating),
+		item:          item,
+	}
+	for _, v := range d.Spec.Versions {
+		out.versions = append(out.versions, version{
+			name: v.Name, served: v.Served, storage: v.Storage,
+			status: v.Subresources != nil && v.Subresources.Status != nil,
+			scale:  v.Subresources != nil && v.Subresources.Scale != nil,
+		})
+	}
+	return out
+}
+
+// servable says that requests for the resource are let through.
+func (d *definition) servable() bool {
+	return (d.namesAccepted || d.established) && d.accepted.Plural != "" && d.accepted.Kind != ""
+}
+
+// serves says whether a version is served.
+func (d *definition) serves(name string) bool {
+	v := d.version(name)
+	return v != nil && v.served
+}
+
+func (d *definition) version(name string) *version {
+	if i := slices.IndexFunc(d.versions, func(v version) bool { return v.name == name }); i >= 0 {
+		return &d.versions[i]
+	}
+	return nil
+}
+
+// storage is the version that objects are stored in.
+func (d *definition) storage() string {
+	for _, v := range d.versions {
+		if v.storage {
+			return v.name
+		}
+	}
+	return ""
+}
+
+// gv is the definition's group with one of its versions.
+func (d *definition) gv(version string) schema.GroupVersion {
+	return schema.GroupVersion{Group: d.group, Version: version}
+}
+
+// servesAlike says that what was made to serve one definition serves the other.
+func servesAlike(a, b *definition) bool {
+	return a.uid == b.uid && a.generation == b.generation && a.servable() == b.servable() && a.terminating == b.terminating &&
+		equality.Semantic.DeepEqual(a.accepted, b.accepted)
+}

@@ -1,0 +1,153 @@
+package crd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// follower keeps the index as the view of definitions is.
+type follower struct {
+	*Server
+	caught func()
+}
+
+// Reset is part of store.Follower.
+func (f *follower) Reset(items []*store.Item) {
+	gone := map[string]bool{}
+	f.mu.RLock()
+	for _, g := range f.groups {
+		for name := range g {
+			gone[name] = true
+		}
+	}
+	f.mu.RUnlock()
+	for _, i := range items {
+		delete(gone, i.Key)
+		f.put(i)
+	}
+	for name := range gone {
+		f.remove(name)
+	}
+}
+
+// Change is part of store.Follower.
+func (f *follower) Change(e *store.Event) {
+	if e.Item == nil {
+		f.remove(e.Prev.Key)
+		return
+	}
+	f.put(e.Item)
+}
+
+// Caught is part of store.Follower.
+func (f *follower) Caught(int64) { f.caught() }
+
+// put takes in a definition that is new or has changed.
+func (s *Server) put(i *store.Item) {
+	obj, err := s.decode(i)
+	if err != nil {
+		s.Log.Error("a definition cannot be read; what it defines is not served", "name", i.Key, "error", err)
+		s.remove(i.Key)
+		return
+	}
+	d := newDefinition(obj, i)
+	s.mu.Lock()
+	g := s.groups[d.group]
+	if g == nil {
+		g = map[string]*definition{}
+		s.groups[d.group] = g
+	}
+	old := g[d.name]
+	if old != nil && old.item.Rev > i.Rev {
+		s.mu.Unlock()
+		return // the controller has written a newer one, which will come
+	}
+	if old != nil && servesAlike(old, d) {
+		d.serving = old.serving
+	} else {
+		d.serving = newServing(s, d)
+	}
+	g[d.name] = d
+	s.mu.Unlock()
+	s.changes.Add(1)
+	s.replaced(old, d)
+	s.control.changed.Add(d.name)
+}
+
+// replaced ends what served the definition before.
+func (s *Server) replaced(old, d *definition) {
+	if old == nil || old.serving == d.serving {
+		return
+	}
+	old.serving.retire()
+	if old.uid != d.uid {
+		old.serving.forget()
+	}
+}
+
+// wrote takes in a definition as the controller has left it, before it comes
+// back with the log: the names it was given are given from now on.
+func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition) {
+	rev, err := strconv.ParseInt(obj.ResourceVersion, 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.groups[obj.Spec.Group][obj.Name]
+	if old == nil || old.uid != obj.UID || old.item.Rev >= rev {
+		return
+	}
+	d := *old
+	d.accepted = obj.Status.AcceptedNames
+	s.groups[obj.Spec.Group][obj.Name] = &d
+}
+
+// remove takes a definition out.
+func (s *Server) remove(name string) {
+	group, _ := splitName(name)
+	s.mu.Lock()
+	d := s.groups[group][name]
+	if d != nil {
+		delete(s.groups[group], name)
+		if len(s.groups[group]) == 0 {
+			delete(s.groups, group)
+		}
+	}
+	s.mu.Unlock()
+	if d == nil {
+		return
+	}
+	s.changes.Add(1)
+	d.serving.retire()
+	d.serving.forget()
+	s.control.retryConflicts(group, name)
+}
+
+// splitName takes a definition's name apart.
+func splitName(name string) (group, plural string) {
+	plural, group, _ = strings.Cut(name, ".")
+	return group, plural
+}
+
+// established are the definitions that are served, by group and name.
+func (s *Server) established() []*definition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []*definition
+	for _, g := range s.groups {
+		for _, d := range g {
+			if d.established && d.servable() {
+				out = append(out, d)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *definition) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name)) })
+	return out
+}

@@ -1,0 +1,121 @@
+package crd
+
+import (
+	"fmt"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// serving is what it takes to serve a definition, each piece made when it is
+// first needed.
+type serving struct {
+	server *Server
+	def    *definition
+	// convert makes one version of an object out of another.
+	convert func(objs []object, to string) ([]object, error)
+
+	mu sync.Mutex
+	// All below is guarded by mu.
+	spec      *apiextensionsv1.CustomResourceDefinition // without its schemas
+	endpoints map[string]*engine.Endpoint               // by version
+	schemas   map[string]*schema.Schema                 // by version
+	retired   bool
+}
+
+func newServing(s *Server, d *definition) *serving {
+	return &serving{server: s, def: d, endpoints: map[string]*engine.Endpoint{}, schemas: map[string]*schema.Schema{}}
+}
+
+// endpoint serves one version.
+func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ep := s.endpoints[version]; ep != nil {
+		return ep, nil
+	}
+	if s.spec == nil {
+		d, err := s.server.decode(s.def.item)
+		if err != nil {
+			return nil, err
+		}
+		for i := range d.Spec.Versions {
+			d.Spec.Versions[i].Schema = nil
+		}
+		d.ManagedFields = nil
+		s.spec = d
+		s.convert = s.server.converter(d)
+	}
+	r, err := s.resource(version)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := s.server.Engine.Endpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	if s.retired {
+		ep.Retire() // its watches see the end at once, and begin anew elsewhere
+	}
+	s.endpoints[version] = ep
+	return ep, nil
+}
+
+// schema is the compiled schema of one version.
+func (s *serving) schema(version string) (*schema.Schema, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.schemas[version]; c != nil {
+		return c, nil
+	}
+	d, err := s.server.decode(s.def.item)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Name != version {
+			continue
+		}
+		var props *apiextensionsv1.JSONSchemaProps
+		if v.Schema != nil {
+			props = v.Schema.OpenAPIV3Schema
+		}
+		c, err := schema.Compile(props, schema.Options{PreserveUnknownFields: d.Spec.PreserveUnknownFields, Cache: s.server.programs})
+		if err != nil {
+			return nil, fmt.Errorf("schema of version %s: %w", version, err)
+		}
+		s.schemas[version] = c
+		return c, nil
+	}
+	return nil, fmt.Errorf("definition %s has no version %s", s.def.name, version)
+}
+
+// retire ends the watches of all endpoints.
+func (s *serving) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return
+	}
+	s.retired = true
+	for _, ep := range s.endpoints {
+		ep.Retire()
+	}
+}
+
+// forget drops the objects: the definition is gone, and they with it.
+func (s *serving) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var v *store.View
+	for _, ep := range s.endpoints {
+		v = ep.View()
+	}
+	if v != nil {
+		s.server.Store.Forget(v)
+	}
+}

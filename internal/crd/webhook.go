@@ -1,0 +1,160 @@
+package crd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// webhook converts by asking another server.
+type webhook struct {
+	call   Call
+	config *apiextensionsv1.WebhookConversion
+}
+
+// conversionTimeout bounds one call, however many objects it is about.
+const conversionTimeout = 30 * time.Second
+
+// convert asks for all objects in one call.
+func (w *webhook) convert(objs []object, to string) ([]object, error) {
+	version := slices.IndexFunc(w.config.ConversionReviewVersions, func(v string) bool { return v == "v1" || v == "v1beta1" })
+	if version < 0 {
+		return nil, errors.New("no supported conversion review versions")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), conversionTimeout)
+	defer cancel()
+	out, err := w.ask(ctx, w.config.ConversionReviewVersions[version], objs, to)
+	if err != nil {
+		return nil, fmt.Errorf("conversion webhook for %v failed: %w", objs[0].GroupVersionKind(), err)
+	}
+	if len(out) != len(objs) {
+		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", objs[0].GroupVersionKind(), len(out), len(objs))
+	}
+	for i := range out {
+		if err := fits(objs[i], out[i], to); err != nil {
+			return nil, fmt.Errorf("conversion webhook for %v returned invalid converted object at index %d: %w", objs[0].GroupVersionKind(), i, err)
+		}
+	}
+	return out, nil
+}
+
+// ask sends a review and reads the answer. The versions of reviews differ in
+// nothing but their name.
+func (w *webhook) ask(ctx context.Context, version string, objs []object, to string) ([]object, error) {
+	uid := types.UID(uuid.NewString())
+	review := &apiextensionsv1.ConversionReview{
+		TypeMeta: metav1.TypeMeta{Kind: "ConversionReview", APIVersion: apiextensionsv1.GroupName + "/" + version},
+		Request:  &apiextensionsv1.ConversionRequest{UID: uid, DesiredAPIVersion: to},
+	}
+	for _, u := range objs {
+		b, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		review.Request.Objects = append(review.Request.Objects, runtime.RawExtension{Raw: b})
+	}
+	var answer apiextensionsv1.ConversionReview
+	if err := w.call(ctx, w.config.ClientConfig, review, &answer); err != nil {
+		return nil, err
+	}
+	r := answer.Response
+	switch {
+	case version == "v1" && answer.GroupVersionKind() != review.GroupVersionKind():
+		return nil, fmt.Errorf("expected webhook response of %v, got %v", review.GroupVersionKind(), answer.GroupVersionKind())
+	case r == nil:
+		return nil, errors.New("no response provided")
+	case version == "v1" && r.UID != uid:
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, r.UID)
+	case r.Result.Status != metav1.StatusSuccess && r.Result.Message != "":
+		return nil, errors.New(r.Result.Message)
+	case r.Result.Status != metav1.StatusSuccess:
+		return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", r.Result.Status)
+	}
+	out := make([]object, len(r.ConvertedObjects))
+	for i, o := range r.ConvertedObjects {
+		out[i] = &unstructured.Unstructured{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.Raw, &out[i].Object); err != nil {
+			return nil, err
+		}
+		if out[i].Object == nil {
+			return nil, fmt.Errorf("converted object at index %d is not an object", i)
+		}
+	}
+	return out, nil
+}
+
+// fits checks that a converted object is the one that was to be converted, and
+// puts its metadata back, but for labels and annotations, which are the
+// conversion's to change.
+func fits(in, out object, to string) error {
+	if got := out.GetAPIVersion(); got != to {
+		return fmt.Errorf("invalid groupVersion (expected %v, received %v)", to, got)
+	}
+	for _, same := range []struct{ what, want, got string }{
+		{"kind", in.GetKind(), out.GetKind()}, {"name", in.GetName(), out.GetName()},
+		{"namespace", in.GetNamespace(), out.GetNamespace()}, {"UID", string(in.GetUID()), string(out.GetUID())},
+	} {
+		if same.want != same.got {
+			return fmt.Errorf("must have the same %s: %v != %v", same.what, same.want, same.got)
+		}
+	}
+	brought, ok := out.Object["metadata"].(map[string]any)
+	if !ok {
+		return errors.New("metadata is missing or no object")
+	}
+	meta, _ := in.Object["metadata"].(map[string]any)
+	meta = runtime.DeepCopyJSON(meta)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	out.Object["metadata"] = meta
+	for name, check := range map[string]func(map[string]string, *field.Path) field.ErrorList{
+		"labels": metav1validation.ValidateLabels, "annotations": validation.ValidateAnnotations,
+	} {
+		if err := takeTexts(meta, brought[name], name, check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeTexts sets labels or annotations in metadata. They are checked if they
+// are not those that the object had.
+func takeTexts(meta map[string]any, brought any, name string, check func(map[string]string, *field.Path) field.ErrorList) error {
+	if brought == nil {
+		delete(meta, name)
+		return nil
+	}
+	texts, ok := brought.(map[string]any)
+	if !ok {
+		return fmt.Errorf("invalid metadata.%s of type %T in converted object", name, brought)
+	}
+	plain := make(map[string]string, len(texts))
+	for k, v := range texts {
+		if plain[k], ok = v.(string); !ok {
+			return fmt.Errorf("metadata.%s[%s] must be a string, but is %T in converted object", name, k, v)
+		}
+	}
+	if !equality.Semantic.DeepEqual(meta[name], brought) {
+		if errs := check(plain, metadata.Child(name)); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+	}
+	meta[name] = texts
+	return nil
+}
