@@ -38,30 +38,22 @@ func (c *controller) run(ctx context.Context) {
 
 // reconcile takes one definition as far as it goes.
 func (c *controller) reconcile(ctx context.Context, name string) error {
-	obj, err := c.object(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if obj.DeletionTimestamp != nil {
-		c.dying.Add(name)
-		return nil
-	}
-	if !c.judge(obj.DeepCopy()) {
-		return nil
-	}
-	now, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
-		if d := o.(*apiextensionsv1.CustomResourceDefinition); !c.judge(d) {
+	var now *apiextensionsv1.CustomResourceDefinition
+	rev, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
+		now = o.(*apiextensionsv1.CustomResourceDefinition)
+		if now.DeletionTimestamp != nil {
+			c.dying.Add(name)
+			return errUnchanged
+		}
+		if !c.judge(now) {
 			return errUnchanged
 		}
 		return nil
 	})
 	if err == nil {
-		c.wrote(now.(*apiextensionsv1.CustomResourceDefinition))
+		c.wrote(now, rev)
 		// Names that this one has let go of may be what another waits for.
-		c.retryConflicts(obj.Spec.Group, name)
+		c.retryConflicts(now.Spec.Group, name)
 	}
 	return ignorable(err)
 }

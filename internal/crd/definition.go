@@ -24,6 +24,8 @@ type definition struct {
 	versions []version
 	// namesAccepted, established and terminating are its conditions.
 	namesAccepted, established, terminating bool
+	// unsettled says that the controller may have something to do about it.
+	unsettled bool
 	// item holds the whole object, as it is in the view of definitions.
 	item *store.Item
 	// serving is what has been made to serve it. Definitions that differ in
@@ -36,26 +38,6 @@ type version struct {
 	name            string
 	served, storage bool
 	status, scale   bool
-}
-
-func newDefinition(d *apiextensionsv1.CustomResourceDefinition, item *store.Item) *definition {
-	out := &definition{
-		name: d.Name, group: d.Spec.Group, uid: d.UID, generation: d.Generation,
-		namespaced:    d.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		accepted:      d.Status.AcceptedNames,
-		namesAccepted: isTrue(d, apiextensionsv1.NamesAccepted),
-		established:   isTrue(d, apiextensionsv1.Established),
-		terminating:   isTrue(d, apiextensionsv1.Terminating),
-		item:          item,
-	}
-	for _, v := range d.Spec.Versions {
-		out.versions = append(out.versions, version{
-			name: v.Name, served: v.Served, storage: v.Storage,
-			status: v.Subresources != nil && v.Subresources.Status != nil,
-			scale:  v.Subresources != nil && v.Subresources.Scale != nil,
-		})
-	}
-	return out
 }
 
 // servable says that requests for the resource are let through.

@@ -2,9 +2,11 @@ package crd
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -27,9 +29,9 @@ func (f *follower) Reset(items []*store.Item) {
 		}
 	}
 	f.mu.RUnlock()
-	for _, i := range items {
-		delete(gone, i.Key)
-		f.put(i)
+	for n, d := range readAll(items) {
+		delete(gone, items[n].Key)
+		f.put(items[n], d.definition, d.err)
 	}
 	for name := range gone {
 		f.remove(name)
@@ -42,21 +44,42 @@ func (f *follower) Change(e *store.Event) {
 		f.remove(e.Prev.Key)
 		return
 	}
-	f.put(e.Item)
+	d, err := newDefinition(e.Item)
+	f.put(e.Item, d, err)
 }
 
 // Caught is part of store.Follower.
 func (f *follower) Caught(int64) { f.caught() }
 
-// put takes in a definition that is new or has changed.
-func (s *Server) put(i *store.Item) {
-	obj, err := s.decode(i)
+// readAll reads definitions on all processors: thousands of them hold up the start.
+func readAll(items []*store.Item) []read {
+	out := make([]read, len(items))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(items)) {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < int64(len(items)); n = next.Add(1) - 1 {
+				out[n].definition, out[n].err = newDefinition(items[n])
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// read is what reading a definition came to.
+type read struct {
+	definition *definition
+	err        error
+}
+
+// put takes in a definition that is new or has changed, or that could not be read.
+func (s *Server) put(i *store.Item, d *definition, err error) {
 	if err != nil {
 		s.Log.Error("a definition cannot be read; what it defines is not served", "name", i.Key, "error", err)
 		s.remove(i.Key)
 		return
 	}
-	d := newDefinition(obj, i)
 	s.mu.Lock()
 	g := s.groups[d.group]
 	if g == nil {
@@ -77,7 +100,9 @@ func (s *Server) put(i *store.Item) {
 	s.mu.Unlock()
 	s.changes.Add(1)
 	s.replaced(old, d)
-	s.control.changed.Add(d.name)
+	if d.unsettled {
+		s.control.changed.Add(d.name)
+	}
 }
 
 // replaced ends what served the definition before.
@@ -93,11 +118,7 @@ func (s *Server) replaced(old, d *definition) {
 
 // wrote takes in a definition as the controller has left it, before it comes
 // back with the log: the names it was given are given from now on.
-func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition) {
-	rev, err := strconv.ParseInt(obj.ResourceVersion, 10, 64)
-	if err != nil {
-		return
-	}
+func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition, rev int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.groups[obj.Spec.Group][obj.Name]

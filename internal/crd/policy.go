@@ -12,9 +12,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
 )
 
-// structural says of a definition that its schemas are not structural, which
-// only those can be that were made before version v1.
+// structural says of a definition that its schemas are not structural. Only
+// those can be that were made before version v1, and they preserve unknown fields.
 func (c *controller) structural(d *apiextensionsv1.CustomResourceDefinition) bool {
+	if !d.Spec.PreserveUnknownFields && findCondition(d, apiextensionsv1.NonStructuralSchema) == nil {
+		return false
+	}
 	errs := apiextensions.NonStructural(d)
 	if len(errs) == 0 {
 		return dropCondition(d, apiextensionsv1.NonStructuralSchema)

@@ -250,16 +250,19 @@ func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 	if pending {
 		return deletePending
 	}
-	if held := c.R.Rules.Held; held != nil && held(obj) {
+	held := c.R.Rules.Held != nil && c.R.Rules.Held(obj)
+	if !held || !c.R.Rules.HeldAlone {
+		if finalizers := c.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
+			obj.SetFinalizers(finalizers)
+		}
+	}
+	if held {
 		if obj.GetDeletionTimestamp() == nil {
 			now := metav1.NewTime(c.e.Clock.Now())
 			obj.SetDeletionTimestamp(&now)
 		}
 		c.R.Rules.Terminating(obj)
 		return deleteMark
-	}
-	if finalizers := c.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
-		obj.SetFinalizers(finalizers)
 	}
 	if len(obj.GetFinalizers()) > 0 {
 		if !graceful {

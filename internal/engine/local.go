@@ -177,8 +177,9 @@ func (ep *Endpoint) Make(ctx context.Context, obj Object, manager string) (Objec
 }
 
 // Change updates an object, or one of its subresources, as a request of the
-// context's user would; edit gets a copy of what is stored.
-func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, manager string, edit func(obj Object) error) (Object, error) {
+// context's user would; edit gets a copy of what is stored. It returns the
+// revision that the object has then, 0 if it is gone.
+func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, manager string, edit func(obj Object) error) (int64, error) {
 	c := ep.local(namespace, name)
 	for _, s := range ep.R.Subresources {
 		if s.Name == subresource {
@@ -201,7 +202,10 @@ func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, ma
 		},
 	})
 	if err != nil {
-		return nil, ep.storeError(err, name)
+		return 0, ep.storeError(err, name)
 	}
-	return res.obj, nil
+	if res.item == nil {
+		return 0, nil
+	}
+	return res.item.Rev, nil
 }

@@ -168,9 +168,11 @@ type Rules struct {
 	Present func(obj Object)
 	// Held says that something of the kind's own, beside metadata.finalizers,
 	// keeps an object whose deletion has begun (a namespace's spec.finalizers);
-	// Terminating marks such an object as its deletion begins.
+	// Terminating marks such an object as its deletion begins. With HeldAlone
+	// that is all that a deletion does: what it says of dependents counts for nothing.
 	Held        func(obj Object) bool
 	Terminating func(obj Object)
+	HeldAlone   bool
 
 	// CheckDelete refuses a deletion.
 	CheckDelete func(ctx context.Context, obj Object) error
@@ -264,6 +266,7 @@ type Typed[T Object] struct {
 	Grace       func(ctx context.Context, obj T, options *metav1.DeleteOptions) int64
 	Held        func(obj T) bool
 	Terminating func(obj T)
+	HeldAlone   bool
 	Reset       *fieldpath.Set
 	ResetFilter fieldpath.Filter
 }
@@ -274,6 +277,7 @@ func (t Typed[T]) Rules() Rules {
 		CreateOnUpdate:       t.CreateOnUpdate,
 		NeedsResourceVersion: t.NeedsResourceVersion,
 		DefaultOrphan:        t.DefaultOrphan,
+		HeldAlone:            t.HeldAlone,
 		WarnDelete:           t.WarnDelete,
 		Reset:                t.Reset,
 		ResetFilter:          t.ResetFilter,

@@ -200,7 +200,11 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
-	return c.writeScale(http.StatusOK, out, res.obj)
+	obj, err := c.object(res)
+	if err != nil {
+		return err
+	}
+	return c.writeScale(http.StatusOK, out, obj)
 }
 
 func (c *call) appliedScale(ctx context.Context, m *managedfields.FieldManager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {

@@ -60,7 +60,11 @@ func (c *call) answer(out output, res *outcome, err error) error {
 	if res.created {
 		code = http.StatusCreated
 	}
-	return c.writeObject(code, out, res.obj)
+	obj, err := c.object(res)
+	if err != nil {
+		return err
+	}
+	return c.writeObject(code, out, obj)
 }
 
 // updateInput reads a PUT, and refuses what is wrong with it in upstream's

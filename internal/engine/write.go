@@ -34,10 +34,21 @@ type change struct {
 	options *metav1.UpdateOptions
 }
 
-// outcome is the object of a change as it is stored now.
+// outcome is what a change has stored, or for an object that it let go the
+// last state of that.
 type outcome struct {
-	obj     Object
+	item    *store.Item
+	obj     Object // instead of item
 	created bool
+}
+
+// object is the object of an outcome: what is stored, which may differ from
+// what was handled (in empty lists).
+func (c *call) object(o *outcome) (Object, error) {
+	if o.item == nil {
+		return o.obj, nil
+	}
+	return c.Decode(o.item)
 }
 
 // errLock is what a writer is told whose object has moved on.
@@ -187,7 +198,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 		return c.unchanged(ctx, i, sure)
 	}
 	if dryRun {
-		return c.stored(&store.Item{Key: i.Key, Rev: i.Rev, Value: value})
+		return &outcome{item: &store.Item{Key: i.Key, Rev: i.Rev, Value: value}}, nil
 	}
 	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
 	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
@@ -199,13 +210,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err != nil {
 		return nil, err
 	}
-	return c.stored(stored)
-}
-
-// stored is the outcome of a change that stored item i.
-func (c *call) stored(i *store.Item) (*outcome, error) {
-	obj, err := c.Decode(i)
-	return &outcome{obj: obj}, err
+	return &outcome{item: stored}, nil
 }
 
 // unchanged answers a change that changes nothing, once it is sure that it is
@@ -220,7 +225,7 @@ func (c *call) unchanged(ctx context.Context, i *store.Item, sure bool) (*outcom
 			return nil, &store.ConflictError{Current: latest}
 		}
 	}
-	return c.stored(i)
+	return &outcome{item: i}, nil
 }
 
 // checkUpdate applies the rules for an update to the new object.
@@ -296,8 +301,7 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	obj, err = c.Decode(i)
-	return &outcome{obj: obj, created: true}, err
+	return &outcome{item: i, created: true}, nil
 }
 
 // mayCreate asks whether the user of an update may also create.

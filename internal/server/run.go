@@ -91,6 +91,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		start(&partsWait, func() { s.boot.lease.run(request.WithUser(partsCtx, itself), s.clock.After) })
 		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })
+		start(&partsWait, func() { newTrimmer(s.clock).run(partsCtx) })
 		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })
 	}
 	select {

@@ -43,8 +43,8 @@ type View struct {
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
 	shares   shares // nil until someone asks for one
-	loadedAt int64 // the revision at which items were read
-	rev      int64 // the newest change in items, or loadedAt
+	loadedAt int64  // the revision at which items were read
+	rev      int64  // the newest change in items, or loadedAt
 	window   window
 	watchers watchers
 }

@@ -45,6 +45,7 @@ func customResourceDefinitions() *engine.Resource {
 			// A definition stays until its custom resources are deleted.
 			Held:                 func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.DeletionTimestamp == nil },
 			Terminating:          beginDeletion,
+			HeldAlone:            true,
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			Warn:                 warn,
