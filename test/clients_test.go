@@ -236,7 +236,7 @@ func testWebSocketWatch(t *testing.T, k *kanzen, ns string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.TlsConfig, err = rest.TLSConfigFor(k.config()); err != nil {
+	if config.TlsConfig, err = rest.TLSConfigFor(rest.AnonymousClientConfig(k.config())); err != nil {
 		t.Fatal(err)
 	}
 	config.Protocol = []string{
