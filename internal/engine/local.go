@@ -119,12 +119,15 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 	}
 }
 
-// DeleteObject deletes an object as a request would, admission included.
+// DeleteObject deletes an object as a request would, but without admission: it
+// is part of a request that was admitted as what it is (an eviction).
 func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, options *metav1.DeleteOptions) error {
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
-	_, _, err := ep.local(namespace, name).remove(ctx, name, options)
+	c := ep.local(namespace, name)
+	c.admitted = true
+	_, _, err := c.remove(ctx, name, options)
 	return ep.storeError(err, name)
 }
 
@@ -197,7 +200,7 @@ func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, ma
 			if err != nil {
 				return nil, err
 			}
-			return obj, c.admit(ctx, obj, old, exists, options)
+			return c.admit(ctx, obj, old, exists, options)
 		},
 	})
 	if err != nil {
