@@ -15,9 +15,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 )
 
@@ -37,9 +39,11 @@ func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (admission.Ch
 	}
 	measures := measure.New()
 	m.Register(measures.Collectors()...)
-	if err := s.webhooks(&d, cel.NewCompiler(), measures); err != nil {
+	compiler := cel.NewCompiler()
+	if err := s.webhooks(&d, compiler, measures); err != nil {
 		return nil, err
 	}
+	s.policies(&d, compiler, measures)
 	return plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
 }
 
@@ -62,6 +66,62 @@ func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) e
 		d.Others[name] = make(w)
 	}
 	return nil
+}
+
+// policies makes the two plugins that evaluate policies.
+func (s *Server) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
+	p := policy.Deps{
+		ValidatingPolicies: s.registered("validatingadmissionpolicies"), ValidatingBindings: s.registered("validatingadmissionpolicybindings"),
+		MutatingPolicies: s.registered("mutatingadmissionpolicies"), MutatingBindings: s.registered("mutatingadmissionpolicybindings"),
+		Params: params{s}, Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: s.log,
+	}
+	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
+}
+
+// params finds the parameters of policies among everything that is served.
+type params struct{ s *Server }
+
+func (p params) endpoint(kind schema.GroupVersionKind) *engine.Endpoint {
+	for _, ep := range p.s.endpoints {
+		if ep.GVK == kind && ep.View() != nil {
+			return ep
+		}
+	}
+	return nil
+}
+
+// Namespaced is part of policy.Params.
+func (p params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
+	ep := p.endpoint(kind)
+	return ep != nil && ep.R.Namespaced, ep != nil
+}
+
+// Get is part of policy.Params.
+func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
+	ep := p.endpoint(kind)
+	if ep == nil {
+		return nil, errNoResource(kind.String())
+	}
+	obj, err := p.s.objects.Seen(ctx, ep.GVR.GroupResource(), namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return ep.Present(obj)
+}
+
+// List is part of policy.Params.
+func (p params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
+	ep := p.endpoint(kind)
+	if ep == nil {
+		return nil, errNoResource(kind.String())
+	}
+	objs, err := ep.SeenObjects(ctx, namespace)
+	for i := range objs {
+		if objs[i], err = ep.Present(objs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objs, err
 }
 
 // lateTransport is a transport to a server that is still being put together.

@@ -123,8 +123,8 @@ func hasResource(items []string, resource, subresource string) bool {
 }
 
 // IsConfiguration says that a write is to one of the kinds by which admission
-// is configured: nobody but the built-in plugins is asked about those, lest a
-// broken webhook or policy stand in the way of its own repair.
+// is configured: no webhook is asked about those, lest a broken one stand in
+// the way of its own repair.
 func IsConfiguration(a *admission.Attributes) bool {
 	if a.Kind.Group != admissionv1.GroupName {
 		return false
@@ -134,6 +134,27 @@ func IsConfiguration(a *admission.Attributes) bool {
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
 		return true
+	}
+	return false
+}
+
+// BeyondPolicies says that no policy is asked about a write: those to policies
+// themselves and, because a cluster needs them to work at all, reviews.
+func BeyondPolicies(a *admission.Attributes) bool {
+	switch a.Resource.Group {
+	case admissionv1.GroupName:
+		switch a.Resource.Resource {
+		case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+			return true
+		}
+	case "authentication.k8s.io":
+		return a.Resource.Resource == "selfsubjectreviews" || a.Resource.Resource == "tokenreviews"
+	case "authorization.k8s.io":
+		switch a.Resource.Resource {
+		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
+			return true
+		}
 	}
 	return false
 }
