@@ -22,8 +22,9 @@ type Versions interface {
 	Convert(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error)
 	// Hub returns an object of any version in that of storage, as Convert does.
 	Hub(obj runtime.Object) (runtime.Object, error)
-	// Default fills in what was left out of an object of any version.
-	Default(obj runtime.Object)
+	// Complete drops from an object of any version what its schema does not
+	// know, and fills in what was left out. An error refuses the object.
+	Complete(obj runtime.Object) error
 	// Types describes the fields of the resource's kinds.
-	Types() managedfields.TypeConverter
+	Types() (managedfields.TypeConverter, error)
 }

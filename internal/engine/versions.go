@@ -53,15 +53,28 @@ func (v versions) Hub(obj runtime.Object) (runtime.Object, error) {
 	return v.Convert(obj, v.ep.hub.WithKind(v.ep.R.Kind))
 }
 
-// Default is part of admission.Versions.
-func (v versions) Default(obj runtime.Object) {
-	if v.own(obj.GetObjectKind().GroupVersionKind()) {
-		converter(v).Default(obj)
+// Complete is part of admission.Versions.
+func (v versions) Complete(obj runtime.Object) error {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if !v.own(gvk) {
+		return nil
 	}
+	if prune := converter(v).version(gvk.GroupVersion()).Prune; prune != nil {
+		if _, err := prune(obj.(Object)); err != nil {
+			return err
+		}
+	}
+	converter(v).Default(obj)
+	return nil
 }
 
 // Types is part of admission.Versions.
-func (v versions) Types() managedfields.TypeConverter { return v.ep.e.Types }
+func (v versions) Types() (managedfields.TypeConverter, error) {
+	if v.ep.R.Types == nil {
+		return v.ep.e.Types, nil
+	}
+	return v.ep.R.Types()
+}
 
 // own says that a kind is the resource's, in one of its versions.
 func (v versions) own(gvk schema.GroupVersionKind) bool {

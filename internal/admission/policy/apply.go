@@ -47,7 +47,10 @@ func applied(a *admission.Attributes, obj runtime.Object, v ref.Val) (runtime.Ob
 }
 
 func merge(a *admission.Attributes, obj runtime.Object, patch *unstructured.Unstructured) (runtime.Object, error) {
-	fields := a.Versions.Types()
+	fields, err := a.Versions.Types()
+	if err != nil {
+		return nil, err
+	}
 	over, err := fields.ObjectToTyped(patch)
 	if runtime.IsNotRegisteredError(err) {
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("Resource kind %s not found. "+

@@ -52,7 +52,9 @@ func (m *mutation) mutate(ctx context.Context, a *admission.Attributes, write *e
 		return err
 	}
 	if a.Versions != nil {
-		a.Versions.Default(made)
+		if err := a.Versions.Complete(made); err != nil {
+			return apierrors.NewInternalError(err)
+		}
 		if made, err = a.Versions.Hub(made); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 		}

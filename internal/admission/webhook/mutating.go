@@ -159,7 +159,9 @@ func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, 
 		return false, nil
 	}
 	if a.Versions != nil {
-		a.Versions.Default(made)
+		if err := a.Versions.Complete(made); err != nil {
+			return false, apierrors.NewInternalError(err)
+		}
 		if made, err = a.Versions.Hub(made); err != nil {
 			return false, apierrors.NewInternalError(err)
 		}
