@@ -39,6 +39,35 @@ type Attributes struct {
 	Options runtime.Object
 	DryRun  bool
 	User    user.Info
+	// Versions knows the versions in which the resource is served. Nil: it is
+	// served in one.
+	Versions Versions
+	rounds
+}
+
+// rounds is what the mutating plugins of one write tell each other from the
+// first time that they run to the second, if there is one.
+type rounds struct {
+	wanted, second bool
+	notes          map[string]any
+}
+
+// RunAgain has all mutating plugins run a second time, because the object was
+// changed by one whose changes the others do not know of. There is no third.
+func (r *rounds) RunAgain() { r.wanted = true }
+
+// Again says that this is the second time.
+func (r *rounds) Again() bool { return r.second }
+
+// Note returns what was noted under a name, nil if nothing was.
+func (r *rounds) Note(name string) any { return r.notes[name] }
+
+// SetNote keeps something for the second time.
+func (r *rounds) SetNote(name string, v any) {
+	if r.notes == nil {
+		r.notes = map[string]any{}
+	}
+	r.notes[name] = v
 }
 
 // Is says whether the attributes are of a group's resource (any version),
@@ -47,7 +76,8 @@ func (a *Attributes) Is(group, resource, subresource string) bool {
 	return a.Resource.Group == group && a.Resource.Resource == resource && a.Subresource == subresource
 }
 
-// Mutator changes objects on their way to the store.
+// Mutator changes objects on their way to the store: the object itself, or by
+// putting another in its place.
 type Mutator interface {
 	Admit(ctx context.Context, a *Attributes) error
 }
@@ -86,8 +116,17 @@ func (p *Plugin) handles(a *Attributes) bool {
 // Chain is the plugins in their order.
 type Chain []Plugin
 
-// Admit runs all mutators, stopping at the first error.
+// Admit runs all mutators, stopping at the first error; a second time if one
+// of them asks for it.
 func (c Chain) Admit(ctx context.Context, a *Attributes) error {
+	if err := c.admit(ctx, a); err != nil || !a.wanted {
+		return err
+	}
+	a.second = true
+	return c.admit(ctx, a)
+}
+
+func (c Chain) admit(ctx context.Context, a *Attributes) error {
 	for i := range c {
 		p := &c[i]
 		if p.Mutator != nil && p.handles(a) {

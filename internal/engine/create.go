@@ -76,13 +76,11 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 	}
 	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
 	a.Name = obj.GetName()
-	if err := c.e.Admit.Admit(ctx, a); err != nil {
+	obj, err := admitted[Object](ctx, c.e.Admit, a)
+	if err != nil {
 		return err
 	}
-	if err := c.e.Admit.Validate(ctx, a); err != nil {
-		return err
-	}
-	obj, err := c.R.Create(ctx, obj, options)
+	obj, err = c.R.Create(ctx, obj, options)
 	if err != nil {
 		return c.storeError(err, a.Name)
 	}
@@ -113,7 +111,10 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 	if c.isNamespaces() {
 		a.Namespace = obj.GetName()
 	}
-	if err := c.mutating(ctx, a, obj); err != nil {
+	if obj, err = c.mutating(ctx, a, obj); err != nil {
+		return nil, err
+	}
+	if err := c.fitNamespace(obj); err != nil {
 		return nil, err
 	}
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
@@ -139,6 +140,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 		if err != nil {
 			return nil, err
 		}
+		c.awaitSeen(ctx, options.DryRun)
 		return c.Decode(i)
 	}
 }
@@ -219,11 +221,20 @@ func (c *call) ttl(obj Object) time.Duration {
 	return c.R.TTL(obj)
 }
 
-// attributes describes the write to admission.
+// attributes describes the write to admission. The options come to name their
+// type: to webhooks they are objects.
 func (c *call) attributes(ctx context.Context, op admission.Operation, obj, old Object, options runtime.Object, dryRun bool) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: op, Kind: c.GVK, Resource: c.GVR, Namespace: c.namespace, Name: c.name,
-		Options: options, DryRun: dryRun, User: request.UserFrom(ctx),
+		Options: options, DryRun: dryRun, User: request.UserFrom(ctx), Versions: versions{c.Endpoint},
+	}
+	switch o := options.(type) {
+	case *metav1.CreateOptions:
+		o.TypeMeta = createOptionsMeta
+	case *metav1.UpdateOptions:
+		o.TypeMeta = updateOptionsMeta
+	case *metav1.DeleteOptions:
+		o.TypeMeta = deleteOptionsMeta
 	}
 	if c.sub != nil {
 		a.Subresource = c.sub.Name
@@ -239,6 +250,12 @@ func (c *call) attributes(ctx context.Context, op admission.Operation, obj, old 
 	}
 	return a
 }
+
+var (
+	createOptionsMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "CreateOptions"}
+	updateOptionsMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "UpdateOptions"}
+	deleteOptionsMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "DeleteOptions"}
+)
 
 // isNamespaces says that the resource is namespaces itself, which count as
 // being inside themselves.
@@ -262,10 +279,7 @@ func (c *call) createSubresource() error {
 	}
 	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
 	a.Kind = gvk
-	if err := c.e.Admit.Admit(ctx, a); err != nil {
-		return err
-	}
-	if err := c.e.Admit.Validate(ctx, a); err != nil {
+	if obj, err = admitted[Object](ctx, c.e.Admit, a); err != nil {
 		return err
 	}
 	result, err := c.sub.Create(ctx, c.name, obj, options)
@@ -286,13 +300,33 @@ func (c *call) createSubresource() error {
 }
 
 // subKind is the kind of a subresource's bodies.
-func (c *call) subKind() (gvk schema.GroupVersionKind) {
-	gvk = c.sub.Kind
+func (c *call) subKind() schema.GroupVersionKind { return subKind(c.sub, c.GVK) }
+
+// subKind is the kind of the bodies of a subresource of a kind.
+func subKind(s *Subresource, of schema.GroupVersionKind) schema.GroupVersionKind {
+	gvk := s.Kind
 	if gvk.Version == "" {
-		gvk.Group, gvk.Version = c.GVK.Group, c.GVK.Version
+		gvk.Group, gvk.Version = of.Group, of.Version
 	}
 	if gvk.Kind == "" {
-		gvk.Kind = c.GVK.Kind
+		gvk.Kind = of.Kind
 	}
 	return gvk
+}
+
+// admitted takes an object that is not going to be stored through admission,
+// and returns what has become of it.
+func admitted[T runtime.Object](ctx context.Context, chain Admission, a *admission.Attributes) (T, error) {
+	var none T
+	if err := chain.Admit(ctx, a); err != nil {
+		return none, err
+	}
+	if err := chain.Validate(ctx, a); err != nil {
+		return none, err
+	}
+	obj, ok := a.Object.(T)
+	if !ok {
+		return none, admission.WrongType(a)
+	}
+	return obj, nil
 }

@@ -118,6 +118,7 @@ func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOp
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
+			c.awaitSeen(ctx, options.DryRun)
 			return obj, gone, nil
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
@@ -164,12 +165,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	if err != nil {
 		return nil, false, err
 	}
-	a := c.attributes(ctx, admission.Delete, nil, old, &options, dryRun)
-	a.Name = obj.GetName()
-	if err := c.e.Admit.Admit(ctx, a); err != nil {
-		return nil, false, err
-	}
-	if err := c.e.Admit.Validate(ctx, a); err != nil {
+	if err := c.admitDelete(ctx, old, &options, dryRun); err != nil {
 		return nil, false, err
 	}
 	if d == deleteMark {
@@ -190,6 +186,19 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 		f(ctx, obj, false)
 	}
 	return obj, true, nil
+}
+
+// admitDelete lets admission refuse a deletion.
+func (c *call) admitDelete(ctx context.Context, old Object, options *metav1.DeleteOptions, dryRun bool) error {
+	if c.admitted {
+		return nil
+	}
+	a := c.attributes(ctx, admission.Delete, nil, old, options, dryRun)
+	a.Name = old.GetName()
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return err
+	}
+	return c.e.Admit.Validate(ctx, a)
 }
 
 // mark stores an object whose deletion has begun.

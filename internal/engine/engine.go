@@ -81,6 +81,8 @@ type Endpoint struct {
 	retired chan struct{} // closed when the endpoint is no longer what its path leads to
 	mu      sync.Mutex
 	manager map[string]*fieldManager // by subresource; guarded by mu
+	// all is what versions.All has found, by subresource; guarded by mu.
+	all map[string][]admission.Version
 }
 
 // Endpoints returns the endpoints of a Resource, one for each version.
@@ -116,7 +118,7 @@ func (e *Engine) Endpoint(r *Resource) (*Endpoint, error) {
 }
 
 func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpoint {
-	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldManager{}}
+	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldManager{}, all: map[string][]admission.Version{}}
 	_, ep.typed = v.New().(unmarshaler)
 	ep.GVK = v.WithKind(r.Kind)
 	ep.GVR = v.WithResource(r.Plural)
@@ -181,6 +183,8 @@ type call struct {
 	sub  *Subresource // nil: the object itself
 	// namespace and name from the path.
 	namespace, name string
+	// admitted says that admission has had its say in a deletion.
+	admitted bool
 }
 
 // ServeHTTP serves a request that the route table led here.
@@ -286,10 +290,7 @@ func (c *call) serveSubresource() error {
 		}
 		c.sub = s
 		if s.Connect != "" {
-			if c.e.Connect == nil {
-				return apierrors.NewServiceUnavailable("this server has no connection to kubelets")
-			}
-			return c.e.Connect(c.w, c.req, c.Endpoint, s)
+			return c.connect()
 		}
 		if len(c.info.Parts) > 3 {
 			return errNoPath

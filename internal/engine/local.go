@@ -40,6 +40,10 @@ func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object
 	return ep.SeenObjects(ctx, namespace)
 }
 
+// Present returns a decoded object in the endpoint's version. It may reuse
+// parts of obj.
+func (ep *Endpoint) Present(obj Object) (Object, error) { return ep.fromHub(obj) }
+
 // SeenObjects returns the objects of a namespace ("" is all) as this server
 // last saw them.
 func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object, error) {
@@ -119,12 +123,15 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 	}
 }
 
-// DeleteObject deletes an object as a request would, admission included.
+// DeleteObject deletes an object as a request would, but without admission: it
+// is part of a request that was admitted as what it is (an eviction).
 func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, options *metav1.DeleteOptions) error {
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
-	_, _, err := ep.local(namespace, name).remove(ctx, name, options)
+	c := ep.local(namespace, name)
+	c.admitted = true
+	_, _, err := c.remove(ctx, name, options)
 	return ep.storeError(err, name)
 }
 
@@ -198,7 +205,7 @@ func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, ma
 			if err != nil {
 				return nil, err
 			}
-			return obj, c.admit(ctx, obj, old, exists, options)
+			return c.admit(ctx, obj, old, exists, options)
 		},
 	})
 	if err != nil {

@@ -115,7 +115,7 @@ func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, o
 		return nil, err
 	}
 	uo := &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
-	return obj, c.admit(ctx, obj, old, exists, uo)
+	return c.admit(ctx, obj, old, exists, uo)
 }
 
 // applyPatch makes the hub object that a patch of three kinds asks for.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,10 @@ type Resource struct {
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).
 	NoGarbageCollection bool
+	// Settled answers a write only once this server's own reading of the
+	// resource has it: for what the server works by (admission's webhooks and
+	// policies), so that a client's next request finds it in force.
+	Settled bool
 	// TTL makes objects go away by themselves (events). Nil or zero: they stay.
 	TTL func(obj Object) time.Duration
 
@@ -213,6 +218,10 @@ type Subresource struct {
 	// Connect marks a stream or proxy to a kubelet, pod or service: the value
 	// is the method of access ("exec", "log", ...).
 	Connect string
+	// Options reads the options of a Connect, for admission to see, off the
+	// query and what follows the subresource in the path. Nil: admission is
+	// not asked.
+	Options func(query url.Values, path string) (runtime.Object, error)
 
 	New func() Object
 }

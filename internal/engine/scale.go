@@ -18,6 +18,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -148,6 +149,14 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 	sub := c.sub
 	res, err := main.change(ctx, &change{
 		rules: &c.R.Rules, options: options, uid: uid,
+		view: func(obj Object) (schema.GroupVersionKind, Object, error) {
+			s, err := c.scaleOf(obj)
+			var none NoReplicas
+			if errors.As(err, &none) {
+				err = nil
+			}
+			return scaleGVK, s, err
+		},
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			live, err := c.scaleOf(old)
 			var none NoReplicas
@@ -173,6 +182,9 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if err != nil {
 				return nil, err
 			}
+			if s, err = c.admitScale(ctx, s, live, options); err != nil {
+				return nil, err
+			}
 			if s.Spec.Replicas == unset {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", string(none)))
 			}
@@ -194,7 +206,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 				return nil, err
 			}
 			obj.SetManagedFields(managed)
-			return obj, c.admitScale(ctx, s, live, options)
+			return obj, nil
 		},
 	})
 	if err != nil {
@@ -254,10 +266,19 @@ func validateScale(s *autoscalingv1.Scale) error {
 	return nil
 }
 
-func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, options *metav1.UpdateOptions) error {
-	a := c.attributes(ctx, "UPDATE", s, live, options, len(options.DryRun) > 0)
+// admitScale lets admission change the scale.
+func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, options *metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+	s.SetGroupVersionKind(scaleGVK)
+	a := c.attributes(ctx, admission.Update, s, live, options, admission.IsDryRun(options.DryRun))
 	a.Kind = scaleGVK
-	return c.e.Admit.Admit(ctx, a)
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return nil, err
+	}
+	s, ok := a.Object.(*autoscalingv1.Scale)
+	if !ok {
+		return nil, admission.WrongType(a)
+	}
+	return s, nil
 }
 
 // scaleManager manages the fields of scales.

@@ -37,7 +37,7 @@ func (c *call) update() error {
 			if err != nil {
 				return nil, err
 			}
-			return obj, c.admit(ctx, obj, old, exists, options)
+			return c.admit(ctx, obj, old, exists, options)
 		},
 	})
 	return c.answer(in.out, res, err)

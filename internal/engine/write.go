@@ -32,6 +32,9 @@ type change struct {
 	// uid of the object that must be there; "": any.
 	uid     string
 	options *metav1.UpdateOptions
+	// view makes what admission gets to see of the objects, where that is not
+	// the objects: their scale. Optional.
+	view func(obj Object) (kind schema.GroupVersionKind, seen Object, err error)
 }
 
 // outcome is what a change has stored, or for an object that it let go the
@@ -70,6 +73,7 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
+			c.awaitSeen(ctx, ch.options.DryRun)
 			return out, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -184,7 +188,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 		}
 	}
 	dryRun := admission.IsDryRun(ch.options.DryRun)
-	if err := c.e.Admit.Validate(ctx, c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun)); err != nil {
+	if err := c.validating(ctx, ch, obj, old, dryRun); err != nil {
 		return nil, err
 	}
 	if done(obj, old) && !(c.R.Rules.Held != nil && c.R.Rules.Held(obj)) {
@@ -211,6 +215,33 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 		return nil, err
 	}
 	return &outcome{item: stored}, nil
+}
+
+// validating lets admission refuse an update.
+func (c *call) validating(ctx context.Context, ch *change, obj, old Object, dryRun bool) error {
+	if ch.view == nil {
+		return c.e.Admit.Validate(ctx, c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun))
+	}
+	kind, seen, err := ch.view(obj)
+	if err != nil {
+		return err
+	}
+	_, was, err := ch.view(old)
+	if err != nil {
+		return err
+	}
+	a := c.attributes(ctx, admission.Update, seen, was, ch.options, dryRun)
+	a.Kind = kind
+	return c.e.Admit.Validate(ctx, a)
+}
+
+// awaitSeen waits, after a write to a resource that the server itself works by,
+// until it works by what was written. What is written is written, so that not
+// to live to see it is no error.
+func (c *call) awaitSeen(ctx context.Context, dryRun []string) {
+	if c.R.Settled && !admission.IsDryRun(dryRun) {
+		_ = c.e.Store.Fresh(ctx)
+	}
 }
 
 // unchanged answers a change that changes nothing, once it is sure that it is
@@ -315,7 +346,7 @@ func (c *call) mayCreate(ctx context.Context) error {
 }
 
 // admit lets admission change the object of a change.
-func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options *metav1.UpdateOptions) error {
+func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options *metav1.UpdateOptions) (Object, error) {
 	dryRun := admission.IsDryRun(options.DryRun)
 	var a *admission.Attributes
 	if exists {
@@ -327,11 +358,16 @@ func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options 
 	return c.mutating(ctx, a, obj)
 }
 
-// mutating runs the mutating plugins; managers that they break are put back.
-func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object) error {
+// mutating runs the mutating plugins and returns the object as they leave it;
+// managers that they break are put back.
+func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object) (Object, error) {
 	before := obj.GetManagedFields()
 	if err := c.e.Admit.Admit(ctx, a); err != nil {
-		return err
+		return nil, err
+	}
+	obj, ok := a.Object.(Object)
+	if !ok {
+		return nil, admission.WrongType(a)
 	}
 	after := obj.GetManagedFields()
 	if err := managedfields.ValidateManagedFields(after); err != nil {
@@ -340,7 +376,7 @@ func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object
 			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
 	dedupOwners(ctx, obj, true)
-	return nil
+	return obj, nil
 }
 
 // isTooLarge says that etcd refused a value for its size.

@@ -90,7 +90,9 @@ type Config struct {
 	EnableAdmission    []string
 	DisableAdmission   []string
 	// AdmissionConfigFile configures plugins.
-	AdmissionConfigFile                 string
+	AdmissionConfigFile string
+	// AggregatorRouting leads requests to services to their endpoints.
+	AggregatorRouting                   bool
 	NotReadySeconds, UnreachableSeconds int64
 
 	// the API

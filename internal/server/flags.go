@@ -22,6 +22,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
+	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
 	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
 	fs.Int64Var(&c.NotReadySeconds, "default-not-ready-toleration-seconds", c.NotReadySeconds, "How long pods tolerate a node that is not ready, if they do not say.")
 	fs.Int64Var(&c.UnreachableSeconds, "default-unreachable-toleration-seconds", c.UnreachableSeconds, "How long pods tolerate a node that is unreachable, if they do not say.")
@@ -98,7 +99,7 @@ var harmless = map[string]string{
 	"audit-log-compress": "bool", "contention-profiling": "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
-	"enable-aggregator-routing": "bool", "enable-garbage-collector": "bool", "enable-logs-handler": "bool", "enable-priority-and-fairness": "bool",
+	"enable-garbage-collector": "bool", "enable-logs-handler": "bool", "enable-priority-and-fairness": "bool",
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
 	"kubelet-certificate-authority": "string", "kubelet-client-certificate": "string", "kubelet-client-key": "string",
 	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string", "kubernetes-service-node-port": "string",

@@ -23,8 +23,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
@@ -104,7 +102,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	admit, err := s.admission(authorizer)
+	m := metrics.New()
+	admit, err := s.admission(authorizer, m)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,6 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	m := metrics.New()
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
@@ -258,22 +256,6 @@ func (s *Server) allocation(ctx context.Context) (err error) {
 		s.repair.Abandoned, err = s.db.Head(ctx)
 	}
 	return err
-}
-
-// admission is the chain of plugins, in order.
-func (s *Server) admission(a authz.Authorizer) (admission.Chain, error) {
-	d := plugin.Deps{
-		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
-		CreateNamespace: s.createNamespace,
-		NotReadySeconds: s.cfg.NotReadySeconds, UnreachableSeconds: s.cfg.UnreachableSeconds,
-	}
-	if file := s.cfg.AdmissionConfigFile; file != "" {
-		var err error
-		if d.Config, err = plugin.ReadConfig(file); err != nil {
-			return nil, fmt.Errorf("--admission-control-config-file: %w", err)
-		}
-	}
-	return plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
 }
 
 // createNamespace makes a namespace as the server itself.

@@ -311,6 +311,16 @@ func once[T any](v *View, i *Item, have *atomic.Pointer[T], read func([]byte) (T
 	return a, nil
 }
 
+// Changed is the revision of the newest change in the view: while it stays the
+// same, so do the objects.
+func (v *View) Changed(ctx context.Context) (int64, error) {
+	if err := v.lockLoaded(ctx); err != nil {
+		return 0, err
+	}
+	defer v.mu.Unlock()
+	return v.rev, nil
+}
+
 // Len is the number of objects, and whether the view is loaded at all.
 func (v *View) Len() (int, bool) {
 	v.mu.Lock()

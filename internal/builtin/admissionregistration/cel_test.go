@@ -7,42 +7,43 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	celenv "github.com/kanzen-io/kanzen/internal/cel"
 )
 
 func TestExpressions(t *testing.T) {
 	c := forPolicy()
 	e := rules.At(nil)
-	c.define(e, "two", "1 + 1", scope{}, false)
-	c.define(e, "list", "[variables.two]", scope{}, false)
+	c.define(e, "two", "1 + 1", celenv.Scope{}, false)
+	c.define(e, "list", "[variables.two]", celenv.Scope{}, false)
 	if len(e.List()) > 0 {
 		t.Fatal(e.List())
 	}
 	tests := []struct {
 		text    string
-		scope   scope
+		scope   celenv.Scope
 		results []*cel.Type
 		ok      bool
 	}{
-		{"true", scope{}, toBool, true},
-		{"1", scope{}, toBool, false},
-		{"1 +", scope{}, toBool, false},
-		{"object.metadata.name == 'a'", scope{}, toBool, true},
-		{"request.userInfo.username == 'a'", scope{}, toBool, true},
-		{"request.nothing == 'a'", scope{}, toBool, false},
-		{"request.operation == 1", scope{}, toBool, false},
-		{"namespaceObject.metadata.labels['a'] == 'b'", scope{}, toBool, true},
-		{"variables.two == 2", scope{}, toBool, true},
-		{"variables.list.all(x, x > 1)", scope{}, toBool, true},
-		{"variables.two == 'a'", scope{}, toBool, false},
-		{"variables.three", scope{}, toBool, false},
-		{"params.a", scope{}, toBool, false},
-		{"params.a == 1", scope{params: true}, toBool, true},
-		{"authorizer.group('').resource('pods').check('get').allowed()", scope{}, toBool, false},
-		{"authorizer.group('').resource('pods').check('get').allowed()", scope{authorizer: true}, toBool, true},
-		{"'a' + 'b'", scope{}, toString, true},
-		{"Object{spec: Object.spec{a: 1}}", scope{patch: true}, toObject, true},
-		{"[JSONPatch{op: 'add', path: '/a', value: 1}]", scope{patch: true}, toPatch, true},
-		{"'a'", scope{patch: true}, toPatch, false},
+		{"true", celenv.Scope{}, toBool, true},
+		{"1", celenv.Scope{}, toBool, false},
+		{"1 +", celenv.Scope{}, toBool, false},
+		{"object.metadata.name == 'a'", celenv.Scope{}, toBool, true},
+		{"request.userInfo.username == 'a'", celenv.Scope{}, toBool, true},
+		{"request.nothing == 'a'", celenv.Scope{}, toBool, false},
+		{"request.operation == 1", celenv.Scope{}, toBool, false},
+		{"namespaceObject.metadata.labels['a'] == 'b'", celenv.Scope{}, toBool, true},
+		{"variables.two == 2", celenv.Scope{}, toBool, true},
+		{"variables.list.all(x, x > 1)", celenv.Scope{}, toBool, true},
+		{"variables.two == 'a'", celenv.Scope{}, toBool, false},
+		{"variables.three", celenv.Scope{}, toBool, false},
+		{"params.a", celenv.Scope{}, toBool, false},
+		{"params.a == 1", celenv.Scope{Params: true}, toBool, true},
+		{"authorizer.group('').resource('pods').check('get').allowed()", celenv.Scope{}, toBool, false},
+		{"authorizer.group('').resource('pods').check('get').allowed()", celenv.Scope{Authorizer: true}, toBool, true},
+		{"'a' + 'b'", celenv.Scope{}, toString, true},
+		{"Object{spec: Object.spec{a: 1}}", celenv.Scope{Patch: true}, toObject, true},
+		{"[JSONPatch{op: 'add', path: '/a', value: 1}]", celenv.Scope{Patch: true}, toPatch, true},
+		{"'a'", celenv.Scope{Patch: true}, toPatch, false},
 	}
 	for _, test := range tests {
 		e := rules.At(nil)

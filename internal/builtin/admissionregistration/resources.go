@@ -30,7 +30,7 @@ type Deps struct {
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newCompiler()}
-	return []*engine.Resource{
+	all := []*engine.Resource{
 		mutatingAdmissionPolicies(v),
 		mutatingAdmissionPolicyBindings(v),
 		mutatingWebhookConfigurations(v),
@@ -38,6 +38,10 @@ func Resources(d Deps) []*engine.Resource {
 		validatingAdmissionPolicyBindings(v),
 		validatingWebhookConfigurations(v),
 	}
+	for _, r := range all {
+		r.Settled = true
+	}
+	return all
 }
 
 // categories is what all kinds of the group are in.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	celenv "github.com/kanzen-io/kanzen/internal/cel"
 )
 
 var (
@@ -145,7 +146,7 @@ func variables(c *compiler, list []admissionv1.Variable, params bool, isStored f
 			at.Field("expression").Required("")
 			continue
 		}
-		c.define(at.Field("expression"), x.Name, x.Expression, scope{params: params, authorizer: true}, isStored(x.Expression))
+		c.define(at.Field("expression"), x.Name, x.Expression, celenv.Scope{Params: params, Authorizer: true}, isStored(x.Expression))
 	}
 }
 
@@ -166,14 +167,14 @@ func validationRule(c *compiler, r *admissionv1.Validation, params bool, was []a
 	if strings.TrimSpace(r.Expression) == "" {
 		e.Field("expression").Required("")
 	} else {
-		c.check(e.Field("expression"), r.Expression, scope{params: params, authorizer: true}, toBool,
+		c.check(e.Field("expression"), r.Expression, celenv.Scope{Params: params, Authorizer: true}, toBool,
 			isStored(func(x admissionv1.Validation) bool { return x.Expression == r.Expression }))
 	}
 	if r.MessageExpression != "" {
 		if strings.TrimSpace(r.MessageExpression) == "" {
 			e.Field("messageExpression").Invalid(r.MessageExpression, "must not be blank")
 		} else {
-			c.check(e.Field("messageExpression"), r.MessageExpression, scope{params: params}, toString,
+			c.check(e.Field("messageExpression"), r.MessageExpression, celenv.Scope{Params: params}, toString,
 				isStored(func(x admissionv1.Validation) bool { return x.MessageExpression == r.MessageExpression }))
 		}
 	}
@@ -203,7 +204,7 @@ func auditAnnotation(c *compiler, policy string, a *admissionv1.AuditAnnotation,
 		e.Field("valueExpression").Required("must be shorter")
 	default:
 		stored := slices.ContainsFunc(was, func(x admissionv1.AuditAnnotation) bool { return x.ValueExpression == a.ValueExpression })
-		c.check(e.Field("valueExpression"), text, scope{params: params, authorizer: true}, toStringNull, stored)
+		c.check(e.Field("valueExpression"), text, celenv.Scope{Params: params, Authorizer: true}, toStringNull, stored)
 	}
 }
 
@@ -262,7 +263,7 @@ func (v *validator) mutatingPolicy(p, old *admissionv1.MutatingAdmissionPolicy) 
 }
 
 func mutationRule(c *compiler, m *admissionv1.Mutation, params bool, was []admissionv1.Mutation, e rules.Errors) {
-	in := scope{params: params, authorizer: true, patch: true}
+	in := celenv.Scope{Params: params, Authorizer: true, Patch: true}
 	apply, patch := e.Field("applyConfiguration"), e.Field("jsonPatch")
 	stored := func(text string) bool {
 		return slices.ContainsFunc(was, func(x admissionv1.Mutation) bool {

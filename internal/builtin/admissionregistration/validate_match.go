@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	celenv "github.com/kanzen-io/kanzen/internal/cel"
 )
 
 var (
@@ -186,7 +187,7 @@ func (v *validator) matchConditions(list []admissionv1.MatchCondition, params bo
 			at.Field("expression").Required("")
 		} else {
 			known := slices.ContainsFunc(stored, func(s admissionv1.MatchCondition) bool { return s.Expression == text })
-			v.cel.check(at.Field("expression"), text, scope{params: params, authorizer: true}, toBool, known)
+			v.cel.check(at.Field("expression"), text, celenv.Scope{Params: params, Authorizer: true}, toBool, known)
 		}
 		if at.Present("name", c.Name) {
 			at.Field("name").QualifiedName(c.Name)

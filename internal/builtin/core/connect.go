@@ -1,28 +1,70 @@
 package core
 
 import (
+	"net/url"
+	"strconv"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// proxySubresource passes HTTP requests on to a node, pod or service.
-func proxySubresource(optionsKind string) *engine.Subresource {
+// proxySubresource passes HTTP requests on to a node, pod or service. options
+// makes the options of a path.
+func proxySubresource(optionsKind string, options func(path string) runtime.Object) *engine.Subresource {
 	return &engine.Subresource{
 		Name: "proxy", Verbs: []string{"create", "delete", "get", "patch", "update"},
 		Kind:    v1.WithKind(optionsKind),
 		Connect: "proxy",
+		Options: func(_ url.Values, path string) (runtime.Object, error) { return options(path), nil },
 	}
 }
 
 // streamSubresource is a stream to a container of a pod.
-func streamSubresource(name, optionsKind string) *engine.Subresource {
+func streamSubresource(name, optionsKind string, options func(q url.Values) (runtime.Object, error)) *engine.Subresource {
 	return &engine.Subresource{
 		Name: name, Verbs: []string{"create", "get"},
 		Kind:    v1.WithKind(optionsKind),
 		Connect: name,
+		Options: func(q url.Values, _ string) (runtime.Object, error) { return options(q) },
 	}
+}
+
+func execOptions(q url.Values) (runtime.Object, error) {
+	return &corev1.PodExecOptions{
+		Stdin: isSet(q, "stdin"), Stdout: isSet(q, "stdout"), Stderr: isSet(q, "stderr"), TTY: isSet(q, "tty"),
+		Container: q.Get("container"), Command: q["command"],
+	}, nil
+}
+
+func attachOptions(q url.Values) (runtime.Object, error) {
+	return &corev1.PodAttachOptions{
+		Stdin: isSet(q, "stdin"), Stdout: isSet(q, "stdout"), Stderr: isSet(q, "stderr"), TTY: isSet(q, "tty"),
+		Container: q.Get("container"),
+	}, nil
+}
+
+func portForwardOptions(q url.Values) (runtime.Object, error) {
+	o := &corev1.PodPortForwardOptions{}
+	for _, list := range q["ports"] {
+		for s := range strings.SplitSeq(list, ",") {
+			port, err := strconv.ParseInt(s, 10, 32)
+			if err != nil {
+				return nil, err
+			}
+			o.Ports = append(o.Ports, int32(port))
+		}
+	}
+	return o, nil
+}
+
+// isSet reads a boolean as API conversion does: any value but "false" and "0".
+func isSet(q url.Values, name string) bool {
+	v := q[name]
+	return len(v) > 0 && v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
 // ValidateLogOptions checks the query of a request for a container's log,

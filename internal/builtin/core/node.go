@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
@@ -42,7 +43,7 @@ func nodes() *engine.Resource {
 			Reset: resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
-			proxySubresource("NodeProxyOptions"),
+			proxySubresource("NodeProxyOptions", func(path string) runtime.Object { return &corev1.NodeProxyOptions{Path: path} }),
 			engine.Status(engine.Typed[*corev1.Node]{
 				PrepareUpdate: func(_ context.Context, n, old *corev1.Node) {
 					n.Spec = old.Spec

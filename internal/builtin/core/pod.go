@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
@@ -37,7 +38,7 @@ func pods(d Deps) *engine.Resource {
 			Reset: resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
-			streamSubresource("attach", "PodAttachOptions"),
+			streamSubresource("attach", "PodAttachOptions", attachOptions),
 			{
 				Name: "binding", Verbs: []string{"create"},
 				Kind:   v1.WithKind("Binding"),
@@ -51,10 +52,10 @@ func pods(d Deps) *engine.Resource {
 				Create: evictPod(d),
 				New:    func() engine.Object { return &policyv1.Eviction{} },
 			},
-			streamSubresource("exec", "PodExecOptions"),
+			streamSubresource("exec", "PodExecOptions", execOptions),
 			{Name: "log", Verbs: []string{"get"}, Connect: "log"},
-			streamSubresource("portforward", "PodPortForwardOptions"),
-			proxySubresource("PodProxyOptions"),
+			streamSubresource("portforward", "PodPortForwardOptions", portForwardOptions),
+			proxySubresource("PodProxyOptions", func(path string) runtime.Object { return &corev1.PodProxyOptions{Path: path} }),
 			{Name: "resize", Verbs: []string{"get", "patch", "update"}, Rules: &resize},
 			podStatus(d),
 		},

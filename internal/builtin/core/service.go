@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -43,7 +44,7 @@ func services(d Deps) *engine.Resource {
 			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
-			proxySubresource("ServiceProxyOptions"),
+			proxySubresource("ServiceProxyOptions", func(path string) runtime.Object { return &corev1.ServiceProxyOptions{Path: path} }),
 			engine.Status(engine.Typed[*corev1.Service]{
 				PrepareUpdate: func(_ context.Context, s, old *corev1.Service) { s.Spec = old.Spec },
 				ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList {

@@ -1,0 +1,160 @@
+package match
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// Rules say which writes are meant.
+type Rules struct {
+	// Include has at least one rule that matches, or no rules at all and All.
+	Include []admissionv1.NamedRuleWithOperations
+	All     bool
+	// Exclude has none that matches.
+	Exclude []admissionv1.NamedRuleWithOperations
+	// Equivalent has rules match that name another version of the resource.
+	Equivalent bool
+}
+
+// Match says whether the rules mean a write, and the version that they ask to
+// see it in: the write's own, if they name that at all.
+func (r *Rules) Match(a *admission.Attributes) (admission.Version, bool) {
+	if _, excluded := match(r.Exclude, r.Equivalent, a); excluded {
+		return admission.Version{}, false
+	}
+	if r.All && len(r.Include) == 0 {
+		return own(a), true
+	}
+	return match(r.Include, r.Equivalent, a)
+}
+
+// named says that the outcome may depend on the object's name.
+func (r *Rules) named() bool {
+	has := func(n admissionv1.NamedRuleWithOperations) bool { return len(n.ResourceNames) > 0 }
+	return slices.ContainsFunc(r.Include, has) || slices.ContainsFunc(r.Exclude, has)
+}
+
+func own(a *admission.Attributes) admission.Version {
+	return admission.Version{Resource: a.Resource, Kind: a.Kind}
+}
+
+// match looks for a rule that matches, honouring the write's own version before
+// others, and earlier rules before later ones.
+func match(rules []admissionv1.NamedRuleWithOperations, equivalent bool, a *admission.Attributes) (admission.Version, bool) {
+	for i := range rules {
+		if matches(&rules[i], a, a.Resource) {
+			return own(a), true
+		}
+	}
+	if !equivalent || a.Versions == nil || len(rules) == 0 {
+		return admission.Version{}, false
+	}
+	versions := a.Versions.All(a.Subresource)
+	if len(versions) < 2 {
+		return admission.Version{}, false
+	}
+	for i := range rules {
+		for _, v := range versions {
+			if v.Resource != a.Resource && matches(&rules[i], a, v.Resource) {
+				return v, true
+			}
+		}
+	}
+	return admission.Version{}, false
+}
+
+// matches says that a rule matches a write to a resource, were it of the given
+// version.
+func matches(r *admissionv1.NamedRuleWithOperations, a *admission.Attributes, gvr schema.GroupVersionResource) bool {
+	return inScope(r.Scope, a, gvr) && hasOperation(r.Operations, a.Operation) &&
+		hasOrAll(r.APIGroups, gvr.Group) && hasOrAll(r.APIVersions, gvr.Version) &&
+		hasResource(r.Resources, gvr.Resource, a.Subresource) &&
+		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.Name))
+}
+
+// inScope goes by where the request is; a namespace is in the scope of the
+// cluster although it counts as being inside itself.
+func inScope(s *admissionv1.ScopeType, a *admission.Attributes, gvr schema.GroupVersionResource) bool {
+	if s == nil || *s == admissionv1.AllScopes {
+		return true
+	}
+	cluster := a.Namespace == "" || gvr == schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	switch *s {
+	case admissionv1.NamespacedScope:
+		return !cluster
+	case admissionv1.ClusterScope:
+		return cluster
+	}
+	return false
+}
+
+func hasOperation(ops []admissionv1.OperationType, op admission.Operation) bool {
+	for _, o := range ops {
+		if o == admissionv1.OperationAll || o == admissionv1.OperationType(op) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasOrAll(items []string, want string) bool {
+	for _, i := range items {
+		if i == "*" || i == want {
+			return true
+		}
+	}
+	return false
+}
+
+// hasResource matches "pods", "pods/status", "pods/*", "*/scale", "*", "*/*".
+func hasResource(items []string, resource, subresource string) bool {
+	for _, i := range items {
+		res, sub, _ := strings.Cut(i, "/")
+		if (res == "*" || res == resource) && (sub == "*" || sub == subresource) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsConfiguration says that a write is to one of the kinds by which admission
+// is configured: no webhook is asked about those, lest a broken one stand in
+// the way of its own repair.
+func IsConfiguration(a *admission.Attributes) bool {
+	if a.Kind.Group != admissionv1.GroupName {
+		return false
+	}
+	switch a.Kind.Kind {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
+		return true
+	}
+	return false
+}
+
+// BeyondPolicies says that no policy is asked about a write: those to policies
+// themselves and, because a cluster needs them to work at all, reviews.
+func BeyondPolicies(a *admission.Attributes) bool {
+	switch a.Resource.Group {
+	case admissionv1.GroupName:
+		switch a.Resource.Resource {
+		case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+			return true
+		}
+	case "authentication.k8s.io":
+		return a.Resource.Resource == "selfsubjectreviews" || a.Resource.Resource == "tokenreviews"
+	case "authorization.k8s.io":
+		switch a.Resource.Resource {
+		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
+			return true
+		}
+	}
+	return false
+}

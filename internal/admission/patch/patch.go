@@ -1,0 +1,73 @@
+// Package patch applies the JSON patches of webhooks and policies, which may
+// hold anything, to objects. What an operation copies is bounded for the whole
+// process where the engine is made.
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// MaxOperations bounds a patch.
+const MaxOperations = 10000
+
+// Decode reads a patch.
+func Decode(data []byte) (jsonpatch.Patch, error) {
+	p, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(p) > MaxOperations {
+		return nil, fmt.Errorf("a JSON patch may have %d operations, this one has %d", MaxOperations, len(p))
+	}
+	return p, nil
+}
+
+// Apply applies a patch to a document. ErrTestFailed of the library is the
+// failure of a test operation.
+func Apply(p jsonpatch.Patch, doc []byte) (out []byte, err error) {
+	// The library has panicked on operations that lack what they need.
+	defer func() {
+		if r := recover(); r != nil {
+			out, err = nil, fmt.Errorf("the patch cannot be applied: %v", r)
+		}
+	}()
+	for _, op := range p {
+		if op == nil {
+			return nil, errors.New("an operation is null")
+		}
+	}
+	return p.Apply(doc)
+}
+
+// DecodeObject decodes a document as an object of the type, and the apiVersion
+// and kind, that another has. strict refuses fields that the type does not have.
+func DecodeObject(doc []byte, like runtime.Object, strict bool) (runtime.Object, error) {
+	out := reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object)
+	if u, ok := out.(*unstructured.Unstructured); ok {
+		if err := u.UnmarshalJSON(doc); err != nil {
+			return nil, err
+		}
+	} else if strict {
+		unknown, err := kjson.UnmarshalStrict(doc, out)
+		if err != nil {
+			return nil, err
+		}
+		if len(unknown) > 0 {
+			return nil, runtime.NewStrictDecodingError(unknown)
+		}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, out); err != nil {
+		return nil, err
+	}
+	got, want := out.GetObjectKind().GroupVersionKind(), like.GetObjectKind().GroupVersionKind()
+	if got != want {
+		return nil, fmt.Errorf("the patch made a %s out of a %s", got, want)
+	}
+	return out, nil
+}

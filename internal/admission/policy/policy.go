@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/admission/match"
+	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/cel"
+)
+
+// The names of the plugins.
+const (
+	ValidatingName = "ValidatingAdmissionPolicy"
+	MutatingName   = "MutatingAdmissionPolicy"
+)
+
+// Deps is what the plugins work with. All fields are needed.
+type Deps struct {
+	// What is stored.
+	ValidatingPolicies, ValidatingBindings View
+	MutatingPolicies, MutatingBindings     View
+	Params                                 Params
+	Namespaces                             Namespaces
+	Authorizer                             authz.Authorizer
+	Compiler                               *cel.Compiler
+	Metrics                                *measure.Metrics
+	Log                                    *slog.Logger
+}
+
+// View is the stored objects of one kind.
+type View interface {
+	// Changed is a number that stays the same while they do.
+	Changed(ctx context.Context) (int64, error)
+	// Objects returns them in the order of their names.
+	Objects(ctx context.Context) ([]admission.Object, error)
+}
+
+// Params finds parameters, objects of any kind that is served. What it returns
+// is shared and must not be changed. A missing one is an apierrors NotFound.
+type Params interface {
+	// Namespaced says whether a kind's objects are in namespaces; ok is false
+	// where no such kind is served.
+	Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool)
+	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error)
+	List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error)
+}
+
+// Namespaces finds namespaces and their labels. A missing one is an apierrors
+// NotFound.
+type Namespaces interface {
+	match.Namespaces
+	expr.Namespaces
+}
+
+// Validating is the plugin that holds writes to ValidatingAdmissionPolicies.
+func Validating(d Deps) admission.Plugin {
+	v := &validating{Deps: d, policies: policies{policies: d.ValidatingPolicies, bindings: d.ValidatingBindings,
+		compile: d.validatingPolicy, bind: validatingBinding}}
+	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
+}
+
+// Mutating is the plugin that lets MutatingAdmissionPolicies change writes.
+func Mutating(d Deps) admission.Plugin {
+	m := &mutating{Deps: d, policies: policies{policies: d.MutatingPolicies, bindings: d.MutatingBindings,
+		compile: d.mutatingPolicy, bind: mutatingBinding}}
+	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
+}

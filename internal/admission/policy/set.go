@@ -1,0 +1,198 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/admission/match"
+	"github.com/kanzen-io/kanzen/internal/cel"
+)
+
+// policy is one policy of either kind, compiled.
+type policy struct {
+	name       string
+	ignore     bool // errors
+	paramKind  *schema.GroupVersionKind
+	rules      match.Rules
+	selectors  match.Selectors
+	conditions *expr.Conditions
+	variables  []cel.Variable
+
+	// Of a validating one.
+	validations []validation
+	annotations []annotation
+	// Of a mutating one.
+	mutations []mutation
+	reinvoke  bool
+}
+
+// binding puts a policy in force.
+type binding struct {
+	name, policy string
+	// everywhere says that it matches whatever the policy does.
+	everywhere bool
+	rules      match.Rules
+	selectors  match.Selectors
+	paramRef   *admissionv1.ParamRef
+	actions    []admissionv1.ValidationAction
+}
+
+// bound is a policy with its bindings.
+type bound struct {
+	*policy
+	bindings []*binding
+}
+
+// set is the policies in force at one state of what is stored.
+type set struct {
+	changed [2]int64 // policies, bindings
+	bound   []bound
+	table   *match.Table
+	// What is compiled, by name and resourceVersion.
+	policies map[string]*policy
+	bindings map[string]*binding
+}
+
+// policies keeps the set of two views up to date.
+type policies struct {
+	policies, bindings View
+	compile            func(obj admission.Object) *policy
+	bind               func(obj admission.Object) *binding
+
+	mu  sync.Mutex // held by who makes a set
+	now atomic.Pointer[set]
+}
+
+// current returns the policies that are in force now.
+func (p *policies) current(ctx context.Context) (*set, error) {
+	changed, err := p.changed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s := p.now.Load(); s != nil && s.changed == changed {
+		return s, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// Read before the objects: they may be newer than that, never older.
+	if changed, err = p.changed(ctx); err != nil {
+		return nil, err
+	}
+	was := p.now.Load()
+	if was != nil && was.changed == changed {
+		return was, nil
+	}
+	if was == nil {
+		was = &set{}
+	}
+	s, err := p.make(ctx, was)
+	if err != nil {
+		return nil, err
+	}
+	s.changed = changed
+	p.now.Store(s)
+	return s, nil
+}
+
+func (p *policies) changed(ctx context.Context) (changed [2]int64, err error) {
+	if changed[0], err = p.policies.Changed(ctx); err == nil {
+		changed[1], err = p.bindings.Changed(ctx)
+	}
+	return changed, err
+}
+
+// make puts bindings and policies together. A policy that nothing binds is not
+// in force, and not compiled.
+func (p *policies) make(ctx context.Context, was *set) (*set, error) {
+	objs, err := p.policies.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := p.bindings.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &set{policies: map[string]*policy{}, bindings: map[string]*binding{}}
+	of := map[string][]*binding{}
+	for _, obj := range bindings {
+		v := version(obj)
+		b := was.bindings[v]
+		if b == nil {
+			b = p.bind(obj)
+		}
+		if b != nil {
+			s.bindings[v] = b
+			of[b.policy] = append(of[b.policy], b)
+		}
+	}
+	var rules []*match.Rules
+	for _, obj := range objs {
+		if len(of[obj.GetName()]) == 0 {
+			continue
+		}
+		v := version(obj)
+		c := was.policies[v]
+		if c == nil {
+			c = p.compile(obj)
+		}
+		if c != nil {
+			s.policies[v] = c
+			s.bound = append(s.bound, bound{c, of[c.name]})
+			rules = append(rules, &c.rules)
+		}
+	}
+	s.table = match.NewTable(rules)
+	return s, nil
+}
+
+func version(obj admission.Object) string { return obj.GetName() + "/" + obj.GetResourceVersion() }
+
+// matchResources reads what a policy or binding matches. Without rules it
+// matches everything that its selectors do.
+func matchResources(m *admissionv1.MatchResources) (match.Rules, match.Selectors) {
+	return match.Rules{
+		Include: m.ResourceRules, All: true, Exclude: m.ExcludeResourceRules,
+		Equivalent: m.MatchPolicy != nil && *m.MatchPolicy != admissionv1.Exact,
+	}, match.NewSelectors(m.NamespaceSelector, m.ObjectSelector)
+}
+
+func paramKind(k *admissionv1.ParamKind) *schema.GroupVersionKind {
+	if k == nil {
+		return nil
+	}
+	gvk := schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
+	return &gvk
+}
+
+func newBinding(name, policy string, m *admissionv1.MatchResources, ref *admissionv1.ParamRef) *binding {
+	b := &binding{name: name, policy: policy, paramRef: ref, everywhere: m == nil}
+	if m != nil {
+		b.rules, b.selectors = matchResources(m)
+	}
+	return b
+}
+
+// matches says whether a binding matches a write that its policy does.
+func (b *binding) matches(ctx context.Context, a *admission.Attributes, n match.Namespaces) (bool, error) {
+	if b.everywhere {
+		return true, nil
+	}
+	if _, ok := b.rules.Match(a); !ok {
+		return false, nil
+	}
+	return b.selectors.Match(ctx, a, n)
+}
+
+func (d *Deps) variables(vars []admissionv1.Variable, s cel.Scope) []cel.Variable {
+	var out []cel.Variable
+	for _, v := range vars {
+		out = append(out, cel.Variable{Name: v.Name, Program: d.Compiler.Compile(v.Expression, s, cel.Anything)})
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// ask sends a review of a write to a webhook and returns a verified answer that
+// allows it. A *callError is a failure to ask, a *rejection an answer that
+// refuses; any other error refuses, too.
+func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *subject, mutating bool) (*response, error) {
+	if a.DryRun {
+		if h.sideEffects == nil {
+			return nil, &callError{h.name, errors.New("Webhook SideEffects is nil"), 400}
+		}
+		if *h.sideEffects != admissionv1.SideEffectClassNone && *h.sideEffects != admissionv1.SideEffectClassNoneOnDryRun {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
+		}
+	}
+	version := reviewVersion(h.reviewVersions)
+	if version == "" {
+		return nil, &callError{h.name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"), 400}
+	}
+	uid := d.NewUID()
+	body, err := review(a, s, version, uid)
+	if err != nil {
+		return nil, &callError{h.name, fmt.Errorf("could not create admission objects: %w", err), 400}
+	}
+	client, err := d.Clients.of(&h.client)
+	if err != nil {
+		return nil, &callError{h.name, fmt.Errorf("could not get REST client: %w", err), 500}
+	}
+	if h.timeoutSeconds != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(*h.timeoutSeconds)*time.Second)
+		defer cancel()
+	}
+	got, err := client.post(ctx, body)
+	if err != nil {
+		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
+	}
+	answer, err := d.Clients.decoder.read(got, version)
+	if err != nil {
+		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
+	}
+	r, err := verify(uid, mutating, answer)
+	if err != nil {
+		return nil, &callError{h.name, fmt.Errorf("received invalid webhook response: %w", err), 503}
+	}
+	for k, v := range r.auditAnnotations {
+		request.AddAuditAnnotation(ctx, h.name+"/"+k, v)
+	}
+	for _, w := range r.warnings {
+		request.AddWarning(ctx, w)
+	}
+	if !r.allowed {
+		return nil, denied(h.name, r.result)
+	}
+	return r, nil
+}
+
+// observe counts a call, and what came of it.
+func (d *Deps) observe(h *hook, p measure.Phase, op admission.Operation, err error, took time.Duration) {
+	m := d.Metrics
+	var failed *callError
+	var refused *rejection
+	switch {
+	case err == nil:
+		m.Webhook(h.name, p, op, false, 200, took)
+	case errors.As(err, &failed):
+		if !h.ignore && !errors.Is(err, context.Canceled) {
+			m.Rejection(h.name, p, op, measure.CallingError, failed.code)
+		}
+		m.Webhook(h.name, p, op, !h.ignore, failed.code, took)
+	case errors.As(err, &refused):
+		code := int(refused.status.ErrStatus.Code)
+		m.Rejection(h.name, p, op, measure.NoError, code)
+		m.Webhook(h.name, p, op, true, code, took)
+	default:
+		m.Rejection(h.name, p, op, measure.InternalError, 0)
+		m.Webhook(h.name, p, op, true, 0, took)
+	}
+}
+
+// settle turns what came of a call into the answer to the client: nil where
+// the write goes on. open is told of a failure that does not count.
+func (d *Deps) settle(ctx context.Context, h *hook, p measure.Phase, err error, open func()) error {
+	var failed *callError
+	var refused *rejection
+	switch {
+	case errors.As(err, &refused):
+		return refused.status
+	case !errors.As(err, &failed):
+		return err
+	case !h.ignore:
+		d.Log.Warn("failed to call a webhook; the write is refused", "webhook", h.name, "error", err)
+		return apierrors.NewInternalError(err)
+	}
+	if !errors.Is(err, context.Canceled) {
+		d.Log.Warn("failed to call a webhook; the write goes on", "webhook", h.name, "error", err)
+		d.Metrics.FailOpen(h.name, p)
+		open()
+	}
+	if p == measure.Admit && ctx.Err() != nil {
+		return outOfTime()
+	}
+	return nil
+}
+
+func outOfTime() error {
+	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+}

@@ -1,0 +1,189 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/utils/lru"
+)
+
+// Resolver finds where the requests to a service go.
+type Resolver interface {
+	// Resolve returns the address (host:port) for a port of a service.
+	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
+}
+
+// Clients connect to webhooks, over connections that are kept. It is safe for
+// concurrent use.
+type Clients struct {
+	credentials Credentials
+	services    Resolver
+	// self serves requests to this server itself.
+	self http.RoundTripper
+
+	mu      sync.Mutex
+	decoder decoder
+	known   *lru.Cache // of *client by their configuration; guarded by mu
+}
+
+// maxClients bounds how many webhooks connections are kept for.
+const maxClients = 200
+
+// NewClients makes clients. self serves webhooks that are this server itself:
+// the service kubernetes in the namespace default.
+func NewClients(c Credentials, services Resolver, self http.RoundTripper) *Clients {
+	return &Clients{credentials: c, services: services, self: self, decoder: newDecoder(),
+		known: lru.NewWithEvictionFunc(maxClients, func(_ lru.Key, v any) { v.(*client).closeIdle() })}
+}
+
+// client posts to one webhook.
+type client struct {
+	url       url.URL // without the query
+	transport http.RoundTripper
+	closeIdle func()
+}
+
+// of returns the client of a webhook's configuration.
+func (c *Clients) of(cc *admissionv1.WebhookClientConfig) (*client, error) {
+	key, err := json.Marshal(cc)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.known.Get(string(key)); ok {
+		return known.(*client), nil
+	}
+	made, err := c.new(cc)
+	if err == nil {
+		c.known.Add(string(key), made)
+	}
+	return made, err
+}
+
+func (c *Clients) new(cc *admissionv1.WebhookClientConfig) (*client, error) {
+	if cc.Service != nil {
+		return c.forService(cc)
+	}
+	if cc.URL == nil || *cc.URL == "" {
+		return nil, errors.New("webhook configuration must have either service or URL")
+	}
+	u, err := url.Parse(*cc.URL)
+	if err != nil {
+		return nil, fmt.Errorf("Unparsable URL: %v", err)
+	}
+	target := u.Host
+	if u.Port() == "" {
+		target = net.JoinHostPort(u.Host, "443")
+	}
+	if target == "kubernetes.default.svc:443" {
+		return c.toSelf(u.Path), nil
+	}
+	cfg, err := c.credentials.forTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	if !isLoopback(u.Hostname()) {
+		cfg.NextProtos = http1
+	}
+	return newClient(cfg, url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, cc.CABundle)
+}
+
+// http1 is spoken with what may have several backends behind one address: the
+// one connection of HTTP/2 would lead to one of them.
+var http1 = []string{"http/1.1"}
+
+func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, error) {
+	s := cc.Service
+	port, at := int32(443), ""
+	if s.Port != nil && *s.Port != 0 {
+		port = *s.Port
+	}
+	if s.Path != nil {
+		at = *s.Path
+	}
+	if s.Name == "kubernetes" && s.Namespace == "default" && port == 443 {
+		return c.toSelf(at), nil
+	}
+	name := s.Name + "." + s.Namespace + ".svc"
+	host := net.JoinHostPort(name, strconv.Itoa(int(port)))
+	cfg, err := c.credentials.forTarget(host)
+	if err != nil {
+		return nil, err
+	}
+	cfg.NextProtos = http1
+	if cfg.ServerName == "" {
+		cfg.ServerName = name
+	}
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == host {
+			if addr, err = c.services.Resolve(ctx, s.Namespace, s.Name, port); err != nil {
+				return nil, err
+			}
+		}
+		return dialer.DialContext(ctx, network, addr)
+	}
+	return newClient(cfg, url.URL{Scheme: "https", Host: host, Path: at}, cc.CABundle)
+}
+
+// toSelf is a client of this server.
+func (c *Clients) toSelf(at string) *client {
+	return &client{url: url.URL{Scheme: "https", Host: "kubernetes.default.svc", Path: path.Join("/", at)}, transport: c.self, closeIdle: func() {}}
+}
+
+// dialTimeout is how long a connection may take, and between its keepalives.
+const dialTimeout = 30 * time.Second
+
+// newClient makes a client with connections of its own.
+func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
+	if len(cfg.CAData) > 0 {
+		cfg.CAData = append(cfg.CAData[:len(cfg.CAData):len(cfg.CAData)], '\n')
+	}
+	cfg.CAData = append(cfg.CAData, caBundle...)
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+	}
+	tc, err := cfg.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := transport.TLSConfigFor(tc)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: tc.DialHolder.Dial, TLSClientConfig: tlsConfig,
+		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 25, IdleConnTimeout: 90 * time.Second,
+		Protocols: new(http.Protocols), MaxResponseHeaderBytes: 1 << 20,
+	}
+	t.Protocols.SetHTTP1(true)
+	t.Protocols.SetHTTP2(len(cfg.NextProtos) == 0)
+	rt, err := transport.HTTPWrappersForConfig(tc, t)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = path.Join("/", u.Path)
+	return &client{url: u, transport: rt, closeIdle: t.CloseIdleConnections}, nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

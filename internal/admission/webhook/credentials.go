@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+)
+
+// Credentials are those by which this server makes itself known to webhooks:
+// the users of a kubeconfig, which are named as the servers that they are for
+// ("webhook.default.svc", "*.example.com:8443", "*").
+type Credentials struct{ config clientcmdapi.Config }
+
+// ReadCredentials reads the configuration of either plugin, a
+// WebhookAdmissionConfiguration (or its older name), and the kubeconfig that it
+// names. No configuration is no credentials.
+func ReadCredentials(configuration []byte) (Credentials, error) {
+	if len(configuration) == 0 {
+		return Credentials{}, nil
+	}
+	var c struct {
+		metav1.TypeMeta    `json:",inline"`
+		KubeConfigFile     string `json:"kubeConfigFile"`
+		StaticManifestsDir string `json:"staticManifestsDir"`
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(configuration)
+	if err != nil {
+		return Credentials{}, err
+	}
+	d := json.NewDecoder(bytes.NewReader(asJSON))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return Credentials{}, err
+	}
+	old := c.APIVersion == "apiserver.config.k8s.io/v1alpha1" && c.Kind == "WebhookAdmission"
+	if !old && (c.APIVersion != "apiserver.config.k8s.io/v1" || c.Kind != "WebhookAdmissionConfiguration") {
+		return Credentials{}, fmt.Errorf("no WebhookAdmissionConfiguration but %s %s", c.APIVersion, c.Kind)
+	}
+	if c.StaticManifestsDir != "" {
+		return Credentials{}, errors.New("staticManifestsDir needs the feature ManifestBasedAdmissionControlConfig, which is off")
+	}
+	if c.KubeConfigFile == "" {
+		return Credentials{}, nil
+	}
+	if !filepath.IsAbs(c.KubeConfigFile) {
+		return Credentials{}, fmt.Errorf("kubeConfigFile: Invalid value: %q: must be an absolute file path", c.KubeConfigFile)
+	}
+	config, err := clientcmd.LoadFromFile(c.KubeConfigFile)
+	if err != nil {
+		return Credentials{}, err
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{*config}, nil
+}
+
+// forTarget are the credentials for a host and port.
+func (c Credentials) forTarget(target string) (*rest.Config, error) {
+	if u := c.user(target); u != nil {
+		return configOf(u)
+	}
+	return &rest.Config{UserAgent: userAgent, Timeout: callTimeout}, nil
+}
+
+const userAgent = "kube-apiserver-admission"
+
+// user finds the user that is named best: by the whole target, by the domains
+// that it is in, for port 443 by its host alone, by "*", by the current context.
+func (c Credentials) user(target string) *clientcmdapi.AuthInfo {
+	if u := c.named(target); u != nil {
+		return u
+	}
+	if host, port, err := net.SplitHostPort(target); err == nil && port == "443" {
+		if u := c.named(host); u != nil {
+			return u
+		}
+	}
+	if u := c.config.AuthInfos["*"]; u != nil {
+		return u
+	}
+	if ctx := c.config.Contexts[c.config.CurrentContext]; c.config.CurrentContext != "" && ctx != nil && ctx.AuthInfo != "" {
+		return c.config.AuthInfos[ctx.AuthInfo]
+	}
+	return nil
+}
+
+func (c Credentials) named(target string) *clientcmdapi.AuthInfo {
+	if u := c.config.AuthInfos[target]; u != nil {
+		return u
+	}
+	for _, domain, more := strings.Cut(target, "."); more; _, domain, more = strings.Cut(domain, ".") {
+		if u := c.config.AuthInfos["*."+domain]; u != nil {
+			return u
+		}
+	}
+	return nil
+}
+
+func configOf(u *clientcmdapi.AuthInfo) (*rest.Config, error) {
+	if u.AuthProvider != nil {
+		return nil, errors.New("auth provider not supported")
+	}
+	c := &rest.Config{UserAgent: userAgent, Timeout: 30 * time.Second, Username: u.Username, Password: u.Password,
+		BearerToken: u.Token, BearerTokenFile: u.TokenFile}
+	if u.Token == "" && u.TokenFile != "" {
+		token, err := os.ReadFile(u.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		c.BearerToken = string(token)
+	}
+	if u.Impersonate != "" {
+		c.Impersonate = rest.ImpersonationConfig{UserName: u.Impersonate, UID: u.ImpersonateUID, Groups: u.ImpersonateGroups, Extra: u.ImpersonateUserExtra}
+	}
+	if u.ClientCertificate != "" || len(u.ClientCertificateData) > 0 {
+		c.CertFile, c.CertData, c.KeyFile, c.KeyData = u.ClientCertificate, u.ClientCertificateData, u.ClientKey, u.ClientKeyData
+	}
+	if u.Exec != nil {
+		c.ExecProvider = u.Exec.DeepCopy()
+	}
+	return c, nil
+}

@@ -1,0 +1,211 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/admission/match"
+	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/admission/patch"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// mutating is the plugin that asks mutating webhooks.
+type mutating struct {
+	Deps
+	hooks hooks
+}
+
+// memory is what the first round leaves to the second.
+type memory struct {
+	// left is the object as the first round left it.
+	left runtime.Object
+	// called may be called again, and again are to be, because the object was
+	// changed after they were.
+	called, again []string
+}
+
+// changed makes those that were called be called again.
+func (m *memory) changed() {
+	m.again = append(m.again, m.called...)
+	m.called = nil
+}
+
+func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
+	if match.IsConfiguration(a) {
+		return nil
+	}
+	set, err := m.hooks.current(ctx)
+	if err != nil {
+		return notReady(a, err)
+	}
+	hits := set.table.Find(a)
+	mem, _ := a.Note(MutatingName).(*memory)
+	if len(hits) == 0 && mem == nil {
+		return nil
+	}
+	if mem == nil {
+		mem = &memory{}
+		a.SetNote(MutatingName, mem)
+	}
+	if a.Again() && !apiequality.Semantic.DeepEqual(mem.left, a.Object) {
+		mem.changed() // by other plugins
+	}
+	if err := m.callAll(ctx, a, set, hits, mem); err != nil {
+		return err
+	}
+	mem.left = nil
+	if !a.Again() && len(mem.called)+len(mem.again) > 0 && a.Object != nil {
+		mem.left = a.Object.DeepCopyObject()
+	}
+	return nil
+}
+
+// callAll asks the webhooks one after the other.
+func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit, mem *memory) error {
+	write := expr.NewWrite(a, m.Namespaces, m.Authorizer)
+	var s *subject
+	for _, hit := range hits {
+		h := set.hooks[hit.Index]
+		version, view, err := m.calls(ctx, h, set, hit, a, write)
+		if err != nil {
+			return err
+		}
+		// The second round calls nobody for the first time.
+		if view == nil || a.Again() && !slices.Contains(mem.again, h.id) {
+			continue
+		}
+		if s == nil || s.version != version {
+			if s, err = newSubject(a, version, view); err != nil {
+				return apierrors.NewInternalError(err)
+			}
+		}
+		changed, err := m.call(ctx, a, h, s, hit.Index)
+		if changed {
+			write.Changed()
+			s = nil
+			mem.changed()
+			a.RunAgain()
+		}
+		if h.reinvoke {
+			mem.called = append(mem.called, h.id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call asks one webhook, and does to the object what it answers.
+func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s *subject, index int) (changed bool, err error) {
+	round := 0
+	if a.Again() {
+		round = 1
+	}
+	note := annotator{h, fmt.Sprintf("round_%d_index_%d", round, index)}
+	began := m.Clock.Now()
+	r, err := m.ask(ctx, h, a, s, true)
+	if err == nil {
+		changed, err = m.apply(ctx, a, h, s, r, note)
+	}
+	note.mutated(ctx, changed)
+	m.observe(h, measure.Admit, a.Operation, err, m.Clock.Since(began))
+	if err == nil {
+		return changed, nil
+	}
+	return changed, m.settle(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })
+}
+
+// apply puts the patched object in the place of the write's.
+func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, s *subject, r *response, note annotator) (bool, error) {
+	if len(r.patch) == 0 {
+		return false, nil
+	}
+	p, err := patch.Decode(r.patch)
+	if err != nil {
+		return false, &callError{h.name, fmt.Errorf("received undecodable patch in webhook response: %w", err), 503}
+	}
+	if len(p) == 0 {
+		return false, nil
+	}
+	if s.object == nil {
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	}
+	if r.patchType != admissionv1.PatchTypeJSONPatch {
+		return false, &callError{h.name, fmt.Errorf("unsupported patch type %q", r.patchType), int(denied(h.name, r.result).status.ErrStatus.Code)}
+	}
+	patched, err := patch.Apply(p, s.objectJSON)
+	if err != nil {
+		return false, apierrors.NewInternalError(err)
+	}
+	made, err := patch.DecodeObject(patched, s.object, false)
+	if err != nil {
+		return false, apierrors.NewInternalError(err)
+	}
+	changed := !apiequality.Semantic.DeepEqual(s.object, made)
+	note.patched(ctx, p)
+	if !changed {
+		return false, nil
+	}
+	if a.Versions != nil {
+		if err := a.Versions.Complete(made); err != nil {
+			return false, apierrors.NewInternalError(err)
+		}
+		if made, err = a.Versions.Hub(made); err != nil {
+			return false, apierrors.NewInternalError(err)
+		}
+	}
+	a.Object = made
+	return true, nil
+}
+
+// annotator tells the audit log of a webhook's call.
+type annotator struct {
+	*hook
+	place string
+}
+
+func (n annotator) mutated(ctx context.Context, changed bool) {
+	if !request.AuditFrom(ctx).Wants(request.AuditMetadata) {
+		return
+	}
+	n.add(ctx, "mutation.webhook.admission.k8s.io/", struct {
+		Configuration string `json:"configuration"`
+		Webhook       string `json:"webhook"`
+		Mutated       bool   `json:"mutated"`
+	}{n.configuration, n.name, changed})
+}
+
+// patched tells of the patch itself, where the log has requests, too.
+func (n annotator) patched(ctx context.Context, p jsonpatch.Patch) {
+	if !request.AuditFrom(ctx).Wants(request.AuditRequest) {
+		return
+	}
+	n.add(ctx, "patch.webhook.admission.k8s.io/", struct {
+		Configuration string          `json:"configuration"`
+		Webhook       string          `json:"webhook"`
+		Patch         jsonpatch.Patch `json:"patch,omitempty"`
+		PatchType     string          `json:"patchType,omitempty"`
+	}{n.configuration, n.name, p, string(admissionv1.PatchTypeJSONPatch)})
+}
+
+func (n annotator) failedOpen(ctx context.Context) {
+	request.AddAuditAnnotation(ctx, "failed-open.mutation.webhook.admission.k8s.io/"+n.place, n.name)
+}
+
+func (n annotator) add(ctx context.Context, prefix string, v any) {
+	if text, err := json.Marshal(v); err == nil {
+		request.AddAuditAnnotation(ctx, prefix+n.place, string(text))
+	}
+}

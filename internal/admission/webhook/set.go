@@ -1,0 +1,170 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/admission/match"
+	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/cel"
+)
+
+// hook is one webhook, compiled.
+type hook struct {
+	// id tells webhooks apart: names need not be unique.
+	id, configuration string
+	name              string
+	client            admissionv1.WebhookClientConfig
+	rules             match.Rules
+	selectors         match.Selectors
+	conditions        *expr.Conditions
+	ignore            bool // failures to ask it
+	sideEffects       *admissionv1.SideEffectClass
+	timeoutSeconds    *int32
+	reviewVersions    []string
+	reinvoke          bool // mutating ones only
+}
+
+// set is all webhooks of a kind at one state of their configurations.
+type set struct {
+	changed int64
+	hooks   []*hook
+	table   *match.Table
+	// byVersion has the hooks of each configuration, so that the next set
+	// compiles those anew that are new.
+	byVersion map[string][]*hook
+}
+
+// hooks keeps the set of a view up to date.
+type hooks struct {
+	view View
+	make func(d *Deps, obj admission.Object) []*hook
+	deps *Deps
+
+	mu  sync.Mutex // held by who makes a set
+	now atomic.Pointer[set]
+}
+
+// current returns the webhooks as they are configured now.
+func (h *hooks) current(ctx context.Context) (*set, error) {
+	changed, err := h.view.Changed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s := h.now.Load(); s != nil && s.changed == changed {
+		return s, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// Read before the objects: they may be newer than that, never older.
+	if changed, err = h.view.Changed(ctx); err != nil {
+		return nil, err
+	}
+	was := h.now.Load()
+	if was != nil && was.changed == changed {
+		return was, nil
+	}
+	objs, err := h.view.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &set{changed: changed, byVersion: map[string][]*hook{}}
+	for _, obj := range objs {
+		version := obj.GetName() + "/" + obj.GetResourceVersion()
+		var made []*hook
+		if was != nil {
+			made = was.byVersion[version]
+		}
+		if made == nil {
+			made = h.make(h.deps, obj)
+		}
+		s.byVersion[version] = made
+		s.hooks = append(s.hooks, made...)
+	}
+	rules := make([]*match.Rules, len(s.hooks))
+	for i, hook := range s.hooks {
+		rules[i] = &hook.rules
+	}
+	s.table = match.NewTable(rules)
+	h.now.Store(s)
+	return s, nil
+}
+
+func mutatingHooks(d *Deps, obj admission.Object) []*hook {
+	c, ok := obj.(*admissionv1.MutatingWebhookConfiguration)
+	if !ok {
+		return nil
+	}
+	ids := identifier{configuration: c.Name}
+	out := make([]*hook, 0, len(c.Webhooks))
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		h := d.compile(measure.Admit, w.Name, w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
+		h.id, h.configuration, h.client = ids.next(w.Name), c.Name, w.ClientConfig
+		h.sideEffects, h.timeoutSeconds, h.reviewVersions = w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions
+		h.reinvoke = w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy
+		out = append(out, h)
+	}
+	return out
+}
+
+func validatingHooks(d *Deps, obj admission.Object) []*hook {
+	c, ok := obj.(*admissionv1.ValidatingWebhookConfiguration)
+	if !ok {
+		return nil
+	}
+	ids := identifier{configuration: c.Name}
+	out := make([]*hook, 0, len(c.Webhooks))
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		h := d.compile(measure.Validating, w.Name, w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
+		h.id, h.configuration, h.client = ids.next(w.Name), c.Name, w.ClientConfig
+		h.sideEffects, h.timeoutSeconds, h.reviewVersions = w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions
+		out = append(out, h)
+	}
+	return out
+}
+
+// compile makes what both kinds of webhooks have in common.
+func (d *Deps) compile(p measure.Phase, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.MatchPolicyType,
+	namespace, object *metav1.LabelSelector, conditions []admissionv1.MatchCondition, failure *admissionv1.FailurePolicyType) *hook {
+	phase := measure.Admit
+	if p == measure.Validating {
+		phase = measure.Validate
+	}
+	h := &hook{
+		name: name, selectors: match.NewSelectors(namespace, object),
+		ignore: failure != nil && *failure == admissionv1.Ignore,
+		conditions: expr.NewConditions(d.Compiler, conditions, cel.Scope{Authorizer: true}, failure,
+			d.Metrics.ConditionsOf(name, "webhook", phase)),
+	}
+	h.rules.Equivalent = policy != nil && *policy == admissionv1.Equivalent
+	for _, r := range rules {
+		h.rules.Include = append(h.rules.Include, admissionv1.NamedRuleWithOperations{RuleWithOperations: r})
+	}
+	return h
+}
+
+// identifier names the webhooks of a configuration by their own names and, for
+// those of the same name, their number.
+type identifier struct {
+	configuration string
+	seen          map[string]int
+}
+
+func (i *identifier) next(name string) string {
+	if i.seen == nil {
+		i.seen = map[string]int{}
+	}
+	n := i.seen[name]
+	i.seen[name]++
+	return fmt.Sprintf("%s/%s/%s", i.configuration, name, strconv.Itoa(n))
+}

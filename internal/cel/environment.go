@@ -1,0 +1,82 @@
+package cel
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	celcommon "k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
+)
+
+// Scope says which variables an expression sees beside object, oldObject,
+// request and namespaceObject.
+type Scope struct {
+	Params     bool
+	Authorizer bool
+	// Patch gives it the types that mutations are made of.
+	Patch bool
+	// Variables gives it the variables of a policy, whatever they are.
+	Variables bool
+}
+
+// NewEnvironments makes the environments of a scope. variables, if there are
+// any, is the type of a policy's own variables: it holds expressions to those
+// that are declared. It takes some milliseconds.
+func NewEnvironments(s Scope, variables *apiservercel.DeclType) (*environment.EnvSet, error) {
+	request, namespace := RequestType(), NamespaceType()
+	o := environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions: []cel.EnvOption{
+			cel.Variable(objectName, cel.DynType),
+			cel.Variable(oldObjectName, cel.DynType),
+			cel.Variable(namespaceName, namespace.CelType()),
+			cel.Variable(requestName, request.CelType()),
+		},
+		DeclTypes: []*apiservercel.DeclType{namespace, request},
+	}
+	if s.Params {
+		o.EnvOptions = append(o.EnvOptions, cel.Variable(paramsName, cel.DynType))
+	}
+	if s.Authorizer {
+		o.EnvOptions = append(o.EnvOptions,
+			cel.Variable(authorizerName, library.AuthorizerType),
+			cel.Variable(requestResourceName, library.ResourceCheckType))
+	}
+	switch {
+	case variables != nil:
+		o.EnvOptions = append(o.EnvOptions, cel.Variable(variablesName, variables.CelType()))
+		o.DeclTypes = append(o.DeclTypes, variables)
+	case s.Variables:
+		o.EnvOptions = append(o.EnvOptions, cel.Variable(variablesName, cel.MapType(cel.StringType, cel.DynType)))
+	}
+	envs, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(o, environment.StrictCostOpt)
+	if err == nil && s.Patch {
+		envs, err = envs.Extend(environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions: []cel.EnvOption{
+				celcommon.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+				environment.UnversionedLib(library.JSONPatch),
+			},
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("build CEL environment: %w", err)
+	}
+	return envs, nil
+}
+
+// The names of variables.
+const (
+	objectName          = "object"
+	oldObjectName       = "oldObject"
+	paramsName          = "params"
+	requestName         = "request"
+	namespaceName       = "namespaceObject"
+	authorizerName      = "authorizer"
+	requestResourceName = "authorizer.requestResource"
+	variablesName       = "variables"
+)

@@ -1,0 +1,58 @@
+package cel
+
+import apiservercel "k8s.io/apiserver/pkg/cel"
+
+// declare declares an object type by its fields. Names that end in "?" need not
+// be there.
+func declare(name string, fields map[string]*apiservercel.DeclType) *apiservercel.DeclType {
+	out := make(map[string]*apiservercel.DeclField, len(fields))
+	for n, t := range fields {
+		required := true
+		if n[len(n)-1] == '?' {
+			n, required = n[:len(n)-1], false
+		}
+		out[n] = apiservercel.NewDeclField(n, t, required, nil, nil)
+	}
+	return apiservercel.NewObjectType(name, out)
+}
+
+// RequestType is the type of "request": the admission request.
+func RequestType() *apiservercel.DeclType {
+	text := apiservercel.StringType
+	list := apiservercel.NewListType(text, -1)
+	kind := declare("kubernetes.GroupVersionKind", map[string]*apiservercel.DeclType{
+		"group": text, "version": text, "kind": text,
+	})
+	resource := declare("kubernetes.GroupVersionResource", map[string]*apiservercel.DeclType{
+		"group": text, "version": text, "resource": text,
+	})
+	user := declare("kubernetes.UserInfo", map[string]*apiservercel.DeclType{
+		"username?": text, "uid?": text, "groups?": list, "extra?": apiservercel.NewMapType(text, list, -1),
+	})
+	return declare("kubernetes.AdmissionRequest", map[string]*apiservercel.DeclType{
+		"kind": kind, "resource": resource, "subResource?": text,
+		"requestKind": kind, "requestResource": resource, "requestSubResource?": text,
+		"name": text, "namespace?": text, "operation": text, "userInfo": user,
+		"dryRun?": apiservercel.BoolType, "options?": apiservercel.DynType,
+	})
+}
+
+// NamespaceType is the type of "namespaceObject".
+func NamespaceType() *apiservercel.DeclType {
+	text, number, moment := apiservercel.StringType, apiservercel.IntType, apiservercel.TimestampType
+	list, dict := apiservercel.NewListType(text, -1), apiservercel.NewMapType(text, text, -1)
+	condition := declare("kubernetes.NamespaceCondition", map[string]*apiservercel.DeclType{
+		"status": text, "type": text, "lastTransitionTime": moment, "message": text, "reason": text,
+	})
+	return declare("kubernetes.Namespace", map[string]*apiservercel.DeclType{
+		"metadata": declare("kubernetes.NamespaceMetadata", map[string]*apiservercel.DeclType{
+			"name": text, "generateName": text, "namespace": text, "labels": dict, "annotations": dict,
+			"UID": text, "creationTimestamp": moment, "deletionGracePeriodSeconds": number,
+			"deletionTimestamp": moment, "generation": number, "resourceVersion": text, "finalizers": list,
+		}),
+		"spec": declare("kubernetes.NamespaceSpec", map[string]*apiservercel.DeclType{"finalizers": list}),
+		"status": declare("kubernetes.NamespaceStatus", map[string]*apiservercel.DeclType{
+			"conditions": apiservercel.NewListType(condition, -1), "phase": text,
+		}),
+	})
+}

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// connect serves a subresource that streams to a kubelet, pod or service, once
+// admission allows it to be opened.
+func (c *call) connect() error {
+	if c.e.Connect == nil {
+		return apierrors.NewServiceUnavailable("this server has no connection to kubelets")
+	}
+	if c.sub.Options != nil {
+		if len(c.req.URL.Query()["dryRun"]) > 0 {
+			return apierrors.NewBadRequest("dryRun is not supported")
+		}
+		if err := c.admitConnect(); err != nil {
+			return err
+		}
+	}
+	return c.e.Connect(c.w, c.req, c.Endpoint, c.sub)
+}
+
+// admitConnect asks admission about the options of a connection. What plugins
+// change of them goes nowhere: the query is what is passed on.
+func (c *call) admitConnect() error {
+	options, err := c.sub.Options(c.req.URL.Query(), c.behind())
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	ctx := c.req.Context()
+	a := c.attributes(ctx, admission.Connect, nil, nil, nil, false)
+	a.Kind, a.Object = c.subKind(), options
+	options.GetObjectKind().SetGroupVersionKind(a.Kind)
+	_, err = admitted[runtime.Object](ctx, c.e.Admit, a)
+	return err
+}
+
+// behind is what follows the subresource in the path, with its slashes.
+func (c *call) behind() string {
+	path := ""
+	if len(c.info.Parts) > 3 {
+		path = "/" + strings.Join(c.info.Parts[3:], "/")
+	}
+	if strings.HasSuffix(c.info.Path, "/") && !strings.HasSuffix(path, "/") {
+		path += "/"
+	}
+	return path
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// versions tells admission of the versions in which a resource is served.
+type versions struct{ ep *Endpoint }
+
+// All is part of admission.Versions. A Resource never changes, so that what it
+// is asked for on every write is worked out once.
+func (v versions) All(subresource string) []admission.Version {
+	v.ep.mu.Lock()
+	defer v.ep.mu.Unlock()
+	all, ok := v.ep.all[subresource]
+	if !ok {
+		all = v.of(subresource)
+		v.ep.all[subresource] = all
+	}
+	return all
+}
+
+func (v versions) of(subresource string) []admission.Version {
+	out := make([]admission.Version, 0, len(v.ep.R.Versions))
+	for _, of := range v.ep.R.Versions {
+		kind := of.WithKind(v.ep.R.Kind)
+		for _, s := range v.ep.R.Subresources {
+			if s.Name == subresource {
+				kind = subKind(s, kind)
+			}
+		}
+		out = append(out, admission.Version{Resource: of.WithResource(v.ep.R.Plural), Kind: kind})
+	}
+	return out
+}
+
+// Convert is part of admission.Versions. What is no object of the resource
+// itself (a scale, a binding) has one version, and is returned as it is.
+func (v versions) Convert(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
+	from := obj.GetObjectKind().GroupVersionKind()
+	if from == to || !v.own(from) {
+		return obj, nil
+	}
+	return converter(v).convert(obj, from, to)
+}
+
+// Hub is part of admission.Versions.
+func (v versions) Hub(obj runtime.Object) (runtime.Object, error) {
+	return v.Convert(obj, v.ep.hub.WithKind(v.ep.R.Kind))
+}
+
+// Complete is part of admission.Versions.
+func (v versions) Complete(obj runtime.Object) error {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if !v.own(gvk) {
+		return nil
+	}
+	if prune := converter(v).version(gvk.GroupVersion()).Prune; prune != nil {
+		if _, err := prune(obj.(Object)); err != nil {
+			return err
+		}
+	}
+	converter(v).Default(obj)
+	return nil
+}
+
+// Types is part of admission.Versions.
+func (v versions) Types() (managedfields.TypeConverter, error) {
+	if v.ep.R.Types == nil {
+		return v.ep.e.Types, nil
+	}
+	return v.ep.R.Types()
+}
+
+// own says that a kind is the resource's, in one of its versions.
+func (v versions) own(gvk schema.GroupVersionKind) bool {
+	return gvk.Kind == v.ep.R.Kind && converter(v).version(gvk.GroupVersion()) != nil
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/admission/policy"
+	"github.com/kanzen-io/kanzen/internal/admission/webhook"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/metrics"
+)
+
+// admission is the chain of plugins, in order.
+func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (admission.Chain, error) {
+	d := plugin.Deps{
+		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
+		CreateNamespace: s.createNamespace,
+		NotReadySeconds: s.cfg.NotReadySeconds, UnreachableSeconds: s.cfg.UnreachableSeconds,
+		Others: map[string]admission.Plugin{},
+	}
+	if file := s.cfg.AdmissionConfigFile; file != "" {
+		var err error
+		if d.Config, err = plugin.ReadConfig(file); err != nil {
+			return nil, fmt.Errorf("--admission-control-config-file: %w", err)
+		}
+	}
+	measures := measure.New()
+	m.Register(measures.Collectors()...)
+	compiler := cel.NewCompiler()
+	if err := s.webhooks(&d, compiler, measures); err != nil {
+		return nil, err
+	}
+	s.policies(&d, compiler, measures)
+	return plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
+}
+
+// webhooks makes the two plugins that ask webhooks.
+func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
+	w := webhook.Deps{
+		Mutating: s.registered("mutatingwebhookconfigurations"), Validating: s.registered("validatingwebhookconfigurations"),
+		Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
+		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
+		Clock:  s.clock, Log: s.log,
+	}
+	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
+		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,
+	} {
+		credentials, err := webhook.ReadCredentials(d.Config[name])
+		if err != nil {
+			return fmt.Errorf("configuration of %s: %w", name, err)
+		}
+		w.Clients = webhook.NewClients(credentials, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
+		d.Others[name] = make(w)
+	}
+	return nil
+}
+
+// policies makes the two plugins that evaluate policies.
+func (s *Server) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
+	p := policy.Deps{
+		ValidatingPolicies: s.registered("validatingadmissionpolicies"), ValidatingBindings: s.registered("validatingadmissionpolicybindings"),
+		MutatingPolicies: s.registered("mutatingadmissionpolicies"), MutatingBindings: s.registered("mutatingadmissionpolicybindings"),
+		Params: params{s}, Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: s.log,
+	}
+	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
+}
+
+// params finds the parameters of policies among everything that is served.
+type params struct{ s *Server }
+
+func (p params) endpoint(kind schema.GroupVersionKind) *engine.Endpoint {
+	for _, ep := range p.s.endpoints {
+		if ep.GVK == kind && ep.View() != nil {
+			return ep
+		}
+	}
+	return nil
+}
+
+// Namespaced is part of policy.Params.
+func (p params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
+	ep := p.endpoint(kind)
+	return ep != nil && ep.R.Namespaced, ep != nil
+}
+
+// Get is part of policy.Params.
+func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
+	ep := p.endpoint(kind)
+	if ep == nil {
+		return nil, errNoResource(kind.String())
+	}
+	obj, err := p.s.objects.Seen(ctx, ep.GVR.GroupResource(), namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return ep.Present(obj)
+}
+
+// List is part of policy.Params.
+func (p params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
+	ep := p.endpoint(kind)
+	if ep == nil {
+		return nil, errNoResource(kind.String())
+	}
+	objs, err := ep.SeenObjects(ctx, namespace)
+	for i := range objs {
+		if objs[i], err = ep.Present(objs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objs, err
+}
+
+// lateTransport is a transport to a server that is still being put together.
+type lateTransport func() http.RoundTripper
+
+// RoundTrip is part of http.RoundTripper.
+func (t lateTransport) RoundTrip(r *http.Request) (*http.Response, error) { return t().RoundTrip(r) }
+
+// registered is the stored objects of one of the resources by which admission
+// is configured.
+func (s *Server) registered(resource string) registered {
+	return registered{s.objects, schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource}}
+}
+
+type registered struct {
+	objects *objects
+	gr      schema.GroupResource
+}
+
+// Changed is the revision of the newest change.
+func (r registered) Changed(ctx context.Context) (int64, error) {
+	v, err := r.objects.View(r.gr)
+	if err != nil {
+		return 0, err
+	}
+	return v.Changed(ctx)
+}
+
+// Objects are the objects in the order of their names.
+func (r registered) Objects(ctx context.Context) ([]admission.Object, error) {
+	return r.objects.SeenList(ctx, r.gr, "")
+}
+
+// NamespaceLabels are the labels of a namespace, read off its bytes.
+func (o *objects) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	gr := corev1.Resource("namespaces")
+	v, err := o.View(gr)
+	if err != nil {
+		return nil, err
+	}
+	i, err := v.Get(ctx, name)
+	if err != nil {
+		// It may just have been made.
+		if err := o.store.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		if i, err = v.Get(ctx, name); err != nil {
+			return nil, apierrors.NewNotFound(gr, name)
+		}
+	}
+	return v.Labels(i)
+}
