@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
 )
 
 // How much the expressions of one schema may cost, by estimate.
@@ -172,7 +172,7 @@ func (w *walker) compile(p *props, at place, e rules.Errors) {
 		return
 	}
 	c := &ruleCompiler{walker: w, at: at, declared: d.MaybeAssignTypeName("selfType")}
-	c.estimator = &library.CostEstimator{SizeEstimator: sizes{d}}
+	c.estimator = &library.CostEstimator{SizeEstimator: schema.Sizes{Root: d}}
 	for i := range p.XValidations {
 		r, e := &p.XValidations[i], to.Item(i)
 		optional := r.OptionalOldSelf != nil && *r.OptionalOldSelf
@@ -283,37 +283,4 @@ func (c *ruleCompiler) env(optional bool) (*environment.EnvSet, error) {
 	})
 	c.envs[i] = envs
 	return envs, err
-}
-
-// sizes estimates how large the parts of a value can be.
-type sizes struct{ root *apiservercel.DeclType }
-
-func (s sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
-	path := element.Path()
-	if len(path) == 0 {
-		return nil
-	}
-	t := s.root
-	for _, name := range path[1:] {
-		switch name {
-		case "@items", "@values":
-			t = t.ElemType
-		case "@keys":
-			t = t.KeyType
-		default:
-			f := t.Fields[name]
-			if f == nil {
-				return nil
-			}
-			t = f.Type
-		}
-		if t == nil {
-			return nil
-		}
-	}
-	return &checker.SizeEstimate{Min: 0, Max: uint64(t.MaxElements)}
-}
-
-func (s sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
-	return nil
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	openapivalidate "k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
 )
 
 // checkDefaults reports defaults that are no values of their schemas. unknown
@@ -66,7 +65,7 @@ func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 		return
 	}
 	for _, err := range openapivalidate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(v).Errors {
-		e.AddError(asFieldError(err, e.Path))
+		e.AddError(schema.FieldError(err, e.Path))
 	}
 }
 
@@ -138,42 +137,4 @@ func unknownInDefault(p *props, isResource bool) bool {
 		}
 	}
 	return false
-}
-
-// asFieldError says what a schema's validator found of a value at path.
-func asFieldError(err error, path *field.Path) *field.Error {
-	v, ok := err.(*openapierrors.Validation)
-	if !ok {
-		return field.Invalid(path, "", err.Error())
-	}
-	if v.Name != "" && v.Name != "." {
-		path = path.Child(strings.TrimPrefix(v.Name, "."))
-	}
-	number := func(n any) int {
-		if i, ok := n.(int64); ok {
-			return int(i)
-		}
-		return -1
-	}
-	value := v.Value
-	if value == nil {
-		value = ""
-	}
-	switch v.Code() {
-	case openapierrors.RequiredFailCode:
-		return field.Required(path, "")
-	case openapierrors.EnumFailCode:
-		allowed := make([]string, 0, len(v.Values))
-		for _, a := range v.Values {
-			allowed = append(allowed, fmt.Sprint(a))
-		}
-		return field.NotSupported(path, v.Value, allowed)
-	case openapierrors.TooLongFailCode:
-		return field.TooLong(path, "", number(v.Valid))
-	case openapierrors.MaxItemsFailCode, openapierrors.TooManyPropertiesCode:
-		return field.TooMany(path, number(v.Value), number(v.Valid))
-	case openapierrors.InvalidTypeCode:
-		return field.TypeInvalid(path, value, v.Error())
-	}
-	return field.Invalid(path, value, v.Error())
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
 )
 
 // warn warns of formats that nobody checks, of those that an update adds.
@@ -27,7 +28,7 @@ func warn(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) [
 func unknownFormats(d *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	note := func(p *props) bool {
-		if p.Format != "" && !isFormat(p.Type, p.Format) {
+		if p.Format != "" && !schema.IsFormat(p.Type, p.Format) {
 			out = append(out, p.Format)
 		}
 		return false
@@ -38,22 +39,4 @@ func unknownFormats(d *apiextensionsv1.CustomResourceDefinition) []string {
 		anySchema(&d.Spec, note)
 	}
 	return out
-}
-
-// isFormat says whether a format is one that values of a type are checked for.
-func isFormat(of, format string) bool {
-	switch of {
-	case "integer":
-		return format == "int32" || format == "int64"
-	case "number":
-		return format == "float" || format == "double"
-	case "", "string":
-		return slices.Contains([]string{
-			"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
-			"uuid", "uuid3", "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn",
-			"hexcolor", "rgbcolor", "byte", "password", "date", "duration", "datetime",
-			"k8sshortname", "k8slongname",
-		}, strings.ReplaceAll(format, "-", ""))
-	}
-	return false
 }

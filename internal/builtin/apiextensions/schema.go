@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/crd/schema"
 )
 
 type props = apiextensionsv1.JSONSchemaProps
@@ -392,7 +393,7 @@ func checkRules(p *props, e rules.Errors) {
 			at.Field("fieldPath").Invalid(r.FieldPath, "must not contain line breaks")
 		}
 		if !isUnsupported(p) {
-			if _, _, err := lookUp(r.FieldPath, p, true); err != nil {
+			if _, _, err := schema.LookUp(r.FieldPath, p, true); err != nil {
 				at.Field("fieldPath").Invalid(r.FieldPath, "must be a valid path")
 			}
 		}

@@ -1,0 +1,53 @@
+package schema
+
+import (
+	"runtime"
+	"sync"
+	"weak"
+)
+
+// Cache lets schemas share the patterns and expressions that they have in
+// common. It holds none of them itself: what no Schema uses any more goes.
+type Cache struct {
+	patterns shared[string, pattern]
+	programs shared[programKey, program]
+}
+
+// NewCache returns an empty cache.
+func NewCache() *Cache {
+	return &Cache{
+		patterns: shared[string, pattern]{m: map[string]weak.Pointer[pattern]{}},
+		programs: shared[programKey, program]{m: map[programKey]weak.Pointer[program]{}},
+	}
+}
+
+func (c *Cache) pattern(text string) *pattern {
+	return c.patterns.get(text, func() *pattern { return &pattern{text: text} })
+}
+
+// shared has one V for each K for as long as someone else holds it.
+type shared[K comparable, V any] struct {
+	mu sync.Mutex
+	m  map[K]weak.Pointer[V]
+}
+
+func (s *shared[K, V]) get(key K, create func() *V) *V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.m[key].Value(); v != nil {
+		return v
+	}
+	v := create()
+	s.m[key] = weak.Make(v)
+	runtime.AddCleanup(v, s.drop, key)
+	return v
+}
+
+// drop forgets a value that is gone, unless another has taken its place.
+func (s *shared[K, V]) drop(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[key].Value() == nil {
+		delete(s.m, key)
+	}
+}

@@ -1,0 +1,152 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// CoerceOptions say how an object that was decoded is made to fit.
+type CoerceOptions struct {
+	// DropInvalid drops what in metadata has the wrong type. It is for objects
+	// from etcd and from conversions; those of clients are refused.
+	DropInvalid bool
+	// ReportUnknown asks for the paths of unknown fields.
+	ReportUnknown bool
+	// RepairGeneration sets a missing generation to 1, for objects from etcd
+	// that are older than generations.
+	RepairGeneration bool
+}
+
+// Coerce does to an object, of the schema's kind, what decoding into a Go type
+// does to those of built-in kinds: unknown fields go, as with Prune, metadata
+// (also that of embedded resources) has the fields and types that it has to
+// have. It returns the paths of unknown fields: of metadata, then of the rest,
+// then of the metadata of embedded resources, each sorted. An error says what
+// is wrong with metadata, apiVersion or kind, here or in an embedded resource.
+func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, err error) {
+	for _, name := range []string{"kind", "apiVersion"} {
+		if _, _, err := unstructured.NestedString(obj, name); err != nil {
+			return nil, err
+		}
+	}
+	var meta *metav1.ObjectMeta
+	v, found := obj["metadata"]
+	if found && !isCanonical(v) {
+		if meta, unknown, err = metadata(v, nil, o.DropInvalid, o.ReportUnknown); err != nil {
+			return nil, err
+		}
+	}
+	unknown = append(unknown, s.Prune(obj, o.ReportUnknown)...)
+	if s.root != nil && s.root.is(hasEmbedded) {
+		c := coercer{drop: o.DropInvalid, report: o.ReportUnknown}
+		if err := c.value(s.root, obj, nil); err != nil {
+			return nil, err
+		}
+		slices.Sort(c.unknown)
+		unknown = append(unknown, c.unknown...)
+	}
+	switch {
+	case !found:
+	case meta == nil:
+		obj["metadata"] = v // pruning and coercing leave the root's alone
+	default:
+		if err := setMetadata(obj, meta); err != nil {
+			return nil, err
+		}
+	}
+	if o.RepairGeneration && found {
+		if fields, ok := obj["metadata"].(map[string]any); ok && fields["generation"] == nil {
+			fields["generation"] = int64(1)
+		}
+	}
+	return unknown, nil
+}
+
+// coerce makes the metadata of embedded resources, and the root's, fit.
+func (s *Schema) coerce(obj map[string]any, drop bool) error {
+	c := coercer{drop: drop}
+	if err := c.resource(obj, nil); err != nil {
+		return err
+	}
+	if err := c.value(s.root, obj, nil); err != nil {
+		return err
+	}
+	return nil
+}
+
+// coercer makes the metadata of embedded resources fit.
+type coercer struct {
+	drop, report bool
+	unknown      []string
+}
+
+func (c *coercer) value(n *node, v any, path *field.Path) *field.Error {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.is(embedded) {
+			if err := c.resource(v, path); err != nil {
+				return err
+			}
+		}
+		for _, p := range n.props {
+			if value, ok := v[p.name]; ok && p.is(hasEmbedded) {
+				if err := c.value(p.node, value, path.Child(p.name)); err != nil {
+					return err
+				}
+			}
+		}
+		if n.extra == nil || !n.extra.is(hasEmbedded) {
+			return nil
+		}
+		for name, value := range v {
+			if err := c.value(n.extra, value, path.Key(name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		if n.items == nil || !n.items.is(hasEmbedded) {
+			return nil
+		}
+		for i, item := range v {
+			if err := c.value(n.items, item, path.Index(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resource makes a resource's apiVersion, kind and metadata fit.
+func (c *coercer) resource(obj map[string]any, path *field.Path) *field.Error {
+	for _, name := range []string{"apiVersion", "kind"} {
+		v, ok := obj[name]
+		if !ok {
+			continue
+		}
+		if _, ok := v.(string); !ok {
+			if !c.drop {
+				return field.Invalid(path.Child(name), v, "must be a string")
+			}
+			delete(obj, name)
+		}
+	}
+	v, ok := obj["metadata"]
+	if !ok || isCanonical(v) {
+		return nil
+	}
+	meta, unknown, err := metadata(v, path, c.drop, c.report)
+	c.unknown = append(c.unknown, unknown...)
+	if err == nil {
+		err = setMetadata(obj, meta)
+	} else if c.drop {
+		return nil // what is no object is left to validation
+	}
+	if err != nil {
+		return field.Invalid(path.Child("metadata"), v, fmt.Sprint(err))
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
+)
+
+var errTooMuchWork = errors.New("matching a text of this length would take too long")
+
+const (
+	// maxErrors and maxErrorBytes bound what is reported of one object.
+	maxErrors     = 10_000
+	maxErrorBytes = 16 << 20
+)
+
+// tooManyErrors ends a report that was cut short.
+const tooManyErrors = "too many errors, the rest of the object was not checked"
+
+// in is where errors of schemas say that a value is.
+const in = "body"
+
+// FieldError says what a schema's validator, of which err comes, found of the
+// value at path.
+func FieldError(err error, path *field.Path) *field.Error {
+	v, ok := err.(*openapierrors.Validation)
+	if !ok {
+		return field.Invalid(path, "", err.Error())
+	}
+	if v.Name != "" && v.Name != "." {
+		path = path.Child(strings.TrimPrefix(v.Name, "."))
+	}
+	number := func(n any) int {
+		if i, ok := n.(int64); ok {
+			return int(i)
+		}
+		return -1
+	}
+	value := v.Value
+	if value == nil {
+		value = ""
+	}
+	switch v.Code() {
+	case openapierrors.RequiredFailCode:
+		return field.Required(path, "")
+	case openapierrors.EnumFailCode:
+		return field.NotSupported(path, v.Value, texts(v.Values))
+	case openapierrors.TooLongFailCode:
+		return field.TooLong(path, "", number(v.Valid))
+	case openapierrors.MaxItemsFailCode, openapierrors.TooManyPropertiesCode:
+		return field.TooMany(path, number(v.Value), number(v.Valid))
+	case openapierrors.InvalidTypeCode:
+		return field.TypeInvalid(path, value, v.Error())
+	}
+	return field.Invalid(path, value, v.Error())
+}
+
+func texts(values []any) []string {
+	out := make([]string, 0, len(values))
+	for _, v := range values {
+		s, ok := v.(string)
+		if !ok {
+			b, _ := json.Marshal(v) // it came from JSON
+			s = string(b)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// fieldErrors turns what a validator found into errors of fields below path.
+// What has been said already is not said again.
+func fieldErrors(found []error, path *field.Path) field.ErrorList {
+	said := make(map[string]bool, len(found))
+	out := make(field.ErrorList, 0, len(found))
+	for _, err := range found {
+		if text := err.Error(); !said[text] {
+			said[text] = true
+			out = append(out, FieldError(err, path))
+		}
+	}
+	sortByField(out)
+	return out
+}
+
+func sortByField(list field.ErrorList) {
+	slices.SortStableFunc(list, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
+}

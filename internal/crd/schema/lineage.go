@@ -1,0 +1,75 @@
+package schema
+
+// lineage knows whether a value, or what it is in, has changed, so that rules
+// which unchanged values broke before do not stop an update.
+type lineage struct {
+	// own pairs the value with its old one; nil: it has none.
+	own *pair
+	// parent is the pair of the closest of the values around it that has one.
+	parent *pair
+}
+
+// pair is a value and its old value.
+type pair struct {
+	node       *node
+	value, old any
+	olds       oldItems
+	hasOlds    bool
+	compared   bool
+	equal      bool
+}
+
+func (p *pair) unchanged() bool {
+	if p == nil {
+		return false
+	}
+	if !p.compared {
+		p.compared, p.equal = true, p.node.equal(p.value, p.old)
+	}
+	return p.equal
+}
+
+func (l lineage) unchanged() bool {
+	if l.own != nil {
+		return l.own.unchanged()
+	}
+	return l.parent.unchanged()
+}
+
+// field is the lineage of a field of an object.
+func (l lineage) field(name string) lineage {
+	if l.own == nil {
+		return l
+	}
+	if l.parent == nil && (name == "apiVersion" || name == "kind") {
+		return lineage{} // old and new are of one version, whatever was stored
+	}
+	out := lineage{parent: l.own}
+	value, _ := l.own.value.(map[string]any)
+	old, _ := l.own.old.(map[string]any)
+	was, ok := old[name]
+	n := l.own.node.property(name)
+	if n == nil {
+		n = l.own.node.extra
+	}
+	if ok && n != nil {
+		out.own = &pair{node: n, value: value[name], old: was}
+	}
+	return out
+}
+
+// item is the lineage of an item of a list.
+func (l lineage) item(i int) lineage {
+	if l.own == nil {
+		return l
+	}
+	out := lineage{parent: l.own}
+	list, _ := l.own.value.([]any)
+	if !l.own.hasOlds {
+		l.own.olds, l.own.hasOlds = l.own.node.oldItems(before{value: l.own.old}), true
+	}
+	if was := l.own.olds.of(list[i]); was.known {
+		out.own = &pair{node: l.own.node.items, value: list[i], old: was.value}
+	}
+	return out
+}

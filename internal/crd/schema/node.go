@@ -1,0 +1,124 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// node is the compiled schema of a value. Nodes of equal content are one and
+// the same within a Schema.
+type node struct {
+	types    typeSet
+	flags    flags
+	typeName string // as errors give it: "string", "integer,string"
+	props    []property
+	items    *node
+	extra    *node // of fields that are no properties
+	required []string
+	def      any
+	checks   *checks
+	combos   *combos
+	keys     []string // x-kubernetes-list-map-keys
+	rules    []*rule
+	seen     atomic.Pointer[view] // as expressions see it, made on first use
+}
+
+// property is a named part of an object.
+type property struct {
+	name string
+	*node
+}
+
+// typeSet is a set of JSON types. The empty one stands for any.
+type typeSet uint8
+
+const (
+	isObject typeSet = 1 << iota
+	isArray
+	isString
+	isInteger
+	isNumber
+	isBoolean
+	isNull
+	isOther // a name that is no type: no value has it
+)
+
+var typeNames = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
+
+func typeOf(name string) typeSet {
+	if name == "" {
+		return 0
+	}
+	if i := slices.Index(typeNames[:], name); i >= 0 {
+		return 1 << i
+	}
+	return isOther
+}
+
+// flags are what a schema says with yes or no.
+type flags uint32
+
+const (
+	isRoot flags = 1 << iota
+	nullable
+	preserves
+	embedded
+	intOrString
+	extraAllowed   // additionalProperties: true
+	extraForbidden // additionalProperties: false
+	uniqueItems
+	listSet
+	listMap
+	listAtomic
+	mapAtomic
+	mapGranular
+	// formatted is a text with a format, other than byte: field management
+	// takes it for a value of any type.
+	formatted
+	// unreal is a schema that expressions cannot see, as its values have no
+	// type.
+	unreal
+	// The rest speaks of the schema and of all within it, so that a walk can
+	// leave out what it has no business in.
+	hasDefaults
+	hasLists
+	hasEmbedded
+	hasRules
+)
+
+// below are the flags that a schema has from those within it.
+const below = hasDefaults | hasLists | hasEmbedded | hasRules
+
+func (n *node) is(f flags) bool { return n.flags&f != 0 }
+
+// property returns the schema of a property, or nil.
+func (n *node) property(name string) *node {
+	i, ok := slices.BinarySearchFunc(n.props, name, func(p property, name string) int {
+		return strings.Compare(p.name, name)
+	})
+	if !ok {
+		return nil
+	}
+	return n.props[i].node
+}
+
+// checks are constraints of single values.
+type checks struct {
+	min, max, multipleOf         *float64
+	exclusiveMin, exclusiveMax   bool
+	minLength, maxLength         *int64
+	minItems, maxItems           *int64
+	minProperties, maxProperties *int64
+	format                       string // "" or one that values are checked for
+	isFormat                     func(string) bool
+	pattern                      *pattern
+	enum                         []any
+	names                        map[string]struct{} // the texts of a long enum
+}
+
+// combos are constraints by other schemas.
+type combos struct {
+	anyOf, oneOf, allOf []*node
+	not                 *node
+}
