@@ -22,7 +22,7 @@ func pick[T any](r random, of ...T) T { return of[r.IntN(len(of))] }
 func (r random) often(n int) bool { return r.IntN(100) < n }
 
 func (r random) name() string {
-	return pick(r, "a", "b", "c", "d-e", "f.g", "status", "kind", "apiVersion", "__x", "if")
+	return pick(r, "a", "b", "c", "d-e", "f.g", "status", "kind", "apiVersion", "__x", "if", "namespace")
 }
 
 // root makes the schema of a resource.
@@ -278,6 +278,9 @@ func (r random) rules(p *props) {
 	case "object":
 		if p.AdditionalProperties == nil && p.Properties["a"].Type != "" {
 			texts = append(texts, "has(self.a)", "self.a == self.a", "!has(oldSelf.a) || has(self.a)")
+		}
+		if p.AdditionalProperties == nil && p.Properties["namespace"].Type != "" {
+			texts = append(texts, "has(self.namespace)", "self.namespace == self.__namespace__")
 		}
 		if p.XEmbeddedResource {
 			texts = append(texts, "self.metadata.name == 'a'", "self.kind == 'a'")

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,7 @@ func metadata(v any, path *field.Path, drop, report bool) (meta *metav1.ObjectMe
 		more, _ := read(text, meta, path, report) // it has just been read
 		unknown = append(unknown, more...)
 	}
+	slices.Sort(unknown)
 	return meta, unknown, nil
 }
 

@@ -89,6 +89,7 @@ func invalid(detail string) error {
 func environmentOf(declared *apiservercel.DeclType, optional bool) (*celgo.Env, error) {
 	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	provider := apiservercel.NewDeclTypeProvider(declared)
+	provider.SetRecognizeKeywordAsFieldName(true) // as in self.namespace
 	options, err := provider.EnvOptions(env.CELTypeProvider())
 	if err != nil {
 		return nil, fmt.Errorf("types of expressions: %w", err)
