@@ -98,6 +98,7 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 		if obj != into {
 			return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
 		}
+		auditRequest(c.req, into)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 )
 
@@ -93,6 +94,15 @@ type Config struct {
 	AdmissionConfigFile                 string
 	NotReadySeconds, UnreachableSeconds int64
 
+	// audit
+	AuditPolicyFile        string
+	AuditLog               audit.LogFile
+	AuditLogFormat         string
+	AuditLogDelivery       AuditDelivery
+	AuditWebhookConfigFile string
+	AuditWebhookBackoff    time.Duration
+	AuditWebhookDelivery   AuditDelivery
+
 	// the API
 	AllowPrivileged       bool
 	EventTTL              time.Duration
@@ -123,6 +133,11 @@ func Default() Config {
 		EventTTL:               time.Hour,
 		ServiceNodePortRange:   "30000-32767",
 		ReconcileEndpoint:      "lease",
+		AuditLog:               audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
+		AuditLogFormat:         "json",
+		AuditLogDelivery:       auditDelivery("blocking"),
+		AuditWebhookBackoff:    10 * time.Second,
+		AuditWebhookDelivery:   auditDelivery("batch"),
 		NotReadySeconds:        300,
 		UnreachableSeconds:     300,
 	}
@@ -216,6 +231,7 @@ func (c *Config) Validate() error {
 	if !slices.Contains([]string{"lease", "master-count", "none"}, c.ReconcileEndpoint) {
 		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.ReconcileEndpoint)
 	}
+	c.validateAudit(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

@@ -19,6 +19,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.addEtcdFlags(fs)
 	c.addServingFlags(fs)
 	c.addAuthFlags(fs)
+	c.addAuditFlags(fs)
 	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
@@ -95,7 +96,7 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // cluster allows, hides or remembers.
 var harmless = map[string]string{
 	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
-	"audit-log-compress": "bool", "contention-profiling": "bool",
+	"contention-profiling":                  "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-aggregator-routing": "bool", "enable-garbage-collector": "bool", "enable-logs-handler": "bool", "enable-priority-and-fairness": "bool",

@@ -27,6 +27,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
 	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -56,6 +57,7 @@ type Server struct {
 	endpoints []*engine.Endpoint
 	inFlight  *chain.InFlight
 	handler   http.Handler
+	audit     *audit.Auditor // nil: nothing is audited
 	boot      *bootstrapper
 	progress  *milestones
 	stopping  chan struct{}
@@ -139,6 +141,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	m := metrics.New()
+	if s.audit, err = s.auditor(m.Register); err != nil {
+		return nil, err
+	}
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,6 +169,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		CORS: s.corsOrigins(), HSTS: s.cfg.HSTSDirectives,
 		ProxyHeaders: s.proxyHeaders(), InFlight: s.inFlight,
 		SendRetryAfter: s.retryAfter(),
+		Auditor:        s.audit,
 		Logging:        m.Filter,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
@@ -351,6 +357,10 @@ func (s *Server) close() error {
 		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if s.audit != nil {
+		// Nobody is served any more; what is buffered is kept.
+		errs = append(errs, s.audit.Backend.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
