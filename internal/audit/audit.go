@@ -143,7 +143,7 @@ const slow = 500 * time.Millisecond
 
 func (rec *Record) annotateLatency() {
 	total := rec.auditor.Clock.Since(rec.received)
-	if total <= slow || rec.latency == nil {
+	if total <= slow || rec.latency == nil || rec.event.Verb == "watch" {
 		return
 	}
 	const prefix = "apiserver.latency.k8s.io/"

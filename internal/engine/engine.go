@@ -188,6 +188,7 @@ func (c *call) serve() error {
 	}
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
+		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
 	}
 	switch i.Verb {
 	case "get":
