@@ -22,6 +22,7 @@ const (
 	auditKey
 	warningsKey
 	latencyKey
+	watchingKey
 )
 
 // WithInfo returns a context that carries what the request asks for.

@@ -51,6 +51,7 @@ type Config struct {
 	HTTP2MaxStreams  int
 
 	// requests
+	PriorityAndFairness bool
 	MaxReadOnlyInFlight int
 	MaxMutatingInFlight int
 	RequestTimeout      time.Duration
@@ -121,6 +122,7 @@ func Default() Config {
 		SecurePort:             6443,
 		CertDir:                "/var/run/kubernetes",
 		HTTP2MaxStreams:        250,
+		PriorityAndFairness:    true,
 		MaxReadOnlyInFlight:    400,
 		MaxMutatingInFlight:    200,
 		RequestTimeout:         time.Minute,
@@ -224,6 +226,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxMutatingInFlight < 0 {
 		bad("max-mutating-requests-inflight", "must not be negative")
+	}
+	if c.PriorityAndFairness && c.MaxReadOnlyInFlight+c.MaxMutatingInFlight <= 0 {
+		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
 	}
 	if c.EtcdCompactionInterval < 0 {
 		bad("etcd-compaction-interval", "must not be negative")

@@ -34,6 +34,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
@@ -57,7 +58,8 @@ type Server struct {
 	endpoints []*engine.Endpoint
 	inFlight  *chain.InFlight
 	handler   http.Handler
-	audit     *audit.Auditor // nil: nothing is audited
+	audit     *audit.Auditor          // nil: nothing is audited
+	flow      *flowcontrol.Controller // nil: requests are only counted
 	boot      *bootstrapper
 	progress  *milestones
 	stopping  chan struct{}
@@ -141,6 +143,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	m := metrics.New()
+	s.flow = s.flowControl(m.Register)
 	if s.audit, err = s.auditor(m.Register); err != nil {
 		return nil, err
 	}
@@ -158,7 +161,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			resources: resourceRoot,
 			discovery: discovery.New(s.serverAddresses(), discovery.Builtin(resources)),
 			openapi:   openapi.NewHandler(docs, log),
-			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
+			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
 		},
 		Authenticator: inProcess{s.authenticator()},
 		Authorizer:    authorizer,
@@ -170,6 +173,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		ProxyHeaders: s.proxyHeaders(), InFlight: s.inFlight,
 		SendRetryAfter: s.retryAfter(),
 		Auditor:        s.audit,
+		FlowControl:    s.flowFilter(),
 		Logging:        m.Filter,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
