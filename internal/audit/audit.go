@@ -77,7 +77,7 @@ const maxUserAgent = 1024
 // describe sets the fields that are known when a request arrives.
 func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 	ev := &rec.event
-	ev.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
+	ev.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: apiVersion}
 	ev.Level = levelNames[rec.decision.level]
 	ev.AuditID = types.UID(rec.audit.ID)
 	ev.RequestURI, ev.Verb = r.URL.RequestURI(), i.Verb
@@ -96,6 +96,8 @@ func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 	}
 	ev.RequestReceivedTimestamp = metav1.NewMicroTime(rec.received)
 }
+
+const apiVersion = "audit.k8s.io/v1"
 
 func userInfo(u user.Info) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}

@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -49,13 +48,23 @@ func appendEvent(b []byte, ev *auditv1.Event) []byte {
 	b = appendTime(b, "requestReceivedTimestamp", ev.RequestReceivedTimestamp.Time)
 	b = appendTime(b, "stageTimestamp", ev.StageTimestamp.Time)
 	if len(ev.Annotations) > 0 {
+		var keys [8]string
 		b = append(appendName(b, "annotations"), '{')
-		for _, k := range slices.Sorted(maps.Keys(ev.Annotations)) {
+		for _, k := range sortedKeys(keys[:0], ev.Annotations) {
 			b = appendField(b, k, ev.Annotations[k], false)
 		}
 		b = append(b, '}')
 	}
 	return append(b, '}')
+}
+
+// sortedKeys appends the keys of a map in order.
+func sortedKeys[T any](keys []string, m map[string]T) []string {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func appendUser(b []byte, u *authenticationv1.UserInfo) []byte {
@@ -65,8 +74,9 @@ func appendUser(b []byte, u *authenticationv1.UserInfo) []byte {
 		b = appendStrings(appendName(b, "groups"), u.Groups)
 	}
 	if len(u.Extra) > 0 {
+		var keys [8]string
 		b = append(appendName(b, "extra"), '{')
-		for _, k := range slices.Sorted(maps.Keys(u.Extra)) {
+		for _, k := range sortedKeys(keys[:0], u.Extra) {
 			b = appendStrings(appendName(b, k), u.Extra[k])
 		}
 		b = append(b, '}')

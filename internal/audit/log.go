@@ -61,13 +61,14 @@ type Log struct {
 
 	mu       sync.Mutex
 	gathered *lines // those not being written; guarded by mu
+	spare    []byte // to gather in, of an earlier write; guarded by mu
 	writing  sync.Mutex
 }
 
 // lines are events written together.
 type lines struct {
 	data []byte
-	done chan struct{} // closed when they are written
+	done chan struct{} // closed when they are written; made by who waits for it
 	err  error
 }
 
@@ -89,8 +90,10 @@ func (l *Log) Process(events ...*auditv1.Event) bool {
 	l.mu.Lock()
 	g, first := l.gathered, false
 	if g == nil {
-		g, first = &lines{done: make(chan struct{})}, true
-		l.gathered = g
+		g, first = &lines{data: l.spare}, true
+		l.gathered, l.spare = g, nil
+	} else if g.done == nil {
+		g.done = make(chan struct{})
 	}
 	for _, ev := range events {
 		g.data = append(l.encode(g.data, ev), '\n')
@@ -117,9 +120,19 @@ func (l *Log) write() {
 	l.gathered = nil
 	l.mu.Unlock()
 	_, g.err = l.out.Write(g.data)
+	if g.done != nil { // nobody joins them any more
+		close(g.done)
+	}
+	if cap(g.data) <= maxSpare {
+		l.mu.Lock()
+		l.spare = g.data[:0]
+		l.mu.Unlock()
+	}
 	g.data = nil
-	close(g.done)
 }
+
+// maxSpare bounds the memory that is kept from one write to the next, in bytes.
+const maxSpare = 256 << 10
 
 // Close closes the file.
 func (l *Log) Close() error {
