@@ -64,6 +64,14 @@ type Config struct {
 	// SendRetryAfter, when closed, sends clients to another server
 	// (--shutdown-send-retry-after); nil never does.
 	SendRetryAfter <-chan struct{}
+	// GoawayChance is that of a client on HTTP/2 to be asked to connect anew, by
+	// a number from 0 to 1 of Random.
+	GoawayChance float64
+	Random       func() float64
+	// Watches are ended one by one when shutting down; nil: all at once.
+	Watches *Watches
+	// LogAccess says whether requests are to be logged; nil: never.
+	LogAccess func() bool
 	// LegacyImpersonation leaves out the constrained modes of impersonation.
 	LegacyImpersonation bool
 
@@ -71,7 +79,7 @@ type Config struct {
 	Auditor *audit.Auditor
 
 	// Filters of other packages, each in its place; nil leaves it out.
-	Logging, Tracing, FlowControl Filter
+	Metrics, Tracing, FlowControl Filter
 }
 
 // New puts the filters in front of the handler.
@@ -109,10 +117,14 @@ func steps(c Config) []step {
 		// Everything below judges by what is asked.
 		{"request info", Info()},
 		{"latency", Latency()},
-		{"logging", c.Logging},
+		// Metrics and the access log tell of all that is refused from here on.
+		{"metrics", c.Metrics},
+		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess)},
 		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError)},
 		{"HSTS", HSTS(c.HSTS)},
 		{"cache control", CacheControl()},
+		{"goaway", Goaway(c.GoawayChance, c.Random)},
+		{"watch termination", WatchTermination(c.Watches, c.WriteError)},
 		// Before the deadline, so that shutting down waits for late answers too.
 		{"in flight", WaitGroup(c.InFlight, c.WriteError)},
 		{"deadline", Deadline(c.RequestTimeout, c.Clock, auditFailure(c.Auditor, errorText, c.WriteError), c.WriteError)},

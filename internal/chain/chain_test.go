@@ -109,11 +109,12 @@ func TestOrder(t *testing.T) {
 	pass := func(next http.Handler) http.Handler { return next }
 	c := config(ok)
 	c.HSTS, c.CORS, c.InFlight, c.SendRetryAfter = []string{"max-age=1"}, []*regexp.Regexp{regexp.MustCompile(".")}, &InFlight{}, make(chan struct{})
-	c.Logging, c.Tracing, c.FlowControl = pass, pass, pass
+	c.Metrics, c.Tracing, c.FlowControl = pass, pass, pass
+	c.GoawayChance, c.Watches, c.LogAccess = 0.01, NewWatches(), func() bool { return false }
 	c.Auditor = &audit.Auditor{}
 	want := []string{
-		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "logging", "retry after", "HSTS",
-		"cache control", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "audit",
+		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "metrics", "access log", "retry after", "HSTS",
+		"cache control", "goaway", "watch termination", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "audit",
 		"impersonation", "flow control", "authorization",
 	}
 	got := Order(c)

@@ -100,6 +100,9 @@ func (l *Latency) Of(layer Layer) time.Duration {
 
 // Each calls f with the layers in which time was spent.
 func (l *Latency) Each(f func(layer Layer, d time.Duration)) {
+	if l == nil {
+		return
+	}
 	for layer := range layers {
 		if d := l.Of(layer); d > 0 {
 			f(layer, d)
