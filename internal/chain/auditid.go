@@ -12,7 +12,13 @@ const auditIDHeader = "Audit-Id"
 
 // AuditID gives each request a name that is told to the client and found in
 // logs and audit events. A client, or a server in front, may bring its own.
-func AuditID(newID func() string) Filter {
+// Audited says that a policy will be asked what to keep of the request; before
+// it has been, everything is.
+func AuditID(newID func() string, audited bool) Filter {
+	level := request.AuditNone
+	if audited {
+		level = request.AuditUndecided
+	}
 	if newID == nil {
 		newID = uuid.NewString
 	}
@@ -23,7 +29,7 @@ func AuditID(newID func() string) Filter {
 				id = newID()
 			}
 			w.Header().Set(auditIDHeader, id)
-			next.ServeHTTP(w, r.WithContext(request.WithAuditID(r.Context(), id)))
+			next.ServeHTTP(w, r.WithContext(request.WithAudit(r.Context(), request.NewAudit(id, level))))
 		})
 	}
 }

@@ -15,8 +15,10 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Filter does its part of a request and passes the rest on to next.
@@ -42,6 +44,9 @@ type Config struct {
 	NewAuditID func() string
 	// OnPanic is told of each panic, for the metric.
 	OnPanic func(r *http.Request)
+	// OnFilter is told how long a request was in a filter, by the names of the
+	// metric; nil is not.
+	OnFilter func(filter string, d time.Duration)
 	// RequestTimeout is how long a request may take; zero is a minute.
 	RequestTimeout time.Duration
 	// MaxReading and MaxWriting bound the requests served at the same time;
@@ -59,11 +64,22 @@ type Config struct {
 	// SendRetryAfter, when closed, sends clients to another server
 	// (--shutdown-send-retry-after); nil never does.
 	SendRetryAfter <-chan struct{}
+	// GoawayChance is that of a client on HTTP/2 to be asked to connect anew, by
+	// a number from 0 to 1 of Random.
+	GoawayChance float64
+	Random       func() float64
+	// Watches are ended one by one when shutting down; nil: all at once.
+	Watches *Watches
+	// LogAccess says whether requests are to be logged; nil: never.
+	LogAccess func() bool
 	// LegacyImpersonation leaves out the constrained modes of impersonation.
 	LegacyImpersonation bool
 
+	// Auditor makes audit events of requests; nil makes none.
+	Auditor *audit.Auditor
+
 	// Filters of other packages, each in its place; nil leaves it out.
-	Logging, Tracing, Audit, FlowControl Filter
+	Metrics, Tracing, FlowControl Filter
 }
 
 // New puts the filters in front of the handler.
@@ -94,31 +110,39 @@ func steps(c Config) []step {
 	return []step{
 		// The ID names the request in everything that follows, also in the log
 		// of a panic.
-		{"audit ID", AuditID(c.NewAuditID)},
+		{"audit ID", AuditID(c.NewAuditID, c.Auditor != nil)},
 		{"panic recovery", Recover(c.Log, c.OnPanic, c.WriteError)},
 		// Deadlines and latencies count from here.
 		{"received timestamp", Received(c.Clock)},
 		// Everything below judges by what is asked.
 		{"request info", Info()},
-		{"logging", c.Logging},
+		{"latency", Latency()},
+		// Metrics and the access log tell of all that is refused from here on.
+		{"metrics", c.Metrics},
+		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess)},
 		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError)},
 		{"HSTS", HSTS(c.HSTS)},
 		{"cache control", CacheControl()},
+		{"goaway", Goaway(c.GoawayChance, c.Random)},
+		{"watch termination", WatchTermination(c.Watches, c.WriteError)},
 		// Before the deadline, so that shutting down waits for late answers too.
 		{"in flight", WaitGroup(c.InFlight, c.WriteError)},
-		{"deadline", Deadline(c.RequestTimeout, c.Clock, c.WriteError)},
+		{"deadline", Deadline(c.RequestTimeout, c.Clock, auditFailure(c.Auditor, errorText, c.WriteError), c.WriteError)},
 		{"warnings", Warnings()},
 		// Before authentication: a browser asks for permission without credentials.
 		{"CORS", CORS(c.CORS)},
-		{"authentication", Authentication(c.Authenticator, c.ProxyHeaders, c.Log, c.WriteError)},
+		{"authentication", measured("authentication", request.LayerAuthentication, &c,
+			Authentication(c.Authenticator, c.ProxyHeaders, c.Log, auditFailure(c.Auditor, attempted, c.WriteError)))},
 		// After authentication, so that who is known may choose to be sampled.
 		{"tracing", c.Tracing},
 		// Audit records who really asks, therefore before impersonation.
-		{"audit", c.Audit},
-		{"impersonation", Impersonation(c.Authorizer, !c.LegacyImpersonation, c.WriteError)},
+		{"audit", measured("audit", noLayer, &c, Audit(c.Auditor, c.WriteError))},
+		{"impersonation", measured("impersonation", request.LayerImpersonation, &c,
+			Impersonation(c.Authorizer, !c.LegacyImpersonation, c.WriteError))},
 		// The share of the server is the impersonated user's.
-		{"flow control", c.FlowControl},
-		{"authorization", Authorization(c.Authorizer, c.Log, c.WriteError)},
+		{"flow control", measured("priorityandfairness", noLayer, &c, c.FlowControl)},
+		{"authorization", measured("authorization", request.LayerAuthorization, &c,
+			Authorization(auditedAuthorizer{c.Authorizer}, c.Log, c.WriteError))},
 	}
 }
 

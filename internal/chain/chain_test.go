@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -108,10 +109,12 @@ func TestOrder(t *testing.T) {
 	pass := func(next http.Handler) http.Handler { return next }
 	c := config(ok)
 	c.HSTS, c.CORS, c.InFlight, c.SendRetryAfter = []string{"max-age=1"}, []*regexp.Regexp{regexp.MustCompile(".")}, &InFlight{}, make(chan struct{})
-	c.Logging, c.Tracing, c.Audit, c.FlowControl = pass, pass, pass, pass
+	c.Metrics, c.Tracing, c.FlowControl = pass, pass, pass
+	c.GoawayChance, c.Watches, c.LogAccess = 0.01, NewWatches(), func() bool { return false }
+	c.Auditor = &audit.Auditor{}
 	want := []string{
-		"audit ID", "panic recovery", "received timestamp", "request info", "logging", "retry after", "HSTS",
-		"cache control", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "audit",
+		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "metrics", "access log", "retry after", "HSTS",
+		"cache control", "goaway", "watch termination", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "audit",
 		"impersonation", "flow control", "authorization",
 	}
 	got := Order(c)
@@ -120,7 +123,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	least := []string{
-		"audit ID", "panic recovery", "received timestamp", "request info", "cache control", "deadline", "warnings",
+		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "cache control", "deadline", "warnings",
 		"authentication", "impersonation", "authorization",
 	}
 	if got := Order(config(ok)); !reflect.DeepEqual(got, least) {

@@ -19,8 +19,9 @@ const defaultTimeout = time.Minute
 
 // Deadline ends a request's context when its time is up: the client's
 // ?timeout=, or limit if that is shorter. What the handler does then is up to
-// what it waits for; if it comes back without an answer, there is a 504.
-func Deadline(limit time.Duration, clk clock.PassiveClock, writeError ErrorWriter) Filter {
+// what it waits for; if it comes back without an answer, there is a 504. refuse
+// answers where the timeout asked for is none.
+func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError ErrorWriter) Filter {
 	if limit == 0 {
 		limit = defaultTimeout
 	}
@@ -32,7 +33,7 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, writeError ErrorWrite
 			}
 			timeout, err := timeoutOf(r, limit)
 			if err != nil {
-				writeError(w, r, apierrors.NewBadRequest(err.Error()))
+				refuse(w, r, apierrors.NewBadRequest(err.Error()))
 				return
 			}
 			began := request.ReceivedFrom(r.Context())

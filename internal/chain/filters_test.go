@@ -75,7 +75,7 @@ func TestInfoOfSenselessPath(t *testing.T) {
 func TestAuditID(t *testing.T) {
 	for header, want := range map[string]string{"": "made", "theirs": "theirs"} {
 		got := ""
-		h := AuditID(func() string { return "made" })(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := AuditID(func() string { return "made" }, false)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			got = request.AuditIDFrom(r.Context())
 		}))
 		if w := send(h, "GET /", "Audit-ID: "+header); got != want || w.Header().Get("Audit-ID") != want {
@@ -183,7 +183,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got time.Duration
-			h := Received(clock.RealClock{})(Info()(Deadline(0, clock.RealClock{}, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Received(clock.RealClock{})(Info()(Deadline(0, clock.RealClock{}, WriteStatus, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if end, ok := r.Context().Deadline(); ok {
 					got = time.Until(end)
 				}
@@ -215,7 +215,7 @@ func TestDeadlinePasses(t *testing.T) {
 		}, 202},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := Info()(Deadline(time.Second, clock.RealClock{}, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Info()(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c.write(w, true)
 				<-r.Context().Done()
 				c.write(w, false)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // impersonationMode is one set of permissions by which a user may act as
@@ -45,6 +46,14 @@ func impersonationModes(constrained bool) []impersonationMode {
 	}
 }
 
+// constraint is what an audit event tells of a mode: the verb that allowed it.
+func (m impersonationMode) constraint() string {
+	if m.name == "" {
+		return ""
+	}
+	return "impersonate:" + m.name
+}
+
 // impersonationCheck is one request's wish to act as another.
 type impersonationCheck struct {
 	authorizer authz.Authorizer
@@ -62,6 +71,7 @@ func (c *impersonationCheck) anyOf(ctx context.Context, modes []impersonationMod
 		}
 		u, err := c.by(ctx, m)
 		if err == nil {
+			request.AuditFrom(ctx).Impersonate(u, m.constraint())
 			return u, nil
 		}
 		if first == nil {

@@ -10,9 +10,10 @@ import (
 // answer has begun, and lets filters add headers just before it does.
 type response struct {
 	http.ResponseWriter
-	begun  bool // the header is out, or the connection is somebody else's
-	code   int  // the status sent; 0 before it is
-	before []func(http.Header)
+	begun  bool  // the header is out, or the connection is somebody else's
+	code   int   // the status sent; 0 before it is
+	size   int64 // bytes of the body sent
+	before []func(code int, h http.Header)
 }
 
 // record makes the response that the filters in next share.
@@ -47,34 +48,40 @@ func StatusOf(w http.ResponseWriter) int {
 	return http.StatusOK
 }
 
+// SizeOf returns how many bytes of a body were written by a writer that passed
+// the chain.
+func SizeOf(w http.ResponseWriter) int64 {
+	r, _ := responseOf(w)
+	return r.size
+}
+
 // Unwrap is for http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // begin runs what is to happen before the header goes out.
-func (w *response) begin() {
+func (w *response) begin(code int) {
 	if w.begun {
 		return
 	}
-	w.begun = true
+	w.begun, w.code = true, code
 	for _, f := range w.before {
-		f(w.Header())
+		f(code, w.Header())
 	}
 }
 
 // WriteHeader sends the header, unless it is only informational.
 func (w *response) WriteHeader(code int) {
 	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
-		w.begin()
-		if w.code == 0 {
-			w.code = code
-		}
+		w.begin(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
 func (w *response) Write(data []byte) (int, error) {
-	w.begin()
-	return w.ResponseWriter.Write(data)
+	w.begin(http.StatusOK)
+	n, err := w.ResponseWriter.Write(data)
+	w.size += int64(n)
+	return n, err
 }
 
 // Flush sends what has been written. It is there also for those who look for
@@ -83,7 +90,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
 func (w *response) FlushError() error {
-	w.begin()
+	w.begin(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -91,7 +98,7 @@ func (w *response) FlushError() error {
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
-		w.begun = true
+		w.begin(http.StatusSwitchingProtocols)
 	}
 	return conn, buffer, err
 }

@@ -25,7 +25,7 @@ func Warnings() Filter {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, warnings := request.WithWarnings(r.Context())
 			resp, w := responseOf(w)
-			resp.before = append(resp.before, func(h http.Header) { addWarnings(h, warnings.Take()) })
+			resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
 			next.ServeHTTP(w, r.WithContext(ctx))
 			if !resp.begun {
 				// Nothing was written: the header goes out after us.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Serve answers a request for a discovery document. found is false where the
@@ -106,6 +107,9 @@ func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) er
 	body, err := doc.encode(e)
 	if err != nil {
 		return err
+	}
+	if a := request.AuditFrom(r.Context()); a.Wants(request.AuditRequestResponse) {
+		a.Response(nil, func() ([]byte, error) { return doc.json(), nil })
 	}
 	w.Header().Set("Content-Type", contentType)
 	return write(w, r, body)

@@ -33,6 +33,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
+	c.auditSent(obj)
 	if c.R.Create != nil {
 		return c.createVirtual(ctx, in.out, obj, options)
 	}
@@ -274,6 +275,7 @@ func (c *call) createSubresource() error {
 	if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil); err != nil {
 		return err
 	}
+	auditRequest(c.req, obj)
 	if err := c.fitNamespace(obj); err != nil {
 		return err
 	}

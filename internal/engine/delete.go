@@ -98,6 +98,11 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 		if obj != into {
 			return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
 		}
+		// As it is in kube-apiserver's audit log: with the name of a version
+		// that exists inside of it only.
+		seen := into.DeepCopy()
+		seen.SetGroupVersionKind(schema.GroupVersionKind{Group: metav1.GroupName, Version: "__internal", Kind: "DeleteOptions"})
+		auditRequest(c.req, seen)
 	}
 	return nil
 }

@@ -218,6 +218,7 @@ func (c *call) serve() error {
 	}
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
+		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
 	}
 	if c.name == "" && (i.Verb == "update" || i.Verb == "patch") {
 		return apierrors.NewBadRequest("name must be provided")

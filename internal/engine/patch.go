@@ -85,6 +85,9 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, kind)); err != nil {
 		return nil, nil, err
 	}
+	if a := request.AuditFrom(c.req.Context()); a.Wants(request.AuditRequest) {
+		a.Request(nil, func() ([]byte, error) { return body, nil })
+	}
 	return body, options, nil
 }
 

@@ -63,6 +63,7 @@ func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, ob
 	if err != nil {
 		return err
 	}
+	auditAnswer(req, obj)
 	writeBytes(w, req, code, out.contentType(false), b)
 	return nil
 }
@@ -140,6 +141,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		if err != nil {
 			return err
 		}
+		c.auditItem(out, i)
 		writeBytes(c.w, c.req, http.StatusOK, out.contentType(false), seal(tm, raw))
 		return nil
 	}
@@ -148,7 +150,9 @@ func (c *call) writeItem(out output, i *store.Item) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.w, c.req, http.StatusOK, out, f.object(b))
+	b = f.object(b)
+	auditJSON(c.req, func() ([]byte, error) { return b, nil })
+	return writeJSON(c.w, c.req, http.StatusOK, out, b)
 }
 
 // object is the JSON of a single object whose form is b, in bytes of its own.

@@ -83,6 +83,7 @@ func (c *call) updateScale() error {
 	if err := decodeBody(ctx, in.body, in.media, sent, scaleGVK, options.FieldValidation, nil); err != nil {
 		return err
 	}
+	auditRequest(c.req, sent)
 	if err := c.fitNamespace(sent); err != nil {
 		return err
 	}

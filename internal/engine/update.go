@@ -23,6 +23,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
+	c.auditSent(sent)
 	if err := c.fitNamespace(sent); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -161,6 +162,7 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 			return nil
 		}
 	}
+	request.Watching(ctx)
 	ticker := s.e.Clock.NewTicker(bookmarkEvery)
 	defer ticker.Stop()
 	for {

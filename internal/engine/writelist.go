@@ -45,6 +45,9 @@ func (ep *Endpoint) listGVK() schema.GroupVersionKind {
 // writeList answers with a page, item by item: what is held in memory at once
 // is one buffer, however long the list.
 func (c *call) writeList(out output, p *page) error {
+	if out.shape != shapeTable {
+		auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged}, p) })
+	}
 	switch {
 	case out.shape == shapeTable:
 		objs := make([]Object, 0, len(p.items))

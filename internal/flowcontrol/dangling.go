@@ -1,6 +1,3 @@
-// Package flowcontrol is API priority and fairness. So far it keeps one thing:
-// the condition of a FlowSchema that says whether the priority level it names
-// exists.
 package flowcontrol
 
 import (

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // AuditLevel is how much of a request its audit event tells.
@@ -16,9 +19,10 @@ const (
 	AuditMetadata
 	AuditRequest
 	AuditRequestResponse
+	// AuditUndecided is before the policy has been asked: what is known by
+	// then is kept in case it will be wanted.
+	AuditUndecided
 )
-
-type auditKey struct{}
 
 // Audit collects what the parts of the server that a request passes have to
 // say in its audit event. It is safe for concurrent use, and all its methods
@@ -36,27 +40,54 @@ type Audit struct {
 type AuditFacts struct {
 	// Annotations in order of arrival, no key twice.
 	Annotations []AuditAnnotation
+	// Of the object that a write brought: what its path may not tell.
+	Namespace, Name, UID, ResourceVersion string
+	// RequestObject and ResponseObject are JSON; nil: there is none.
+	RequestObject, ResponseObject []byte
+	// Status is the answer where it is a Status, an error for instance.
+	Status *metav1.Status
+	// Impersonated is who the request was served as, nil for the user itself;
+	// Constraint is the mode of impersonation that allowed it.
+	Impersonated user.Info
+	Constraint   string
 }
 
 // AuditAnnotation is a key that names who says it, and a value.
 type AuditAnnotation struct{ Key, Value string }
 
-// NewAudit begins the audit of a request at a level.
+// NewAudit begins the audit of a request at a level: AuditUndecided where a
+// policy will be asked, AuditNone where there is none.
 func NewAudit(id string, level AuditLevel) *Audit {
 	a := &Audit{ID: id}
-	a.level.Store(int32(level))
+	a.SetLevel(level)
 	return a
 }
 
 // WithAudit returns a context whose request is audited by a.
 func WithAudit(ctx context.Context, a *Audit) context.Context {
-	return context.WithValue(ctx, auditKey{}, a)
+	return context.WithValue(ctx, auditKey, a)
 }
 
 // AuditFrom returns the audit of the context's request, nil outside of one.
 func AuditFrom(ctx context.Context) *Audit {
-	a, _ := ctx.Value(auditKey{}).(*Audit)
+	a, _ := ctx.Value(auditKey).(*Audit)
 	return a
+}
+
+// AuditIDFrom returns the request's audit ID, empty outside of a request.
+func AuditIDFrom(ctx context.Context) string {
+	if a := AuditFrom(ctx); a != nil {
+		return a.ID
+	}
+	return ""
+}
+
+// SetLevel is what the policy decides, or for a part of the way that a request
+// goes on behind the answer to another: nothing.
+func (a *Audit) SetLevel(l AuditLevel) {
+	if a != nil {
+		a.level.Store(int32(l))
+	}
 }
 
 // Wants says that something of a level will be in the event. Who would have to
@@ -86,7 +117,55 @@ func (a *Audit) Annotate(annotations ...AuditAnnotation) {
 	}
 }
 
-// Facts returns what has been collected.
+// Request tells of the object that a write brought. encode makes its JSON and
+// is called only if that is wanted; an object that has none is left out.
+func (a *Audit) Request(obj metav1.Object, encode func() ([]byte, error)) {
+	if !a.Wants(AuditMetadata) {
+		return
+	}
+	var data []byte
+	if a.Wants(AuditRequest) {
+		data, _ = encode()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if obj != nil {
+		a.facts.Namespace, a.facts.Name = obj.GetNamespace(), obj.GetName()
+		a.facts.UID, a.facts.ResourceVersion = string(obj.GetUID()), obj.GetResourceVersion()
+	}
+	a.facts.RequestObject = data
+}
+
+// Response tells of the answer: its status if it is one (nil otherwise), and
+// its JSON, which encode makes only if it is wanted.
+func (a *Audit) Response(status *metav1.Status, encode func() ([]byte, error)) {
+	if !a.Wants(AuditMetadata) {
+		return
+	}
+	var data []byte
+	if a.Wants(AuditRequestResponse) {
+		data, _ = encode()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if status != nil {
+		a.facts.Status = status
+	}
+	a.facts.ResponseObject = data
+}
+
+// Impersonate tells whom the request was served as.
+func (a *Audit) Impersonate(u user.Info, constraint string) {
+	if !a.Wants(AuditMetadata) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.facts.Impersonated, a.facts.Constraint = u, constraint
+}
+
+// Facts returns what has been collected. The caller must not change what it
+// points to; nobody else does.
 func (a *Audit) Facts() AuditFacts {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,6 +1,7 @@
 // Package request carries the facts of one request through the server: what is
-// asked for (Info), who asks (User), when it arrived, its audit ID and the
-// warnings that go back with the answer. The chain puts them into the context;
+// asked for (Info), who asks (User), when it arrived, where its time went
+// (Latency), what goes into its audit event (Audit) and the warnings that go
+// back with the answer. The chain puts them into the context;
 // everything below reads them through the accessors here.
 package request
 
@@ -18,8 +19,10 @@ const (
 	infoKey key = iota
 	userKey
 	receivedKey
-	auditIDKey
+	auditKey
 	warningsKey
+	latencyKey
+	watchingKey
 )
 
 // WithInfo returns a context that carries what the request asks for.
@@ -53,17 +56,6 @@ func WithReceived(ctx context.Context, t time.Time) context.Context {
 func ReceivedFrom(ctx context.Context) time.Time {
 	t, _ := ctx.Value(receivedKey).(time.Time)
 	return t
-}
-
-// WithAuditID returns a context that carries the request's audit ID.
-func WithAuditID(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, auditIDKey, id)
-}
-
-// AuditIDFrom returns the request's audit ID, empty outside of a request.
-func AuditIDFrom(ctx context.Context) string {
-	id, _ := ctx.Value(auditIDKey).(string)
-	return id
 }
 
 // Warnings collects the warnings of one request. It is safe for concurrent use.

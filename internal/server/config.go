@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 )
 
@@ -50,6 +51,7 @@ type Config struct {
 	HTTP2MaxStreams  int
 
 	// requests
+	PriorityAndFairness bool
 	MaxReadOnlyInFlight int
 	MaxMutatingInFlight int
 	RequestTimeout      time.Duration
@@ -95,6 +97,15 @@ type Config struct {
 	AggregatorRouting                   bool
 	NotReadySeconds, UnreachableSeconds int64
 
+	// audit
+	AuditPolicyFile        string
+	AuditLog               audit.LogFile
+	AuditLogFormat         string
+	AuditLogDelivery       AuditDelivery
+	AuditWebhookConfigFile string
+	AuditWebhookBackoff    time.Duration
+	AuditWebhookDelivery   AuditDelivery
+
 	// the API
 	AllowPrivileged       bool
 	EventTTL              time.Duration
@@ -113,6 +124,7 @@ func Default() Config {
 		SecurePort:             6443,
 		CertDir:                "/var/run/kubernetes",
 		HTTP2MaxStreams:        250,
+		PriorityAndFairness:    true,
 		MaxReadOnlyInFlight:    400,
 		MaxMutatingInFlight:    200,
 		RequestTimeout:         time.Minute,
@@ -125,6 +137,11 @@ func Default() Config {
 		EventTTL:               time.Hour,
 		ServiceNodePortRange:   "30000-32767",
 		ReconcileEndpoint:      "lease",
+		AuditLog:               audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
+		AuditLogFormat:         "json",
+		AuditLogDelivery:       auditDelivery("blocking"),
+		AuditWebhookBackoff:    10 * time.Second,
+		AuditWebhookDelivery:   auditDelivery("batch"),
 		NotReadySeconds:        300,
 		UnreachableSeconds:     300,
 	}
@@ -212,12 +229,16 @@ func (c *Config) Validate() error {
 	if c.MaxMutatingInFlight < 0 {
 		bad("max-mutating-requests-inflight", "must not be negative")
 	}
+	if c.PriorityAndFairness && c.MaxReadOnlyInFlight+c.MaxMutatingInFlight <= 0 {
+		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
+	}
 	if c.EtcdCompactionInterval < 0 {
 		bad("etcd-compaction-interval", "must not be negative")
 	}
 	if !slices.Contains([]string{"lease", "master-count", "none"}, c.ReconcileEndpoint) {
 		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.ReconcileEndpoint)
 	}
+	c.validateAudit(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

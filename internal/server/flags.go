@@ -19,6 +19,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.addEtcdFlags(fs)
 	c.addServingFlags(fs)
 	c.addAuthFlags(fs)
+	c.addAuditFlags(fs)
 	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
@@ -56,8 +57,9 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.TLSCipherSuites, "tls-cipher-suites", c.TLSCipherSuites, "Cipher suites served with TLS 1.2; none: Go's own.")
 	fs.BoolVar(&c.DisableHTTP2, "disable-http2-serving", c.DisableHTTP2, "Serve HTTP/1.1 only.")
 	fs.IntVar(&c.HTTP2MaxStreams, "http2-max-streams-per-connection", c.HTTP2MaxStreams, "Requests at a time on one HTTP/2 connection.")
-	fs.IntVar(&c.MaxReadOnlyInFlight, "max-requests-inflight", c.MaxReadOnlyInFlight, "Reading requests at a time; 0: no limit.")
-	fs.IntVar(&c.MaxMutatingInFlight, "max-mutating-requests-inflight", c.MaxMutatingInFlight, "Writing requests at a time; 0: no limit.")
+	fs.BoolVar(&c.PriorityAndFairness, "enable-priority-and-fairness", c.PriorityAndFairness, "Share the server among requests by FlowSchemas and PriorityLevelConfigurations.")
+	fs.IntVar(&c.MaxReadOnlyInFlight, "max-requests-inflight", c.MaxReadOnlyInFlight, "With priority and fairness, its sum with the next flag is the server's seats; without, reading requests at a time, 0: no limit.")
+	fs.IntVar(&c.MaxMutatingInFlight, "max-mutating-requests-inflight", c.MaxMutatingInFlight, "As --max-requests-inflight, for requests that write.")
 	fs.DurationVar(&c.RequestTimeout, "request-timeout", c.RequestTimeout, "How long a request may take, if it is not a watch or stream.")
 	fs.IntVar(&c.MinRequestTimeout, "min-request-timeout", c.MinRequestTimeout, "Seconds after which a watch ends at the earliest.")
 	fs.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", c.CORSAllowedOrigins, "Origins allowed by CORS, as regular expressions.")
@@ -96,10 +98,10 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // cluster allows, hides or remembers.
 var harmless = map[string]string{
 	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
-	"audit-log-compress": "bool", "contention-profiling": "bool",
+	"contention-profiling":                  "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
-	"enable-garbage-collector": "bool", "enable-logs-handler": "bool", "enable-priority-and-fairness": "bool",
+	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
 	"kubelet-certificate-authority": "string", "kubelet-client-certificate": "string", "kubelet-client-key": "string",
 	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string", "kubernetes-service-node-port": "string",

@@ -56,6 +56,8 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 		{"poststarthook/rbac/bootstrap-roles", m.roles.test},
 		{"poststarthook/scheduling/bootstrap-system-priority-classes", m.priorityClasses.test},
 		{"poststarthook/priority-and-fairness-config-producer", m.flowControl.test},
+		{"poststarthook/priority-and-fairness-config-consumer", m.flowConsumer.test},
+		{"poststarthook/priority-and-fairness-filter", ok},
 		{"poststarthook/bootstrap-controller", m.kubernetesService.test},
 		{"poststarthook/start-kubernetes-service-cidr-controller", m.serviceCIDR.test},
 		{"poststarthook/start-cluster-authentication-info-controller", m.authenticationInfo.test},
@@ -81,7 +83,7 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 
 // milestones are the steps of starting up.
 type milestones struct {
-	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer, definitions milestone
+	namespaces, roles, priorityClasses, flowControl, flowConsumer, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer, definitions milestone
 }
 
 // serve answers below one of the three paths; false: it is none of them.

@@ -10,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/version"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ type root struct {
 	metrics   http.Handler
 	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	profiling bool
+	flow      *flowcontrol.Controller // nil: there is none
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -64,6 +66,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		h.issuer.ServeConfiguration(w, r)
 	case h.issuer != nil && path == serviceaccount.JWKSPath:
 		h.issuer.ServeKeys(w, r)
+	case h.flow != nil && strings.HasPrefix(path, flowcontrol.DebugPath):
+		h.flow.ServeHTTP(w, r)
 	case h.profiling && strings.HasPrefix(path, "/debug/pprof"):
 		serveProfile(w, r)
 	case h.health.serve(w, r):

@@ -19,6 +19,10 @@ const drainTimeout = 60 * time.Second
 // Run serves until ctx ends, then shuts down in order. It is called once.
 func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
+	upkeep, err := s.flowUpkeep()
+	if err != nil {
+		return err
+	}
 
 	// Parts run under their own contexts, so that they end after what needs
 	// them: listener, controllers, store, etcd.
@@ -60,6 +64,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		case <-partsCtx.Done():
 		}
 	})
+	if s.flow != nil {
+		start(&partsWait, func() { _ = s.flowConsumer().Run(partsCtx) })
+	} else {
+		s.progress.flowConsumer.set()
+	}
 	// 3. The listener, so that health can be asked from the first moment.
 	failed := make(chan error, 1)
 	if s.listener != nil {
@@ -89,6 +98,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		// 5. Controllers, which act through all of the above.
 		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { s.boot.lease.run(request.WithUser(partsCtx, itself), s.clock.After) })
+		start(&partsWait, func() { upkeep.Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { newTrimmer(s.clock).run(partsCtx) })

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -31,6 +32,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
@@ -55,6 +57,8 @@ type Server struct {
 	custom    *crd.Server
 	inFlight  *chain.InFlight
 	handler   http.Handler
+	audit     *audit.Auditor          // nil: nothing is audited
+	flow      *flowcontrol.Controller // nil: requests are only counted
 	boot      *bootstrapper
 	progress  *milestones
 	stopping  chan struct{}
@@ -140,6 +144,10 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
+	s.flow = s.flowControl(m.Register)
+	if s.audit, err = s.auditor(m.Register); err != nil {
+		return nil, err
+	}
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
@@ -148,7 +156,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			resources: resourceRoot,
 			discovery: s.discovery(discovery.Builtin(resources)),
 			openapi:   openapi.NewHandler(docs, log),
-			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
+			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
 		},
 		Authenticator: inProcess{s.authenticator()},
 		Authorizer:    authorizer,
@@ -159,7 +167,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		CORS: s.corsOrigins(), HSTS: s.cfg.HSTSDirectives,
 		ProxyHeaders: s.proxyHeaders(), InFlight: s.inFlight,
 		SendRetryAfter: s.retryAfter(),
-		Logging:        m.Filter,
+		Auditor:        s.audit,
+		FlowControl:    s.flowFilter(),
+		Metrics:        m.Filter,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
 		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
@@ -330,6 +340,10 @@ func (s *Server) close() error {
 		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if s.audit != nil {
+		// Nobody is served any more; what is buffered is kept.
+		errs = append(errs, s.audit.Backend.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

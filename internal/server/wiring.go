@@ -18,7 +18,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
-	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -240,16 +239,6 @@ func (s *Server) retryAfter() <-chan struct{} {
 		return s.stopping
 	}
 	return nil
-}
-
-// dangling keeps a condition of flow schemas.
-func (s *Server) dangling() *flowcontrol.Dangling {
-	group := "flowcontrol.apiserver.k8s.io"
-	return &flowcontrol.Dangling{
-		Schemas: s.objects.byGR[schema.GroupResource{Group: group, Resource: "flowschemas"}],
-		Levels:  s.objects.byGR[schema.GroupResource{Group: group, Resource: "prioritylevelconfigurations"}],
-		Clock:   s.clock, Log: s.log,
-	}
 }
 
 // availability keeps a condition of APIServices.

@@ -43,6 +43,7 @@ type View struct {
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
 	shares   shares // nil until someone asks for one
+	bytes    int64  // of the values of items
 	loadedAt int64  // the revision at which items were read
 	rev      int64  // the newest change in items, or loadedAt
 	window   window
@@ -167,6 +168,11 @@ func (v *View) load(ctx context.Context, l *load) {
 		return
 	}
 	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
+	v.bytes = 0
+	items.Scan(func(_ string, i *Item) bool {
+		v.bytes += int64(len(i.Value))
+		return true
+	})
 	v.window.reset(rev)
 	for _, c := range changes {
 		v.applyLocked(c)
@@ -256,6 +262,7 @@ func (v *View) applyLocked(c change) {
 	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
 	if c.item != nil {
 		ev.Prev, _ = v.items.Set(c.key, c.item)
+		v.bytes += int64(len(c.item.Value))
 	} else if ev.Prev, _ = v.items.Delete(c.key); ev.Prev == nil {
 		return
 	}
@@ -264,6 +271,9 @@ func (v *View) applyLocked(c change) {
 		if c.item != nil {
 			v.shares.set(v.trigger(c.item), c.item)
 		}
+	}
+	if ev.Prev != nil {
+		v.bytes -= int64(len(ev.Prev.Value))
 	}
 	v.rev = ev.Rev
 	seq := v.window.next()
@@ -280,7 +290,7 @@ func (v *View) reset() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items, v.shares = &btree.Map[string, *Item]{}, nil
+	v.items, v.shares, v.bytes = &btree.Map[string, *Item]{}, nil, 0
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)
 }
@@ -326,4 +336,12 @@ func (v *View) Len() (int, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.items.Len(), v.state == loaded
+}
+
+// Size is the number of objects and of the bytes they are stored in, and
+// whether the view is loaded at all.
+func (v *View) Size() (objects int, bytes int64, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.items.Len(), v.bytes, v.state == loaded
 }

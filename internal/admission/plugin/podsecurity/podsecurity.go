@@ -70,7 +70,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 var besides = []string{"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
 
 func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error {
-	if slices.Contains(besides, a.Subresource) || p.exempts(a) {
+	if slices.Contains(besides, a.Subresource) || p.exempt(ctx, a) {
 		return nil
 	}
 	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", a.Namespace)
@@ -79,6 +79,7 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 	}
 	wanted, errs := api.PolicyToEvaluate(ns.Labels, p.defaults)
 	if len(errs) == 0 && wanted.FullyPrivileged() {
+		annotate(ctx, api.EnforcedPolicyAnnotationKey, api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}.String())
 		return nil
 	}
 	pod, ok := a.Object.(*corev1.Pod)
@@ -94,9 +95,14 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 			return nil
 		}
 	}
-	if p.exemptsClass(&pod.Spec) {
+	if p.exemptClass(ctx, &pod.Spec) {
 		return nil
 	}
+	if len(errs) > 0 {
+		annotate(ctx, "error", fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate()))
+	}
+	annotate(ctx, api.EnforcedPolicyAnnotationKey, wanted.Enforce.String())
+	p.audit(ctx, wanted.Audit, &pod.ObjectMeta, &pod.Spec)
 	if r := p.judge(wanted.Enforce, &pod.ObjectMeta, &pod.Spec); !r.Allowed {
 		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
 			fmt.Errorf("violates PodSecurity %q: %s", wanted.Enforce.String(), r.ForbiddenDetail()))
@@ -107,7 +113,7 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 
 // validateTemplate warns of a template whose pods would be refused, or warned of.
 func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) error {
-	if a.Subresource != "" || p.exempts(a) {
+	if a.Subresource != "" || p.exempt(ctx, a) {
 		return nil
 	}
 	t := templateOf(a.Object)
@@ -118,8 +124,12 @@ func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) 
 	if err != nil {
 		return nil // the pods will be refused, if there is cause
 	}
-	wanted, _ := api.PolicyToEvaluate(ns.Labels, p.defaults)
-	if !p.exemptsClass(&t.Spec) {
+	wanted, errs := api.PolicyToEvaluate(ns.Labels, p.defaults)
+	if len(errs) == 0 && wanted.FullyPrivileged() {
+		return nil
+	}
+	if !p.exemptClass(ctx, &t.Spec) {
+		p.audit(ctx, wanted.Audit, &t.ObjectMeta, &t.Spec)
 		p.warn(ctx, wanted.Warn, &t.ObjectMeta, &t.Spec)
 	}
 	return nil

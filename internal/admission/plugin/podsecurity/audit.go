@@ -1,0 +1,52 @@
+package podsecurity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// annotate tells the audit event of the request what was decided and why.
+func annotate(ctx context.Context, key, value string) {
+	request.AddAuditAnnotation(ctx, "pod-security.kubernetes.io/"+key, value)
+}
+
+// audit tells of what would not be allowed at the level that the namespace
+// wants to be told of.
+func (p *plugin) audit(ctx context.Context, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+	if !request.AuditFrom(ctx).Wants(request.AuditMetadata) {
+		return
+	}
+	if r := p.judge(lv, meta, spec); !r.Allowed {
+		annotate(ctx, api.AuditViolationsAnnotationKey, fmt.Sprintf("would violate PodSecurity %q: %s", lv.String(), r.ForbiddenDetail()))
+	}
+}
+
+// exempt says that who asks, or where, is not judged, and tells why.
+func (p *plugin) exempt(ctx context.Context, a *admission.Attributes) bool {
+	if !p.exempts(a) {
+		return false
+	}
+	reason := "user"
+	if slices.Contains(p.Exemptions.Namespaces, a.Namespace) {
+		reason = "namespace"
+	}
+	annotate(ctx, api.ExemptionReasonAnnotationKey, reason)
+	return true
+}
+
+// exemptClass says that what runs a pod is not judged, and tells it.
+func (p *plugin) exemptClass(ctx context.Context, spec *corev1.PodSpec) bool {
+	if !p.exemptsClass(spec) {
+		return false
+	}
+	annotate(ctx, api.ExemptionReasonAnnotationKey, "runtimeClass")
+	return true
+}

@@ -1,0 +1,254 @@
+package audit
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Backend keeps events.
+type Backend interface {
+	// Process keeps events. False: they are not kept, and the policy of the
+	// backend is that then their request must not be served. The events are
+	// not changed by either side from here on.
+	Process(events ...*auditv1.Event) bool
+	// Close keeps what is still underway and ends. Nothing is processed after it.
+	Close() error
+}
+
+// Auditor makes events of requests by a policy.
+type Auditor struct {
+	Policy  *Policy
+	Backend Backend
+	Clock   clock.PassiveClock
+	Metrics *Metrics
+}
+
+// Record is the event of one request, stage by stage. It is used by the
+// goroutine of the request only.
+type Record struct {
+	auditor  *Auditor
+	decision *decision
+	audit    *request.Audit
+	received time.Time
+	event    auditv1.Event // what does not change from stage to stage
+	latency  *request.Latency
+	// Status, where it is set, is the answer if nothing below says otherwise.
+	Status *metav1.Status
+}
+
+// Begin asks the policy about a request. It returns nil where it is not to be
+// audited.
+func (a *Auditor) Begin(r *http.Request) *Record {
+	ctx := r.Context()
+	audit, i, u := request.AuditFrom(ctx), request.InfoFrom(ctx), request.UserFrom(ctx)
+	if audit == nil || i == nil {
+		return nil
+	}
+	d := a.Policy.decide(u, i)
+	audit.SetLevel(d.level)
+	a.Metrics.level(d.level)
+	if d.level == request.AuditNone {
+		return nil
+	}
+	rec := &Record{auditor: a, decision: d, audit: audit, received: request.ReceivedFrom(ctx), latency: request.LatencyFrom(ctx)}
+	if rec.received.IsZero() {
+		rec.received = a.Clock.Now()
+	}
+	rec.describe(r, u, i)
+	return rec
+}
+
+// maxUserAgent bounds what is kept of the header, in bytes.
+const maxUserAgent = 1024
+
+// describe sets the fields that are known when a request arrives.
+func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
+	ev := &rec.event
+	ev.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: apiVersion}
+	ev.Level = levelNames[rec.decision.level]
+	ev.AuditID = types.UID(rec.audit.ID)
+	ev.RequestURI, ev.Verb = r.URL.RequestURI(), i.Verb
+	if u != nil {
+		ev.User = userInfo(u)
+	}
+	for _, ip := range utilnet.SourceIPs(r) {
+		ev.SourceIPs = append(ev.SourceIPs, ip.String())
+	}
+	if ev.UserAgent = r.UserAgent(); len(ev.UserAgent) > maxUserAgent {
+		ev.UserAgent = ev.UserAgent[:maxUserAgent] + "...TRUNCATED"
+	}
+	if i.IsResource {
+		ev.ObjectRef = &auditv1.ObjectReference{Namespace: i.Namespace, Name: i.Name, Resource: i.Resource,
+			Subresource: i.Subresource, APIGroup: i.Group, APIVersion: i.Version}
+	}
+	ev.RequestReceivedTimestamp = metav1.NewMicroTime(rec.received)
+}
+
+const apiVersion = "audit.k8s.io/v1"
+
+func userInfo(u user.Info) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
+	if extra := u.GetExtra(); len(extra) > 0 {
+		info.Extra = make(map[string]authenticationv1.ExtraValue, len(extra))
+		for k, v := range extra {
+			info.Extra[k] = v
+		}
+	}
+	return info
+}
+
+var levelNames = [...]auditv1.Level{auditv1.LevelNone, auditv1.LevelMetadata, auditv1.LevelRequest, auditv1.LevelRequestResponse}
+
+// Received is the first stage. False: the request must not be served.
+func (rec *Record) Received() bool {
+	return rec.process(auditv1.StageRequestReceived, 0, nil)
+}
+
+// Started is the stage at which the answer of a request that lasts begins.
+func (rec *Record) Started(code int) bool {
+	return rec.process(auditv1.StageResponseStarted, code, nil)
+}
+
+// Complete is the last stage. A code of 0 says that there was no answer.
+func (rec *Record) Complete(code int, longRunning bool) {
+	if code == 0 {
+		rec.Status = &metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"}
+		if longRunning {
+			rec.process(auditv1.StageResponseStarted, 0, nil)
+		}
+	}
+	rec.annotateLatency()
+	rec.process(auditv1.StageResponseComplete, code, nil)
+}
+
+// Panicked is the last stage of a request whose handler panicked.
+func (rec *Record) Panicked(fault any) {
+	rec.process(auditv1.StagePanic, 0, &metav1.Status{Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
+		Reason: metav1.StatusReasonInternalError, Message: fmt.Sprintf("APIServer panic'd: %v", fault)})
+}
+
+// slow is from when on an event says where a request's time went.
+const slow = 500 * time.Millisecond
+
+func (rec *Record) annotateLatency() {
+	total := rec.auditor.Clock.Since(rec.received)
+	if total <= slow || rec.latency == nil || rec.event.Verb == "watch" {
+		return
+	}
+	const prefix = "apiserver.latency.k8s.io/"
+	var notes []request.AuditAnnotation
+	rec.latency.Each(func(l request.Layer, d time.Duration) {
+		notes = append(notes, request.AuditAnnotation{Key: prefix + l.String(), Value: d.String()})
+	})
+	if len(notes) > 0 {
+		rec.audit.Annotate(append(notes, request.AuditAnnotation{Key: prefix + "total", Value: total.String()})...)
+	}
+}
+
+// process makes the event of a stage and hands it on. status overrides what
+// has been collected.
+func (rec *Record) process(stage auditv1.Stage, code int, status *metav1.Status) bool {
+	if slices.Contains(rec.decision.omit, stage) {
+		return true
+	}
+	ev := new(auditv1.Event)
+	*ev = rec.event
+	ev.Stage = stage
+	ev.StageTimestamp = ev.RequestReceivedTimestamp
+	if stage != auditv1.StageRequestReceived {
+		ev.StageTimestamp = metav1.NewMicroTime(rec.auditor.Clock.Now())
+		rec.fill(ev, code, status)
+	}
+	rec.auditor.Metrics.event()
+	if rec.auditor.Backend.Process(ev) {
+		return true
+	}
+	if stage == auditv1.StageRequestReceived {
+		rec.auditor.Metrics.rejected()
+	}
+	return false
+}
+
+// fill puts what has been collected on the way into an event.
+func (rec *Record) fill(ev *auditv1.Event, code int, status *metav1.Status) {
+	facts := rec.audit.Facts()
+	if len(facts.Annotations) > 0 {
+		ev.Annotations = make(map[string]string, len(facts.Annotations))
+		for _, n := range facts.Annotations {
+			ev.Annotations[n.Key] = n.Value
+		}
+	}
+	if u := facts.Impersonated; u != nil {
+		info := userInfo(u)
+		ev.ImpersonatedUser = &info
+		if facts.Constraint != "" {
+			ev.AuthenticationMetadata = &auditv1.AuthenticationMetadata{ImpersonationConstraint: facts.Constraint}
+		}
+	}
+	rec.refer(ev, &facts)
+	ev.ResponseStatus = rec.status(&facts, code, status)
+	ev.RequestObject = rec.object(facts.RequestObject)
+	ev.ResponseObject = rec.object(facts.ResponseObject)
+}
+
+// refer completes the reference by what the path did not say.
+func (rec *Record) refer(ev *auditv1.Event, f *request.AuditFacts) {
+	if f.Name == "" && f.Namespace == "" && f.UID == "" && f.ResourceVersion == "" {
+		return
+	}
+	ref := auditv1.ObjectReference{}
+	if ev.ObjectRef != nil {
+		ref = *ev.ObjectRef
+	}
+	for _, p := range []struct{ to, from *string }{{&ref.Namespace, &f.Namespace}, {&ref.Name, &f.Name},
+		{(*string)(&ref.UID), &f.UID}, {&ref.ResourceVersion, &f.ResourceVersion}} {
+		if *p.to == "" {
+			*p.to = *p.from
+		}
+	}
+	ev.ObjectRef = &ref
+}
+
+// status is what the event tells of the answer.
+func (rec *Record) status(f *request.AuditFacts, code int, override *metav1.Status) *metav1.Status {
+	if override != nil {
+		return override
+	}
+	s := metav1.Status{}
+	switch {
+	case f.Status != nil:
+		s = metav1.Status{Status: f.Status.Status, Message: f.Status.Message, Reason: f.Status.Reason, Details: f.Status.Details, Code: f.Status.Code}
+	case rec.Status != nil:
+		s = *rec.Status
+	case code == 0:
+		return nil
+	}
+	if code != 0 {
+		s.Code = int32(code)
+	}
+	return &s
+}
+
+// object is JSON as an event holds it.
+func (rec *Record) object(data []byte) *runtime.Unknown {
+	if data == nil {
+		return nil
+	}
+	if rec.decision.omitManagedFields {
+		data = withoutManagedFields(data)
+	}
+	return &runtime.Unknown{Raw: data, ContentType: runtime.ContentTypeJSON}
+}

@@ -1,0 +1,55 @@
+package chain
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// AccessLog writes a line for each request that is answered while verbose says so.
+func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Filter {
+	if verbose == nil {
+		return nil
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !verbose() {
+				next.ServeHTTP(w, r)
+				return
+			}
+			began, path := clk.Now(), r.RequestURI
+			agent, from := r.UserAgent(), r.RemoteAddr
+			resp, w := responseOf(w)
+			defer func() {
+				logAccess(log, r, resp, path, agent, from, clk.Since(began))
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func logAccess(log *slog.Logger, r *http.Request, resp *response, uri, agent, from string, took time.Duration) {
+	ctx := r.Context()
+	attrs := []slog.Attr{
+		slog.String("verb", request.InfoFrom(ctx).Verb), slog.String("URI", uri), slog.Duration("latency", took),
+		slog.String("userAgent", agent), slog.String("audit-ID", request.AuditIDFrom(ctx)), slog.String("srcIP", from),
+	}
+	if level := resp.Header().Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID); level != "" {
+		attrs = append(attrs, slog.String("apf_pl_uid", level),
+			slog.String("apf_fs_uid", resp.Header().Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)))
+	}
+	request.LatencyFrom(ctx).Each(func(l request.Layer, d time.Duration) {
+		attrs = append(attrs, slog.Duration(l.String(), d))
+	})
+	code := resp.code
+	if code == 0 {
+		code = http.StatusOK
+	}
+	attrs = append(attrs, slog.Int("resp", code))
+	log.LogAttrs(ctx, slog.LevelInfo, "HTTP", attrs...)
+}

@@ -1,0 +1,87 @@
+package chain
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Audit makes the audit events of requests. Where the first one cannot be kept
+// and the backend is strict, the request is refused.
+func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
+	if a == nil {
+		return nil
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rec := a.Begin(r)
+			if rec == nil {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if !rec.Received() {
+				writeError(w, r, apierrors.NewInternalError(errors.New("failed to store audit event")))
+				return
+			}
+			resp, w := responseOf(w)
+			long := LongRunning(request.InfoFrom(r.Context()))
+			if long {
+				resp.before = append(resp.before, func(code int, _ http.Header) { rec.Started(code) })
+			}
+			defer func() {
+				if fault := recover(); fault != nil {
+					rec.Panicked(fault)
+					panic(fault)
+				}
+				rec.Complete(resp.code, long)
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// auditFailure makes the audit event of a request that is refused before it
+// comes to the audit filter: one event, when the refusal goes out. message is
+// what it says where the refusal does not.
+func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) string, refuse ErrorWriter) ErrorWriter {
+	if a == nil {
+		return refuse
+	}
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		if rec := a.Begin(r); rec != nil {
+			rec.Status = &metav1.Status{Message: message(r, err)}
+			resp, _ := responseOf(w)
+			resp.before = append(resp.before, func(code int, _ http.Header) { rec.Started(code) })
+		}
+		refuse(w, r, err)
+	}
+}
+
+func errorText(_ *http.Request, err error) string { return err.Error() }
+
+// attempted tells by which means a request tried to authenticate.
+func attempted(r *http.Request, _ error) string {
+	var methods []string
+	if _, _, ok := r.BasicAuth(); ok {
+		methods = append(methods, "basic")
+	}
+	if scheme, _, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok && strings.EqualFold(scheme, "bearer") {
+		methods = append(methods, "bearer")
+	}
+	if strings.TrimSpace(r.URL.Query().Get("access_token")) != "" {
+		methods = append(methods, "access_token")
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		methods = append(methods, "x509")
+	}
+	if len(methods) == 0 {
+		return "Authentication failed, no credentials provided"
+	}
+	return "Authentication failed, attempted: " + strings.Join(methods, ", ")
+}

@@ -1,0 +1,114 @@
+package flowcontrol
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// DebugPath is what the paths of the debugging pages begin with.
+const DebugPath = "/debug/api_priority_and_fairness/"
+
+// ServeHTTP shows levels, queues and requests as they are now, as tables.
+func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	page := strings.TrimPrefix(r.URL.Path, DebugPath)
+	show := map[string]func(row func(...string), details bool){
+		"dump_priority_levels": c.showLevels, "dump_queues": c.showQueues, "dump_requests": c.showRequests,
+	}[page]
+	if show == nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	table := tabwriter.NewWriter(w, 8, 0, 1, ' ', 0)
+	show(func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, ",\t")) }, r.URL.Query().Get("includeRequestDetails") != "")
+	_ = table.Flush() // a client that went away
+}
+
+// each calls f with each level, by name, locked.
+func (c *Controller) each(f func(name string, l *level)) {
+	c.mu.Lock()
+	levels := maps.Clone(c.levels)
+	c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		l := levels[name]
+		l.mu.Lock()
+		f(name, l)
+		l.mu.Unlock()
+	}
+}
+
+func (c *Controller) isQuiescing(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.levels[name]
+	return l != nil && l.quiescing
+}
+
+func (c *Controller) showLevels(row func(...string), _ bool) {
+	row("PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
+		"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests")
+	var lines [][]string
+	c.each(func(name string, l *level) {
+		s, active := l.set, 0
+		for _, q := range s.all {
+			if len(q.waiting) > 0 {
+				active++
+			}
+		}
+		lines = append(lines, []string{name, strconv.Itoa(active), strconv.FormatBool(s.idle()), "", strconv.Itoa(s.waiting), strconv.Itoa(s.executing),
+			strconv.Itoa(s.dispatched), strconv.Itoa(s.rejected), "0", strconv.Itoa(s.timedOut)})
+	})
+	for _, line := range lines {
+		line[3] = strconv.FormatBool(c.isQuiescing(line[0]))
+		row(line...)
+	}
+}
+
+func (c *Controller) showQueues(row func(...string), _ bool) {
+	row("PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR", "InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum")
+	c.each(func(name string, l *level) {
+		for n, q := range l.set.all {
+			row(name, strconv.Itoa(n), strconv.Itoa(len(q.waiting)), strconv.Itoa(q.executing), strconv.Itoa(q.seats), q.nextR.String(),
+				strconv.Itoa(q.initialSum), strconv.Itoa(q.seatsSum), q.workSum.String())
+		}
+	})
+}
+
+func (s seatSeconds) String() string { return fmt.Sprintf("%.8fss", float64(s)) }
+
+func (c *Controller) showRequests(row func(...string), details bool) {
+	head := []string{"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime",
+		"InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"}
+	if details {
+		head = append(head, "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
+	}
+	row(head...)
+	c.each(func(name string, l *level) {
+		show := func(queue, place int, t *ticket) {
+			line := []string{name, t.flow.Name, strconv.Itoa(queue), strconv.Itoa(place), t.which, t.arrived.UTC().Format(time.RFC3339Nano),
+				strconv.Itoa(t.Initial), strconv.Itoa(t.Final), t.Linger.String(), t.began.UTC().Format(time.RFC3339Nano)}
+			if details {
+				i := t.details.info
+				line = append(line, t.details.user, i.Verb, i.Path, i.Namespace, i.Name,
+					schema.GroupVersion{Group: i.Group, Version: i.Version}.String(), i.Resource, i.Subresource)
+			}
+			row(line...)
+		}
+		for n, q := range l.set.all {
+			for place, t := range q.waiting {
+				show(n, place, t)
+			}
+		}
+		for t := range l.set.tickets {
+			show(slices.Index(l.set.all, t.queue), -1, t)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package flowcontrol
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// details are what the debugging pages tell of a request.
+type details struct {
+	user string
+	info *request.Info
+}
+
+// maxWait bounds how long a request waits for its turn; mostly it is a quarter
+// of its time.
+const maxWait = time.Minute
+
+// Filter lets requests through when it is their turn. limit is how long a
+// request without a deadline may take in all.
+//
+// A watch takes seats only until it has sent what it begins with; other
+// requests that last take none.
+func (c *Controller) Filter(limit time.Duration) chain.Filter {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			i, u := request.InfoFrom(ctx), request.UserFrom(ctx)
+			watch := i.Verb == "watch"
+			if chain.LongRunning(i) && !watch {
+				next.ServeHTTP(w, r)
+				return
+			}
+			f := c.classify(u, i)
+			t := &ticket{flow: f, details: &details{u.GetName(), i}}
+			t.Estimate = c.estimate(r, i, f, f.maxSeats)
+			f.metrics.seats.Observe(float64(t.seats()))
+			h := w.Header()
+			h.Set(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID, string(f.levelUID))
+			h.Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, string(f.UID))
+			var hash uint64
+			if !f.exempt {
+				t.which = f.distinguish(u, i)
+				hash = f.hash(t.which)
+			}
+			done, reason := f.level.enter(ctx, f, t, hash, c.waitUntil(ctx, limit))
+			if done == nil {
+				f.metrics.rejected(reason)
+				h.Set("Retry-After", strconv.Itoa(f.level.retry.refused(c.clock.Now())))
+				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+				return
+			}
+			executing := &c.metrics.phasesOf(i.Verb).executing
+			executing.add(1)
+			leave := done
+			done = sync.OnceFunc(func() { executing.add(-1); leave() })
+			defer done()
+			if watch {
+				defer c.watches.add(r.URL, i)()
+				r = r.WithContext(request.WithWatching(ctx, done))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// classify finds the schema that a request is of.
+func (c *Controller) classify(u user.Info, i *request.Info) *flow {
+	var all *flow
+	for _, f := range *c.schemas.Load() {
+		if f.matches(u, i) {
+			return f
+		}
+		if f.Name == flowcontrolv1.FlowSchemaNameCatchAll {
+			all = f
+		}
+	}
+	return all // also for a user who is in neither of the groups that everybody is in
+}
+
+// waitUntil is when a request has waited for too long.
+func (c *Controller) waitUntil(ctx context.Context, limit time.Duration) time.Time {
+	from := request.ReceivedFrom(ctx)
+	if from.IsZero() {
+		from = c.clock.Now()
+	}
+	wait := limit / 4
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = deadline.Sub(from) / 4
+	}
+	return from.Add(min(wait, maxWait))
+}

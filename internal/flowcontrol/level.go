@@ -1,0 +1,205 @@
+package flowcontrol
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// level is a priority level in use: its queues, and a lock around them. Each
+// level has its own, which is held for a fraction of a microsecond.
+type level struct {
+	*flowcontrolv1.PriorityLevelConfiguration
+	clock   clock.WithDelayedExecution
+	metrics levelMetrics
+	retry   *retryAdvice
+	share   share // guarded by the Controller's mu
+	// quiescing says that the object is gone: what is in the queues is still
+	// served, nothing comes any more. Guarded by the Controller's mu.
+	quiescing bool
+
+	mu     sync.Mutex
+	set    *queueSet  // guarded by mu
+	demand integrator // guarded by mu
+}
+
+func newLevel(pl *flowcontrolv1.PriorityLevelConfiguration, clk clock.WithDelayedExecution, m *Metrics) *level {
+	l := &level{PriorityLevelConfiguration: pl, clock: clk, retry: &retryAdvice{after: 1}, metrics: m.level(pl.Name)}
+	now := clk.Now()
+	l.demand.at = now
+	l.set = newQueueSet(limits{}, now, l.start, l.observe)
+	return l
+}
+
+// limitsOf reads a level's limits, but for its seats.
+func limitsOf(pl *flowcontrolv1.PriorityLevelConfiguration) limits {
+	l := limits{exempt: pl.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt}
+	if pl.Spec.Limited != nil && pl.Spec.Limited.LimitResponse.Queuing != nil {
+		q := pl.Spec.Limited.LimitResponse.Queuing
+		l.queues, l.length, l.hand = int(q.Queues), int(q.QueueLengthLimit), int(q.HandSize)
+	}
+	return l
+}
+
+// maxSeats bounds the seats of one request, so that a hand's worth of wide
+// ones cannot take all; 0: nothing does.
+func (l *level) maxSeats() int {
+	hand := limitsOf(l.PriorityLevelConfiguration).hand
+	if hand == 0 {
+		return 0
+	}
+	return int(max(1, min(math.Ceil(float64(l.share.nominal)*0.15), float64(l.share.nominal/hand))))
+}
+
+// apply sets what the object says, and the seats that were computed of it.
+func (l *level) apply(now time.Time) {
+	lim := limitsOf(l.PriorityLevelConfiguration)
+	lim.capacity = l.share.capacity
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.metrics.capacity(lim)
+	l.set.configure(now, lim)
+	l.observe(now)
+}
+
+// start is told by the queues of a request whose turn it is. l.mu is held.
+func (l *level) start(t *ticket) {
+	if t.ready != nil {
+		close(t.ready)
+	}
+	t.flow.started(t)
+}
+
+// observe is told by the queues that they have changed. l.mu is held.
+func (l *level) observe(now time.Time) {
+	l.demand.set(now, float64(l.set.seatsInUse+l.set.seatsWaiting))
+	l.metrics.observe(now, l.set)
+}
+
+// enter waits until the request may be served, until ctx ends or the time
+// limit is reached. done, which is nil if it may not be, is to be called at its end.
+func (l *level) enter(ctx context.Context, f *flow, t *ticket, hash uint64, limit time.Time) (done func(), reason string) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	got := l.set.arrive(now, t, hash)
+	if got == waiting {
+		t.ready = make(chan struct{})
+		f.metrics.queueLength.Observe(float64(len(t.queue.waiting)))
+		f.queued(t, 1)
+	}
+	l.mu.Unlock()
+	switch got {
+	case queueFull:
+		return nil, "queue-full"
+	case overLimit:
+		return nil, "concurrency-limit"
+	case waiting:
+		if !l.await(ctx, f, t, limit) {
+			return nil, "time-out"
+		}
+	}
+	return func() { l.leave(t) }, ""
+}
+
+// await waits for a request's turn. False: it has waited for too long.
+func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) bool {
+	timer := l.clock.NewTimer(limit.Sub(l.clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-t.ready:
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+	now := l.clock.Now()
+	l.mu.Lock()
+	gone := l.set.abandon(now, t)
+	l.mu.Unlock()
+	f.queued(t, -1)
+	request.Spend(ctx, request.LayerQueue, now.Sub(t.arrived))
+	f.metrics.waited(!gone, now.Sub(t.arrived))
+	return !gone
+}
+
+// leave ends a request's service; its seats are free now or a little later.
+func (l *level) leave(t *ticket) {
+	now := l.clock.Now()
+	l.mu.Lock()
+	linger := l.set.finish(now, t)
+	l.mu.Unlock()
+	t.flow.finished(t, now.Sub(t.began))
+	if linger > 0 {
+		l.clock.AfterFunc(linger, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.set.release(l.clock.Now(), t)
+			t.flow.freed(t)
+		})
+		return
+	}
+	t.flow.freed(t)
+}
+
+func (l *level) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.set.idle()
+}
+
+// retryAdvice is when clients that a level refuses are to come again: the
+// more are refused, the later.
+type retryAdvice struct {
+	mu      sync.Mutex
+	second  int64     // the one that is counted; guarded by mu
+	count   int       // in it; guarded by mu
+	history []refusal // the seconds before; guarded by mu
+	after   int       // seconds; guarded by mu
+	changed int64     // when after was made more; guarded by mu
+}
+
+type refusal struct {
+	second int64
+	count  int
+}
+
+// maxRetryAfter bounds the advice, in seconds.
+const maxRetryAfter = 32
+
+// refused counts a refusal and returns the seconds to advise.
+func (a *retryAdvice) refused(now time.Time) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := now.Unix()
+	if s == a.second {
+		a.count++
+		return a.after
+	}
+	a.history = append(a.history, refusal{a.second, a.count})
+	for len(a.history) > 0 && s-a.history[0].second > int64(min(2*a.after, maxRetryAfter)) {
+		a.history = a.history[1:]
+	}
+	a.second, a.count = s, 1
+	a.adjust(s)
+	return a.after
+}
+
+// adjust makes the advice fit the refusals of as many seconds as it is long.
+func (a *retryAdvice) adjust(s int64) {
+	n := 0
+	for _, h := range a.history {
+		if s-h.second <= int64(a.after) && h.second < s {
+			n += h.count
+		}
+	}
+	switch {
+	case s-a.changed >= int64(a.after) && n >= 3*a.after:
+		a.after, a.changed = min(2*a.after, maxRetryAfter), s
+	case n < a.after && a.after > 1:
+		a.after--
+	}
+}

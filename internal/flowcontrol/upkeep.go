@@ -1,0 +1,156 @@
+package flowcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// producer is who makes the objects, under kube-apiserver's name.
+const producer = "api-priority-and-fairness-config-producer-v1"
+
+// upkeepEvery is how often the objects are looked at.
+const upkeepEvery = time.Minute
+
+// Upkeep keeps the objects that a cluster comes with as they should be: the
+// mandatory ones always, the suggested ones where nobody has taken them over.
+// An annotation says of each whether it is kept.
+type Upkeep struct {
+	Levels, Schemas *engine.Endpoint
+	// Wanted are the objects a cluster comes with.
+	WantedLevels  []*flowcontrolv1.PriorityLevelConfiguration
+	WantedSchemas []*flowcontrolv1.FlowSchema
+	Clock         clock.Clock
+	Log           *slog.Logger
+}
+
+// Run looks at the objects until ctx ends.
+func (u *Upkeep) Run(ctx context.Context) {
+	for {
+		if err := u.Once(ctx); err != nil && ctx.Err() == nil {
+			u.Log.Warn("could not keep the objects of flow control", "error", err)
+		}
+		select {
+		case <-u.Clock.After(upkeepEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Once makes what is missing, mends what is kept and differs, and removes what
+// was kept once and is not wanted any more.
+func (u *Upkeep) Once(ctx context.Context) error {
+	var errs []error
+	wanted := map[string]bool{}
+	for _, pl := range u.WantedLevels {
+		wanted[pl.Name] = true
+		mandatory := pl.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt || pl.Name == flowcontrolv1.PriorityLevelConfigurationNameCatchAll
+		errs = append(errs, u.ensure(ctx, u.Levels, pl.DeepCopy(), mandatory, func(have engine.Object) bool {
+			return apiequality.Semantic.DeepEqual(limitOf(have.(*flowcontrolv1.PriorityLevelConfiguration), pl), pl.Spec)
+		}, func(have engine.Object) { have.(*flowcontrolv1.PriorityLevelConfiguration).Spec = *pl.Spec.DeepCopy() }))
+	}
+	errs = append(errs, u.remove(ctx, u.Levels, wanted))
+	wanted = map[string]bool{}
+	for _, s := range u.WantedSchemas {
+		wanted[s.Name] = true
+		mandatory := s.Name == flowcontrolv1.FlowSchemaNameExempt || s.Name == flowcontrolv1.FlowSchemaNameCatchAll
+		errs = append(errs, u.ensure(ctx, u.Schemas, s.DeepCopy(), mandatory, func(have engine.Object) bool {
+			return apiequality.Semantic.DeepEqual(have.(*flowcontrolv1.FlowSchema).Spec, s.Spec)
+		}, func(have engine.Object) { have.(*flowcontrolv1.FlowSchema).Spec = *s.Spec.DeepCopy() }))
+	}
+	errs = append(errs, u.remove(ctx, u.Schemas, wanted))
+	return errors.Join(errs...)
+}
+
+// limitOf is a level's spec to be compared with the one wanted. How much of the
+// server an exempt level counts as, and lends, is the administrator's to say.
+func limitOf(have, wanted *flowcontrolv1.PriorityLevelConfiguration) flowcontrolv1.PriorityLevelConfigurationSpec {
+	spec := *have.Spec.DeepCopy()
+	if spec.Exempt != nil && wanted.Spec.Exempt != nil {
+		spec.Exempt = wanted.Spec.Exempt
+	}
+	return spec
+}
+
+func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.Object, mandatory bool, same func(engine.Object) bool, mend func(engine.Object)) error {
+	have, err := ep.GetObject(ctx, "", wanted.GetName())
+	if apierrors.IsNotFound(err) {
+		if _, err = ep.Make(ctx, wanted, producer); apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	keep, annotated := kept(have)
+	if mandatory {
+		annotated = annotated && keep
+		keep = true
+	}
+	if annotated && (!keep || same(have)) {
+		return nil
+	}
+	_, err = ep.Change(ctx, "", wanted.GetName(), "", producer, func(o engine.Object) error {
+		if o.GetResourceVersion() != have.GetResourceVersion() {
+			return errMoved
+		}
+		if keep && !same(o) {
+			mend(o)
+		}
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[flowcontrolv1.AutoUpdateAnnotationKey] = strconv.FormatBool(keep)
+		o.SetAnnotations(annotations)
+		return nil
+	})
+	if errors.Is(err, errMoved) || apierrors.IsNotFound(err) {
+		return nil // it is looked at again
+	}
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", wanted.GetName(), err)
+	}
+	return nil
+}
+
+var errMoved = errors.New("changed by somebody else meanwhile")
+
+// kept reads whether an object is kept. One that does not say is, while
+// nobody has changed it since it was made.
+func kept(o engine.Object) (keep, annotated bool) {
+	if keep, err := strconv.ParseBool(o.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil {
+		return keep, true
+	}
+	return o.GetGeneration() == 1, false
+}
+
+// remove deletes objects that are kept by their annotation, and not wanted.
+func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, wanted map[string]bool) error {
+	objs, err := ep.ListObjects(ctx, "")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, o := range objs {
+		if keep, annotated := kept(o); wanted[o.GetName()] || !annotated || !keep {
+			continue
+		}
+		if err := ep.DeleteObject(ctx, "", o.GetName(), nil); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
