@@ -68,7 +68,7 @@ func TestRecord(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(now)
 	a := &Auditor{Policy: parse(t, "omitManagedFields: true\nrules: [{level: RequestResponse}]"), Backend: k, Clock: clk}
 	r, facts := incoming("POST", "/api/v1/namespaces/ns/configmaps?x=1")
-	ctx, _ := request.WithLatency(r.Context())
+	ctx, _ := request.WithLatency(r.Context(), clk)
 	r = r.WithContext(ctx)
 	request.AddAuditAnnotation(ctx, "before/policy", "kept")
 	rec := a.Begin(r)

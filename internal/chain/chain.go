@@ -116,7 +116,7 @@ func steps(c Config) []step {
 		{"received timestamp", Received(c.Clock)},
 		// Everything below judges by what is asked.
 		{"request info", Info()},
-		{"latency", Latency()},
+		{"latency", Latency(c.Clock)},
 		// Metrics and the access log tell of all that is refused from here on.
 		{"metrics", c.Metrics},
 		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess)},

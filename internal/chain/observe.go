@@ -4,15 +4,17 @@ import (
 	"context"
 	"net/http"
 
+	"k8s.io/utils/clock"
+
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Latency counts where a request's time goes.
-func Latency() Filter {
+func Latency(clk clock.PassiveClock) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, _ := request.WithLatency(r.Context())
+			ctx, _ := request.WithLatency(r.Context(), clk)
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}

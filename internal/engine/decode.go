@@ -258,6 +258,8 @@ func strictErrors(ctx context.Context, errs []error, fieldValidation string) err
 
 // decode reads the object of a create or update off its body, as a hub object.
 func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValidation string) (Object, error) {
+	began := request.Begin(ctx)
+	defer request.End(ctx, request.LayerDecode, began)
 	obj := ep.V.New()
 	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation, ep.V.Prune); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -59,7 +60,9 @@ func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion
 
 // writeAny answers with an object that has its type set.
 func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, obj runtime.Object) error {
+	began := request.Begin(req.Context())
 	b, err := encodeAny(obj, out.media, out.pretty)
+	request.End(req.Context(), request.LayerSerialize, began)
 	if err != nil {
 		return err
 	}
@@ -74,6 +77,8 @@ const gzipFrom = 128 << 10
 // writeBytes answers with a whole body. An error in writing it means that the
 // client is gone, which is nobody's concern.
 func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType string, b []byte) {
+	began := request.Begin(req.Context())
+	defer request.End(req.Context(), request.LayerWrite, began)
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	if len(b) < gzipFrom || !acceptsGzip(req) {

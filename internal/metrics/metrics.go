@@ -4,160 +4,136 @@ package metrics
 
 import (
 	"net/http"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Metrics are those of one server; two servers in a process have two.
 type Metrics struct {
 	registry *prometheus.Registry
-	total    *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	inflight *prometheus.GaugeVec
-	long     *prometheus.GaugeVec
-	panics   prometheus.Counter
+	slis     *prometheus.Registry // service level indicators, at a path of their own
+
+	total, self, aborts, terminations *prometheus.CounterVec
+	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
+	sizes, bodySizes                  *prometheus.HistogramVec
+	filters                           *prometheus.HistogramVec
+	inflight, long                    *prometheus.GaugeVec
+	panics, tlsErrors                 prometheus.Counter
+	healthcheck                       *prometheus.GaugeVec
+	healthchecks                      *prometheus.CounterVec
+	reading, writing                  inFlight
 }
+
+// inFlight counts requests of a kind.
+type inFlight struct {
+	now  atomic.Int64
+	most atomic.Int64 // since it was last asked
+}
+
+func (f *inFlight) enter() {
+	n := f.now.Add(1)
+	for m := f.most.Load(); n > m && !f.most.CompareAndSwap(m, n); m = f.most.Load() {
+	}
+}
+
+func (f *inFlight) leave() { f.now.Add(-1) }
+
+// take returns the most requests that there were at a time since the last call.
+func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 
 // New makes the metrics of a server.
 func New() *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_total",
-			Help: "Requests by verb, dry run, group, version, resource, scope, component and code.",
-		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_request_duration_seconds",
-			Help: "How long requests took, those that last by nature left out.",
-			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3,
-				4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
-		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}),
-		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_current_inflight_requests",
-			Help: "Requests being served now, those that last by nature left out.",
-		}, []string{"request_kind"}),
-		long: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "apiserver_longrunning_requests",
-			Help: "Watches and streams being served now.",
-		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_request_panics_total",
-			Help: "Requests whose handler panicked.",
-		}),
+	m := &Metrics{registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
 	}
-	m.registry.MustRegister(m.total, m.seconds, m.inflight, m.long, m.panics,
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	seconds := []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+	where := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
+	dry := append([]string{"dry_run"}, where...)
+	m.total = counter("apiserver_request_total", "Requests by verb, dry run, group, version, resource, scope, component and code.", append([]string{"code"}, dry...)...)
+	m.self = counter("apiserver_selfrequest_total", "Requests that the server sent to itself.", "verb", "group", "resource", "subresource")
+	m.aborts = counter("apiserver_request_aborts_total", "Requests that were cut off.", "verb", "group", "version", "resource", "subresource", "scope")
+	m.terminations = counter("apiserver_request_terminations_total", "Requests that the server ended in self-defence.", append([]string{"code"}, where...)...)
+	m.seconds = histogram("apiserver_request_duration_seconds", "How long requests took, those that last by nature left out.", seconds, dry...)
+	m.sliSeconds = histogram("apiserver_request_sli_duration_seconds", "The same, without waiting for webhooks and in queues.", seconds, where...)
+	m.sloSeconds = histogram("apiserver_request_slo_duration_seconds", "Old name of apiserver_request_sli_duration_seconds.", seconds, where...)
+	m.sizes = histogram("apiserver_response_sizes", "Bytes of the answers to reads.", prometheus.ExponentialBuckets(1000, 10, 7), where...)
+	m.bodySizes = histogram("apiserver_request_body_size_bytes", "Bytes of the bodies of writes.", bodyBuckets(), "group", "resource", "verb")
+	m.filters = histogram("apiserver_request_filter_duration_seconds", "How long requests were in a filter.",
+		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0}, "filter")
+	m.long = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
+	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
+	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
+	m.registry.MustRegister(m.long, m.panics, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
+	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
+	m.slis.MustRegister(m.healthcheck, m.healthchecks)
 	return m
+}
+
+func (m *Metrics) gauge(kind string, f *inFlight) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
+		Help:        "The most requests served at a time since this was last asked, those that last by nature left out.",
+		ConstLabels: prometheus.Labels{"request_kind": kind}}, f.take)
+}
+
+// bodyBuckets are finer where most writes are.
+func bodyBuckets() []float64 {
+	return append(prometheus.LinearBuckets(50000, 100000, 31), 3145728)
 }
 
 // Register adds a collector of another part.
 func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
 
-// Handler serves the metrics as text.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+// Handler serves the metrics as text. Where resetting is allowed, a DELETE sets
+// those of requests to zero.
+func (m *Metrics) Handler(reset bool) http.Handler {
+	read := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if reset && r.Method == http.MethodDelete {
+			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.filters} {
+				v.Reset()
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte("metrics reset\n"))
+			return
+		}
+		read.ServeHTTP(w, r)
+	})
 }
+
+// SLIs serves the service level indicators.
+func (m *Metrics) SLIs() http.Handler { return promhttp.HandlerFor(m.slis, promhttp.HandlerOpts{}) }
 
 // Panicked counts a panic.
 func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
 
-const component = "apiserver"
+// HandshakeFailed counts a TLS handshake that failed.
+func (m *Metrics) HandshakeFailed() { m.tlsErrors.Inc() }
 
-// Filter measures each request that passes.
-func (m *Metrics) Filter(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i := request.InfoFrom(r.Context())
-		if i == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		l := labelsOf(i, r)
-		if chain.LongRunning(i) {
-			g := m.long.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component)
-			g.Inc()
-			defer g.Dec()
-			next.ServeHTTP(w, r)
-			m.count(l, chain.StatusOf(w))
-			return
-		}
-		g := m.inflight.WithLabelValues(l.kind)
-		g.Inc()
-		defer g.Dec()
-		start := time.Now()
-		next.ServeHTTP(w, r)
-		m.count(l, chain.StatusOf(w))
-		m.seconds.WithLabelValues(l.verb, l.dryRun, l.group, l.version, l.resource, l.subresource, l.scope, component).
-			Observe(time.Since(start).Seconds())
-	})
+// Filtered measures the time of a request in a filter.
+func (m *Metrics) Filtered(filter string, d time.Duration) {
+	m.filters.WithLabelValues(filter).Observe(d.Seconds())
 }
 
-func (m *Metrics) count(l labels, code int) {
-	m.total.WithLabelValues(l.verb, l.dryRun, l.group, l.version, l.resource, l.subresource, l.scope, component, strconv.Itoa(code)).Inc()
-}
-
-// labels of a request. Their number is bounded: names and unknown resources
-// of a path are left out by who registers resources, and verbs are few.
-type labels struct{ verb, dryRun, group, version, resource, subresource, scope, kind string }
-
-func labelsOf(i *request.Info, r *http.Request) labels {
-	l := labels{verb: verbOf(i), group: i.Group, version: i.Version, resource: i.Resource, subresource: i.Subresource, kind: "readOnly"}
-	if !i.IsResource {
-		l.subresource = "other"
-		if known[i.Path] {
-			l.subresource = i.Path
-		}
+// Checked notes the outcome of a health check; kind is healthz, livez or readyz.
+func (m *Metrics) Checked(name, kind string, ok bool) {
+	value, status := 0.0, "error"
+	if ok {
+		value, status = 1, "success"
 	}
-	switch i.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		l.kind = "mutating"
-		if v := r.URL.Query()["dryRun"]; len(v) > 0 {
-			l.dryRun = "All"
-		}
-	}
-	switch {
-	case !i.IsResource:
-	case i.Name != "":
-		l.scope = "resource"
-	case i.Namespace != "":
-		l.scope = "namespace"
-	default:
-		l.scope = "cluster"
-	}
-	return l
-}
-
-var known = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, "/version": true,
-	"/openapi/v2": true, "/openapi/v3": true, "/api": true, "/apis": true}
-
-// verbOf spells verbs as kube-apiserver's metrics do.
-func verbOf(i *request.Info) string {
-	switch i.Verb {
-	case "get", "list", "watch", "patch", "delete", "deletecollection", "create", "update", "post", "put":
-	default:
-		return "other"
-	}
-	switch i.Verb {
-	case "create", "post":
-		return "POST"
-	case "update", "put":
-		return "PUT"
-	case "get":
-		return "GET"
-	case "list":
-		return "LIST"
-	case "watch":
-		return "WATCH"
-	case "patch":
-		return "PATCH"
-	case "delete":
-		return "DELETE"
-	}
-	return "DELETECOLLECTION"
+	m.healthcheck.WithLabelValues(name, kind).Set(value)
+	m.healthchecks.WithLabelValues(name, status, kind).Inc()
 }

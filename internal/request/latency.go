@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // Layer is a part of the server in which a request spends time.
@@ -41,6 +43,7 @@ func (l Layer) longest() bool {
 // Latency counts how long a request was in each layer. It is safe for
 // concurrent use.
 type Latency struct {
+	clock clock.PassiveClock
 	spent [layers]atomic.Int64 // nanoseconds
 	began time.Time            // of the filter the request is in; the request's goroutine only
 }
@@ -60,8 +63,8 @@ func (l *Latency) Leave(now time.Time) (d time.Duration, first bool) {
 }
 
 // WithLatency returns a context that counts time, and the counter.
-func WithLatency(ctx context.Context) (context.Context, *Latency) {
-	l := &Latency{}
+func WithLatency(ctx context.Context, clk clock.PassiveClock) (context.Context, *Latency) {
+	l := &Latency{clock: clk}
 	return context.WithValue(ctx, latencyKey, l), l
 }
 
@@ -69,6 +72,22 @@ func WithLatency(ctx context.Context) (context.Context, *Latency) {
 func LatencyFrom(ctx context.Context) *Latency {
 	l, _ := ctx.Value(latencyKey).(*Latency)
 	return l
+}
+
+// Begin is when a layer begins its work on the request that ctx belongs to, to
+// be handed to End; the zero time outside of a request.
+func Begin(ctx context.Context) time.Time {
+	if l := LatencyFrom(ctx); l != nil {
+		return l.clock.Now()
+	}
+	return time.Time{}
+}
+
+// End counts the time since Begin as spent in a layer.
+func End(ctx context.Context, layer Layer, began time.Time) {
+	if !began.IsZero() {
+		Spend(ctx, layer, LatencyFrom(ctx).clock.Since(began))
+	}
 }
 
 // Spend counts time spent in a layer for the request that ctx belongs to;

@@ -25,6 +25,7 @@ type root struct {
 	openapi   http.Handler
 	health    *health
 	metrics   http.Handler
+	slis      http.Handler
 	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	profiling bool
 	flow      *flowcontrol.Controller // nil: there is none
@@ -58,6 +59,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, version.Info())
 	case path == "/metrics":
 		h.metrics.ServeHTTP(w, r)
+	case path == "/metrics/slis":
+		h.slis.ServeHTTP(w, r)
 	case path == "/" || path == "/index.html":
 		if err := discovery.Paths(w, r, h.paths()); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
@@ -87,7 +90,7 @@ func notFound(w http.ResponseWriter) {
 // paths are all that "/" lists.
 func (h *root) paths() []string {
 	out := append(h.discovery.Set().Paths(), h.health.paths()...)
-	out = append(out, "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+	out = append(out, "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 	if h.issuer != nil {
 		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)
 	}

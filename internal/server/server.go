@@ -156,7 +156,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			resources: resourceRoot,
 			discovery: s.discovery(discovery.Builtin(resources)),
 			openapi:   openapi.NewHandler(docs, log),
-			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
+			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
 		},
 		Authenticator: inProcess{s.authenticator()},
 		Authorizer:    authorizer,
@@ -170,6 +170,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Auditor:        s.audit,
 		FlowControl:    s.flowFilter(),
 		Metrics:        m.Filter,
+		OnFilter:       m.Filtered,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
 		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}

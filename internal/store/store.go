@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -111,6 +112,8 @@ func (s *Store) Revision() int64 { return s.follow.rev.Load() }
 // Fresh returns once this server has seen every write that was acknowledged,
 // by any server, before the call.
 func (s *Store) Fresh(ctx context.Context) error {
+	began := request.Begin(ctx)
+	defer request.End(ctx, request.LayerStorage, began)
 	rev, err := s.db.Head(ctx)
 	if err != nil {
 		return err

@@ -8,6 +8,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // ConflictError says that the object at the key is not the one the writer
@@ -81,6 +85,10 @@ func (v *View) swap(ctx context.Context, prev *Item, op clientv3.Op) (*clientv3.
 // commit does op if what is stored at key is of revision rev (0: nothing is
 // stored), and otherwise instead.
 func (v *View) commit(ctx context.Context, key string, rev int64, op clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	began := request.Begin(ctx)
+	defer request.End(ctx, request.LayerStorage, began)
+	ctx, end := span(ctx, "etcd transaction", v.etcdPrefix+key)
+	defer end()
 	r, err := v.store.db.Client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(v.etcdPrefix+key), "=", rev)).
 		Then(op).Else(otherwise...).
@@ -89,6 +97,16 @@ func (v *View) commit(ctx context.Context, key string, rev int64, op clientv3.Op
 		v.store.leases.forget(ctx)
 	}
 	return r, err
+}
+
+// span begins a span in the one that ctx is in, if that is recorded.
+func span(ctx context.Context, name, key string) (context.Context, func()) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, func() {}
+	}
+	ctx, s := parent.TracerProvider().Tracer("github.com/kanzen-io/kanzen/internal/store").Start(ctx, name, trace.WithAttributes(attribute.String("key", key)))
+	return ctx, func() { s.End() }
 }
 
 func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (clientv3.Op, error) {

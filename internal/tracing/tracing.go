@@ -1,0 +1,168 @@
+// Package tracing tells an OpenTelemetry collector where the time of sampled
+// requests goes: a span for each request, and spans of the layers below in it.
+// Without a configuration nothing of it is in the way of requests.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Tracing sends spans to a collector.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	remote   propagation.TextMapPropagator
+}
+
+// Load reads a TracingConfiguration.
+func Load(path string) (*apiserverv1.TracingConfiguration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var c apiserverv1.TracingConfiguration
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	gv := schema.FromAPIVersionAndKind(c.APIVersion, c.Kind)
+	if gv.Group != "apiserver.config.k8s.io" || !slices.Contains([]string{"v1", "v1beta1"}, gv.Version) || gv.Kind != "TracingConfiguration" {
+		return nil, fmt.Errorf("%s: is a %s, not a TracingConfiguration of apiserver.config.k8s.io/v1", path, gv)
+	}
+	if errs := validate(&c); len(errs) > 0 {
+		return nil, fmt.Errorf("%s: %w", path, errs.ToAggregate())
+	}
+	return &c, nil
+}
+
+func validate(c *apiserverv1.TracingConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	if r := c.SamplingRatePerMillion; r != nil && (*r < 0 || *r > 1e6) {
+		errs = append(errs, field.Invalid(field.NewPath("samplingRatePerMillion"), *r, "sampling rate must be from 0 to 1000000"))
+	}
+	if e := c.Endpoint; e != nil {
+		path := field.NewPath("endpoint")
+		if *e == "" {
+			errs = append(errs, field.Invalid(path, *e, "must not be empty"))
+		} else if _, _, err := net.SplitHostPort(*e); err != nil {
+			if u, err := url.Parse(*e); err != nil || u.Scheme == "" {
+				errs = append(errs, field.Invalid(path, *e, "must be an address with a port, or a gRPC name"))
+			}
+		}
+	}
+	return errs
+}
+
+// New connects to the collector that a configuration names. It is not an error
+// if that is not there; spans are lost then.
+func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string) (*Tracing, error) {
+	options := []otlptracegrpc.Option{otlptracegrpc.WithInsecure()}
+	if c.Endpoint != nil {
+		options = append(options, otlptracegrpc.WithEndpoint(*c.Endpoint))
+	}
+	exporter, err := otlptracegrpc.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the collector of traces: %w", err)
+	}
+	return newTracing(sdktrace.WithBatcher(exporter), c, instance), nil
+}
+
+func newTracing(export sdktrace.TracerProviderOption, c *apiserverv1.TracingConfiguration, instance string) *Tracing {
+	sampler := sdktrace.NeverSample()
+	if r := c.SamplingRatePerMillion; r != nil && *r > 0 {
+		sampler = sdktrace.TraceIDRatioBased(float64(*r) / 1e6)
+	}
+	p := sdktrace.NewTracerProvider(export, sdktrace.WithSampler(sdktrace.ParentBased(sampler)), sdktrace.WithResource(
+		resource.NewSchemaless(attribute.String("service.name", "apiserver"), attribute.String("service.instance.id", instance))))
+	return &Tracing{provider: p, tracer: p.Tracer("github.com/kanzen-io/kanzen"),
+		remote: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})}
+}
+
+// Close sends what has not been sent.
+func (t *Tracing) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// Filter makes a span of each sampled request. Who is privileged may say that
+// theirs is, and has it in their own trace; the traces of others are linked to.
+func (t *Tracing) Filter(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		i := request.InfoFrom(ctx)
+		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+		if at := request.ReceivedFrom(ctx); !at.IsZero() {
+			options = append(options, trace.WithTimestamp(at))
+		}
+		theirs := t.remote.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		if trusted(request.UserFrom(ctx)) {
+			ctx = theirs
+		} else if s := trace.SpanContextFromContext(theirs); s.IsValid() {
+			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: s}))
+		}
+		ctx, span := t.tracer.Start(ctx, spanName(i, r.Method), options...)
+		defer span.End()
+		if !span.IsRecording() {
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		span.SetAttributes(attribute.String("http.method", r.Method), attribute.String("http.target", r.URL.RequestURI()),
+			attribute.String("user_agent.original", r.UserAgent()), attribute.String("audit-id", request.AuditIDFrom(ctx)))
+		next.ServeHTTP(w, r.WithContext(ctx))
+		code := chain.StatusOf(w)
+		span.SetAttributes(attribute.Int("http.status_code", code))
+		request.LatencyFrom(ctx).Each(func(l request.Layer, d time.Duration) {
+			span.SetAttributes(attribute.String("latency."+l.String(), d.String()))
+		})
+		if code >= 500 {
+			span.SetStatus(codes.Error, strconv.Itoa(code))
+		}
+	})
+}
+
+func trusted(u user.Info) bool {
+	return u != nil && slices.ContainsFunc(u.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.MonitoringGroup })
+}
+
+// spanName is the route of a request: names in it would make too many of them.
+func spanName(i *request.Info, method string) string {
+	if i == nil || !i.IsResource {
+		return method
+	}
+	name := method + " /" + i.Prefix
+	if i.Group != "" {
+		name += "/" + i.Group
+	}
+	name += "/" + i.Version
+	if i.Namespace != "" {
+		name += "/namespaces/{:namespace}"
+	}
+	name += "/" + i.Resource
+	if i.Name != "" {
+		name += "/{:name}"
+	}
+	if i.Subresource != "" {
+		name += "/" + i.Subresource
+	}
+	return name
+}
