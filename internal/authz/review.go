@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -20,6 +21,14 @@ import (
 // namespaces. Rules that were found count, also beside an error.
 type RuleResolver interface {
 	RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error)
+}
+
+// IncompleteRules is the error of an authorizer, named by it, that cannot list
+// what it allows.
+type IncompleteRules string
+
+func (e IncompleteRules) Error() string {
+	return string(e) + " authorizer does not support user rule resolution"
 }
 
 // Reviews answers the reviews of authorization.k8s.io. Its methods return the
@@ -87,10 +96,12 @@ func (v *Reviews) SelfSubjectRules(ctx context.Context, in *authorizationv1.Self
 		rules, err := resolver.RulesFor(u, in.Spec.Namespace)
 		if err != nil {
 			errs = append(errs, err)
+			var incomplete IncompleteRules
+			out.Status.Incomplete = out.Status.Incomplete || errors.As(err, &incomplete)
 		}
 		addRules(&out.Status, rules)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := utilerrors.NewAggregate(errs); err != nil {
 		out.Status.EvaluationError = err.Error()
 	}
 	return out, nil

@@ -43,11 +43,14 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.cfg.EtcdCompactionInterval > 0 {
 		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
 	}
-	// 2. The authorizer's index, which follows views.
-	start(&partsWait, func() { s.feed.run(partsCtx, s.objects) })
+	// 2. The authorizers' indexes, which follow views.
+	start(&partsWait, func() { s.rbac.run(partsCtx, s.objects) })
+	if s.nodes != nil {
+		start(&partsWait, func() { s.nodes.run(partsCtx, s.objects) })
+	}
 	start(&partsWait, func() {
 		select {
-		case <-s.feed.ready:
+		case <-s.rbac.ready:
 			s.progress.authorizer.set()
 		case <-partsCtx.Done():
 		}
@@ -74,7 +77,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 	} else {
 		select {
-		case <-s.feed.ready:
+		case <-s.rbac.ready:
 			close(s.ready)
 		case <-ctx.Done():
 		}

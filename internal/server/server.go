@@ -51,7 +51,8 @@ type Server struct {
 	keys      *keys
 	db        *etcd.DB
 	store     *store.Store
-	feed      *feed
+	rbac      *rbacAuthorizer
+	nodes     *nodeAuthorizer // nil without the mode Node
 	objects   *objects
 	endpoints []*engine.Endpoint
 	inFlight  *chain.InFlight
@@ -98,7 +99,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
 	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
-	s.feed = newFeed()
+	s.rbac = newRBAC()
 	authorizer, err := s.authorizer()
 	if err != nil {
 		return nil, err

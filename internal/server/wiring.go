@@ -34,14 +34,17 @@ func (s *Server) authorizer() (authz.Authorizer, error) {
 	for _, m := range modes {
 		switch m {
 		case "RBAC":
-			union = append(union, s.feed)
+			union = append(union, s.rbac)
 		case "AlwaysAllow":
 			union = append(union, authz.AlwaysAllow{})
 		case "AlwaysDeny":
 			union = append(union, authz.AlwaysDeny{})
 		case "Node":
-			// Nodes are allowed nothing beyond what RBAC gives them until the
-			// node authorizer exists; that refuses too much, never too little.
+			var err error
+			if s.nodes, err = newNodeAuthorizer(); err != nil {
+				return nil, err
+			}
+			union = append(union, s.nodes)
 		default:
 			return nil, fmt.Errorf("--authorization-mode: %q", m)
 		}
@@ -54,7 +57,7 @@ func (s *Server) rules() []authz.RuleResolver {
 	var out []authz.RuleResolver
 	for _, m := range s.cfg.AuthorizationModes {
 		if m == "RBAC" {
-			out = append(out, s.feed.index)
+			out = append(out, s.rbac.index)
 		}
 	}
 	if len(s.cfg.AuthorizationModes) == 0 {
@@ -185,10 +188,10 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
 		}
 		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
-			return s.feed.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+			return s.rbac.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
 		}
 		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-			return s.feed.index.RoleRules(ref, namespace)
+			return s.rbac.index.RoleRules(ref, namespace)
 		}
 	}
 	return d
