@@ -35,8 +35,8 @@ func (e IncompleteRules) Error() string {
 // review with a status and leave their argument alone.
 type Reviews struct {
 	Authorizer Authorizer
-	// Rules are asked by SelfSubjectRules, in this order.
-	Rules []RuleResolver
+	// Rules returns those to be asked by SelfSubjectRules, in this order, as of now.
+	Rules func() []RuleResolver
 }
 
 // SubjectAccess says whether somebody may do something.
@@ -92,7 +92,7 @@ func (v *Reviews) SelfSubjectRules(ctx context.Context, in *authorizationv1.Self
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
 	}}
 	var errs []error
-	for _, resolver := range v.Rules {
+	for _, resolver := range v.Rules() {
 		rules, err := resolver.RulesFor(u, in.Spec.Namespace)
 		if err != nil {
 			errs = append(errs, err)

@@ -60,6 +60,9 @@ func New() *Metrics {
 // Register adds a collector of another part.
 func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
 
+// Registry is where other parts register theirs.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
 // Handler serves the metrics as text.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

@@ -86,9 +86,15 @@ type Config struct {
 	ServiceAccountExtend        bool
 
 	// authorization and admission
-	AuthorizationModes []string
-	EnableAdmission    []string
-	DisableAdmission   []string
+	AuthorizationModes                  []string
+	AuthorizationPolicyFile             string
+	AuthorizationConfigFile             string
+	AuthorizationWebhookFile            string
+	AuthorizationWebhookVersion         string
+	AuthorizationWebhookAuthorizedTTL   time.Duration
+	AuthorizationWebhookUnauthorizedTTL time.Duration
+	EnableAdmission                     []string
+	DisableAdmission                    []string
 	// AdmissionConfigFile configures plugins.
 	AdmissionConfigFile                 string
 	NotReadySeconds, UnreachableSeconds int64
@@ -99,6 +105,9 @@ type Config struct {
 	ServiceClusterIPRange string
 	ServiceNodePortRange  string
 	ReconcileEndpoint     string // how the kubernetes service's endpoints are kept: lease, master-count, none
+
+	// given says whether a flag was given; nil where there were none.
+	given func(flag string) bool
 }
 
 // Default is kube-apiserver's defaults: an etcd cluster is named, and keys and
@@ -120,11 +129,16 @@ func Default() Config {
 		ServiceAccountLookup:   true,
 		ServiceAccountExtend:   true,
 		AuthorizationModes:     nil,
-		EventTTL:               time.Hour,
-		ServiceNodePortRange:   "30000-32767",
-		ReconcileEndpoint:      "lease",
-		NotReadySeconds:        300,
-		UnreachableSeconds:     300,
+
+		AuthorizationWebhookVersion:         "v1beta1",
+		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
+		AuthorizationWebhookUnauthorizedTTL: 30 * time.Second,
+
+		EventTTL:             time.Hour,
+		ServiceNodePortRange: "30000-32767",
+		ReconcileEndpoint:    "lease",
+		NotReadySeconds:      300,
+		UnreachableSeconds:   300,
 	}
 }
 
@@ -178,11 +192,7 @@ func (c *Config) Validate() error {
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")
 	}
-	for _, m := range c.AuthorizationModes {
-		if !slices.Contains([]string{"Node", "RBAC", "AlwaysAllow", "AlwaysDeny"}, m) {
-			bad("authorization-mode", "%q is not a mode this server knows (Node, RBAC, AlwaysAllow, AlwaysDeny)", m)
-		}
-	}
+	c.validateAuthorization(bad)
 	if _, err := c.serviceRanges(); err != nil {
 		bad("service-cluster-ip-range", "%v", err)
 	}

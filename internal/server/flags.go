@@ -19,7 +19,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.addEtcdFlags(fs)
 	c.addServingFlags(fs)
 	c.addAuthFlags(fs)
-	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
+	c.addAuthorizationFlags(fs)
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
 	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
@@ -32,6 +32,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringVar(&c.ReconcileEndpoint, "endpoint-reconciler-type", c.ReconcileEndpoint, "How the endpoints of the kubernetes service are kept: lease, master-count, none.")
 	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 to 3 information, 4 and above everything.")
 	addHarmless(fs)
+	c.given = fs.Changed
 }
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {

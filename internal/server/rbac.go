@@ -5,6 +5,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
@@ -45,4 +46,9 @@ func (r *rbacAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (au
 		}
 	}
 	return r.index.Authorize(ctx, a)
+}
+
+// RulesFor is part of authz.RuleResolver.
+func (r *rbacAuthorizer) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
+	return r.index.RulesFor(u, namespace)
 }

@@ -44,13 +44,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
 	}
 	// 2. The authorizers' indexes, which follow views.
-	start(&partsWait, func() { s.rbac.run(partsCtx, s.objects) })
-	if s.nodes != nil {
-		start(&partsWait, func() { s.nodes.run(partsCtx, s.objects) })
-	}
+	start(&partsWait, func() { s.authz.run(partsCtx) })
 	start(&partsWait, func() {
 		select {
-		case <-s.rbac.ready:
+		case <-s.authz.rbac.ready:
 			s.progress.authorizer.set()
 		case <-partsCtx.Done():
 		}
@@ -77,7 +74,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 	} else {
 		select {
-		case <-s.rbac.ready:
+		case <-s.authz.rbac.ready:
 			close(s.ready)
 		case <-ctx.Done():
 		}

@@ -51,8 +51,8 @@ type Server struct {
 	keys      *keys
 	db        *etcd.DB
 	store     *store.Store
-	rbac      *rbacAuthorizer
-	nodes     *nodeAuthorizer // nil without the mode Node
+	metrics   *metrics.Metrics
+	authz     *authorization
 	objects   *objects
 	endpoints []*engine.Endpoint
 	inFlight  *chain.InFlight
@@ -99,11 +99,11 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
 	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
-	s.rbac = newRBAC()
-	authorizer, err := s.authorizer()
-	if err != nil {
+	s.metrics = metrics.New()
+	if s.authz, err = s.newAuthorization(); err != nil {
 		return nil, err
 	}
+	authorizer := s.authz
 	admit, err := s.admission(authorizer)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err != nil {
 		return nil, err
 	}
-	m := metrics.New()
+	m := s.metrics
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

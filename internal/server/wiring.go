@@ -24,48 +24,6 @@ import (
 
 // This file makes the parts that New puts together out of the Config.
 
-// authorizer is the modes in their order, after the group that may do everything.
-func (s *Server) authorizer() (authz.Authorizer, error) {
-	union := authz.Union{authz.Masters{}}
-	modes := s.cfg.AuthorizationModes
-	if len(modes) == 0 {
-		modes = []string{"AlwaysAllow"}
-	}
-	for _, m := range modes {
-		switch m {
-		case "RBAC":
-			union = append(union, s.rbac)
-		case "AlwaysAllow":
-			union = append(union, authz.AlwaysAllow{})
-		case "AlwaysDeny":
-			union = append(union, authz.AlwaysDeny{})
-		case "Node":
-			var err error
-			if s.nodes, err = newNodeAuthorizer(); err != nil {
-				return nil, err
-			}
-			union = append(union, s.nodes)
-		default:
-			return nil, fmt.Errorf("--authorization-mode: %q", m)
-		}
-	}
-	return union, nil
-}
-
-// rules resolves what users may do, for SelfSubjectRulesReviews.
-func (s *Server) rules() []authz.RuleResolver {
-	var out []authz.RuleResolver
-	for _, m := range s.cfg.AuthorizationModes {
-		if m == "RBAC" {
-			out = append(out, s.rbac.index)
-		}
-	}
-	if len(s.cfg.AuthorizationModes) == 0 {
-		out = append(out, authz.AlwaysAllow{})
-	}
-	return out
-}
-
 // authenticator is every way to authenticate that is configured.
 func (s *Server) authenticator() authn.Authenticator {
 	c := authn.Config{Clock: s.clock, Tokens: s.tokens()}
@@ -125,7 +83,7 @@ func (s *Server) proxyHeaders() authn.HeaderNames {
 
 // deps is what the built-in kinds need from the rest of the server.
 func (s *Server) deps(a authz.Authorizer) builtin.Deps {
-	reviews := &authz.Reviews{Authorizer: a, Rules: s.rules()}
+	reviews := &authz.Reviews{Authorizer: a, Rules: s.authz.rules}
 	var d builtin.Deps
 	now := s.clock.Now
 	d.Core = core.Deps{
@@ -179,7 +137,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		}
 		return claims(ctx, prefix+i.Verb, "driver", driver)
 	}
-	if s.usesRBAC() {
+	if s.authz.uses("RBAC") {
 		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
 			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil
 		}
@@ -188,22 +146,13 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
 		}
 		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
-			return s.rbac.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+			return s.authz.rbac.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
 		}
 		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-			return s.rbac.index.RoleRules(ref, namespace)
+			return s.authz.rbac.index.RoleRules(ref, namespace)
 		}
 	}
 	return d
-}
-
-func (s *Server) usesRBAC() bool {
-	for _, m := range s.cfg.AuthorizationModes {
-		if m == "RBAC" {
-			return true
-		}
-	}
-	return false
 }
 
 // tokenIssuer answers token requests.
