@@ -69,6 +69,19 @@ type Config struct {
 	TokenAuthFile              string
 	BootstrapTokenAuth         bool
 	APIAudiences               []string
+	AuthenticationConfigFile   string
+	OIDCIssuerURL              string
+	OIDCClientID               string
+	OIDCCAFile                 string
+	OIDCUsernameClaim          string
+	OIDCUsernamePrefix         string
+	OIDCGroupsClaim            string
+	OIDCGroupsPrefix           string
+	OIDCSigningAlgorithms      []string
+	OIDCRequiredClaims         map[string]string
+	TokenWebhookFile           string
+	TokenWebhookVersion        string
+	TokenWebhookTTL            time.Duration
 	RequestHeaderCAFile        string
 	RequestHeaderAllowedNames  []string
 	RequestHeaderUserHeaders   []string
@@ -77,13 +90,15 @@ type Config struct {
 	RequestHeaderExtraPrefixes []string
 
 	// service accounts
-	ServiceAccountIssuers       []string
-	ServiceAccountKeyFiles      []string
-	ServiceAccountSigningKey    string
-	ServiceAccountLookup        bool
-	ServiceAccountJWKSURI       string
-	ServiceAccountMaxExpiration time.Duration
-	ServiceAccountExtend        bool
+	ServiceAccountIssuers    []string
+	ServiceAccountKeyFiles   []string
+	ServiceAccountSigningKey string
+	// ServiceAccountSigningEndpoint is the socket of a program that has the keys instead.
+	ServiceAccountSigningEndpoint string
+	ServiceAccountLookup          bool
+	ServiceAccountJWKSURI         string
+	ServiceAccountMaxExpiration   time.Duration
+	ServiceAccountExtend          bool
 
 	// authorization and admission
 	AuthorizationModes                  []string
@@ -129,6 +144,11 @@ func Default() Config {
 		ServiceAccountLookup:   true,
 		ServiceAccountExtend:   true,
 		AuthorizationModes:     nil,
+
+		OIDCUsernameClaim:     "sub",
+		OIDCSigningAlgorithms: []string{"RS256"},
+		TokenWebhookVersion:   "v1beta1",
+		TokenWebhookTTL:       2 * time.Minute,
 
 		AuthorizationWebhookVersion:         "v1beta1",
 		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
@@ -192,6 +212,7 @@ func (c *Config) Validate() error {
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")
 	}
+	c.validateAuthentication(bad)
 	c.validateAuthorization(bad)
 	if _, err := c.serviceRanges(); err != nil {
 		bad("service-cluster-ip-range", "%v", err)
@@ -240,7 +261,7 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	if len(c.ServiceAccountIssuers) == 0 {
 		bad("service-account-issuer", "must be specified")
 	}
-	if c.ServiceAccountSigningKey == "" {
+	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
 		bad("service-account-signing-key-file", "must be specified")
 	}
 }

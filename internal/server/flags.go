@@ -71,6 +71,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 
 func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.AnonymousAuth, "anonymous-auth", c.AnonymousAuth, "Let requests without credentials in as system:anonymous.")
+	c.addTokenFlags(fs)
 	fs.StringVar(&c.ClientCAFile, "client-ca-file", c.ClientCAFile, "Authorities of client certificates.")
 	fs.StringVar(&c.TokenAuthFile, "token-auth-file", c.TokenAuthFile, "CSV file of bearer tokens: token,user,uid,\"groups\".")
 	fs.BoolVar(&c.BootstrapTokenAuth, "enable-bootstrap-token-auth", c.BootstrapTokenAuth, "Accept the bootstrap tokens in kube-system.")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,6 +29,10 @@ type reloader struct {
 	log     *slog.Logger
 	last    []byte
 }
+
+// passing is an error in taking up a file that is not the file's fault: it is
+// tried again.
+type passing struct{ error }
 
 // read returns the content at the start.
 func (r *reloader) read() ([]byte, error) {
@@ -60,8 +65,9 @@ func (r *reloader) look(ctx context.Context) {
 		if bytes.Equal(data, r.last) {
 			return
 		}
-		r.last = data
-		err = r.take(ctx, data)
+		if err = r.take(ctx, data); !errors.As(err, new(passing)) {
+			r.last = data
+		}
 	}
 	if err != nil {
 		r.log.Error("a configuration file changed, but cannot be used; what was configured before stays", "file", r.path, "error", err)

@@ -45,6 +45,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	// 2. The authorizers' indexes, which follow views.
 	start(&partsWait, func() { s.authz.run(partsCtx) })
+	start(&partsWait, func() { s.authn.run(partsCtx) })
 	start(&partsWait, func() {
 		select {
 		case <-s.authz.rbac.ready:

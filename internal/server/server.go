@@ -27,6 +27,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
 	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -53,6 +54,7 @@ type Server struct {
 	store     *store.Store
 	metrics   *metrics.Metrics
 	authz     *authorization
+	authn     *authentication
 	objects   *objects
 	endpoints []*engine.Endpoint
 	inFlight  *chain.InFlight
@@ -94,13 +96,16 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if s.keys, err = loadKeys(&s.cfg, s.port(), s.clock, log); err != nil {
+	s.metrics = metrics.New()
+	if s.keys, err = loadKeys(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
 		return nil, err
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
 	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
-	s.metrics = metrics.New()
 	if s.authz, err = s.newAuthorization(); err != nil {
+		return nil, err
+	}
+	if s.authn, err = s.newAuthentication(); err != nil {
 		return nil, err
 	}
 	authorizer := s.authz
@@ -156,8 +161,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			openapi:   openapi.NewHandler(docs, log),
 			health:    health, metrics: m.Handler(), issuer: s.keys.discovery, profiling: s.cfg.Profiling,
 		},
-		Authenticator: inProcess{s.authenticator()},
-		Authorizer:    authorizer,
+		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
+		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
 		WriteError:    writeError,
 		Log:           log, Clock: s.clock, OnPanic: m.Panicked,
 		RequestTimeout: s.cfg.RequestTimeout,
@@ -352,6 +357,9 @@ func (s *Server) close() error {
 		if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if s.keys != nil && s.keys.external != nil {
+		errs = append(errs, s.keys.external.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

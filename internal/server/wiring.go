@@ -14,7 +14,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn"
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
@@ -23,52 +22,6 @@ import (
 )
 
 // This file makes the parts that New puts together out of the Config.
-
-// authenticator is every way to authenticate that is configured.
-func (s *Server) authenticator() authn.Authenticator {
-	c := authn.Config{Clock: s.clock, Tokens: s.tokens()}
-	if s.keys.clientCA != nil {
-		c.ClientCA = s.keys.clientCA.Pool
-	}
-	if s.keys.requestHeaderCA != nil {
-		c.RequestHeader = &authn.RequestHeader{
-			HeaderNames: s.proxyHeaders(), Authorities: s.keys.requestHeaderCA.Pool, AllowedNames: s.cfg.RequestHeaderAllowedNames,
-		}
-	}
-	switch {
-	case !s.cfg.AnonymousAuth:
-	case s.cfg.AnonymousHealthOnly:
-		c.Anonymous = authn.AnonymousHealth()
-	default:
-		c.Anonymous = authn.Anonymous{All: true}
-	}
-	return authn.New(c)
-}
-
-// audiences are the API server's own.
-func (s *Server) audiences() []string {
-	if len(s.cfg.APIAudiences) > 0 {
-		return s.cfg.APIAudiences
-	}
-	return s.cfg.ServiceAccountIssuers
-}
-
-func (s *Server) tokens() authn.Tokens {
-	aud := s.audiences()
-	t := authn.Tokens{Audiences: aud}
-	if s.keys.tokenFile != nil {
-		t.Authenticators = append(t.Authenticators, s.keys.tokenFile)
-	}
-	if s.keys.verify != nil {
-		t.Authenticators = append(t.Authenticators,
-			authn.LegacyServiceAccounts(serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock), aud),
-			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, s.objects, s.clock), aud))
-	}
-	if s.cfg.BootstrapTokenAuth {
-		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.objects, aud, s.clock))
-	}
-	return t
-}
 
 // proxyHeaders are the names by which a front proxy tells of its users.
 func (s *Server) proxyHeaders() authn.HeaderNames {
@@ -95,7 +48,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		ComponentStatuses: s.componentStatuses, CreateToken: s.tokenIssuer().Create,
 	}
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
-	d.Authentication.TokenReview = s.tokens().ReviewToken
+	d.Authentication.TokenReview = s.authn.tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(s.clock)
 	d.Authorization.SubjectAccess = reviews.SubjectAccess
 	d.Authorization.LocalSubjectAccess = reviews.LocalSubjectAccess
@@ -153,14 +106,6 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		}
 	}
 	return d
-}
-
-// tokenIssuer answers token requests.
-func (s *Server) tokenIssuer() *serviceaccount.TokenIssuer {
-	return &serviceaccount.TokenIssuer{
-		Signer: s.keys.signer, Objects: s.objects, Clock: s.clock, Audiences: s.audiences(),
-		MaxLife: s.cfg.ServiceAccountMaxExpiration, Extend: s.cfg.ServiceAccountExtend,
-	}
 }
 
 // serverAddresses are where clients in a network find the server.
