@@ -30,7 +30,7 @@ func (t Tokens) ReviewToken(ctx context.Context, in *authenticationv1.TokenRevie
 		out.Status.Error = err.Error()
 	case response == nil:
 		out.Status.Error = errInvalidToken.Error()
-	case len(audiences) > 0 && len(intersect(audiences, response.Audiences)) == 0:
+	case len(audiences) > 0 && len(Intersect(audiences, response.Audiences)) == 0:
 		return nil, apierrors.NewInternalError(errors.New("the authenticator did not say for which audiences the token is good"))
 	default:
 		out.Status.Authenticated = true

@@ -34,7 +34,7 @@ func (s *serviceAccounts) AuthenticateToken(ctx context.Context, token string, a
 	if len(audiences) == 0 {
 		audiences = s.implicit
 	}
-	good := intersect(made, audiences)
+	good := Intersect(made, audiences)
 	if len(good) == 0 && len(s.implicit) > 0 {
 		return nil, errors.New("the service account token is for other audiences")
 	}

@@ -60,14 +60,14 @@ func (t Tokens) forRequest(ctx context.Context, token string) (user.Info, bool, 
 	if response == nil {
 		return nil, false, errInvalidToken
 	}
-	if len(t.Audiences) > 0 && len(response.Audiences) > 0 && len(intersect(t.Audiences, response.Audiences)) == 0 {
+	if len(t.Audiences) > 0 && len(response.Audiences) > 0 && len(Intersect(t.Audiences, response.Audiences)) == 0 {
 		return nil, false, errors.New("the token is for other audiences")
 	}
 	return response.User, true, nil
 }
 
-// intersect returns the strings of a that are in b.
-func intersect(a, b []string) []string {
+// Intersect returns the strings of a that are in b.
+func Intersect(a, b []string) []string {
 	var both []string
 	for _, s := range a {
 		if slices.Contains(b, s) {
@@ -91,7 +91,7 @@ type anyAudience struct {
 func (a *anyAudience) AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error) {
 	good := a.audiences
 	if len(audiences) > 0 {
-		if good = intersect(a.audiences, audiences); len(good) == 0 {
+		if good = Intersect(a.audiences, audiences); len(good) == 0 {
 			return nil, nil
 		}
 	}

@@ -8,11 +8,11 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -77,7 +77,7 @@ func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 			return decision, reason, err
 		}
 	}
-	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(errs...)
+	return NoOpinion, strings.Join(reasons, "\n"), utilerrors.NewAggregate(errs)
 }
 
 // Masters allows the group system:masters everything. It comes first, so that

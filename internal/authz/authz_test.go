@@ -183,7 +183,7 @@ func TestLocalSubjectAccess(t *testing.T) {
 }
 
 func TestSelfReviews(t *testing.T) {
-	reviews := &Reviews{Authorizer: &pods{}, Rules: []RuleResolver{&pods{}, AlwaysAllow{}}}
+	reviews := &Reviews{Authorizer: &pods{}, Rules: func() []RuleResolver { return []RuleResolver{&pods{}, AlwaysAllow{}} }}
 	ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "u"})
 	access, err := reviews.SelfSubjectAccess(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: resource("get", "", "pods")}})
 	if err != nil || !access.Status.Allowed {

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -22,12 +23,20 @@ type RuleResolver interface {
 	RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
+// IncompleteRules is the error of an authorizer, named by it, that cannot list
+// what it allows.
+type IncompleteRules string
+
+func (e IncompleteRules) Error() string {
+	return string(e) + " authorizer does not support user rule resolution"
+}
+
 // Reviews answers the reviews of authorization.k8s.io. Its methods return the
 // review with a status and leave their argument alone.
 type Reviews struct {
 	Authorizer Authorizer
-	// Rules are asked by SelfSubjectRules, in this order.
-	Rules []RuleResolver
+	// Rules returns those to be asked by SelfSubjectRules, in this order, as of now.
+	Rules func() []RuleResolver
 }
 
 // SubjectAccess says whether somebody may do something.
@@ -83,14 +92,16 @@ func (v *Reviews) SelfSubjectRules(ctx context.Context, in *authorizationv1.Self
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
 	}}
 	var errs []error
-	for _, resolver := range v.Rules {
+	for _, resolver := range v.Rules() {
 		rules, err := resolver.RulesFor(u, in.Spec.Namespace)
 		if err != nil {
 			errs = append(errs, err)
+			var incomplete IncompleteRules
+			out.Status.Incomplete = out.Status.Incomplete || errors.As(err, &incomplete)
 		}
 		addRules(&out.Status, rules)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := utilerrors.NewAggregate(errs); err != nil {
 		out.Status.EvaluationError = err.Error()
 	}
 	return out, nil

@@ -22,6 +22,15 @@ type client struct {
 // do sends a request and decodes the answer, which may be nil to be ignored.
 // What is no success comes back as a *apierrors.StatusError.
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
+	return c.send(ctx, method, path, "application/json", in, out)
+}
+
+// apply makes an object have the fields of another, whoever had them before.
+func (c *client) apply(ctx context.Context, path, manager string, in any) error {
+	return c.send(ctx, "PATCH", path+"?force=true&fieldManager="+manager, "application/apply-patch+yaml", in, nil)
+}
+
+func (c *client) send(ctx context.Context, method, path, contentType string, in, out any) error {
 	var body io.Reader = http.NoBody
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -37,7 +46,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.agent)
 	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", contentType)
 	}
 	resp, err := c.rt.RoundTrip(req)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package controllers holds the controllers that run inside the server, so
 // that an API server by itself behaves as its users expect: a deleted
-// namespace is emptied and goes away, and every namespace has its default
-// service account.
+// namespace is emptied and goes away, every namespace has its default service
+// account, and the roles view, edit and admin gather what others offer them.
 //
 // They watch views and act through the server's own chain as the service
 // accounts that kube-controller-manager's controllers have: no sockets, same
@@ -43,10 +43,14 @@ type controller struct {
 var all = []controller{
 	{"namespace-controller", runNamespaces},
 	{"serviceaccount-controller", runServiceAccounts},
+	{"clusterrole-aggregation-controller", runAggregation},
 }
 
 // aliases are the short names that kube-controller-manager also takes.
-var aliases = map[string]string{"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller"}
+var aliases = map[string]string{
+	"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller",
+	"clusterrole-aggregation": "clusterrole-aggregation-controller",
+}
 
 // ValidNames reports names of --controllers that are no controller's.
 func ValidNames(names []string) error {

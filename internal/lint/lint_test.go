@@ -48,17 +48,20 @@ var exempt = map[string]string{
 // it, never what stands above.
 var layers = []string{
 	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/admission/plugin",
-	"internal/builtin", "internal/discovery", "internal/metrics", "internal/chain", "internal/engine", "internal/admission",
+	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/chain", "internal/engine", "internal/admission",
 	"internal/authz", "internal/authn", "internal/store", "internal/request",
 }
 
+// layer is where a path stands: where the longest of the packages that it
+// begins with does.
 func layer(path string) int {
+	found, length := -1, 0
 	for n, l := range layers {
-		if strings.HasPrefix(path, l) {
-			return n
+		if strings.HasPrefix(path, l) && len(l) > length {
+			found, length = n, len(l)
 		}
 	}
-	return -1
+	return found
 }
 
 // eachFile calls f with the path of each Go file of the product, below the

@@ -97,6 +97,9 @@ func bodyBuckets() []float64 {
 // Register adds a collector of another part.
 func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
 
+// Registry is where other parts register theirs.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
 // Handler serves the metrics as text. Where resetting is allowed, a DELETE sets
 // those of requests to zero.
 func (m *Metrics) Handler(reset bool) http.Handler {

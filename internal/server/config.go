@@ -71,6 +71,19 @@ type Config struct {
 	TokenAuthFile              string
 	BootstrapTokenAuth         bool
 	APIAudiences               []string
+	AuthenticationConfigFile   string
+	OIDCIssuerURL              string
+	OIDCClientID               string
+	OIDCCAFile                 string
+	OIDCUsernameClaim          string
+	OIDCUsernamePrefix         string
+	OIDCGroupsClaim            string
+	OIDCGroupsPrefix           string
+	OIDCSigningAlgorithms      []string
+	OIDCRequiredClaims         map[string]string
+	TokenWebhookFile           string
+	TokenWebhookVersion        string
+	TokenWebhookTTL            time.Duration
 	RequestHeaderCAFile        string
 	RequestHeaderAllowedNames  []string
 	RequestHeaderUserHeaders   []string
@@ -79,18 +92,26 @@ type Config struct {
 	RequestHeaderExtraPrefixes []string
 
 	// service accounts
-	ServiceAccountIssuers       []string
-	ServiceAccountKeyFiles      []string
-	ServiceAccountSigningKey    string
-	ServiceAccountLookup        bool
-	ServiceAccountJWKSURI       string
-	ServiceAccountMaxExpiration time.Duration
-	ServiceAccountExtend        bool
+	ServiceAccountIssuers    []string
+	ServiceAccountKeyFiles   []string
+	ServiceAccountSigningKey string
+	// ServiceAccountSigningEndpoint is the socket of a program that has the keys instead.
+	ServiceAccountSigningEndpoint string
+	ServiceAccountLookup          bool
+	ServiceAccountJWKSURI         string
+	ServiceAccountMaxExpiration   time.Duration
+	ServiceAccountExtend          bool
 
 	// authorization and admission
-	AuthorizationModes []string
-	EnableAdmission    []string
-	DisableAdmission   []string
+	AuthorizationModes                  []string
+	AuthorizationPolicyFile             string
+	AuthorizationConfigFile             string
+	AuthorizationWebhookFile            string
+	AuthorizationWebhookVersion         string
+	AuthorizationWebhookAuthorizedTTL   time.Duration
+	AuthorizationWebhookUnauthorizedTTL time.Duration
+	EnableAdmission                     []string
+	DisableAdmission                    []string
 	// AdmissionConfigFile configures plugins.
 	AdmissionConfigFile string
 	// AggregatorRouting leads requests to services to their endpoints.
@@ -112,6 +133,9 @@ type Config struct {
 	ServiceClusterIPRange string
 	ServiceNodePortRange  string
 	ReconcileEndpoint     string // how the kubernetes service's endpoints are kept: lease, master-count, none
+
+	// given says whether a flag was given; nil where there were none.
+	given func(flag string) bool
 }
 
 // Default is kube-apiserver's defaults: an etcd cluster is named, and keys and
@@ -134,16 +158,26 @@ func Default() Config {
 		ServiceAccountLookup:   true,
 		ServiceAccountExtend:   true,
 		AuthorizationModes:     nil,
-		EventTTL:               time.Hour,
-		ServiceNodePortRange:   "30000-32767",
-		ReconcileEndpoint:      "lease",
-		AuditLog:               audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
-		AuditLogFormat:         "json",
-		AuditLogDelivery:       auditDelivery("blocking"),
-		AuditWebhookBackoff:    10 * time.Second,
-		AuditWebhookDelivery:   auditDelivery("batch"),
-		NotReadySeconds:        300,
-		UnreachableSeconds:     300,
+
+		OIDCUsernameClaim:     "sub",
+		OIDCSigningAlgorithms: []string{"RS256"},
+		TokenWebhookVersion:   "v1beta1",
+		TokenWebhookTTL:       2 * time.Minute,
+
+		AuthorizationWebhookVersion:         "v1beta1",
+		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
+		AuthorizationWebhookUnauthorizedTTL: 30 * time.Second,
+
+		EventTTL:             time.Hour,
+		ServiceNodePortRange: "30000-32767",
+		ReconcileEndpoint:    "lease",
+		AuditLog:             audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
+		AuditLogFormat:       "json",
+		AuditLogDelivery:     auditDelivery("blocking"),
+		AuditWebhookBackoff:  10 * time.Second,
+		AuditWebhookDelivery: auditDelivery("batch"),
+		NotReadySeconds:      300,
+		UnreachableSeconds:   300,
 	}
 }
 
@@ -197,11 +231,8 @@ func (c *Config) Validate() error {
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")
 	}
-	for _, m := range c.AuthorizationModes {
-		if !slices.Contains([]string{"Node", "RBAC", "AlwaysAllow", "AlwaysDeny"}, m) {
-			bad("authorization-mode", "%q is not a mode this server knows (Node, RBAC, AlwaysAllow, AlwaysDeny)", m)
-		}
-	}
+	c.validateAuthentication(bad)
+	c.validateAuthorization(bad)
 	if _, err := c.serviceRanges(); err != nil {
 		bad("service-cluster-ip-range", "%v", err)
 	}
@@ -253,7 +284,7 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	if len(c.ServiceAccountIssuers) == 0 {
 		bad("service-account-issuer", "must be specified")
 	}
-	if c.ServiceAccountSigningKey == "" {
+	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
 		bad("service-account-signing-key-file", "must be specified")
 	}
 }

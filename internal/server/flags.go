@@ -20,7 +20,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.addServingFlags(fs)
 	c.addAuthFlags(fs)
 	c.addAuditFlags(fs)
-	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny. (default AlwaysAllow)")
+	c.addAuthorizationFlags(fs)
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
 	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
@@ -34,6 +34,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringVar(&c.ReconcileEndpoint, "endpoint-reconciler-type", c.ReconcileEndpoint, "How the endpoints of the kubernetes service are kept: lease, master-count, none.")
 	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 to 3 information, 4 and above everything.")
 	addHarmless(fs)
+	c.given = fs.Changed
 }
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
@@ -73,6 +74,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 
 func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.AnonymousAuth, "anonymous-auth", c.AnonymousAuth, "Let requests without credentials in as system:anonymous.")
+	c.addTokenFlags(fs)
 	fs.StringVar(&c.ClientCAFile, "client-ca-file", c.ClientCAFile, "Authorities of client certificates.")
 	fs.StringVar(&c.TokenAuthFile, "token-auth-file", c.TokenAuthFile, "CSV file of bearer tokens: token,user,uid,\"groups\".")
 	fs.BoolVar(&c.BootstrapTokenAuth, "enable-bootstrap-token-auth", c.BootstrapTokenAuth, "Accept the bootstrap tokens in kube-system.")

@@ -37,13 +37,16 @@ type identity struct {
 	now                         func() time.Time
 }
 
-// newIdentity names a server after its host, as upstream does, so that one
+// identityName names a server after its host, as upstream does, so that one
 // that is started again takes its lease over.
+func identityName(cfg *Config) string {
+	sum := sha256.Sum256([]byte(cfg.hostname()))
+	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+}
+
 func newIdentity(o *objects, cfg *Config, port int, now func() time.Time) *identity {
-	host := cfg.hostname()
-	sum := sha256.Sum256([]byte(host))
-	id := "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
-	i := &identity{objects: o, name: id, holder: id + "_" + uuid.NewString(), host: host, now: now}
+	id := identityName(cfg)
+	i := &identity{objects: o, name: id, holder: id + "_" + uuid.NewString(), host: cfg.hostname(), now: now}
 	if ip, err := cfg.advertise(); err == nil {
 		i.address = net.JoinHostPort(ip.String(), strconv.Itoa(port))
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,10 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount/external"
 	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
@@ -22,7 +25,8 @@ type keys struct {
 	clientCA        *pki.BundleFile // nil: no client certificates
 	requestHeaderCA *pki.BundleFile // nil: no front proxy
 	signer          *serviceaccount.Signer
-	verify          *serviceaccount.Keys
+	verify          serviceaccount.KeySource  // nil: no tokens
+	external        *external.Signer          // nil: the keys are here
 	discovery       *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	tokenFile       authn.TokenAuthenticator
 	// files are those that the server made for itself; nil if none.
@@ -31,7 +35,7 @@ type keys struct {
 
 // loadKeys reads what was brought and, below a data directory, makes the rest.
 // It writes into cfg which files these are.
-func loadKeys(cfg *Config, port int, clk clock.WithTicker, log *slog.Logger) (*keys, error) {
+func loadKeys(ctx context.Context, cfg *Config, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*keys, error) {
 	k := &keys{}
 	if cfg.DataDir != "" {
 		if err := k.own(cfg, port, clk); err != nil {
@@ -71,6 +75,14 @@ func loadKeys(cfg *Config, port int, clk clock.WithTicker, log *slog.Logger) (*k
 			return nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
+	if path := cfg.ServiceAccountSigningEndpoint; path != "" {
+		if k.external, err = external.Dial(ctx, path, clk, external.NewMetrics(r), log); err != nil {
+			return nil, fmt.Errorf("--service-account-signing-endpoint: %w", err)
+		}
+		if limit := k.external.MaxLife; cfg.ServiceAccountMaxExpiration > limit {
+			return k, fmt.Errorf("--service-account-max-token-expiration: cannot be set longer than the token expiration supported by service-account-signing-endpoint: %s > %s", cfg.ServiceAccountMaxExpiration, limit)
+		}
+	}
 	return k, k.serviceAccounts(cfg, port, log)
 }
 
@@ -106,7 +118,7 @@ func (k *keys) own(cfg *Config, port int, clk clock.PassiveClock) error {
 		&cfg.TLSCertFile: f.ServingCert, &cfg.TLSKeyFile: f.ServingKey,
 		&cfg.ClientCAFile: f.CACert, &cfg.ServiceAccountSigningKey: f.ServiceAccountKey,
 	} {
-		if *flag == "" {
+		if *flag == "" && (flag != &cfg.ServiceAccountSigningKey || cfg.ServiceAccountSigningEndpoint == "") {
 			*flag = file
 		}
 	}
@@ -115,6 +127,12 @@ func (k *keys) own(cfg *Config, port int, clk clock.PassiveClock) error {
 
 // serviceAccounts loads the keys that sign and verify tokens.
 func (k *keys) serviceAccounts(cfg *Config, port int, log *slog.Logger) error {
+	if k.external != nil {
+		k.verify = k.external.Keys()
+		k.signer = serviceaccount.NewExternalSigner(cfg.ServiceAccountIssuers[0], k.external.Sign)
+		k.discover(cfg, port, log)
+		return nil
+	}
 	files := cfg.ServiceAccountKeyFiles
 	if len(files) == 0 && cfg.ServiceAccountSigningKey != "" {
 		files = []string{cfg.ServiceAccountSigningKey}
@@ -122,10 +140,11 @@ func (k *keys) serviceAccounts(cfg *Config, port int, log *slog.Logger) error {
 	if len(files) == 0 {
 		return nil
 	}
-	var err error
-	if k.verify, err = serviceaccount.LoadKeys(files...); err != nil {
+	keys, err := serviceaccount.LoadKeys(files...)
+	if err != nil {
 		return fmt.Errorf("--service-account-key-file: %w", err)
 	}
+	k.verify = keys
 	if cfg.ServiceAccountSigningKey != "" && len(cfg.ServiceAccountIssuers) > 0 {
 		pem, err := os.ReadFile(cfg.ServiceAccountSigningKey)
 		if err != nil {
@@ -139,15 +158,21 @@ func (k *keys) serviceAccounts(cfg *Config, port int, log *slog.Logger) error {
 			return fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
 	}
+	k.discover(cfg, port, log)
+	return nil
+}
+
+// discover makes the documents by which others find the issuer's keys.
+func (k *keys) discover(cfg *Config, port int, log *slog.Logger) {
 	host := cfg.hostname()
 	if ip, err := cfg.advertise(); cfg.ExternalHostname == "" && err == nil {
 		host = ip.String()
 	}
+	var err error
 	k.discovery, err = serviceaccount.NewDiscovery(cfg.ServiceAccountIssuers[0], cfg.ServiceAccountJWKSURI, net.JoinHostPort(host, strconv.Itoa(port)), k.verify)
 	if err != nil {
 		log.Warn("the issuer of service-account tokens cannot be discovered", "error", err)
 	}
-	return nil
 }
 
 func (c *Config) hostname() string {

@@ -47,11 +47,12 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.cfg.EtcdCompactionInterval > 0 {
 		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
 	}
-	// 2. The authorizer's index and that of definitions, which follow views.
-	start(&partsWait, func() { s.feed.run(partsCtx, s.objects) })
+	// 2. The authorizers' indexes and that of definitions, which follow views.
+	start(&partsWait, func() { s.authz.run(partsCtx) })
+	start(&partsWait, func() { s.authn.run(partsCtx) })
 	start(&partsWait, func() {
 		select {
-		case <-s.feed.ready:
+		case <-s.authz.rbac.ready:
 			s.progress.authorizer.set()
 		case <-partsCtx.Done():
 		}
@@ -91,7 +92,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 	} else {
 		select {
-		case <-s.feed.ready:
+		case <-s.authz.rbac.ready:
 			close(s.ready)
 		case <-ctx.Done():
 		}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -51,7 +52,9 @@ type Server struct {
 	keys      *keys
 	db        *etcd.DB
 	store     *store.Store
-	feed      *feed
+	metrics   *metrics.Metrics
+	authz     *authorization
+	authn     *authentication
 	objects   *objects
 	endpoints []*engine.Endpoint // of the built-in kinds
 	custom    *crd.Server
@@ -96,17 +99,20 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if s.keys, err = loadKeys(&s.cfg, s.port(), s.clock, log); err != nil {
+	s.metrics = metrics.New()
+	if s.keys, err = loadKeys(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
 		return nil, err
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
 	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
-	s.feed = newFeed()
-	authorizer, err := s.authorizer()
-	if err != nil {
+	if s.authz, err = s.newAuthorization(); err != nil {
 		return nil, err
 	}
-	m := metrics.New()
+	if s.authn, err = s.newAuthentication(); err != nil {
+		return nil, err
+	}
+	authorizer := s.authz
+	m := s.metrics
 	admit, err := s.admission(authorizer, m)
 	if err != nil {
 		return nil, err
@@ -158,8 +164,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			openapi:   openapi.NewHandler(docs, log),
 			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
 		},
-		Authenticator: inProcess{s.authenticator()},
-		Authorizer:    authorizer,
+		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
+		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
 		WriteError:    writeError,
 		Log:           log, Clock: s.clock, OnPanic: m.Panicked,
 		RequestTimeout: s.cfg.RequestTimeout,
@@ -345,6 +351,9 @@ func (s *Server) close() error {
 	if s.audit != nil {
 		// Nobody is served any more; what is buffered is kept.
 		errs = append(errs, s.audit.Backend.Close())
+	}
+	if s.keys != nil && s.keys.external != nil {
+		errs = append(errs, s.keys.external.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

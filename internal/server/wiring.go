@@ -14,7 +14,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn"
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
@@ -22,91 +21,6 @@ import (
 )
 
 // This file makes the parts that New puts together out of the Config.
-
-// authorizer is the modes in their order, after the group that may do everything.
-func (s *Server) authorizer() (authz.Authorizer, error) {
-	union := authz.Union{authz.Masters{}}
-	modes := s.cfg.AuthorizationModes
-	if len(modes) == 0 {
-		modes = []string{"AlwaysAllow"}
-	}
-	for _, m := range modes {
-		switch m {
-		case "RBAC":
-			union = append(union, s.feed)
-		case "AlwaysAllow":
-			union = append(union, authz.AlwaysAllow{})
-		case "AlwaysDeny":
-			union = append(union, authz.AlwaysDeny{})
-		case "Node":
-			// Nodes are allowed nothing beyond what RBAC gives them until the
-			// node authorizer exists; that refuses too much, never too little.
-		default:
-			return nil, fmt.Errorf("--authorization-mode: %q", m)
-		}
-	}
-	return union, nil
-}
-
-// rules resolves what users may do, for SelfSubjectRulesReviews.
-func (s *Server) rules() []authz.RuleResolver {
-	var out []authz.RuleResolver
-	for _, m := range s.cfg.AuthorizationModes {
-		if m == "RBAC" {
-			out = append(out, s.feed.index)
-		}
-	}
-	if len(s.cfg.AuthorizationModes) == 0 {
-		out = append(out, authz.AlwaysAllow{})
-	}
-	return out
-}
-
-// authenticator is every way to authenticate that is configured.
-func (s *Server) authenticator() authn.Authenticator {
-	c := authn.Config{Clock: s.clock, Tokens: s.tokens()}
-	if s.keys.clientCA != nil {
-		c.ClientCA = s.keys.clientCA.Pool
-	}
-	if s.keys.requestHeaderCA != nil {
-		c.RequestHeader = &authn.RequestHeader{
-			HeaderNames: s.proxyHeaders(), Authorities: s.keys.requestHeaderCA.Pool, AllowedNames: s.cfg.RequestHeaderAllowedNames,
-		}
-	}
-	switch {
-	case !s.cfg.AnonymousAuth:
-	case s.cfg.AnonymousHealthOnly:
-		c.Anonymous = authn.AnonymousHealth()
-	default:
-		c.Anonymous = authn.Anonymous{All: true}
-	}
-	return authn.New(c)
-}
-
-// audiences are the API server's own.
-func (s *Server) audiences() []string {
-	if len(s.cfg.APIAudiences) > 0 {
-		return s.cfg.APIAudiences
-	}
-	return s.cfg.ServiceAccountIssuers
-}
-
-func (s *Server) tokens() authn.Tokens {
-	aud := s.audiences()
-	t := authn.Tokens{Audiences: aud}
-	if s.keys.tokenFile != nil {
-		t.Authenticators = append(t.Authenticators, s.keys.tokenFile)
-	}
-	if s.keys.verify != nil {
-		t.Authenticators = append(t.Authenticators,
-			authn.LegacyServiceAccounts(serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock), aud),
-			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, s.objects, s.clock), aud))
-	}
-	if s.cfg.BootstrapTokenAuth {
-		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.objects, aud, s.clock))
-	}
-	return t
-}
 
 // proxyHeaders are the names by which a front proxy tells of its users.
 func (s *Server) proxyHeaders() authn.HeaderNames {
@@ -121,7 +35,7 @@ func (s *Server) proxyHeaders() authn.HeaderNames {
 
 // deps is what the built-in kinds need from the rest of the server.
 func (s *Server) deps(a authz.Authorizer) builtin.Deps {
-	reviews := &authz.Reviews{Authorizer: a, Rules: s.rules()}
+	reviews := &authz.Reviews{Authorizer: a, Rules: s.authz.rules}
 	var d builtin.Deps
 	now := s.clock.Now
 	d.Core = core.Deps{
@@ -133,7 +47,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		ComponentStatuses: s.componentStatuses, CreateToken: s.tokenIssuer().Create,
 	}
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
-	d.Authentication.TokenReview = s.tokens().ReviewToken
+	d.Authentication.TokenReview = s.authn.tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(s.clock)
 	d.Authorization.SubjectAccess = reviews.SubjectAccess
 	d.Authorization.LocalSubjectAccess = reviews.LocalSubjectAccess
@@ -175,7 +89,7 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		}
 		return claims(ctx, prefix+i.Verb, "driver", driver)
 	}
-	if s.usesRBAC() {
+	if s.authz.uses("RBAC") {
 		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
 			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil
 		}
@@ -184,30 +98,13 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
 		}
 		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
-			return s.feed.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+			return s.authz.rbac.index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
 		}
 		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-			return s.feed.index.RoleRules(ref, namespace)
+			return s.authz.rbac.index.RoleRules(ref, namespace)
 		}
 	}
 	return d
-}
-
-func (s *Server) usesRBAC() bool {
-	for _, m := range s.cfg.AuthorizationModes {
-		if m == "RBAC" {
-			return true
-		}
-	}
-	return false
-}
-
-// tokenIssuer answers token requests.
-func (s *Server) tokenIssuer() *serviceaccount.TokenIssuer {
-	return &serviceaccount.TokenIssuer{
-		Signer: s.keys.signer, Objects: s.objects, Clock: s.clock, Audiences: s.audiences(),
-		MaxLife: s.cfg.ServiceAccountMaxExpiration, Extend: s.cfg.ServiceAccountExtend,
-	}
 }
 
 // serverAddresses are where clients in a network find the server.

@@ -1,7 +1,9 @@
 package serviceaccount
 
 import (
+	"context"
 	"crypto"
+	"encoding/json"
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
@@ -48,7 +50,13 @@ type legacyClaims struct {
 // Signer signs tokens for one issuer.
 type Signer struct {
 	issuer string
-	signer jose.Signer
+	signed func(ctx context.Context, payload []byte) (string, error)
+}
+
+// NewExternalSigner makes a signer of something that signs elsewhere: signed
+// returns the whole token of a payload.
+func NewExternalSigner(issuer string, signed func(ctx context.Context, payload []byte) (string, error)) *Signer {
+	return &Signer{issuer: issuer, signed: signed}
 }
 
 // NewSigner makes a signer with an RSA or ECDSA key.
@@ -65,25 +73,50 @@ func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a token signer: %w", err)
 	}
-	return &Signer{issuer: issuer, signer: signer}, nil
+	return &Signer{issuer: issuer, signed: func(_ context.Context, payload []byte) (string, error) {
+		token, err := signer.Sign(payload)
+		if err != nil {
+			return "", err
+		}
+		return token.CompactSerialize()
+	}}, nil
 }
 
 // sign makes a token. The registered claims win over private ones of the same name.
-func (s *Signer) sign(public jwt.Claims, private any) (string, error) {
+func (s *Signer) sign(ctx context.Context, public jwt.Claims, private any) (string, error) {
 	// The audience is always a list: the library would write a single one as
 	// a string, which some who read tokens do not expect of Kubernetes.
 	audience := struct {
 		Audience []string `json:"aud,omitempty"`
 	}{public.Audience}
 	public.Issuer, public.Audience = s.issuer, nil
-	return jwt.Signed(s.signer).Claims(private).Claims(public).Claims(audience).Serialize()
+	payload, err := merge(private, public, audience)
+	if err != nil {
+		return "", err
+	}
+	return s.signed(ctx, payload)
+}
+
+// merge writes several objects as one; later ones win.
+func merge(parts ...any) ([]byte, error) {
+	all := map[string]json.RawMessage{}
+	for _, part := range parts {
+		data, err := json.Marshal(part)
+		if err == nil {
+			err = json.Unmarshal(data, &all)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(all)
 }
 
 // SignLegacy makes the token that is stored in a secret of a service account.
 // It never expires; deleting the secret ends it. The signer's issuer must be
 // LegacyIssuer.
 func (s *Signer) SignLegacy(account *corev1.ServiceAccount, secretName string) (string, error) {
-	return s.sign(jwt.Claims{Subject: Username(account.Namespace, account.Name)}, legacyClaims{
+	return s.sign(context.Background(), jwt.Claims{Subject: Username(account.Namespace, account.Name)}, legacyClaims{
 		Namespace: account.Namespace, Name: account.Name, UID: string(account.UID), SecretName: secretName,
 	})
 }

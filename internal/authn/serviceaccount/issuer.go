@@ -48,6 +48,9 @@ type TokenIssuer struct {
 	// Extend makes tokens of pods live longer than asked
 	// (--service-account-extend-token-expiration).
 	Extend bool
+	// MaxExtended bounds what such tokens live, if it is not zero: a signer
+	// elsewhere has its own limit.
+	MaxExtended time.Duration
 	// NewID makes token IDs; nil makes random UUIDs.
 	NewID func() string
 }
@@ -89,8 +92,11 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	if t.Extend && bound.Pod != nil && life == podLife && t.forUsOnly(out.Spec.Audiences) {
 		bound.WarnAfter = jwt.NewNumericDate(now.Add(podLife * time.Second))
 		life = extendedLife
+		if limit := int64(t.MaxExtended / time.Second); limit > 0 {
+			life = min(life, limit)
+		}
 	}
-	token, err := t.sign(bound, out.Spec.Audiences, now, life)
+	token, err := t.sign(ctx, bound, out.Spec.Audiences, now, life)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("sign token: %w", err))
 	}
@@ -100,12 +106,12 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	return out, nil
 }
 
-func (t *TokenIssuer) sign(bound boundClaims, audiences []string, now time.Time, life int64) (string, error) {
+func (t *TokenIssuer) sign(ctx context.Context, bound boundClaims, audiences []string, now time.Time, life int64) (string, error) {
 	newID := t.NewID
 	if newID == nil {
 		newID = uuid.NewString
 	}
-	return t.Signer.sign(jwt.Claims{
+	return t.Signer.sign(ctx, jwt.Claims{
 		Subject:   Username(bound.Namespace, bound.ServiceAccount.Name),
 		Audience:  audiences,
 		IssuedAt:  jwt.NewNumericDate(now),

@@ -1,6 +1,7 @@
 package serviceaccount
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -20,15 +22,76 @@ import (
 // algorithms are the signatures that tokens may carry.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
+// KeySource is where the keys that tokens are verified with come from.
+type KeySource interface {
+	// Current are the keys as of now.
+	Current() *Keys
+	// Find are the keys as of now, after having looked for new ones if none of
+	// them has the ID.
+	Find(ctx context.Context, id string) *Keys
+}
+
 // Keys are the public keys that tokens are verified with. They do not change.
 type Keys struct {
-	all  []jose.JSONWebKey
-	byID map[string][]jose.JSONWebKey
+	all       []jose.JSONWebKey
+	byID      map[string][]jose.JSONWebKey
+	published []jose.JSONWebKey
+	// age is how long others may keep the published ones, in seconds.
+	age int
 }
+
+// Key is a public key with its ID.
+type Key struct {
+	ID     string
+	Public any
+	// Unpublished keys verify tokens of before and sign none.
+	Unpublished bool
+}
+
+// NewKeySet makes a set of keys that came with IDs and may be kept by others
+// for some seconds.
+func NewKeySet(age int, keys ...Key) (*Keys, error) {
+	k := &Keys{byID: map[string][]jose.JSONWebKey{}, age: age}
+	for _, key := range keys {
+		algorithm, err := algorithmFor(key.Public)
+		if err != nil {
+			return nil, err
+		}
+		k.add(jose.JSONWebKey{Key: key.Public, KeyID: key.ID, Algorithm: string(algorithm), Use: "sig"}, !key.Unpublished)
+	}
+	if len(k.all) == 0 {
+		return nil, errNoKeys
+	}
+	return k, nil
+}
+
+var errNoKeys = errors.New("no keys to verify service account tokens with")
+
+func (k *Keys) add(web jose.JSONWebKey, published bool) {
+	k.all = append(k.all, web)
+	k.byID[web.KeyID] = append(k.byID[web.KeyID], web)
+	if published {
+		k.published = append(k.published, web)
+	}
+}
+
+// Current is part of KeySource: keys that were read once stay.
+func (k *Keys) Current() *Keys { return k }
+
+// Find is part of KeySource.
+func (k *Keys) Find(context.Context, string) *Keys { return k }
+
+// Publishes says whether others are told of a key.
+func (k *Keys) Publishes(id string) bool {
+	return slices.ContainsFunc(k.published, func(web jose.JSONWebKey) bool { return web.KeyID == id })
+}
+
+// Knows says whether there is a key of an ID.
+func (k *Keys) Knows(id string) bool { return len(k.candidates(id)) > 0 }
 
 // NewKeys makes a set of public keys (or private ones, for their public halves).
 func NewKeys(keys ...any) (*Keys, error) {
-	k := &Keys{byID: map[string][]jose.JSONWebKey{}}
+	k := &Keys{byID: map[string][]jose.JSONWebKey{}, age: metadataAge}
 	for _, key := range keys {
 		if private, ok := key.(crypto.Signer); ok {
 			key = private.Public()
@@ -37,11 +100,10 @@ func NewKeys(keys ...any) (*Keys, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.all = append(k.all, web)
-		k.byID[web.KeyID] = append(k.byID[web.KeyID], web)
+		k.add(web, true)
 	}
 	if len(k.all) == 0 {
-		return nil, errors.New("no keys to verify service account tokens with")
+		return nil, errNoKeys
 	}
 	return k, nil
 }

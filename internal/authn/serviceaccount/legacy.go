@@ -23,7 +23,7 @@ const (
 // LegacyVerifier verifies tokens that live in secrets. They never expire;
 // they end with the secret.
 type LegacyVerifier struct {
-	keys    *Keys
+	keys    KeySource
 	objects Objects
 	clock   clock.PassiveClock
 	cache   tokenCache[legacyClaims]
@@ -37,14 +37,14 @@ type LegacyVerifier struct {
 }
 
 // NewLegacyVerifier verifies tokens of secrets.
-func NewLegacyVerifier(keys *Keys, objects Objects, clk clock.PassiveClock) *LegacyVerifier {
+func NewLegacyVerifier(keys KeySource, objects Objects, clk clock.PassiveClock) *LegacyVerifier {
 	return &LegacyVerifier{keys: keys, objects: objects, clock: clk}
 }
 
 // Verify returns whom a token proves. It is for no particular audience.
 // ErrNotOurs leaves the token to others.
 func (v *LegacyVerifier) Verify(ctx context.Context, token string) (Identity, error) {
-	verified, err := checkSignature(token, []string{LegacyIssuer}, v.keys, &v.cache)
+	verified, err := checkSignature(ctx, token, []string{LegacyIssuer}, v.keys, &v.cache)
 	if err != nil {
 		return Identity{}, err
 	}

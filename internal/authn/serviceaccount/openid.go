@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -23,6 +24,14 @@ const metadataAge = 3600
 // Discovery serves the two documents by which others can verify tokens of
 // this server: who the issuer is, and its keys.
 type Discovery struct {
+	issuer, jwksURI string
+	keys            KeySource
+	made            atomic.Pointer[documents]
+}
+
+// documents are those of some keys.
+type documents struct {
+	by                  *Keys
 	configuration, keys []byte
 }
 
@@ -30,7 +39,7 @@ type Discovery struct {
 // empty means this server's JWKSPath at externalAddress (host and port). An
 // issuer that is not an https URL cannot be discovered; that is an error which
 // the caller may choose to only log.
-func NewDiscovery(issuer, jwksURI, externalAddress string, keys *Keys) (*Discovery, error) {
+func NewDiscovery(issuer, jwksURI, externalAddress string, keys KeySource) (*Discovery, error) {
 	if err := checkIssuer(issuer); err != nil {
 		return nil, err
 	}
@@ -43,8 +52,21 @@ func NewDiscovery(issuer, jwksURI, externalAddress string, keys *Keys) (*Discove
 	if u, err := url.Parse(jwksURI); err != nil || u.Scheme != "https" {
 		return nil, fmt.Errorf("service account JWKS URI %q is not an https URL", jwksURI)
 	}
-	var algorithms []string
-	for _, key := range keys.all {
+	d := &Discovery{issuer: issuer, jwksURI: jwksURI, keys: keys}
+	if _, err := d.documents(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// documents makes the documents, again when the keys have changed.
+func (d *Discovery) documents() (*documents, error) {
+	keys := d.keys.Current()
+	if made := d.made.Load(); made != nil && made.by == keys {
+		return made, nil
+	}
+	algorithms := []string{}
+	for _, key := range keys.published {
 		algorithms = append(algorithms, key.Algorithm)
 	}
 	slices.Sort(algorithms)
@@ -54,15 +76,17 @@ func NewDiscovery(issuer, jwksURI, externalAddress string, keys *Keys) (*Discove
 		ResponseTypes []string `json:"response_types_supported"`
 		SubjectTypes  []string `json:"subject_types_supported"`
 		Algorithms    []string `json:"id_token_signing_alg_values_supported"`
-	}{issuer, jwksURI, []string{"id_token"}, []string{"public"}, slices.Compact(algorithms)})
+	}{d.issuer, d.jwksURI, []string{"id_token"}, []string{"public"}, slices.Compact(algorithms)})
 	if err != nil {
 		return nil, err
 	}
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: keys.all})
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: keys.published})
 	if err != nil {
 		return nil, err
 	}
-	return &Discovery{configuration: configuration, keys: set}, nil
+	made := &documents{by: keys, configuration: configuration, keys: set}
+	d.made.Store(made)
+	return made, nil
 }
 
 func checkIssuer(issuer string) error {
@@ -80,16 +104,21 @@ func checkIssuer(issuer string) error {
 
 // ServeConfiguration answers at ConfigurationPath.
 func (d *Discovery) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
-	serveMetadata(w, "application/json", d.configuration)
+	d.serve(w, "application/json", func(made *documents) []byte { return made.configuration })
 }
 
 // ServeKeys answers at JWKSPath.
 func (d *Discovery) ServeKeys(w http.ResponseWriter, _ *http.Request) {
-	serveMetadata(w, "application/jwk-set+json", d.keys)
+	d.serve(w, "application/jwk-set+json", func(made *documents) []byte { return made.keys })
 }
 
-func serveMetadata(w http.ResponseWriter, contentType string, data []byte) {
+func (d *Discovery) serve(w http.ResponseWriter, contentType string, part func(*documents) []byte) {
+	made, err := d.documents()
+	if err != nil {
+		http.Error(w, "the issuer's keys cannot be published", http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", metadataAge))
-	_, _ = w.Write(data) // a client that went away
+	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", made.by.age))
+	_, _ = w.Write(part(made)) // a client that went away
 }

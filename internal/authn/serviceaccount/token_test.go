@@ -209,7 +209,7 @@ func TestVerifySignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, err := foreign.sign(jwt.Claims{}, privateClaims{})
+	elsewhere, err := foreign.sign(t.Context(), jwt.Claims{}, privateClaims{})
 	if err != nil {
 		t.Fatal(err)
 	}

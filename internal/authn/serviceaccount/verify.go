@@ -3,12 +3,9 @@ package serviceaccount
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -16,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
+	authnjwt "github.com/kanzen-io/kanzen/internal/authn/jwt"
 )
 
 // ErrNotOurs says that a token is none of this verifier's: not a JWT, or one
@@ -27,32 +25,34 @@ var errInvalidated = errors.New("service account token has been invalidated")
 // Verifier verifies bound tokens.
 type Verifier struct {
 	issuers []string
-	keys    *Keys
+	keys    KeySource
 	objects Objects
 	clock   clock.PassiveClock
 	cache   tokenCache[privateClaims]
 }
 
-// verified are the claims of a token whose signature was found good.
+// verified are the claims of a token whose signature was found good with one
+// of some keys.
 type verified[P any] struct {
+	by      *Keys
 	public  jwt.Claims
 	private P
 }
 
 // tokenCache remembers them by a hash of the token. That holds as long as the
-// keys do not change, and they do not while a verifier lives.
+// keys are the same.
 type tokenCache[P any] = cache.Cache[[sha256.Size]byte, verified[P]]
 
 // NewVerifier verifies the tokens of the issuers (the first one signs now, the
 // others did before).
-func NewVerifier(issuers []string, keys *Keys, objects Objects, clk clock.PassiveClock) *Verifier {
+func NewVerifier(issuers []string, keys KeySource, objects Objects, clk clock.PassiveClock) *Verifier {
 	return &Verifier{issuers: issuers, keys: keys, objects: objects, clock: clk}
 }
 
 // Verify returns whom a token proves and the audiences it was made for.
 // ErrNotOurs leaves the token to others.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, []string, error) {
-	claims, err := checkSignature(token, v.issuers, v.keys, &v.cache)
+	claims, err := checkSignature(ctx, token, v.issuers, v.keys, &v.cache)
 	if err != nil {
 		return Identity{}, nil, err
 	}
@@ -138,12 +138,12 @@ func checkTimes(public *jwt.Claims, now time.Time) error {
 
 // checkSignature returns the claims of a token of one of the issuers that is
 // signed with one of the keys.
-func checkSignature[P any](token string, issuers []string, keys *Keys, known *tokenCache[P]) (*verified[P], error) {
+func checkSignature[P any](ctx context.Context, token string, issuers []string, source KeySource, known *tokenCache[P]) (*verified[P], error) {
 	hash := sha256.Sum256([]byte(token))
-	if claims := known.Get(hash); claims != nil {
+	if claims := known.Get(hash); claims != nil && claims.by == source.Current() {
 		return claims, nil
 	}
-	if !slices.Contains(issuers, unverifiedIssuer(token)) {
+	if !slices.Contains(issuers, authnjwt.UnverifiedIssuer(token)) {
 		return nil, ErrNotOurs
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
@@ -154,13 +154,14 @@ func checkSignature[P any](token string, issuers []string, keys *Keys, known *to
 	if len(parsed.Headers) > 0 {
 		id = parsed.Headers[0].KeyID
 	}
+	keys := source.Find(ctx, id)
 	candidates := keys.candidates(id)
 	if len(candidates) == 0 {
 		return nil, errors.New("invalid signature, no keys found")
 	}
 	var errs []error
 	for i := range candidates {
-		var claims verified[P]
+		claims := verified[P]{by: keys}
 		if err := parsed.Claims(candidates[i].Key, &claims.public, &claims.private); err != nil {
 			errs = append(errs, err)
 			continue
@@ -172,28 +173,4 @@ func checkSignature[P any](token string, issuers []string, keys *Keys, known *to
 		return &claims, nil
 	}
 	return nil, errors.Join(errs...)
-}
-
-// unverifiedIssuer reads the issuer of something that may be a JWT, without
-// trusting it: only to leave other tokens alone early.
-func unverifiedIssuer(token string) string {
-	_, rest, ok := strings.Cut(token, ".")
-	if !ok {
-		return ""
-	}
-	payload, signature, ok := strings.Cut(rest, ".")
-	if !ok || strings.Contains(signature, ".") {
-		return ""
-	}
-	data, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	if json.Unmarshal(data, &claims) != nil {
-		return ""
-	}
-	return claims.Issuer
 }

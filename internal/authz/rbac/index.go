@@ -289,9 +289,9 @@ func (b *binding) unresolved() error {
 	if !ok {
 		return fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
 	}
-	resource := "clusterroles"
+	resource := "clusterrole" // singular, as clients know it
 	if target.namespace != "" {
-		resource = "roles"
+		resource = "role"
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, b.ref.Name)
 }

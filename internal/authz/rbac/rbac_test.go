@@ -144,7 +144,7 @@ func TestAuthorize(t *testing.T) {
 		"sam update b apps/sets:status": "",
 		"sam update b apps/sets":        "",
 		robot + " create b configmaps":  "",
-		"dan get a pods":                `RBAC: clusterroles.rbac.authorization.k8s.io "missing" not found`,
+		"dan get a pods":                `RBAC: clusterrole.rbac.authorization.k8s.io "missing" not found`,
 		"odd get b pods":                `RBAC: unsupported role reference kind: "Gadget"`,
 	} {
 		decision, reason, err := x.Authorize(t.Context(), ask(q))

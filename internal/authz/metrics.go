@@ -1,0 +1,84 @@
+package authz
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+// Metrics count what authorizers decide.
+type Metrics struct{ decisions *prometheus.CounterVec }
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "apiserver_authorization_decisions_total",
+		Help: "Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
+	}, []string{"type", "name", "decision"})}
+	r.MustRegister(m.decisions)
+	return m
+}
+
+// Counted is an authorizer of a type (as --authorization-mode has it) and name
+// whose decisions are counted.
+func (m *Metrics) Counted(kind, name string, a Authorizer) Authorizer {
+	return &counted{
+		Authorizer: a,
+		allowed:    m.decisions.WithLabelValues(kind, name, "allowed"),
+		denied:     m.decisions.WithLabelValues(kind, name, "denied"),
+	}
+}
+
+type counted struct {
+	Authorizer
+	allowed, denied prometheus.Counter
+}
+
+func (c *counted) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
+	decision, reason, err := c.Authorizer.Authorize(ctx, a)
+	switch decision {
+	case Allow:
+		c.allowed.Inc()
+	case Deny:
+		c.denied.Inc()
+	}
+	return decision, reason, err
+}
+
+// Measured measures how an authorizer of requests fares.
+func Measured(a Authorizer, r prometheus.Registerer, clk clock.PassiveClock) Authorizer {
+	m := &measured{
+		Authorizer: a, clock: clk,
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
+			Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authorization_duration_seconds",
+			Help: "Authorization duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, []string{"result"}),
+	}
+	r.MustRegister(m.attempts, m.seconds)
+	return m
+}
+
+type measured struct {
+	Authorizer
+	clock    clock.PassiveClock
+	attempts *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func (m *measured) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
+	began := m.clock.Now()
+	decision, reason, err := m.Authorizer.Authorize(ctx, a)
+	result := "no-opinion"
+	switch {
+	case err != nil:
+		result = "error"
+	case decision == Allow:
+		result = "allowed"
+	case decision == Deny:
+		result = "denied"
+	}
+	m.attempts.WithLabelValues(result).Inc()
+	m.seconds.WithLabelValues(result).Observe(m.clock.Since(began).Seconds())
+	return decision, reason, err
+}

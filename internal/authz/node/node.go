@@ -1,0 +1,155 @@
+// Package node authorizes kubelets: a node may read what the pods on it use,
+// and little else. What belongs to a node is in the Graph, which another
+// component keeps up to date; what the authorizer cannot see, the content of
+// what a node writes, the admission plugin NodeRestriction looks at.
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/authz/rbac"
+)
+
+const userPrefix = "system:node:"
+
+// leaseNamespace holds the leases by which nodes show that they are alive.
+const leaseNamespace = "kube-node-lease"
+
+// Authorizer is the mode Node.
+type Authorizer struct {
+	graph *Graph
+	ready <-chan struct{}
+	rules *rbac.Rules
+}
+
+// New makes the authorizer. Requests of nodes wait until ready is closed: a
+// graph that is still being read would refuse what is allowed. rules hold for
+// what is not divided by node.
+func New(graph *Graph, ready <-chan struct{}, rules []rbacv1.PolicyRule) *Authorizer {
+	return &Authorizer{graph: graph, ready: ready, rules: rbac.NewRules(rules)}
+}
+
+// Authorize has no opinion on whoever is no node.
+func (n *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
+	name, ok := nodeOf(a.User)
+	if !ok {
+		return authz.NoOpinion, "", nil
+	}
+	if name == "" {
+		return authz.NoOpinion, fmt.Sprintf("unknown node for user %q", a.User.GetName()), nil
+	}
+	select {
+	case <-n.ready:
+	case <-ctx.Done():
+		return authz.NoOpinion, "", ctx.Err()
+	}
+	allowed, reason := n.decide(&asked{Attributes: a, node: name, graph: n.graph})
+	if allowed {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, reason, nil
+}
+
+// RulesFor says that what a node may do cannot be listed.
+func (n *Authorizer) RulesFor(u user.Info, _ string) ([]rbacv1.PolicyRule, error) {
+	if _, ok := nodeOf(u); ok {
+		return nil, authz.IncompleteRules("node")
+	}
+	return nil, nil
+}
+
+// nodeOf says whether a user is a node, and which.
+func nodeOf(u user.Info) (name string, ok bool) {
+	if u == nil || !strings.HasPrefix(u.GetName(), userPrefix) || !slices.Contains(u.GetGroups(), user.NodesGroup) {
+		return "", false
+	}
+	return u.GetName()[len(userPrefix):], true
+}
+
+// decide goes by the resource.
+func (n *Authorizer) decide(a *asked) (bool, string) {
+	if !a.IsResource {
+		return n.rules.Allow(a.Attributes), ""
+	}
+	switch (schema.GroupResource{Group: a.Group, Resource: a.Resource}) {
+	case schema.GroupResource{Resource: "secrets"}:
+		return a.readsOne(Secret)
+	case schema.GroupResource{Resource: "configmaps"}:
+		return a.readsOne(ConfigMap)
+	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
+		if a.Subresource == "status" {
+			if !a.verbIs("update", "patch") {
+				return false, "can only get/update/patch this type"
+			}
+			return a.related(Claim)
+		}
+		return a.gets(Claim)
+	case schema.GroupResource{Resource: "persistentvolumes"}:
+		return a.getsVolume()
+	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
+		return a.gets(ResourceClaim)
+	case schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}:
+		return a.gets(attachment)
+	case schema.GroupResource{Resource: "serviceaccounts"}:
+		return a.serviceAccount()
+	case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
+		return a.lease()
+	case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:
+		return a.csiNode()
+	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}:
+		return a.resourceSlice()
+	case schema.GroupResource{Resource: "nodes"}:
+		return a.ownNode()
+	case schema.GroupResource{Resource: "pods"}:
+		return a.pods()
+	case schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:
+		return false, "" // not served
+	}
+	return n.rules.Allow(a.Attributes), ""
+}
+
+// asked is a question of a node.
+type asked struct {
+	*authz.Attributes
+	node  string
+	graph *Graph
+}
+
+func (a *asked) verbIs(verbs ...string) bool { return slices.Contains(verbs, a.Verb) }
+
+// selects says that the request asks only for objects with this value in a
+// field that names a node.
+func (a *asked) selects(field string) bool {
+	s, err := fields.ParseSelector(a.FieldSelector)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Requirements(), func(r fields.Requirement) bool {
+		return r.Field == field && r.Operator == selection.Equals && r.Value == a.node
+	})
+}
+
+// related allows what the graph connects with the node.
+func (a *asked) related(kind Kind) (bool, string) {
+	if a.Name == "" {
+		return false, "No Object name found"
+	}
+	if !a.graph.reaches(Ref{kind, a.Namespace, a.Name}, a.node) {
+		return false, a.unrelated()
+	}
+	return true, ""
+}
+
+func (a *asked) unrelated() string {
+	return fmt.Sprintf("no relationship found between node '%s' and this object", a.node)
+}

@@ -1,0 +1,153 @@
+package node
+
+import "fmt"
+
+// What a node may do with each resource; the string says why not.
+
+// readsOne is for objects that kubelets get, or watch one by one.
+func (a *asked) readsOne(kind Kind) (bool, string) {
+	switch {
+	case !a.verbIs("get", "list", "watch"):
+		return false, "can only read resources of this type"
+	case a.Subresource != "":
+		return false, "cannot read subresource"
+	case a.Namespace == "":
+		return false, "can only read namespaced object of this type"
+	}
+	return a.related(kind)
+}
+
+func (a *asked) gets(kind Kind) (bool, string) {
+	if ok, reason := a.onlyGets(); !ok {
+		return false, reason
+	}
+	return a.related(kind)
+}
+
+func (a *asked) onlyGets() (bool, string) {
+	switch {
+	case a.Verb != "get":
+		return false, "can only get individual resources of this type"
+	case a.Subresource != "":
+		return false, "cannot get subresource"
+	}
+	return true, ""
+}
+
+func (a *asked) getsVolume() (bool, string) {
+	ok, reason := a.onlyGets()
+	switch {
+	case !ok:
+		return false, reason
+	case a.Name == "":
+		return false, "No Object name found"
+	case a.Namespace != "" || !a.graph.mounts(a.Name, a.node):
+		return false, a.unrelated()
+	}
+	return true, ""
+}
+
+// serviceAccount lets a node get the accounts of its pods and ask for tokens of them.
+func (a *asked) serviceAccount() (bool, string) {
+	switch {
+	case a.Verb == "get" && a.Subresource == "":
+		return a.readsOne(ServiceAccount)
+	case a.Verb != "create" || a.Name == "":
+		return false, "can only create tokens for individual service accounts"
+	case a.Subresource != "token":
+		return false, "can only create token subresource of serviceaccount"
+	}
+	return a.related(ServiceAccount)
+}
+
+// lease and csiNode are the node's own. On create the name is not known yet;
+// NodeRestriction looks at it.
+func (a *asked) lease() (bool, string) {
+	switch {
+	case !a.verbIs("get", "create", "update", "patch", "delete"):
+		return false, "can only get, create, update, patch, or delete a node lease"
+	case a.Namespace != leaseNamespace:
+		return false, fmt.Sprintf("can only access leases in the %q system namespace", leaseNamespace)
+	case a.Verb != "create" && a.Name != a.node:
+		return false, "can only access node lease with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func (a *asked) csiNode() (bool, string) {
+	switch {
+	case !a.verbIs("get", "create", "update", "patch", "delete"):
+		return false, "can only get, create, update, patch, or delete a CSINode"
+	case a.Subresource != "":
+		return false, "cannot authorize CSINode subresources"
+	case a.Verb != "create" && a.Name != a.node:
+		return false, "can only access CSINode with the same name as the requesting node"
+	}
+	return true, ""
+}
+
+func (a *asked) resourceSlice() (bool, string) {
+	if a.Subresource != "" {
+		return false, "cannot authorize ResourceSlice subresources"
+	}
+	switch a.Verb {
+	case "create":
+		return true, "" // NodeRestriction looks at whose it is.
+	case "get", "update", "patch", "delete":
+		return a.related(slice)
+	case "watch", "list", "deletecollection":
+		if a.selects("spec.nodeName") {
+			return true, ""
+		}
+		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
+// ownNode compares names instead of asking the graph: a kubelet looks for its
+// node before there is one.
+func (a *asked) ownNode() (bool, string) {
+	switch {
+	case a.Subresource == "status":
+		return a.verbIs("update", "patch"), ""
+	case a.Subresource != "":
+		return false, ""
+	case a.verbIs("create", "update", "patch"):
+		return true, ""
+	case !a.verbIs("get", "list", "watch"):
+		return false, ""
+	case a.Name == "":
+		return false, fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", a.node)
+	case a.Name != a.node:
+		return false, fmt.Sprintf("node '%s' cannot read '%s', only its own Node object", a.node, a.Name)
+	}
+	return true, ""
+}
+
+// pods lets a node read its pods and write those that NodeRestriction lets it.
+func (a *asked) pods() (bool, string) {
+	switch a.Subresource {
+	case "status":
+		return a.verbIs("update", "patch"), ""
+	case "eviction":
+		return a.Verb == "create", ""
+	case "":
+	default:
+		return false, ""
+	}
+	switch a.Verb {
+	case "get":
+		return a.related(pod)
+	case "list", "watch":
+		switch {
+		case a.selects("spec.nodeName"):
+			return true, ""
+		case a.Name != "":
+			return a.related(pod)
+		}
+		return false, "can only list/watch pods with spec.nodeName field selector"
+	case "create", "delete":
+		return true, ""
+	}
+	return false, ""
+}

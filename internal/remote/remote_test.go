@@ -1,0 +1,94 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
+)
+
+type note struct {
+	Text string `json:"text"`
+}
+
+func TestPost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		code   int
+		want   string // part of the error; empty: none
+	}{
+		{"answer", func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer webhook-client" || r.URL.Path != "/review" || r.URL.Query().Get("timeout") != "5s" {
+				t.Errorf("asked with %v at %v", r.Header, r.URL)
+			}
+			_, _ = w.Write([]byte(`{"text":"yes"}`))
+		}, 200, ""},
+		{"refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "go away", 403) }, 403, "go away"},
+		{"status", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(500)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","message":"broken","code":500}`))
+		}, 500, "broken"},
+		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) }, 200, "cannot be read"},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(strings.Repeat(" ", 4<<20)))
+		}, 200, "longer than"},
+	} {
+		client, err := remote.FromKubeconfig(remotetest.Serve(t, c.answer), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out note
+		code, err := client.Post(t.Context(), note{"?"}, &out)
+		switch {
+		case code != c.code, (err == nil) != (c.want == ""), err != nil && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %d, %v; want %d, %q", c.name, code, err, c.code, c.want)
+		case err == nil && out.Text != "yes":
+			t.Errorf("%s: answer %q", c.name, out.Text)
+		}
+	}
+}
+
+func TestNoKubeconfig(t *testing.T) {
+	if _, err := remote.FromKubeconfig("/nowhere", 0); err == nil {
+		t.Error("a kubeconfig that does not exist was accepted")
+	}
+}
+
+func TestRetry(t *testing.T) {
+	passing, lasting := apierrors.NewInternalError(errors.New("x")), apierrors.NewUnauthorized("x")
+	for _, c := range []struct {
+		name   string
+		errors []error
+		calls  int
+		fails  bool
+	}{
+		{"success", []error{nil}, 1, false},
+		{"passes", []error{passing, nil}, 2, false},
+		{"does not pass", []error{lasting, nil}, 1, true},
+		{"does not pass in time", []error{passing, passing, passing, nil}, 3, true},
+	} {
+		calls := 0
+		err := remote.Retry{Attempts: 3, Pause: time.Nanosecond, Factor: 1, Clock: clock.RealClock{}}.Do(t.Context(), func() error {
+			calls++
+			return c.errors[calls-1]
+		})
+		if calls != c.calls || (err != nil) != c.fails {
+			t.Errorf("%s: %d calls, %v", c.name, calls, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (remote.Retry{Attempts: 3, Pause: time.Hour, Clock: clock.RealClock{}}).Do(ctx, func() error { return passing }); err == nil {
+		t.Error("no error after the request ended")
+	}
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kanzen-io/kanzen/internal/authn/oidc"
+)
+
+func (c *Config) addTokenFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.AuthenticationConfigFile, "authentication-config", c.AuthenticationConfigFile, "File that says whose tokens are accepted and who may be anonymous, instead of --oidc-* and --anonymous-auth; taken up again when it changes.")
+	fs.StringVar(&c.OIDCIssuerURL, "oidc-issuer-url", c.OIDCIssuerURL, "OpenID Connect issuer whose tokens are accepted.")
+	fs.StringVar(&c.OIDCClientID, "oidc-client-id", c.OIDCClientID, "Audience that the issuer's tokens must be for.")
+	fs.StringVar(&c.OIDCCAFile, "oidc-ca-file", c.OIDCCAFile, "Authorities of the issuer's certificate. (default: the host's)")
+	fs.StringVar(&c.OIDCUsernameClaim, "oidc-username-claim", c.OIDCUsernameClaim, "Claim that is the user's name.")
+	fs.StringVar(&c.OIDCUsernamePrefix, "oidc-username-prefix", c.OIDCUsernamePrefix, "Prefix of users' names; '-' for none. (default: the issuer's URL and '#', unless the claim is email)")
+	fs.StringVar(&c.OIDCGroupsClaim, "oidc-groups-claim", c.OIDCGroupsClaim, "Claim that is the user's groups, one or a list.")
+	fs.StringVar(&c.OIDCGroupsPrefix, "oidc-groups-prefix", c.OIDCGroupsPrefix, "Prefix of groups.")
+	fs.StringSliceVar(&c.OIDCSigningAlgorithms, "oidc-signing-algs", c.OIDCSigningAlgorithms, "Signatures accepted: "+strings.Join(oidc.Algorithms(), ", ")+".")
+	fs.StringToStringVar(&c.OIDCRequiredClaims, "oidc-required-claim", c.OIDCRequiredClaims, "key=value of a claim that tokens must have; may be given several times.")
+	fs.StringVar(&c.TokenWebhookFile, "authentication-token-webhook-config-file", c.TokenWebhookFile, "kubeconfig of a server that is asked about tokens.")
+	fs.StringVar(&c.TokenWebhookVersion, "authentication-token-webhook-version", c.TokenWebhookVersion, "Version of the TokenReviews it is sent.")
+	fs.DurationVar(&c.TokenWebhookTTL, "authentication-token-webhook-cache-ttl", c.TokenWebhookTTL, "How long its answers are remembered.")
+	fs.StringVar(&c.ServiceAccountSigningEndpoint, "service-account-signing-endpoint", c.ServiceAccountSigningEndpoint, "Unix socket of a program that signs service-account tokens, instead of --service-account-signing-key-file and --service-account-key-file.")
+}
+
+// abstractSocket is the name of a socket in Linux's abstract namespace.
+var abstractSocket = regexp.MustCompile(`^@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+$`)
+
+// maxTokenLife bounds --service-account-max-token-expiration.
+const maxTokenLife = (1 << 32) * time.Second
+
+func (c *Config) validateAuthentication(bad func(flag, format string, args ...any)) {
+	set := func(prefix string) bool {
+		return c.given != nil && slices.ContainsFunc([]string{"issuer-url", "client-id", "ca-file", "username-claim", "username-prefix",
+			"groups-claim", "groups-prefix", "signing-algs", "required-claim"}, func(f string) bool { return c.given(prefix + f) })
+	}
+	switch {
+	case c.AuthenticationConfigFile != "" && set("oidc-"):
+		bad("authentication-config", "file and oidc-* flags are mutually exclusive")
+	case c.AuthenticationConfigFile == "" && (set("oidc-") || c.OIDCIssuerURL != "") && (c.OIDCIssuerURL == "" || c.OIDCClientID == ""):
+		bad("oidc-issuer-url", "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
+	}
+	seen := map[string]bool{}
+	for _, issuer := range c.ServiceAccountIssuers {
+		if issuer == "" {
+			bad("service-account-issuer", "should not be an empty string")
+			continue
+		}
+		if _, err := url.Parse(issuer); err != nil && strings.Contains(issuer, ":") {
+			bad("service-account-issuer", "%q contained a ':' but was not a valid URL: %v", issuer, err)
+		}
+		if seen[issuer] {
+			bad("service-account-issuer", "%q is already specified", issuer)
+		}
+		seen[issuer] = true
+	}
+	if d := c.ServiceAccountMaxExpiration; d != 0 && (d < time.Hour || d > maxTokenLife) {
+		bad("service-account-max-token-expiration", "must be between 1 hour and 2^32 seconds")
+	}
+	if e := c.ServiceAccountSigningEndpoint; e != "" {
+		if c.ServiceAccountSigningKey != "" || len(c.ServiceAccountKeyFiles) > 0 {
+			bad("service-account-signing-endpoint", "can't be set with --service-account-signing-key-file or --service-account-key-file")
+		}
+		if strings.HasPrefix(e, "@") && !abstractSocket.MatchString(e) {
+			bad("service-account-signing-endpoint", "%q is not the name of an abstract socket", e)
+		}
+	}
+}

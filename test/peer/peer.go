@@ -1,0 +1,128 @@
+// Package peer starts kube-apiserver and etcd beside the tests, to ask them
+// what kanzen is to answer. Without the binaries in bench/peer/bin the tests
+// that need them are skipped.
+package peer
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// token is the administrator's.
+const token = "peer-admin"
+
+// bin is where the binaries are.
+func bin() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "bench", "peer", "bin")
+}
+
+// Start starts kube-apiserver on fresh data, with further arguments, and
+// returns how its administrator reaches it. It skips the test where there is none.
+func Start(t testing.TB, args ...string) *rest.Config {
+	t.Helper()
+	apiserver, etcd := filepath.Join(bin(), "kube-apiserver"), filepath.Join(bin(), "etcd")
+	for _, f := range []string{apiserver, etcd} {
+		if _, err := os.Stat(f); err != nil {
+			t.Skipf("no peer: %v", err)
+		}
+	}
+	dir := t.TempDir()
+	ports := []string{freePort(t), freePort(t), freePort(t)}
+	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
+	writeKey(t, key)
+	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, member := "http://127.0.0.1:"+ports[1], "http://127.0.0.1:"+ports[2]
+	run(t, dir, etcd, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
+	run(t, dir, apiserver, append([]string{"--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", ports[0],
+		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
+		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--token-auth-file", tokens}, args...)...)
+	c := &rest.Config{Host: "https://127.0.0.1:" + ports[0], BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		if _, err := ready.Get().AbsPath("/readyz").DoRaw(t.Context()); err == nil {
+			return c
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the peer does not become ready: %v\n%s%s", err, tail(dir, "kube-apiserver"), tail(dir, "etcd"))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// run starts a program that ends with the test.
+func run(t testing.TB, dir, path string, args ...string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, filepath.Base(path)+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Wait()
+		_ = log.Close()
+	})
+}
+
+// tail is the end of what a program said.
+func tail(dir, program string) string {
+	data, err := os.ReadFile(filepath.Join(dir, program+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	return program + ": " + string(data[max(0, len(data)-2000):]) + "\n"
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func writeKey(t testing.TB, path string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
