@@ -40,10 +40,6 @@ func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object
 	return ep.SeenObjects(ctx, namespace)
 }
 
-// Present returns a decoded object in the endpoint's version. It may reuse
-// parts of obj.
-func (ep *Endpoint) Present(obj Object) (Object, error) { return ep.fromHub(obj) }
-
 // SeenObjects returns the objects of a namespace ("" is all) as this server
 // last saw them.
 func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object, error) {

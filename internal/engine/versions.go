@@ -11,6 +11,9 @@ import (
 // versions tells admission of the versions in which a resource is served.
 type versions struct{ ep *Endpoint }
 
+// Versions are those in which the endpoint's resource is served.
+func (ep *Endpoint) Versions() admission.Versions { return versions{ep} }
+
 // All is part of admission.Versions. A Resource never changes, so that what it
 // is asked for on every write is worked out once.
 func (v versions) All(subresource string) []admission.Version {

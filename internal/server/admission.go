@@ -39,6 +39,7 @@ func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (admission.Ch
 	}
 	measures := measure.New()
 	m.Register(measures.Collectors()...)
+	s.conversion = s.clients(webhook.Credentials{})
 	compiler := cel.NewCompiler()
 	if err := s.webhooks(&d, compiler, measures); err != nil {
 		return nil, err
@@ -62,10 +63,15 @@ func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) e
 		if err != nil {
 			return fmt.Errorf("configuration of %s: %w", name, err)
 		}
-		w.Clients = webhook.NewClients(credentials, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
+		w.Clients = s.clients(credentials)
 		d.Others[name] = make(w)
 	}
 	return nil
+}
+
+// clients connect to webhooks.
+func (s *Server) clients(c webhook.Credentials) *webhook.Clients {
+	return webhook.NewClients(c, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
 }
 
 // policies makes the two plugins that evaluate policies.
@@ -81,9 +87,15 @@ func (s *Server) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
 // params finds the parameters of policies among everything that is served.
 type params struct{ s *Server }
 
-func (p params) endpoint(kind schema.GroupVersionKind) *engine.Endpoint {
+// find returns what serves a kind, in any of its versions; nil if nothing does.
+func (p params) find(kind schema.GroupVersionKind) *engine.Endpoint {
 	for _, ep := range p.s.endpoints {
 		if ep.GVK == kind && ep.View() != nil {
+			return ep
+		}
+	}
+	for _, r := range p.s.custom.ResourceOf(kind) {
+		if ep, err := p.s.objects.endpoint(r.GroupResource()); err == nil {
 			return ep
 		}
 	}
@@ -92,13 +104,13 @@ func (p params) endpoint(kind schema.GroupVersionKind) *engine.Endpoint {
 
 // Namespaced is part of policy.Params.
 func (p params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
-	ep := p.endpoint(kind)
+	ep := p.find(kind)
 	return ep != nil && ep.R.Namespaced, ep != nil
 }
 
 // Get is part of policy.Params.
 func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
-	ep := p.endpoint(kind)
+	ep := p.find(kind)
 	if ep == nil {
 		return nil, errNoResource(kind.String())
 	}
@@ -106,22 +118,30 @@ func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	if err != nil {
 		return nil, err
 	}
-	return ep.Present(obj)
+	return inVersion(ep, obj, kind)
 }
 
 // List is part of policy.Params.
 func (p params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
-	ep := p.endpoint(kind)
+	ep := p.find(kind)
 	if ep == nil {
 		return nil, errNoResource(kind.String())
 	}
 	objs, err := ep.SeenObjects(ctx, namespace)
 	for i := range objs {
-		if objs[i], err = ep.Present(objs[i]); err != nil {
+		if objs[i], err = inVersion(ep, objs[i], kind); err != nil {
 			return nil, err
 		}
 	}
 	return objs, err
+}
+
+func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
+	out, err := ep.Versions().Convert(obj, kind)
+	if err != nil {
+		return nil, err
+	}
+	return out.(admission.Object), nil
 }
 
 // lateTransport is a transport to a server that is still being put together.

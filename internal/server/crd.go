@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -75,7 +77,20 @@ func (s *Server) allEndpoints() []*engine.Endpoint {
 	return append(s.endpoints[:len(s.endpoints):len(s.endpoints)], s.custom.Endpoints()...)
 }
 
-// callWebhook asks a conversion webhook.
+// callWebhook asks a conversion webhook. It is called as admission's are, but
+// with no credentials.
 func (s *Server) callWebhook(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error {
-	return errNoResource("webhook")
+	cc := &admissionv1.WebhookClientConfig{URL: w.URL, CABundle: w.CABundle}
+	if r := w.Service; r != nil {
+		cc.Service = &admissionv1.ServiceReference{Namespace: r.Namespace, Name: r.Name, Path: r.Path, Port: r.Port}
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	answer, err := s.conversion.Post(ctx, cc, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, response)
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn"
@@ -45,27 +46,29 @@ import (
 
 // Server is an API server. New makes one, Run runs it.
 type Server struct {
-	cfg       Config
-	log       *slog.Logger
-	clock     clock.WithTicker
-	listener  net.Listener // nil: only in-process requests are served
-	keys      *keys
-	db        *etcd.DB
-	store     *store.Store
-	metrics   *metrics.Metrics
-	authz     *authorization
-	authn     *authentication
-	objects   *objects
-	endpoints []*engine.Endpoint // of the built-in kinds
-	custom    *crd.Server
-	inFlight  *chain.InFlight
-	handler   http.Handler
-	audit     *audit.Auditor          // nil: nothing is audited
-	flow      *flowcontrol.Controller // nil: requests are only counted
-	boot      *bootstrapper
-	progress  *milestones
-	stopping  chan struct{}
-	ready     chan struct{}
+	cfg      Config
+	log      *slog.Logger
+	clock    clock.WithTicker
+	listener net.Listener // nil: only in-process requests are served
+	keys     *keys
+	db       *etcd.DB
+	store    *store.Store
+	metrics  *metrics.Metrics
+	authz    *authorization
+	authn    *authentication
+	objects  *objects
+	// conversion are the connections to the webhooks of custom resources.
+	conversion *webhook.Clients
+	endpoints  []*engine.Endpoint // of the built-in kinds
+	custom     *crd.Server
+	inFlight   *chain.InFlight
+	handler    http.Handler
+	audit      *audit.Auditor          // nil: nothing is audited
+	flow       *flowcontrol.Controller // nil: requests are only counted
+	boot       *bootstrapper
+	progress   *milestones
+	stopping   chan struct{}
+	ready      chan struct{}
 	// requests is the context that all requests are under; cut ends those
 	// that are left when the server stops.
 	requests context.Context

@@ -56,6 +56,16 @@ type client struct {
 	closeIdle func()
 }
 
+// Post sends a body to the webhook of a configuration, and returns what a 2xx
+// answer holds.
+func (c *Clients) Post(ctx context.Context, cc *admissionv1.WebhookClientConfig, body []byte) ([]byte, error) {
+	to, err := c.of(cc)
+	if err != nil {
+		return nil, err
+	}
+	return to.post(ctx, body)
+}
+
 // of returns the client of a webhook's configuration.
 func (c *Clients) of(cc *admissionv1.WebhookClientConfig) (*client, error) {
 	key, err := json.Marshal(cc)
