@@ -69,6 +69,37 @@ func NewEnvironments(s Scope, variables *apiservercel.DeclType) (*environment.En
 	return envs, nil
 }
 
+// TypedEnvironment is the environment in which a policy's expressions are
+// checked against the types of objects and parameters (nil: unknown). hasParams
+// says that there are parameters at all.
+func TypedEnvironment(object, params *apiservercel.DeclType, hasParams bool, variables *apiservercel.DeclType) (*cel.Env, error) {
+	request, namespace := RequestType(), NamespaceType()
+	o := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}
+	declare := func(t *apiservercel.DeclType, names ...string) {
+		of := cel.DynType
+		if t != nil {
+			of = t.CelType()
+			o.DeclTypes = append(o.DeclTypes, t)
+		}
+		for _, n := range names {
+			o.EnvOptions = append(o.EnvOptions, cel.Variable(n, of))
+		}
+	}
+	declare(namespace, namespaceName)
+	declare(request, requestName)
+	declare(object, objectName, oldObjectName)
+	if hasParams {
+		declare(params, paramsName)
+	}
+	declare(variables, variablesName)
+	o.EnvOptions = append(o.EnvOptions, cel.Variable(authorizerName, library.AuthorizerType))
+	envs, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(o)
+	if err != nil {
+		return nil, err
+	}
+	return envs.Env(environment.StoredExpressions)
+}
+
 // The names of variables.
 const (
 	objectName          = "object"

@@ -1,6 +1,10 @@
 package cel
 
-import apiservercel "k8s.io/apiserver/pkg/cel"
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/traits"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
 
 // declare declares an object type by its fields. Names that end in "?" need not
 // be there.
@@ -55,4 +59,29 @@ func NamespaceType() *apiservercel.DeclType {
 			"conditions": apiservercel.NewListType(condition, -1), "phase": text,
 		}),
 	})
+}
+
+// DeclType is the declaration of a type that compilation found.
+func DeclType(t *cel.Type) *apiservercel.DeclType {
+	if t == nil {
+		return apiservercel.DynType
+	}
+	for _, d := range []*apiservercel.DeclType{
+		apiservercel.AnyType, apiservercel.BoolType, apiservercel.BytesType, apiservercel.DoubleType,
+		apiservercel.DurationType, apiservercel.IntType, apiservercel.NullType, apiservercel.StringType,
+		apiservercel.TimestampType, apiservercel.UintType,
+	} {
+		if d.CelType() == t {
+			return d
+		}
+	}
+	if t.HasTrait(traits.ContainerType) && t.HasTrait(traits.IndexerType) {
+		switch p := t.Parameters(); len(p) {
+		case 1:
+			return apiservercel.NewListType(DeclType(p[0]), -1)
+		case 2:
+			return apiservercel.NewMapType(DeclType(p[0]), DeclType(p[1]), -1)
+		}
+	}
+	return apiservercel.DynType
 }

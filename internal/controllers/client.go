@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // client sends requests to the server it is part of.
@@ -25,9 +27,11 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	return c.send(ctx, method, path, "application/json", in, out)
 }
 
-// apply makes an object have the fields of another, whoever had them before.
+// apply sends an object by server-side apply, taking its fields from whoever
+// manages them.
 func (c *client) apply(ctx context.Context, path, manager string, in any) error {
-	return c.send(ctx, "PATCH", path+"?force=true&fieldManager="+manager, "application/apply-patch+yaml", in, nil)
+	query := url.Values{"fieldManager": {manager}, "force": {"true"}}
+	return c.send(ctx, http.MethodPatch, path+"?"+query.Encode(), string(types.ApplyYAMLPatchType), in, nil)
 }
 
 func (c *client) send(ctx context.Context, method, path, contentType string, in, out any) error {

@@ -1,7 +1,8 @@
 // Package controllers holds the controllers that run inside the server, so
 // that an API server by itself behaves as its users expect: a deleted
 // namespace is emptied and goes away, every namespace has its default service
-// account, and the roles view, edit and admin gather what others offer them.
+// account, the roles view, edit and admin gather what others offer them, and
+// admission policies are told of what is wrong with their types.
 //
 // They watch views and act through the server's own chain as the service
 // accounts that kube-controller-manager's controllers have: no sockets, same
@@ -17,7 +18,9 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -29,8 +32,10 @@ type Config struct {
 	Transport func(u user.Info) http.RoundTripper
 	// Endpoints are all that is served now.
 	Endpoints func() []*engine.Endpoint
-	Clock     clock.WithTicker
-	Log       *slog.Logger
+	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
+	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
+	Clock  clock.WithTicker
+	Log    *slog.Logger
 }
 
 // controller is one of them: it runs until its context ends.
@@ -44,12 +49,14 @@ var all = []controller{
 	{"namespace-controller", runNamespaces},
 	{"serviceaccount-controller", runServiceAccounts},
 	{"clusterrole-aggregation-controller", runAggregation},
+	{"validatingadmissionpolicy-status-controller", runPolicyStatus},
 }
 
 // aliases are the short names that kube-controller-manager also takes.
 var aliases = map[string]string{
 	"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller",
-	"clusterrole-aggregation": "clusterrole-aggregation-controller",
+	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
+	"validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
 }
 
 // ValidNames reports names of --controllers that are no controller's.

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -85,7 +84,7 @@ func (c *compiler) check(e rules.Errors, expression string, s celenv.Scope, resu
 
 // define compiles a variable of the policy and lets later expressions see it.
 func (c *compiler) define(e rules.Errors, name, expression string, s celenv.Scope, stored bool) {
-	t := declType(c.check(e, expression, s, toAnything, stored))
+	t := celenv.DeclType(c.check(e, expression, s, toAnything, stored))
 	c.variables.Fields[name] = apiservercel.NewDeclField(name, t, true, nil, nil)
 }
 
@@ -101,29 +100,4 @@ func (c *compiler) envsFor(s celenv.Scope) (*environment.EnvSet, error) {
 	}
 	c.envs[s] = envs
 	return envs, nil
-}
-
-// declType is the declaration of a type that compilation found.
-func declType(t *cel.Type) *apiservercel.DeclType {
-	if t == nil {
-		return apiservercel.DynType
-	}
-	for _, d := range []*apiservercel.DeclType{
-		apiservercel.AnyType, apiservercel.BoolType, apiservercel.BytesType, apiservercel.DoubleType,
-		apiservercel.DurationType, apiservercel.IntType, apiservercel.NullType, apiservercel.StringType,
-		apiservercel.TimestampType, apiservercel.UintType,
-	} {
-		if d.CelType() == t {
-			return d
-		}
-	}
-	if t.HasTrait(traits.ContainerType) && t.HasTrait(traits.IndexerType) {
-		switch p := t.Parameters(); len(p) {
-		case 1:
-			return apiservercel.NewListType(declType(p[0]), -1)
-		case 2:
-			return apiservercel.NewMapType(declType(p[0]), declType(p[1]), -1)
-		}
-	}
-	return apiservercel.DynType
 }

@@ -1,0 +1,50 @@
+package openapi
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// Schema is the schema of a kind with what it refers to in the place of the
+// references, or nil where there is none. It reads the whole document of the
+// kind's group and version, which takes a while.
+func (s *Set) Schema(kind runtimeschema.GroupVersionKind) (*spec.Schema, error) {
+	path := "apis/" + kind.GroupVersion().String()
+	if kind.Group == "" {
+		path = "api/" + kind.Version
+	}
+	d, ok := s.Document(path)
+	if !ok {
+		return nil, nil
+	}
+	b, err := d.JSON()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]*spec.Schema `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return nil, err
+	}
+	for name, of := range doc.Components.Schemas {
+		var kinds []runtimeschema.GroupVersionKind
+		if err := of.Extensions.GetObject("x-kubernetes-group-version-kind", &kinds); err != nil {
+			return nil, err
+		}
+		if slices.Contains(kinds, kind) {
+			return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
+				found, ok := doc.Components.Schemas[strings.TrimPrefix(ref, "#/components/schemas/")]
+				return found, ok
+			}, name)
+		}
+	}
+	return nil, nil
+}
