@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
@@ -60,6 +61,7 @@ type Server struct {
 	// conversion are the connections to the webhooks of custom resources.
 	conversion *webhook.Clients
 	endpoints  []*engine.Endpoint // of the built-in kinds
+	docs       *openapi.Handler
 	custom     *crd.Server
 	inFlight   *chain.InFlight
 	handler    http.Handler
@@ -157,6 +159,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if s.audit, err = s.auditor(m.Register); err != nil {
 		return nil, err
 	}
+	s.docs = openapi.NewHandler(docs, log)
 	health := newHealth(log, s.store, s.progress, s.stopping)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
@@ -164,7 +167,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Handler: &root{
 			resources: resourceRoot,
 			discovery: s.discovery(discovery.Builtin(resources)),
-			openapi:   openapi.NewHandler(docs, log),
+			openapi:   s.docs,
 			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
 		},
 		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
@@ -409,6 +412,7 @@ func (s *Server) controllersConfig() controllers.Config {
 	return controllers.Config{
 		Transport: s.Transport,
 		Endpoints: s.allEndpoints,
+		Schema:    func(kind schema.GroupVersionKind) (*spec.Schema, error) { return s.docs.Set().Schema(kind) },
 		Clock:     s.clock, Log: s.log,
 	}
 }
