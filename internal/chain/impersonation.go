@@ -19,7 +19,7 @@ import (
 // who did may act as that user. The headers that ask for it go no further.
 // Constrained adds the modes that allow it for some actions only.
 func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter) Filter {
-	modes := impersonationModes(constrained)
+	modes := &impersonationModes{all: allImpersonationModes(constrained)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !asksToImpersonate(r.Header) {
@@ -35,7 +35,7 @@ func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter)
 				ctx := r.Context()
 				asked := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
 				c := &impersonationCheck{authorizer: a, wanted: wanted, asked: asked}
-				wanted, err = c.anyOf(ctx, modes)
+				wanted, err = modes.anyOf(ctx, c)
 			}
 			if err != nil {
 				noSniff(w.Header())
@@ -82,7 +82,7 @@ func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	}
 	if u.Name == "" {
 		if u.UID != "" || len(u.Groups) > 0 || hasExtra {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested uid %q, groups %q and extra %q without impersonating a user name", u.UID, u.Groups, u.Extra))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %#v without impersonating a user name", u))
 		}
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -32,7 +34,52 @@ type impersonationMode struct {
 	nameless bool
 }
 
-func impersonationModes(constrained bool) []impersonationMode {
+// impersonationModes are the modes, and which of them each asker last
+// succeeded by. That one is tried first: who acts by the legacy mode pays
+// nothing for the others, and is refused in its terms.
+type impersonationModes struct {
+	all  []impersonationMode
+	last cache.Cache[[sha256.Size]byte, int]
+}
+
+// anyOf returns the user to be, by the first mode that allows it. The error is
+// that of the first mode that was tried.
+func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) (*user.DefaultInfo, error) {
+	var first error
+	try := func(n int) *user.DefaultInfo {
+		m := ms.all[n]
+		if !m.applies(c.wanted, c.asked.User) {
+			return nil
+		}
+		u, err := c.by(ctx, m)
+		switch {
+		case err == nil:
+			request.AuditFrom(ctx).Impersonate(u, m.constraint())
+		case first == nil:
+			first = err
+		}
+		return u
+	}
+	asker := sha256.Sum256([]byte(c.asked.User.GetName()))
+	last := ms.last.Get(asker)
+	if last != nil {
+		if u := try(*last); u != nil {
+			return u, nil
+		}
+	}
+	for n := range ms.all {
+		if last != nil && n == *last {
+			continue
+		}
+		if u := try(n); u != nil {
+			ms.last.Put(asker, &n)
+			return u, nil
+		}
+	}
+	return nil, first
+}
+
+func allImpersonationModes(constrained bool) []impersonationMode {
 	legacy := impersonationMode{applies: func(*user.DefaultInfo, user.Info) bool { return true }}
 	if !constrained {
 		return []impersonationMode{legacy}
@@ -59,26 +106,6 @@ type impersonationCheck struct {
 	authorizer authz.Authorizer
 	asked      *authz.Attributes
 	wanted     *user.DefaultInfo
-}
-
-// anyOf returns the user to be, by the first mode that allows it. The error is
-// that of the first mode, the most specific one.
-func (c *impersonationCheck) anyOf(ctx context.Context, modes []impersonationMode) (*user.DefaultInfo, error) {
-	var first error
-	for _, m := range modes {
-		if !m.applies(c.wanted, c.asked.User) {
-			continue
-		}
-		u, err := c.by(ctx, m)
-		if err == nil {
-			request.AuditFrom(ctx).Impersonate(u, m.constraint())
-			return u, nil
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return nil, first
 }
 
 func (c *impersonationCheck) by(ctx context.Context, m impersonationMode) (*user.DefaultInfo, error) {
@@ -137,11 +164,12 @@ const wildcardFrom = 4
 func (c *impersonationCheck) mayGroups(ctx context.Context, m impersonationMode, _ *user.DefaultInfo) error {
 	a := c.attributes(m, m.identityGroup(), "groups", "")
 	if m.name != "" {
-		for _, g := range []string{"", user.SystemPrivilegedGroup} {
-			if slices.Contains(c.wanted.Groups, g) {
-				a.Name = g
-				return authz.Forbidden(a, fmt.Sprintf("impersonating the group %q is not allowed", g))
-			}
+		if slices.Contains(c.wanted.Groups, "") {
+			return authz.Forbidden(a, "impersonating the empty string group is not allowed")
+		}
+		if slices.Contains(c.wanted.Groups, user.SystemPrivilegedGroup) {
+			a.Name = user.SystemPrivilegedGroup
+			return authz.Forbidden(a, "impersonating the system:masters group is not allowed")
 		}
 		if len(c.wanted.Groups) >= wildcardFrom {
 			a.Name = "*"
@@ -165,7 +193,7 @@ func (c *impersonationCheck) mayExtra(ctx context.Context, m impersonationMode, 
 		if err := validateExtra(extra); err != nil {
 			return authz.Forbidden(a, err.Error())
 		}
-		count := 0
+		count := 0 // values; as many keys count as much, since each has one at least
 		for _, values := range extra {
 			count += len(values)
 		}
@@ -269,12 +297,19 @@ func isServiceAccount(username string) bool {
 }
 
 func validateExtra(extra map[string][]string) error {
-	for key, values := range extra {
-		switch {
-		case key == "" || key != strings.ToLower(key) || len(utilvalidation.IsDomainPrefixedPath(field.NewPath("extra"), key)) > 0:
-			return fmt.Errorf("impersonating the key %q of extra is not allowed: it must be a lower-case domain and path", key)
-		case len(values) == 0 || slices.Contains(values, ""):
-			return errors.New("impersonating empty values of extra is not allowed")
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		invalid := utilvalidation.IsDomainPrefixedPath(field.NewPath("extra", "key"), key).ToAggregate()
+		switch values := extra[key]; {
+		case key == "":
+			return errors.New("impersonating the empty string key in extra is not allowed")
+		case invalid != nil:
+			return fmt.Errorf("impersonating an invalid key in extra is not allowed: %w", invalid)
+		case key != strings.ToLower(key):
+			return fmt.Errorf("impersonating a non-lowercase key in extra is not allowed: %q", key)
+		case len(values) == 0:
+			return errors.New("impersonating empty values in extra is not allowed")
+		case slices.Contains(values, ""):
+			return errors.New("impersonating the empty string value in extra is not allowed")
 		}
 	}
 	return nil

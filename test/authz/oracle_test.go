@@ -9,6 +9,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +36,7 @@ const (
 	corpus    = "testdata/answers.jsonl.gz"
 	seed      = 36
 	questions = 5000
+	wishes    = 1500
 )
 
 // line is one of the corpus: an object that was made, or a question with
@@ -43,6 +47,15 @@ type line struct {
 	Answer   *authorizationv1.SubjectAccessReviewStatus `json:"answer,omitempty"`
 	Invalid  []string                                   `json:"invalid,omitempty"` // fields, where the question was refused
 	Rules    *rules                                     `json:"rules,omitempty"`
+	Wish     *wish                                      `json:"wish,omitempty"`
+	Granted  *granted                                   `json:"granted,omitempty"`
+}
+
+// granted is what became of a wish.
+type granted struct {
+	Code    int
+	Message string
+	Status  *authenticationv1.UserInfo
 }
 
 // rules is what somebody may do in a namespace.
@@ -56,9 +69,60 @@ type rules struct {
 type asker struct {
 	config *rest.Config
 	client *kubernetes.Clientset
+	as     func(user string) *rest.Config
 }
 
-func newAsker(c *rest.Config) *asker { return &asker{c, kubernetes.NewForConfigOrDie(c)} }
+func newAsker(c *rest.Config, as func(user string) *rest.Config) *asker {
+	return &asker{c, kubernetes.NewForConfigOrDie(c), as}
+}
+
+func theirsAs(c *rest.Config) func(string) *rest.Config {
+	return func(user string) *rest.Config {
+		as := rest.CopyConfig(c)
+		as.BearerToken = user
+		return as
+	}
+}
+
+// wish makes a request as somebody else.
+func (a *asker) wish(ctx context.Context, w *wish) (*granted, error) {
+	c, err := rest.HTTPClientFor(a.as(w.Asker))
+	if err != nil {
+		return nil, err
+	}
+	method, body := http.MethodGet, ""
+	if w.Path == whoami {
+		method, body = http.MethodPost, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
+	}
+	r, err := http.NewRequestWithContext(ctx, method, a.config.Host+w.Path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = maps.Clone(http.Header(w.Header))
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Message string          `json:"message"`
+		Status  json.RawMessage `json:"status"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	g := &granted{Code: resp.StatusCode, Message: answer.Message}
+	if w.Path == whoami && resp.StatusCode == http.StatusCreated {
+		var s authenticationv1.SelfSubjectReviewStatus
+		if err := json.Unmarshal(answer.Status, &s); err != nil {
+			return nil, err
+		}
+		slices.Sort(s.UserInfo.Groups)
+		g.Status = &s.UserInfo
+	}
+	return g, nil
+}
 
 func (a *asker) make(t testing.TB, o *object) {
 	t.Helper()
@@ -148,10 +212,10 @@ func held(t *testing.T, a *asker, lines []line) {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	same, asked, listed, sameRules := 0, 0, 0, 0
+	same, asked, listed, sameRules, wished, sameWishes := 0, 0, 0, 0, 0, 0
 	slots := make(chan struct{}, 4)
 	for _, l := range lines {
-		if l.Object != nil {
+		if l.Object != nil || l.Wish != nil {
 			continue
 		}
 		slots <- struct{}{}
@@ -186,7 +250,31 @@ func held(t *testing.T, a *asker, lines []line) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d of %d answers agree, %d of %d lists of rules", same, asked, sameRules, listed)
+	// One after the other, because by which mode somebody is refused hangs on
+	// which one allowed the last time.
+	for _, l := range lines {
+		if l.Wish == nil {
+			continue
+		}
+		wished++
+		got, err := a.wish(t.Context(), l.Wish)
+		if err != nil || !reflect.DeepEqual(withoutReasons(got), withoutReasons(l.Granted)) {
+			t.Errorf("%+v: %v\ngot  %+v\nwant %+v", l.Wish, err, got, l.Granted)
+			continue
+		}
+		sameWishes++
+	}
+	t.Logf("%d of %d answers agree, %d of %d lists of rules, %d of %d impersonations", same, asked, sameRules, listed, sameWishes, wished)
+}
+
+// withoutReasons leaves out which roles are missing, whose order is chance.
+func withoutReasons(g *granted) *granted {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.Message, _, _ = strings.Cut(g.Message, ": RBAC: ")
+	return &out
 }
 
 func sortedRules(s authorizationv1.SubjectRulesReviewStatus) []string {
@@ -215,6 +303,15 @@ func asked(t *testing.T, a *asker, w *world, n int) []line {
 		}
 		out = append(out, l)
 	}
+	for range wishes {
+		l := line{Wish: new(wish)}
+		*l.Wish = w.wish()
+		var err error
+		if l.Granted, err = a.wish(t.Context(), l.Wish); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
 	for i := range 24 {
 		user, groups := named("u", i%7), some(w, "g0", "g1", "g2")
 		if i%4 == 3 {
@@ -229,9 +326,15 @@ func asked(t *testing.T, a *asker, w *world, n int) []line {
 	return out
 }
 
+func newOurs(t *testing.T) *asker {
+	s := kanzentest.Start(t, kanzentest.Controllers("namespace"))
+	return newAsker(s.Config(), func(user string) *rest.Config { return s.ConfigFor(user, "system:authenticated") })
+}
+
 // TestAgainstPeer asks kube-apiserver and kanzen the same.
 func TestAgainstPeer(t *testing.T) {
-	theirs := newAsker(peer.Start(t))
+	config := peer.Start(t)
+	theirs := newAsker(config, theirsAs(config))
 	w := newWorld(seed)
 	for i := range w.objects {
 		theirs.make(t, &w.objects[i])
@@ -241,7 +344,7 @@ func TestAgainstPeer(t *testing.T) {
 	if *record {
 		write(t, lines)
 	}
-	ours := newAsker(kanzentest.Start(t, kanzentest.Controllers("namespace")).Config())
+	ours := newOurs(t)
 	for i := range w.objects {
 		ours.make(t, &w.objects[i])
 	}
@@ -252,7 +355,7 @@ func TestAgainstPeer(t *testing.T) {
 // TestRecorded asks kanzen what kube-apiserver was asked.
 func TestRecorded(t *testing.T) {
 	lines := read(t)
-	ours := newAsker(kanzentest.Start(t, kanzentest.Controllers("namespace")).Config())
+	ours := newOurs(t)
 	for _, l := range lines {
 		if l.Object != nil {
 			ours.make(t, l.Object)

@@ -54,6 +54,7 @@ func newWorld(seed uint64) *world {
 	w.bindings()
 	w.pods()
 	w.volumes()
+	w.impersonators()
 	return w
 }
 

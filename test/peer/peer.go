@@ -31,6 +31,9 @@ func bin() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "bench", "peer", "bin")
 }
 
+// Users are people beside the administrator, each of whom has its name as token.
+func Users() []string { return []string{"ask0", "ask1", "ask2", "ask3", "ask4", "ask5"} }
+
 // Start starts kube-apiserver on fresh data, with further arguments, and
 // returns how its administrator reaches it. It skips the test where there is none.
 func Start(t testing.TB, args ...string) *rest.Config {
@@ -45,7 +48,11 @@ func Start(t testing.TB, args ...string) *rest.Config {
 	ports := []string{freePort(t), freePort(t), freePort(t)}
 	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
 	writeKey(t, key)
-	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+	lines := token + ",admin,admin,system:masters\n"
+	for _, u := range Users() {
+		lines += u + "," + u + ",\n"
+	}
+	if err := os.WriteFile(tokens, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	client, member := "http://127.0.0.1:"+ports[1], "http://127.0.0.1:"+ports[2]
