@@ -216,6 +216,9 @@ func (c *call) serve() error {
 	if !c.allows(i.Verb) {
 		return c.methodNotAllowed()
 	}
+	if err := c.checkSegments(); err != nil {
+		return err
+	}
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
 		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
@@ -290,6 +293,9 @@ func (c *call) serveSubresource() error {
 			continue
 		}
 		c.sub = s
+		if err := c.checkSegments(); err != nil {
+			return err
+		}
 		if s.Connect != "" {
 			return c.connect()
 		}

@@ -88,7 +88,10 @@ type milestones struct {
 
 // serve answers below one of the three paths; false: it is none of them.
 func (h *health) serve(w http.ResponseWriter, r *http.Request) bool {
-	root, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	root, name, below := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if below && name == "" {
+		return false
+	}
 	var checks []check
 	switch root {
 	case "healthz", "livez":

@@ -33,6 +33,12 @@ type root struct {
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
+		// "//api/v1" and "/apis//v1" are authorized as what they look like,
+		// and lead nowhere.
+		if !strings.HasPrefix(r.URL.Path, "/"+i.Prefix+"/") || i.Prefix == "apis" && i.Group == "" {
+			notFound(w)
+			return
+		}
 		h.resources.ServeHTTP(w, r)
 		return
 	}
@@ -65,6 +71,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err := discovery.Paths(w, r, h.paths()); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
+	case h.issuer != nil && (path == serviceaccount.ConfigurationPath || path == serviceaccount.JWKSPath) && !serviceaccount.Acceptable(r):
+		engine.WriteError(w, r, schema.GroupVersion{}, serviceaccount.NotAcceptable(path))
 	case h.issuer != nil && path == serviceaccount.ConfigurationPath:
 		h.issuer.ServeConfiguration(w, r)
 	case h.issuer != nil && path == serviceaccount.JWKSPath:

@@ -180,8 +180,17 @@ func (a *asker) settled(t testing.TB, w []line) {
 		}
 		return true
 	}
+	within(t, last)
+}
+
+// within polls until f is true.
+func within(t testing.TB, f func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
-	for !last() && time.Now().Before(deadline) {
+	for !f() {
+		if time.Now().After(deadline) {
+			t.Fatal("not within half a minute")
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }

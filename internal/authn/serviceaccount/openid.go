@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Paths that an issuer's metadata is served at.
@@ -102,23 +106,52 @@ func checkIssuer(issuer string) error {
 	return nil
 }
 
+// mediaType is that of the document at a path.
+func mediaType(path string) string {
+	if path == JWKSPath {
+		return "application/jwk-set+json"
+	}
+	return "application/json"
+}
+
+// Acceptable says whether a client takes the media type of the document that
+// it asks for.
+func Acceptable(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return true
+	}
+	kind, sub, _ := strings.Cut(mediaType(r.URL.Path), "/")
+	return slices.ContainsFunc(goautoneg.ParseAccept(accept), func(a goautoneg.Accept) bool {
+		return (a.Type == "*" || a.Type == kind) && (a.SubType == "*" || a.SubType == sub)
+	})
+}
+
+// NotAcceptable is the refusal of a client that does not.
+func NotAcceptable(path string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "406: Not Acceptable\n\nAvailable representations: " + mediaType(path),
+	}}
+}
+
 // ServeConfiguration answers at ConfigurationPath.
 func (d *Discovery) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
-	d.serve(w, "application/json", func(made *documents) []byte { return made.configuration })
+	d.serve(w, ConfigurationPath, func(made *documents) []byte { return made.configuration })
 }
 
 // ServeKeys answers at JWKSPath.
 func (d *Discovery) ServeKeys(w http.ResponseWriter, _ *http.Request) {
-	d.serve(w, "application/jwk-set+json", func(made *documents) []byte { return made.keys })
+	d.serve(w, JWKSPath, func(made *documents) []byte { return made.keys })
 }
 
-func (d *Discovery) serve(w http.ResponseWriter, contentType string, part func(*documents) []byte) {
+func (d *Discovery) serve(w http.ResponseWriter, path string, part func(*documents) []byte) {
 	made, err := d.documents()
 	if err != nil {
 		http.Error(w, "the issuer's keys cannot be published", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", mediaType(path))
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", made.by.age))
 	_, _ = w.Write(part(made)) // a client that went away
 }
