@@ -1,0 +1,103 @@
+package authn
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kanzen-io/kanzen/pkg/kanzentest"
+)
+
+// certificate makes one for 127.0.0.1 that is its own authority.
+func certificate(t testing.TB) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func write(t testing.TB, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	rewrite(t, path, content)
+	return path
+}
+
+// rewrite replaces a file as editors do: whole.
+func rewrite(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with is a client that has a token and nothing else.
+func with(s *kanzentest.Server, token string) *kubernetes.Clientset {
+	return kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://kanzen.in-process", Transport: s.Transport(nil), BearerToken: token, QPS: -1})
+}
+
+// whoami is whom a client is known as.
+func whoami(ctx context.Context, c *kubernetes.Clientset) (authenticationv1.UserInfo, error) {
+	r, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return authenticationv1.UserInfo{}, err
+	}
+	return r.Status.UserInfo, nil
+}
+
+// refusedFile waits until the server has looked at a changed file and refused it.
+func refusedFile(t testing.TB, s *kanzentest.Server, kind string) {
+	t.Helper()
+	metric := "apiserver_" + kind + "_config_controller_automatic_reloads_total{"
+	within(t, 15*time.Second, "the file is refused", func() bool {
+		text, err := kubernetes.NewForConfigOrDie(s.Config()).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, metric) && strings.Contains(line, `status="failure"`) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// within polls until f is true.
+func within(t testing.TB, limit time.Duration, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
