@@ -194,9 +194,11 @@ func (a *authentication) authenticators() (authn.Tokens, error) {
 	if s.keys.verify != nil {
 		legacy := serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock)
 		legacy.MarkUsed, legacy.NoLookup = a.markUsed, !s.cfg.ServiceAccountLookup
+		// Bound tokens first: they are the many, and known by their hash. Whose
+		// a token is hangs on its issuer, so the order decides nothing.
 		t.Authenticators = append(t.Authenticators,
-			authn.LegacyServiceAccounts(legacy, aud),
-			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, s.objects, s.clock), aud))
+			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, &referents{objects: s.objects}, s.clock), aud),
+			authn.LegacyServiceAccounts(legacy, aud))
 	}
 	if s.cfg.BootstrapTokenAuth {
 		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.objects, aud, s.clock))

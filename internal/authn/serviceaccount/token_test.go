@@ -43,6 +43,18 @@ func find[T metav1.Object](o objects, kind, namespace, name string) (T, error) {
 	return obj.(T), nil
 }
 
+func (o objects) Referent(_ context.Context, resource, namespace, name string) (Referent, error) {
+	obj, err := find[metav1.Object](o, resource, namespace, name)
+	if err != nil {
+		return Referent{}, err
+	}
+	r := Referent{UID: obj.GetUID()}
+	if d := obj.GetDeletionTimestamp(); d != nil {
+		r.Deleted = d.Time
+	}
+	return r, nil
+}
+
 func (o objects) ServiceAccount(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	return find[*corev1.ServiceAccount](o, "serviceaccounts", namespace, name)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
@@ -22,11 +22,26 @@ var ErrNotOurs = errors.New("not a service account token of this issuer")
 
 var errInvalidated = errors.New("service account token has been invalidated")
 
+// Referents tells of what tokens refer to. It is asked about each request, and
+// so tells no more than is needed. Missing objects are NotFound errors of
+// apimachinery.
+type Referents interface {
+	// Referent is an object of a resource ("pods"); the namespace of nodes is empty.
+	Referent(ctx context.Context, resource, namespace, name string) (Referent, error)
+}
+
+// Referent is which object it is now that has a name.
+type Referent struct {
+	UID types.UID
+	// Deleted is when its deletion was asked for, the zero time if it was not.
+	Deleted time.Time
+}
+
 // Verifier verifies bound tokens.
 type Verifier struct {
 	issuers []string
 	keys    KeySource
-	objects Objects
+	objects Referents
 	clock   clock.PassiveClock
 	cache   tokenCache[privateClaims]
 }
@@ -45,7 +60,7 @@ type tokenCache[P any] = cache.Cache[[sha256.Size]byte, verified[P]]
 
 // NewVerifier verifies the tokens of the issuers (the first one signs now, the
 // others did before).
-func NewVerifier(issuers []string, keys KeySource, objects Objects, clk clock.PassiveClock) *Verifier {
+func NewVerifier(issuers []string, keys KeySource, objects Referents, clk clock.PassiveClock) *Verifier {
 	return &Verifier{issuers: issuers, keys: keys, objects: objects, clock: clk}
 }
 
@@ -70,7 +85,7 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 		Namespace: claims.Namespace, Name: claims.ServiceAccount.Name, UID: claims.ServiceAccount.UID,
 		TokenID: public.ID,
 	}
-	account, err := v.objects.ServiceAccount(ctx, claims.Namespace, claims.ServiceAccount.Name)
+	account, err := v.objects.Referent(ctx, "serviceaccounts", claims.Namespace, claims.ServiceAccount.Name)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -78,13 +93,13 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 		return Identity{}, fmt.Errorf("service account %s/%s: %w", claims.Namespace, claims.ServiceAccount.Name, err)
 	}
 	if claims.Secret != nil {
-		secret, err := v.objects.Secret(ctx, claims.Namespace, claims.Secret.Name)
+		secret, err := v.objects.Referent(ctx, "secrets", claims.Namespace, claims.Secret.Name)
 		if err := boundTo(secret, err, *claims.Secret, now); err != nil {
 			return Identity{}, err
 		}
 	}
 	if claims.Pod != nil {
-		pod, err := v.objects.Pod(ctx, claims.Namespace, claims.Pod.Name)
+		pod, err := v.objects.Referent(ctx, "pods", claims.Namespace, claims.Pod.Name)
 		if err := boundTo(pod, err, *claims.Pod, now); err != nil {
 			return Identity{}, err
 		}
@@ -93,7 +108,7 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 	if claims.Node != nil {
 		// Beside a pod the node only says where the pod runs; the pod decides.
 		if claims.Pod == nil {
-			node, err := v.objects.Node(ctx, claims.Node.Name)
+			node, err := v.objects.Referent(ctx, "nodes", "", claims.Node.Name)
 			if err := boundTo(node, err, *claims.Node, now); err != nil {
 				return Identity{}, err
 			}
@@ -104,7 +119,7 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 }
 
 // boundTo checks the object that a token ends with.
-func boundTo(obj metav1.Object, err error, want ref, now time.Time) error {
+func boundTo(obj Referent, err error, want ref, now time.Time) error {
 	if err != nil {
 		return errInvalidated
 	}
@@ -113,11 +128,11 @@ func boundTo(obj metav1.Object, err error, want ref, now time.Time) error {
 
 // stands says whether an object is still the one that was meant. One that is
 // being deleted counts until the leeway has passed, which is granted to clocks.
-func stands(obj metav1.Object, want ref, now time.Time) error {
-	if string(obj.GetUID()) != want.UID {
-		return fmt.Errorf("its UID (%s) is not the token's (%s)", obj.GetUID(), want.UID)
+func stands(obj Referent, want ref, now time.Time) error {
+	if string(obj.UID) != want.UID {
+		return fmt.Errorf("its UID (%s) is not the token's (%s)", obj.UID, want.UID)
 	}
-	if deleted := obj.GetDeletionTimestamp(); deleted != nil && deleted.Time.Before(now.Add(-jwt.DefaultLeeway)) {
+	if deleted := obj.Deleted; !deleted.IsZero() && deleted.Before(now.Add(-jwt.DefaultLeeway)) {
 		return errInvalidated
 	}
 	return nil
