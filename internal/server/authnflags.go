@@ -1,7 +1,9 @@
 package server
 
 import (
+	"encoding/pem"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +48,7 @@ func (c *Config) validateAuthentication(bad func(flag, format string, args ...an
 	case c.AuthenticationConfigFile == "" && (set("oidc-") || c.OIDCIssuerURL != "") && (c.OIDCIssuerURL == "" || c.OIDCClientID == ""):
 		bad("oidc-issuer-url", "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
 	}
+	c.validateFrontProxy(bad)
 	seen := map[string]bool{}
 	for _, issuer := range c.ServiceAccountIssuers {
 		if issuer == "" {
@@ -71,4 +74,41 @@ func (c *Config) validateAuthentication(bad func(flag, format string, args ...an
 			bad("service-account-signing-endpoint", "%q is not the name of an abstract socket", e)
 		}
 	}
+}
+
+// validateFrontProxy checks the headers of a front proxy, and that no client
+// certificate makes a front proxy of its owner.
+func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) {
+	for flag, values := range map[string][]string{
+		"requestheader-username-headers": c.RequestHeaderUserHeaders, "requestheader-uid-headers": c.RequestHeaderUIDHeaders,
+		"requestheader-group-headers": c.RequestHeaderGroupHeaders, "requestheader-extra-headers-prefix": c.RequestHeaderExtraPrefixes,
+		"requestheader-allowed-names": c.RequestHeaderAllowedNames,
+	} {
+		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
+			bad(flag, "empty value")
+		}
+	}
+	if uid := c.RequestHeaderUIDHeaders; len(uid) > 0 && !slices.ContainsFunc(uid, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
+		bad("requestheader-uid-headers", "is set without specifying the standard X-Remote-Uid header - API aggregation will not work")
+	}
+	if c.ClientCAFile != "" && c.RequestHeaderCAFile != "" && len(c.RequestHeaderAllowedNames) == 0 && overlap(c.ClientCAFile, c.RequestHeaderCAFile) {
+		bad("requestheader-client-ca-file", "and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
+	}
+}
+
+// overlap says that two files have a certificate in common. Files that cannot
+// be read are reported by who needs them.
+func overlap(a, b string) bool {
+	in := map[string]bool{}
+	each := func(path string, found func(der string) bool) bool {
+		data, _ := os.ReadFile(path)
+		for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+			if block.Type == "CERTIFICATE" && found(string(block.Bytes)) {
+				return true
+			}
+		}
+		return false
+	}
+	each(a, func(der string) bool { in[der] = true; return false })
+	return each(b, func(der string) bool { return in[der] })
 }

@@ -54,8 +54,7 @@ type bootstrapper struct {
 	all    []*engine.Endpoint
 	repair *allocation.Repair
 	lease  *identity
-	// PEM of the authorities that extension servers are told of.
-	clientCA, requestHeaderCA []byte
+	info   *authInfo
 }
 
 // task is one object to be made sure of, or one step of it.
@@ -91,7 +90,7 @@ func (b *bootstrapper) run(ctx context.Context) error {
 		{&b.m.roles, roles},
 		{&b.m.priorityClasses, static["PriorityClass"]},
 		{&b.m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
-		{&b.m.authenticationInfo, b.configMaps()},
+		{&b.m.authenticationInfo, []task{b.info.ensure}},
 		{&b.m.identity, []task{b.lease.renew}},
 		{&b.m.tokenTracking, []task{b.tokenTracking}},
 		{new(milestone), b.apiServices()},
@@ -249,51 +248,6 @@ func reconcile[T engine.Object](b *bootstrapper, resource string, wanted T, f fu
 		})
 		return err
 	}
-}
-
-// configMaps tell extension API servers how to know users.
-func (b *bootstrapper) configMaps() []task {
-	data := map[string]string{}
-	if ca := b.clientCA; len(ca) > 0 {
-		data["client-ca-file"] = string(ca)
-	}
-	if ca := b.requestHeaderCA; len(ca) > 0 {
-		list := func(s []string) string { j, _ := json.Marshal(s); return string(j) }
-		data["requestheader-client-ca-file"] = string(ca)
-		data["requestheader-username-headers"] = list(b.cfg.RequestHeaderUserHeaders)
-		data["requestheader-uid-headers"] = list(b.cfg.RequestHeaderUIDHeaders)
-		data["requestheader-group-headers"] = list(b.cfg.RequestHeaderGroupHeaders)
-		data["requestheader-extra-headers-prefix"] = list(b.cfg.RequestHeaderExtraPrefixes)
-		data["requestheader-allowed-names"] = list(b.cfg.RequestHeaderAllowedNames)
-	}
-	if len(data) == 0 {
-		return nil
-	}
-	return []task{func(ctx context.Context) error {
-		gr := schema.GroupResource{Resource: "configmaps"}
-		obj := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: "extension-apiserver-authentication", Namespace: metav1.NamespaceSystem},
-			Data:       data,
-		}
-		if err := b.ensure(ctx, gr, obj, managerServer); err != nil {
-			return err
-		}
-		ep, err := b.endpoint(gr)
-		if err != nil {
-			return err
-		}
-		_, err = ep.Change(ctx, obj.Namespace, obj.Name, "", managerServer, func(o engine.Object) error {
-			m := o.(*corev1.ConfigMap)
-			if m.Data == nil {
-				m.Data = map[string]string{}
-			}
-			for k, v := range data {
-				m.Data[k] = v
-			}
-			return nil
-		})
-		return err
-	}}
 }
 
 // tokenTracking says since when the use of old service-account tokens is

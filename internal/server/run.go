@@ -99,6 +99,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		// 5. Controllers, which act through all of the above.
 		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { s.boot.lease.run(request.WithUser(partsCtx, itself), s.clock.After) })
+		start(&partsWait, func() {
+			s.boot.info.run(request.WithUser(partsCtx, itself), s.clock.After, func(err error) {
+				s.log.Warn("could not tell extension servers how users are known", "error", err)
+			})
+		})
 		start(&partsWait, func() { upkeep.Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
 		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })

@@ -185,7 +185,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		OnFilter:       m.Filtered,
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
-		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), clientCA: s.keys.clientCAPEM(), requestHeaderCA: s.keys.requestHeaderCAPEM()}
+		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{objects: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
 	return s, nil
 }
 

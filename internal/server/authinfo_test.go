@@ -1,0 +1,75 @@
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bundle is a certificate that ends at some time.
+func bundle(t *testing.T, serial int64, end time.Time) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: end.Add(-time.Hour), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// Servers of a cluster add to what the others wrote, while their authorities
+// are exchanged one after the other.
+func TestAuthInfoAdds(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	a := &authInfo{now: func() time.Time { return now }}
+	ours, theirs, old := bundle(t, 1, now.Add(time.Hour)), bundle(t, 2, now.Add(time.Hour)), bundle(t, 3, now.Add(-time.Minute))
+	if got := a.certificates([]byte(theirs+old+"# no certificate\n"+ours), []byte(ours)); got != theirs+ours {
+		t.Errorf("certificates\n%s", got)
+	}
+	for _, c := range []struct {
+		have string
+		more []string
+		want string
+	}{{"", nil, "[]"}, {`["a"]`, []string{"b", "a"}, `["a","b"]`}, {"null", []string{"a"}, `["a"]`}, {"garbage", []string{"a"}, `["a"]`}} {
+		if got := union(c.have, c.more); got != c.want {
+			t.Errorf("%s and %v: %s, want %s", c.have, c.more, got, c.want)
+		}
+	}
+}
+
+func TestAuthenticationFlags(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		says   string // part of the error; empty: none
+	}{
+		"nothing":             {func(*Config) {}, ""},
+		"issuer alone":        {func(c *Config) { c.OIDCIssuerURL = "https://x" }, "must be specified together"},
+		"two equal issuers":   {func(c *Config) { c.ServiceAccountIssuers = []string{"a", "a"} }, "is already specified"},
+		"short tokens":        {func(c *Config) { c.ServiceAccountMaxExpiration = time.Minute }, "between 1 hour and 2^32 seconds"},
+		"signer and key":      {func(c *Config) { c.ServiceAccountSigningEndpoint, c.ServiceAccountSigningKey = "/s", "/k" }, "can't be set with"},
+		"socket":              {func(c *Config) { c.ServiceAccountSigningEndpoint = "@a b" }, "abstract socket"},
+		"empty header":        {func(c *Config) { c.RequestHeaderUserHeaders = []string{" "} }, "empty value"},
+		"uid header":          {func(c *Config) { c.RequestHeaderUIDHeaders = []string{"X-Uid"} }, "X-Remote-Uid"},
+		"unknown mode":        {func(c *Config) { c.AuthorizationModes = []string{"X"} }, "not a valid mode"},
+		"mode twice":          {func(c *Config) { c.AuthorizationModes = []string{"RBAC", "RBAC"} }, "more than once"},
+		"ABAC without file":   {func(c *Config) { c.AuthorizationModes = []string{"ABAC"} }, "must be specified with the mode ABAC"},
+		"webhook's file only": {func(c *Config) { c.AuthorizationWebhookFile = "/f" }, "without the mode Webhook"},
+	} {
+		cfg := Standalone()
+		c.change(&cfg)
+		err := cfg.Validate()
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
