@@ -95,6 +95,8 @@ type load struct {
 	request func(i int) request
 	// check judges the body of the first answer. May be nil.
 	check func(body []byte) error
+	// before prepares a side, and returns what undoes that. May be nil.
+	before func(ctx context.Context, base string) (after func() error, err error)
 	// bare is the name under which the bare server serves the same bytes, if it does.
 	bare string
 }
@@ -145,7 +147,7 @@ func loads(pods int) []load {
 		}
 	}
 	shard := pods/shards + min(1, max(0, pods%shards-7)) // how many i < pods have i%shards == 7
-	return []load{
+	return append([]load{
 		{
 			name: "create", title: "create a pod", clients: 8, round: pods + 50, warm: 50, once: true,
 			request: func(i int) request {
@@ -205,7 +207,7 @@ func loads(pods int) []load {
 						podName(i%pods), i, i)}
 			},
 		},
-	}
+	}, admissionLoads()...)
 }
 
 const warmNamespace = "warm"
@@ -218,20 +220,20 @@ func annotate(i, pods int, name string) request {
 
 // setUp makes the namespaces and service accounts that pods need.
 func setUp(ctx context.Context, base string) error {
-	c := newClient()
-	defer c.close()
 	for _, ns := range []string{warmNamespace, namespace} {
-		for _, r := range []request{
-			{path: "/api/v1/namespaces", body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + ns + `"}}`},
-			{path: "/api/v1/namespaces/" + ns + "/serviceaccounts", body: `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`},
-		} {
-			r.method, r.contentType = http.MethodPost, "application/json"
-			if err := c.do(ctx, base, r, io.Discard); err != nil {
-				return err
-			}
+		if err := namespaceWithAccount(ctx, base, ns); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// namespaceWithAccount makes a namespace that pods can be in.
+func namespaceWithAccount(ctx context.Context, base, ns string) error {
+	if err := post(ctx, base, "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+ns+`"}}`); err != nil {
+		return err
+	}
+	return post(ctx, base, "/api/v1/namespaces/"+ns+"/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`)
 }
 
 // items checks that a JSON list has so many items.

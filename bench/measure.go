@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -164,10 +165,19 @@ var (
 )
 
 // load gives a side a load and records what it took.
-func (b *bench) load(ctx context.Context, s *side, l load) error {
+func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
+	if l.before != nil {
+		after, failed := l.before(ctx, s.url)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, after()) }()
+	}
 	send := newSender(l, s.url)
 	defer send.close()
-	body, first, err := send.first(ctx)
+	var body []byte
+	var first time.Duration
+	body, first, err = send.first(ctx)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,12 @@ type step struct {
 	Patch json.RawMessage `json:"patch"`
 	// Wait is how long to wait before the request, where time decides.
 	Wait string `json:"wait"`
-	// Accept says that any answer will do.
+	// Ignore says that any answer will do.
 	Ignore bool `json:"ignore"`
+	// NoBody says that only the reviews matter.
+	NoBody bool `json:"nobody"`
+	// Settle gives kube-apiserver time to go by what was written so far.
+	Settle bool `json:"settle"`
 }
 
 // answer is what came of a step, without what differs from server to server.
@@ -175,12 +179,15 @@ func runScript(t *testing.T, url string, hooks *hookServer, script string) []adm
 		}
 		hooks.take()
 		code, warnings, body := ask(t, url, s)
-		if *peerBin != "" && strings.Contains(s.Path, "admissionregistration.k8s.io") {
-			time.Sleep(2500 * time.Millisecond) // until kube-apiserver goes by it
+		if *peerBin != "" && (s.Settle || strings.Contains(s.Path, "webhookconfigurations")) {
+			time.Sleep(2500 * time.Millisecond)
 		}
 		a := admissionAnswer{Name: s.Name, Code: code, Warnings: warnings, Body: plain(hooks, body)}
 		for _, r := range hooks.take() {
 			a.Reviews = append(a.Reviews, plain(hooks, r))
+		}
+		if s.NoBody {
+			a.Code, a.Body = 0, nil
 		}
 		if s.Ignore {
 			a = admissionAnswer{Name: s.Name}

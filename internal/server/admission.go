@@ -24,7 +24,7 @@ import (
 )
 
 // admission is the chain of plugins, in order.
-func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (admission.Chain, error) {
+func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (engine.Admission, error) {
 	d := plugin.Deps{
 		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
 		CreateNamespace: s.createNamespace,
@@ -45,7 +45,11 @@ func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (admission.Ch
 		return nil, err
 	}
 	s.policies(&d, compiler, measures)
-	return plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
+	chain, err := plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
+	if err != nil {
+		return nil, err
+	}
+	return measures.Chain(chain, s.clock), nil
 }
 
 // webhooks makes the two plugins that ask webhooks.

@@ -31,6 +31,9 @@ type resolver struct {
 // Resolve returns the address for a port of a service.
 func (r *resolver) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
 	svc, err := admission.Seen[*corev1.Service](ctx, r.objects, corev1.Resource("services"), namespace, name)
+	if apierrors.IsNotFound(err) {
+		return "", apierrors.NewNotFound(corev1.Resource("service"), name) // in the singular, as upstream says it
+	}
 	if err != nil {
 		return "", err
 	}

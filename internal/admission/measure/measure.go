@@ -87,11 +87,6 @@ func (m *Metrics) Step(p Phase, op admission.Operation, rejected bool, took time
 	m.stepSummary.WithLabelValues(string(p), string(op), r).Observe(took.Seconds())
 }
 
-// Plugin measures a plugin.
-func (m *Metrics) Plugin(name string, p Phase, op admission.Operation, rejected bool, took time.Duration) {
-	m.plugins.WithLabelValues(name, string(p), string(op), strconv.FormatBool(rejected)).Observe(took.Seconds())
-}
-
 // Webhook measures a call of a webhook that was answered with a code.
 func (m *Metrics) Webhook(name string, p Phase, op admission.Operation, rejected bool, code int, took time.Duration) {
 	r := strconv.FormatBool(rejected)

@@ -20,6 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/denyexternalips"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/eventratelimit"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/extendedresourcetoleration"
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/imagepolicy"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/limitranger"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespacelifecycle"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/namespaces"
@@ -85,7 +86,9 @@ var order = []entry{
 	{noderestriction.Name, false, is(func(d *Deps) admission.Plugin { return noderestriction.New(d.Objects, d.Authorizer) })},
 	{nodetaint.Name, true, is(func(*Deps) admission.Plugin { return nodetaint.New() })},
 	{alwayspullimages.Name, false, is(func(*Deps) admission.Plugin { return alwayspullimages.New() })},
-	{"ImagePolicyWebhook", false, nil},
+	{imagepolicy.Name, false, func(d *Deps) (admission.Plugin, error) {
+		return imagepolicy.New(d.Clock, d.Config[imagepolicy.Name])
+	}},
 	{podsecurity.Name, true, func(d *Deps) (admission.Plugin, error) {
 		return podsecurity.New(d.Objects, d.Config[podsecurity.Name])
 	}},

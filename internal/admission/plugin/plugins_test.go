@@ -47,9 +47,17 @@ func TestChain(t *testing.T) {
 	if _, err = Chain(deps, []string{"EventRateLimit"}, nil); err == nil {
 		t.Error("EventRateLimit needs a configuration, and none was missed")
 	}
-	deps.Config = map[string][]byte{"EventRateLimit": []byte("limits: [{type: Server, qps: 1, burst: 1}]")}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://images"}}],
+		"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deps.Config = map[string][]byte{
+		"EventRateLimit":     []byte("limits: [{type: Server, qps: 1, burst: 1}]"),
+		"ImagePolicyWebhook": []byte("imagePolicy: {kubeConfigFile: " + kubeconfig + "}"),
+	}
 	got, err = Chain(deps, Names(), nil)
-	if len(Names()) != 41 || err != nil || len(got) != 33 {
+	if len(Names()) != 41 || err != nil || len(got) != 34 {
 		t.Errorf("%d names, of which are made %d: %v, %v", len(Names()), len(got), names(got), err)
 	}
 }

@@ -197,3 +197,26 @@ func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
 }
+
+// Endpoint is one server that a kubeconfig leads to.
+type Endpoint struct{ c *client }
+
+// NewEndpoint makes the endpoint of a configuration.
+func NewEndpoint(cfg *rest.Config) (*Endpoint, error) {
+	u, err := url.Parse(cfg.Host)
+	if err != nil {
+		return nil, err
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of a server", cfg.Host)
+	}
+	c, err := newClient(cfg, url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Endpoint{c}, nil
+}
+
+// Post sends a body and returns what a 2xx answer holds; anything else is an
+// error, a StatusError where the server gave a code.
+func (e *Endpoint) Post(ctx context.Context, body []byte) ([]byte, error) { return e.c.post(ctx, body) }

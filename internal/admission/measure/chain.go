@@ -1,0 +1,76 @@
+package measure
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+)
+
+// Chain is a chain of plugins that is measured, as a whole and each of them.
+type Chain struct {
+	plugins admission.Chain
+	m       *Metrics
+	clock   clock.PassiveClock
+}
+
+// Chain measures a chain.
+func (m *Metrics) Chain(c admission.Chain, clock clock.PassiveClock) *Chain {
+	out := &Chain{m: m, clock: clock}
+	for _, p := range c {
+		if p.Mutator != nil {
+			p.Mutator = admission.Func(out.timed(p.Name, Admit, p.Mutator.Admit))
+		}
+		if p.Validator != nil {
+			p.Validator = admission.Func(out.timed(p.Name, Validate, p.Validator.Validate))
+		}
+		out.plugins = append(out.plugins, p)
+	}
+	return out
+}
+
+// Admit runs the mutating plugins.
+func (c *Chain) Admit(ctx context.Context, a *admission.Attributes) error {
+	began := c.clock.Now()
+	err := c.plugins.Admit(ctx, a)
+	c.m.Step(Admit, a.Operation, err != nil, c.clock.Since(began))
+	return err
+}
+
+// Validate runs the validating plugins.
+func (c *Chain) Validate(ctx context.Context, a *admission.Attributes) error {
+	began := c.clock.Now()
+	err := c.plugins.Validate(ctx, a)
+	c.m.Step(Validate, a.Operation, err != nil, c.clock.Since(began))
+	return err
+}
+
+// timed measures a part of a plugin. There are some forty to a write, nearly
+// all of which accept it, so what counts those is looked up beforehand.
+func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.Attributes) error) func(context.Context, *admission.Attributes) error {
+	accepted := map[admission.Operation]prometheus.Observer{}
+	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
+		accepted[op] = c.m.plugins.WithLabelValues(name, string(p), string(op), "false")
+	}
+	return func(ctx context.Context, a *admission.Attributes) error {
+		began := c.clock.Now()
+		err := f(ctx, a)
+		took := c.clock.Since(began)
+		if err != nil {
+			c.m.plugin(name, p, a.Operation, took)
+			return err
+		}
+		if o := accepted[a.Operation]; o != nil {
+			o.Observe(took.Seconds())
+		}
+		return nil
+	}
+}
+
+// plugin measures a plugin that refused a write.
+func (m *Metrics) plugin(name string, p Phase, op admission.Operation, took time.Duration) {
+	m.plugins.WithLabelValues(name, string(p), string(op), "true").Observe(took.Seconds())
+}
