@@ -49,14 +49,18 @@ func (r *rule) append(b []byte) []byte {
 
 // bind gives r its programs, which are about values of n.
 func (r *rule) bind(c *Cache, d digest, n *node) {
-	get := func(key programKey) *program {
-		return c.programs.get(key, func() *program { return &program{key: key, node: n} })
+	key := scopeKey{d, r.optional}
+	in := c.scopes.get(key, func() *scope { return &scope{node: n, optional: r.optional} })
+	get := func(text string, message bool) *program {
+		return c.programs.get(programKey{key, text, message}, func() *program {
+			return &program{text: text, message: message, scope: in}
+		})
 	}
 	if strings.TrimSpace(r.text) != "" {
-		r.program = get(programKey{schema: d, text: r.text, optional: r.optional})
+		r.program = get(r.text, false)
 	}
 	if r.messageExpression != "" {
-		r.messageProgram = get(programKey{schema: d, text: r.messageExpression, optional: r.optional, message: true})
+		r.messageProgram = get(r.messageExpression, true)
 	}
 }
 

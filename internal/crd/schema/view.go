@@ -55,6 +55,7 @@ func (v *view) makeResource() *view {
 	meta.named = sync.OnceValue(func() map[string]common.Schema {
 		return map[string]common.Schema{"name": text, "generateName": text}
 	})
+	meta.resource = func() *view { return meta }
 	out := &view{node: v.node, named: sync.OnceValue(func() map[string]common.Schema {
 		fields := v.makeProperties()
 		if fields == nil {
