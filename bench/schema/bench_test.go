@@ -174,7 +174,9 @@ func BenchmarkCoerceAndDefault(b *testing.B) {
 				if _, err := ours.Coerce(obj, schema.CoerceOptions{ReportUnknown: true}); err != nil {
 					b.Fatal(err)
 				}
-				ours.Default(obj)
+				if err := ours.Default(obj); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 		b.Run("peer", func(b *testing.B) {

@@ -267,17 +267,40 @@ func (r random) rules(p *props) {
 	switch p.Type {
 	case "string":
 		if p.Format == "" {
-			texts = append(texts, "self.size() < 3", "self.startsWith('a')", "self.matches('^a*$')", "int(self) > 1")
+			texts = append(texts, "self.size() < 3", "self.startsWith('a')", "self.matches('^a*$')", "int(self) > 1", "type(self) == string")
+		}
+		switch p.Format {
+		case "date", "date-time":
+			texts = append(texts, "self.getFullYear() > 2024", "self < timestamp('2030-01-01T00:00:00Z')")
+		case "duration":
+			texts = append(texts, "self < duration('3s')")
+		case "byte":
+			texts = append(texts, "self.size() == 1", "self == b'a'")
 		}
 	case "integer":
 		texts = append(texts, "self > 1", "1/self > 0", "self >= oldSelf")
 	case "number":
 		texts = append(texts, "self > 1.0")
 	case "array":
+		if i := p.Items.Schema; i.Type == "object" && i.AdditionalProperties == nil && i.Properties["a"].Type != "" {
+			texts = append(texts, "self.all(x, has(x.a))", "self.exists_one(x, has(x.a) && x.a == x.a)")
+		}
 		texts = append(texts, "self.size() < 2", "self[1] == self[0]", "self.all(x, x == x)", "self.size() >= oldSelf.size()")
+	case "":
+		if p.XIntOrString {
+			texts = append(texts, "type(self) == int || self == '10%'", "self > 1", "string(self) != 'a'")
+		}
 	case "object":
 		if p.AdditionalProperties == nil && p.Properties["a"].Type != "" {
 			texts = append(texts, "has(self.a)", "self.a == self.a", "!has(oldSelf.a) || has(self.a)")
+		}
+		for name, escaped := range map[string]string{"d-e": "d__dash__e", "f.g": "f__dot__g", "__x": "__underscores__x", "if": "__if__"} {
+			if p.AdditionalProperties == nil && p.Properties[name].Type != "" {
+				texts = append(texts, "has(self."+escaped+")")
+			}
+		}
+		if a := p.AdditionalProperties; a != nil && a.Schema != nil && a.Schema.Type != "" {
+			texts = append(texts, "self.all(k, k.size() < 3)", "'k' in self", "self['k'] == self['k']", "self.k == self.k")
 		}
 		if p.AdditionalProperties == nil && p.Properties["namespace"].Type != "" {
 			texts = append(texts, "has(self.namespace)", "self.namespace == self.__namespace__")

@@ -43,6 +43,15 @@ func (s *Set) v2(protobuf bool) (doc []byte, err error) {
 	return append(base, more...), errors.Join(err, errProto)
 }
 
+// BuiltinV2 returns the v2 document of the built-in kinds alone, in JSON.
+func (s *Set) BuiltinV2() ([]byte, error) {
+	packed, err := data.ReadFile("data/v2.json.gz")
+	if err != nil {
+		return nil, err
+	}
+	return gunzip(packed)
+}
+
 // v2Gzip is the packed v2 document, if it is at hand.
 func (s *Set) v2Gzip(protobuf bool) ([]byte, bool) {
 	if s.changesV2() {
@@ -58,11 +67,7 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, bool) {
 
 // added collects what the parts add and the built-in document does not have.
 func (s *Set) added() (*Fragment, error) {
-	packed, err := data.ReadFile("data/v2.json.gz")
-	if err != nil {
-		return nil, err
-	}
-	b, err := gunzip(packed)
+	b, err := s.BuiltinV2()
 	if err != nil {
 		return nil, err
 	}

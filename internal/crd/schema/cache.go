@@ -10,6 +10,7 @@ import (
 // common. It holds none of them itself: what no Schema uses any more goes.
 type Cache struct {
 	patterns shared[string, pattern]
+	scopes   shared[scopeKey, scope]
 	programs shared[programKey, program]
 }
 
@@ -17,6 +18,7 @@ type Cache struct {
 func NewCache() *Cache {
 	return &Cache{
 		patterns: shared[string, pattern]{m: map[string]weak.Pointer[pattern]{}},
+		scopes:   shared[scopeKey, scope]{m: map[scopeKey]weak.Pointer[scope]{}},
 		programs: shared[programKey, program]{m: map[programKey]weak.Pointer[program]{}},
 	}
 }

@@ -85,6 +85,9 @@ type coercer struct {
 }
 
 func (c *coercer) value(n *node, v any, path *field.Path) *field.Error {
+	if !n.is(hasEmbedded) {
+		return nil
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		if n.is(embedded) {
@@ -92,11 +95,9 @@ func (c *coercer) value(n *node, v any, path *field.Path) *field.Error {
 				return err
 			}
 		}
-		for _, p := range n.props {
-			if value, ok := v[p.name]; ok && p.is(hasEmbedded) {
-				if err := c.value(p.node, value, path.Child(p.name)); err != nil {
-					return err
-				}
+		for p, value := range n.fields(v, hasEmbedded) {
+			if err := c.value(p.node, value, path.Child(p.name)); err != nil {
+				return err
 			}
 		}
 		if n.extra == nil || !n.extra.is(hasEmbedded) {

@@ -1,17 +1,38 @@
 package schema
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// maxDefaults bounds what is added to an object as defaults, in values: a list
+// of many empty objects takes little to send and much to fill.
+const maxDefaults = 1_000_000
+
+// ErrTooManyDefaults says that an object was given up as too large once all
+// its defaults are set.
+var ErrTooManyDefaults = errors.New("the object has too many fields that defaults are set for")
 
 // Default sets fields that are missing, or null where that is not allowed, to
-// copies of their defaults.
-func (s *Schema) Default(obj map[string]any) {
-	if s.root != nil && s.root.is(hasDefaults) {
-		s.root.fill(obj)
+// copies of their defaults. The one error there is is ErrTooManyDefaults.
+func (s *Schema) Default(obj map[string]any) error {
+	if s.root == nil || !s.root.is(hasDefaults) {
+		return nil
 	}
+	f := filler{room: maxDefaults}
+	f.fill(s.root, obj)
+	if f.room < 0 {
+		return ErrTooManyDefaults
+	}
+	return nil
 }
 
+// filler sets defaults.
+type filler struct{ room int }
+
 // fill sets the defaults within a value.
-func (n *node) fill(v any) {
+func (f *filler) fill(n *node, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, p := range n.props {
@@ -20,11 +41,14 @@ func (n *node) fill(v any) {
 			}
 			value, ok := v[p.name]
 			if p.def != nil && (!ok || value == nil && !p.is(nullable)) {
+				if !f.takes(p.def) {
+					return
+				}
 				value, ok = runtime.DeepCopyJSONValue(p.def), true
 				v[p.name] = value
 			}
 			if ok {
-				p.fill(value)
+				f.fill(p.node, value)
 			}
 		}
 		if n.extra == nil || !n.extra.is(hasDefaults) {
@@ -32,7 +56,7 @@ func (n *node) fill(v any) {
 		}
 		for name, value := range v {
 			if n.property(name) == nil {
-				v[name] = n.extra.filled(value)
+				v[name] = f.filled(n.extra, value)
 			}
 		}
 	case []any:
@@ -40,17 +64,42 @@ func (n *node) fill(v any) {
 			return
 		}
 		for i := range v {
-			v[i] = n.items.filled(v[i])
+			v[i] = f.filled(n.items, v[i])
 		}
 	}
 }
 
+// takes says whether there is room for a default.
+func (f *filler) takes(v any) bool {
+	f.room -= values(v)
+	return f.room >= 0
+}
+
+// values is how many values there are in one.
+func values(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, value := range v {
+			n += values(value)
+		}
+	case []any:
+		for _, item := range v {
+			n += values(item)
+		}
+	}
+	return n
+}
+
 // filled is an item or field with its defaults.
-func (n *node) filled(v any) any {
+func (f *filler) filled(n *node, v any) any {
 	if v == nil && !n.is(nullable) {
+		if !f.takes(n.def) {
+			return v
+		}
 		v = runtime.DeepCopyJSONValue(n.def)
 	}
-	n.fill(v)
+	f.fill(n, v)
 	return v
 }
 
@@ -58,13 +107,17 @@ func (n *node) filled(v any) any {
 // and what is no metadata from those of embedded resources' metadata. It runs
 // before nodes are shared, as it depends on where a default is.
 func (s *Schema) pruneDefaults() {
-	s.pruneDefaultsOf(s.root, nil)
+	s.pruneDefaultsOf(s.root, nil, false)
 }
 
 // pruneDefaultsOf prunes the defaults of n and of what is within it. path says
-// how values of n are reached from the root.
-func (s *Schema) pruneDefaultsOf(n *node, path []step) {
-	if n.def != nil {
+// how values of n are reached from the root; inMeta says that they are within
+// the fields that every resource has.
+func (s *Schema) pruneDefaultsOf(n *node, path []step, inMeta bool) {
+	if !n.is(hasDefaults) {
+		return
+	}
+	if n.def != nil && (inMeta || !isScalar(n.def)) {
 		obj := surround(n.def, path)
 		if root, ok := obj.(map[string]any); ok {
 			_ = s.coerce(root, true) // nothing is wrong where it drops what is
@@ -75,14 +128,23 @@ func (s *Schema) pruneDefaultsOf(n *node, path []step) {
 	}
 	path = path[:len(path):len(path)]
 	for _, p := range n.props {
-		s.pruneDefaultsOf(p.node, append(path, step{name: p.name}))
+		meta := inMeta || n.is(isRoot|embedded) && isResourceField(p.name)
+		s.pruneDefaultsOf(p.node, append(path, step{name: p.name}), meta)
 	}
 	if n.extra != nil {
-		s.pruneDefaultsOf(n.extra, append(path, step{name: "*"}))
+		s.pruneDefaultsOf(n.extra, append(path, step{name: "*"}), inMeta)
 	}
 	if n.items != nil {
-		s.pruneDefaultsOf(n.items, append(path, step{kind: toItem}))
+		s.pruneDefaultsOf(n.items, append(path, step{kind: toItem}), inMeta)
 	}
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }
 
 // surround makes an object of which v is the only thing there is, at path.

@@ -12,34 +12,31 @@ import (
 
 // resources reports what is wrong with the apiVersion, kind and metadata of
 // embedded resources.
-func (n *node) resources(v any, path *field.Path) (errs field.ErrorList) {
-	if !n.is(hasEmbedded) {
-		return nil
+func (c *collector) resources(n *node, v any, path *field.Path) {
+	if !n.is(hasEmbedded) || c.full() {
+		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		if n.is(embedded) {
-			errs = resource(v, path)
+			c.add(resource(v, path)...)
 		}
-		for _, p := range n.props {
-			if value, ok := v[p.name]; ok && p.is(hasEmbedded) {
-				errs = append(errs, p.resources(value, path.Child(p.name))...)
-			}
+		for p, value := range n.fields(v, hasEmbedded) {
+			c.resources(p.node, value, path.Child(p.name))
 		}
 		if n.extra != nil && n.extra.is(hasEmbedded) {
 			for name, value := range v {
-				errs = append(errs, n.extra.resources(value, path.Key(name))...)
+				c.resources(n.extra, value, path.Key(name))
 			}
 		}
 	case []any:
 		if n.items == nil || !n.items.is(hasEmbedded) {
-			return errs
+			return
 		}
 		for i := range v {
-			errs = append(errs, n.items.resources(v[i], path.Index(i))...)
+			c.resources(n.items, v[i], path.Index(i))
 		}
 	}
-	return errs
 }
 
 func resource(obj map[string]any, path *field.Path) field.ErrorList {

@@ -88,6 +88,22 @@ func fieldErrors(found []error, path *field.Path) field.ErrorList {
 	return out
 }
 
+// collector gathers errors, not more than maxErrors of them.
+type collector struct{ errs field.ErrorList }
+
+func (c *collector) add(errs ...*field.Error) {
+	if room := maxErrors - len(c.errs); len(errs) > room {
+		if room <= 0 {
+			return
+		}
+		errs = append(errs[:room-1:room-1], field.Invalid(nil, field.OmitValueType{}, tooManyErrors))
+	}
+	c.errs = append(c.errs, errs...)
+}
+
+// full says that there is no room for more.
+func (c *collector) full() bool { return len(c.errs) >= maxErrors }
+
 func sortByField(list field.ErrorList) {
 	slices.SortStableFunc(list, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
 }

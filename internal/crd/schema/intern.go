@@ -122,10 +122,14 @@ func (n *node) hasType() bool {
 // shows says whether expressions can see a property of n. One whose name
 // cannot be written in them has rules of its own nevertheless.
 func (n *node) shows(p property) bool {
-	if _, ok := apiservercel.Escape(p.name); ok && (n.is(unreal) || n.extra != nil) {
+	if p.is(unreal) {
 		return false
 	}
-	return !p.is(unreal)
+	if !n.is(unreal) && n.extra == nil {
+		return true
+	}
+	_, ok := apiservercel.Escape(p.name)
+	return !ok
 }
 
 func appendText(b []byte, s string) []byte {

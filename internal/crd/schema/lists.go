@@ -7,50 +7,46 @@ import (
 )
 
 // lists reports items that occur twice in lists of type set and map.
-func (n *node) lists(v any, path *field.Path) (errs field.ErrorList) {
-	if !n.is(hasLists) {
-		return nil
+func (c *collector) lists(n *node, v any, path *field.Path) {
+	if !n.is(hasLists) || c.full() {
+		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, p := range n.props {
-			if value, ok := v[p.name]; ok && p.is(hasLists) {
-				errs = append(errs, p.lists(value, path.Child(p.name))...)
-			}
+		for p, value := range n.fields(v, hasLists) {
+			c.lists(p.node, value, path.Child(p.name))
 		}
 		if n.extra != nil && n.extra.is(hasLists) {
 			for name, value := range v {
-				errs = append(errs, n.extra.lists(value, path.Key(name))...)
+				c.lists(n.extra, value, path.Key(name))
 			}
 		}
 	case []any:
 		switch {
 		case n.is(listSet):
 			for _, i := range repeated(v) {
-				errs = append(errs, field.Duplicate(path.Index(i), v[i]))
+				c.add(field.Duplicate(path.Index(i), v[i]))
 			}
 		case n.is(listMap):
-			errs = n.repeatedKeys(v, path)
+			c.repeatedKeys(n, v, path)
 		}
 		if n.items != nil && n.items.is(hasLists) {
 			for i := range v {
-				errs = append(errs, n.items.lists(v[i], path.Index(i))...)
+				c.lists(n.items, v[i], path.Index(i))
 			}
 		}
 	}
-	return errs
 }
 
 // repeatedKeys reports items of a list of type map whose key another has.
-func (n *node) repeatedKeys(list []any, path *field.Path) (errs field.ErrorList) {
-	for i, v := range list {
-		if _, ok := v.(map[string]any); v != nil && !ok {
-			return field.ErrorList{field.Invalid(path.Index(i), v, "must be an object for an array of list-type map")}
-		}
-	}
+func (c *collector) repeatedKeys(n *node, list []any, path *field.Path) {
 	keys := make([]any, len(list))
 	for i, v := range list {
-		obj, _ := v.(map[string]any)
+		obj, ok := v.(map[string]any)
+		if v != nil && !ok {
+			c.add(field.Invalid(path.Index(i), v, "must be an object for an array of list-type map"))
+			return
+		}
 		keys[i] = n.keyOf(obj)
 	}
 	for _, i := range repeated(keys) {
@@ -62,9 +58,8 @@ func (n *node) repeatedKeys(list []any, path *field.Path) (errs field.ErrorList)
 				shown = map[string]any{n.keys[0]: shown}
 			}
 		}
-		errs = append(errs, field.Duplicate(path.Index(i), shown))
+		c.add(field.Duplicate(path.Index(i), shown))
 	}
-	return errs
 }
 
 // noKey is the key of an item that has none.
@@ -101,7 +96,7 @@ func repeated(list []any) (at []int) {
 			v = text(b)
 		}
 		seen[v]++
-		if seen[v] == 2 {
+		if seen[v] == 2 && len(at) < maxErrors {
 			at = append(at, i)
 		}
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -101,6 +102,29 @@ func (n *node) property(name string) *node {
 		return nil
 	}
 	return n.props[i].node
+}
+
+// fields are the fields of an object that are properties whose schemas have a
+// flag.
+func (n *node) fields(obj map[string]any, f flags) iter.Seq2[property, any] {
+	return func(yield func(property, any) bool) {
+		if len(obj) < len(n.props)/8 {
+			for name, v := range obj {
+				if s := n.property(name); s != nil && s.is(f) && !yield(property{name, s}, v) {
+					return
+				}
+			}
+			return
+		}
+		for _, p := range n.props {
+			if !p.is(f) {
+				continue
+			}
+			if v, ok := obj[p.name]; ok && !yield(p, v) {
+				return
+			}
+		}
+	}
 }
 
 // checks are constraints of single values.

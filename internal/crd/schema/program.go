@@ -10,25 +10,64 @@ import (
 	"github.com/google/cel-go/common/types"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// programKey names an expression about values of a schema. Rules of equal keys
-// share a program.
-type programKey struct {
+// scopeKey names what expressions about values of a schema can see.
+type scopeKey struct {
 	schema   digest
-	text     string
 	optional bool // whether oldSelf is optional
-	message  bool // whether it makes a message
+}
+
+// scope is the environment of such expressions, made on first use. It takes
+// more than a program does, so those of one schema share it.
+type scope struct {
+	node     *node
+	optional bool
+	once     sync.Once
+	env      *celgo.Env
+	err      error
+}
+
+func (s *scope) environment() (*celgo.Env, error) {
+	s.once.Do(func() { s.env, s.err = s.extend() })
+	return s.env, s.err
+}
+
+// extend makes the environment, on the base of that of stored expressions, as
+// their text was checked when it came in.
+func (s *scope) extend() (*celgo.Env, error) {
+	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	p, err := newProvider(env.CELTypeProvider())
+	if err != nil {
+		return nil, fmt.Errorf("types of expressions: %w", err)
+	}
+	self := p.typeOf(s.node.asSeen(), s.node.is(embedded|isRoot))
+	if self == nil {
+		return nil, errNoType
+	}
+	old := self
+	if s.optional {
+		old = types.NewOptionalType(self)
+	}
+	return env.Extend(celgo.CustomTypeProvider(p), celgo.CustomTypeAdapter(p),
+		celgo.Variable("self", self), celgo.Variable("oldSelf", old))
+}
+
+// programKey names an expression. Rules of equal keys share a program.
+type programKey struct {
+	scope   scopeKey
+	text    string
+	message bool // whether it makes a message
 }
 
 // program is an expression, compiled on first use.
 type program struct {
-	key  programKey
-	node *node
-	once sync.Once
+	text    string
+	message bool
+	scope   *scope
+	once    sync.Once
 	celgo.Program
 	usesOld bool
 	err     error
@@ -41,39 +80,33 @@ func (p *program) compiled() *program {
 }
 
 func (p *program) compile() error {
-	declared := common.SchemaDeclType(p.node.asSeen(), p.node.is(embedded|isRoot))
-	if declared == nil {
-		return errNoType
-	}
-	declared = declared.MaybeAssignTypeName("selfType")
-	env, err := environmentOf(declared, p.key.optional)
+	env, err := p.scope.environment()
 	if err != nil {
 		return err
 	}
-	what, want := "", celgo.BoolType
-	if p.key.message {
-		what, want = "messageExpression ", celgo.StringType
+	what, instantiation, must := "", "program ", "cel expression must evaluate to a bool"
+	want := celgo.BoolType
+	if p.message {
+		what, instantiation, must = "messageExpression ", "messageExpression ", "messageExpression must evaluate to a string"
+		want = celgo.StringType
 	}
-	ast, issues := env.Compile(p.key.text)
+	ast, issues := env.Compile(p.text)
 	if issues != nil {
 		return invalid(what + "compilation failed: " + issues.String())
 	}
 	if ast.OutputType() != want {
-		if p.key.message {
-			return invalid("messageExpression must evaluate to a string")
-		}
-		return invalid("cel expression must evaluate to a bool")
+		return invalid(must)
 	}
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		p.usesOld = p.usesOld || ref.Name == "oldSelf"
 	}
 	p.Program, err = env.Program(ast,
 		celgo.CostLimit(celconfig.PerCallLimit),
-		celgo.CostTracking(&library.CostEstimator{SizeEstimator: Sizes{declared}}),
+		celgo.CostTracking(&library.CostEstimator{}), // of what was done; that needs no estimate of sizes
 		celgo.InterruptCheckFrequency(celconfig.CheckFrequency),
 	)
 	if err != nil {
-		return invalid(what + "instantiation failed: " + err.Error())
+		return invalid(instantiation + "instantiation failed: " + err.Error())
 	}
 	return nil
 }
@@ -82,24 +115,6 @@ var errNoType = errors.New("failed to convert to declType for CEL validation rul
 
 func invalid(detail string) error {
 	return &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: detail}
-}
-
-// environmentOf is that of stored expressions, as their text was checked when
-// it came in.
-func environmentOf(declared *apiservercel.DeclType, optional bool) (*celgo.Env, error) {
-	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
-	provider := apiservercel.NewDeclTypeProvider(declared)
-	provider.SetRecognizeKeywordAsFieldName(true) // as in self.namespace
-	options, err := provider.EnvOptions(env.CELTypeProvider())
-	if err != nil {
-		return nil, fmt.Errorf("types of expressions: %w", err)
-	}
-	old := declared.CelType()
-	if optional {
-		old = types.NewOptionalType(old)
-	}
-	return env.Extend(append(options,
-		celgo.Variable("self", declared.CelType()), celgo.Variable("oldSelf", old))...)
 }
 
 // Sizes estimates how large the parts of a value of type Root can be.

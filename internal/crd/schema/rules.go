@@ -49,14 +49,18 @@ func (r *rule) append(b []byte) []byte {
 
 // bind gives r its programs, which are about values of n.
 func (r *rule) bind(c *Cache, d digest, n *node) {
-	get := func(key programKey) *program {
-		return c.programs.get(key, func() *program { return &program{key: key, node: n} })
+	key := scopeKey{d, r.optional}
+	in := c.scopes.get(key, func() *scope { return &scope{node: n, optional: r.optional} })
+	get := func(text string, message bool) *program {
+		return c.programs.get(programKey{key, text, message}, func() *program {
+			return &program{text: text, message: message, scope: in}
+		})
 	}
 	if strings.TrimSpace(r.text) != "" {
-		r.program = get(programKey{schema: d, text: r.text, optional: r.optional})
+		r.program = get(r.text, false)
 	}
 	if r.messageExpression != "" {
-		r.messageProgram = get(programKey{schema: d, text: r.messageExpression, optional: r.optional, message: true})
+		r.messageProgram = get(r.messageExpression, true)
 	}
 }
 
@@ -72,8 +76,8 @@ func (r *rule) said() string {
 type evaluator struct {
 	ctx context.Context
 	// budget is what the rest may cost; below zero nothing more is evaluated.
-	budget   int64
-	errs     field.ErrorList
+	budget int64
+	collector
 	warnings []string
 }
 
@@ -93,8 +97,15 @@ func (e *evaluator) value(s subject) {
 	if s.value == nil || !s.node.is(hasRules) {
 		return
 	}
+	if err := e.ctx.Err(); err != nil {
+		e.end(field.InternalError(s.path, err))
+		return
+	}
 	if len(s.node.rules) > 0 {
 		e.rules(s)
+	}
+	if e.full() {
+		e.budget = -1
 	}
 	if e.budget < 0 {
 		return
@@ -132,9 +143,8 @@ func (e *evaluator) fields(s subject, obj map[string]any) {
 			}
 		}
 	}
-	for _, p := range s.node.props {
-		v, ok := obj[p.name]
-		if !ok || !p.is(hasRules) || !s.node.shows(p) {
+	for p, v := range s.node.fields(obj, hasRules) {
+		if !s.node.shows(p) {
 			continue
 		}
 		e.value(subject{p.node, v, s.path.Child(p.name), old[p.name], s.lineage.field(p.name)})
@@ -146,7 +156,7 @@ func (e *evaluator) fields(s subject, obj map[string]any) {
 
 // end stops the evaluation with an error.
 func (e *evaluator) end(err *field.Error) {
-	e.errs = append(e.errs, err)
+	e.add(err)
 	e.budget = -1
 }
 
@@ -165,11 +175,11 @@ func (e *evaluator) rules(s subject) {
 		}
 		p := r.program.compiled()
 		if p.err == errNoType {
-			e.errs = append(e.errs, field.Invalid(s.path, kind, fmt.Sprintf("rule compiler initialization error: %v", p.err)))
+			e.add(field.Invalid(s.path, kind, fmt.Sprintf("rule compiler initialization error: %v", p.err)))
 			return
 		}
 		if p.err != nil {
-			e.errs = append(e.errs, field.Invalid(s.path, kind, fmt.Sprintf("rule compile error: %v", p.err)))
+			e.add(field.Invalid(s.path, kind, fmt.Sprintf("rule compile error: %v", p.err)))
 			continue
 		}
 		if p.usesOld {
@@ -207,11 +217,11 @@ func (e *evaluator) rule(s subject, r *rule, p *program, kind string, act *activ
 			e.refuse(s, r, p, kind, act)
 		}
 	case strings.HasPrefix(err.Error(), "no such overload"):
-		e.errs = append(e.errs, field.Invalid(s.path, kind, fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, r.said())))
+		e.add(field.Invalid(s.path, kind, fmt.Sprintf("'%v': call arguments did not match a supported operator, function or macro signature for rule: %v", err, r.said())))
 	case strings.HasPrefix(err.Error(), "operation cancelled: actual cost limit exceeded"):
 		e.end(field.Invalid(s.path, kind, fmt.Sprintf("'%v': no further validation rules will be run due to call cost exceeds limit for rule: %v", err, r.said())))
 	default:
-		e.errs = append(e.errs, field.Invalid(s.path, kind, fmt.Sprintf("%v evaluating rule: %v", err, r.said())))
+		e.add(field.Invalid(s.path, kind, fmt.Sprintf("%v evaluating rule: %v", err, r.said())))
 	}
 }
 
@@ -226,9 +236,11 @@ func (e *evaluator) refuse(s subject, r *rule, p *program, kind string, act *act
 	}
 	report := func(err *field.Error) {
 		if !p.usesOld && s.lineage.unchanged() {
-			e.warnings = append(e.warnings, err.Error())
+			if len(e.warnings) < maxErrors {
+				e.warnings = append(e.warnings, err.Error())
+			}
 		} else {
-			e.errs = append(e.errs, err)
+			e.add(err)
 		}
 	}
 	detail := r.said()

@@ -24,8 +24,8 @@ func (s *Schema) ValidateCreate(ctx context.Context, obj map[string]any, found .
 		return Verdict{Errors: errs}
 	}
 	errs = append(errs, s.root.conforms(obj, before{}, nil)...)
-	errs = append(errs, s.root.resources(obj, nil)...)
-	errs = append(errs, s.root.lists(obj, nil)...)
+	errs = append(errs, s.resources(obj)...)
+	errs = append(errs, s.lists(obj)...)
 	return s.rules(ctx, obj, nil, errs)
 }
 
@@ -37,7 +37,7 @@ func (s *Schema) ValidateUpdate(ctx context.Context, obj, old map[string]any, fo
 		return Verdict{Errors: errs}
 	}
 	errs = append(errs, s.root.conforms(obj, before{old, true}, nil)...)
-	errs = append(errs, s.root.resources(obj, nil)...)
+	errs = append(errs, s.resources(obj)...)
 	errs = append(errs, s.newRepetitions(obj, old)...)
 	return s.rules(ctx, obj, old, errs)
 }
@@ -58,11 +58,27 @@ func (s *Schema) ValidateStatusUpdate(ctx context.Context, obj, old map[string]a
 	return s.rules(ctx, obj, old, errs)
 }
 
+// resources reports what is wrong with embedded resources.
+func (s *Schema) resources(obj map[string]any) field.ErrorList {
+	var c collector
+	c.resources(s.root, obj, nil)
+	sortByField(c.errs)
+	return c.errs
+}
+
+// lists reports what occurs twice in lists of type set and map.
+func (s *Schema) lists(obj map[string]any) field.ErrorList {
+	var c collector
+	c.lists(s.root, obj, nil)
+	sortByField(c.errs)
+	return c.errs
+}
+
 // newRepetitions reports what occurs twice in lists of type set and map, unless
 // something did before.
 func (s *Schema) newRepetitions(obj, old map[string]any) field.ErrorList {
-	errs := s.root.lists(obj, nil)
-	if len(errs) == 0 || len(s.root.lists(old, nil)) > 0 {
+	errs := s.lists(obj)
+	if len(errs) == 0 || len(s.lists(old)) > 0 {
 		return nil
 	}
 	return errs

@@ -10,7 +10,8 @@ import (
 // the map of its properties at every access to a field, so it is kept.
 type view struct {
 	*node
-	named func() map[string]common.Schema
+	named    func() map[string]common.Schema
+	resource func() *view // with the fields of every resource
 }
 
 var (
@@ -25,6 +26,7 @@ func (n *node) asSeen() *view {
 	}
 	v := &view{node: n}
 	v.named = sync.OnceValue(v.makeProperties)
+	v.resource = sync.OnceValue(v.makeResource)
 	n.seen.CompareAndSwap(nil, v)
 	return n.seen.Load()
 }
@@ -42,23 +44,28 @@ func (v *view) makeProperties() map[string]common.Schema {
 
 // WithTypeAndObjectMeta returns the view of a resource: apiVersion, kind and
 // the names in metadata can always be seen, and nothing else of metadata.
-func (v *view) WithTypeAndObjectMeta() common.Schema {
+func (v *view) WithTypeAndObjectMeta() common.Schema { return v.resource() }
+
+func (v *view) makeResource() *view {
 	if v.hasResourceFields() {
 		return v
 	}
 	text := (&node{types: isString, typeName: "string"}).asSeen()
-	meta := &view{node: &node{types: isObject, typeName: "object"}, named: func() map[string]common.Schema {
+	meta := &view{node: &node{types: isObject, typeName: "object"}}
+	meta.named = sync.OnceValue(func() map[string]common.Schema {
 		return map[string]common.Schema{"name": text, "generateName": text}
-	}}
-	meta.named = sync.OnceValue(meta.named)
-	return &view{node: v.node, named: sync.OnceValue(func() map[string]common.Schema {
-		out := v.makeProperties()
-		if out == nil {
-			out = map[string]common.Schema{}
+	})
+	meta.resource = func() *view { return meta }
+	out := &view{node: v.node, named: sync.OnceValue(func() map[string]common.Schema {
+		fields := v.makeProperties()
+		if fields == nil {
+			fields = map[string]common.Schema{}
 		}
-		out["kind"], out["apiVersion"], out["metadata"] = text, text, meta
-		return out
+		fields["kind"], fields["apiVersion"], fields["metadata"] = text, text, meta
+		return fields
 	})}
+	out.resource = func() *view { return out }
+	return out
 }
 
 func (v *view) hasResourceFields() bool {

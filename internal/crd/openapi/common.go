@@ -1,0 +1,187 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	builtin "github.com/kanzen-io/kanzen/internal/openapi"
+)
+
+// common is what the documents of all resources have in common, in the form of
+// one version of OpenAPI.
+type common struct {
+	v2      bool
+	schemas map[string]json.RawMessage // v3 only
+	// Parameters, in the order of documents.
+	list, get, create, replace, patch, remove []json.RawMessage
+	everywhere                                []json.RawMessage // of the list in all namespaces
+	namespace, pretty                         json.RawMessage
+}
+
+const (
+	metaPackage  = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	scalePackage = "io.k8s.api.autoscaling.v1."
+)
+
+func isScale(name string) bool { return strings.HasPrefix(name, scalePackage) }
+
+// commonSchemas are the schemas that documents of custom resources have.
+func commonSchemas() []string {
+	names := []string{scalePackage + "Scale", scalePackage + "ScaleSpec", scalePackage + "ScaleStatus"}
+	for _, name := range []string{
+		"DeleteOptions", "FieldsV1", "ListMeta", "ManagedFieldsEntry", "ObjectMeta", "OwnerReference", "Patch",
+		"Preconditions", "ShardInfo", "Status", "StatusCause", "StatusDetails", "Time",
+	} {
+		names = append(names, metaPackage+name)
+	}
+	return names
+}
+
+// path is what a document says of a path.
+type path struct {
+	Get, Post, Put, Patch, Delete struct{ Parameters []json.RawMessage }
+	Parameters                    []json.RawMessage
+}
+
+// commonV3 reads the document of a built-in group whose kinds have all the
+// verbs and a scale.
+func commonV3(s *builtin.Set) (*common, error) {
+	d, ok := s.Document("apis/apps/v1")
+	if !ok {
+		return nil, fmt.Errorf("no OpenAPI document of apps/v1")
+	}
+	text, err := d.JSON()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Paths      map[string]json.RawMessage
+		Components struct{ Schemas map[string]json.RawMessage }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	c, err := commonOf(doc.Paths)
+	if err != nil {
+		return nil, err
+	}
+	c.schemas = map[string]json.RawMessage{}
+	for _, name := range commonSchemas() {
+		if c.schemas[name] = slices.Clone(doc.Components.Schemas[name]); c.schemas[name] == nil {
+			return nil, fmt.Errorf("no OpenAPI schema %s", name)
+		}
+	}
+	name := metaPackage + "DeleteOptions"
+	c.schemas[name], err = everyDeleteOptions(s, c.schemas[name])
+	return c, err
+}
+
+func commonV2(s *builtin.Set) (*common, error) {
+	text, err := s.BuiltinV2()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct{ Paths map[string]json.RawMessage }
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	c, err := commonOf(doc.Paths)
+	if err != nil {
+		return nil, err
+	}
+	c.v2 = true
+	return c, nil
+}
+
+// commonOf takes the parameters from a kind that has all verbs.
+func commonOf(paths map[string]json.RawMessage) (*common, error) {
+	var every, all, one path
+	for at, p := range map[string]*path{
+		"/apis/apps/v1/deployments":                               &every,
+		"/apis/apps/v1/namespaces/{namespace}/deployments":        &all,
+		"/apis/apps/v1/namespaces/{namespace}/deployments/{name}": &one,
+	} {
+		if err := json.Unmarshal(paths[at], p); err != nil {
+			return nil, fmt.Errorf("OpenAPI of %s: %w", at, err)
+		}
+	}
+	c := &common{
+		list: clone(all.Get.Parameters), create: clone(all.Post.Parameters),
+		replace: clone(one.Put.Parameters), patch: clone(one.Patch.Parameters), remove: clone(one.Delete.Parameters),
+		everywhere: clone(every.Parameters),
+	}
+	for _, p := range c.list {
+		if parameter(p) == "resourceVersion" {
+			c.get = append(c.get, p)
+		}
+	}
+	for _, p := range clone(all.Parameters) {
+		switch parameter(p) {
+		case "namespace":
+			c.namespace = p
+		case "pretty":
+			c.pretty = p
+		}
+	}
+	// The bodies that are objects of the kind are not common.
+	isOwn := func(p json.RawMessage) bool {
+		return parameter(p) == "body" && !strings.Contains(string(p), "#/parameters/")
+	}
+	c.create, c.replace = slices.DeleteFunc(c.create, isOwn), slices.DeleteFunc(c.replace, isOwn)
+	return c, nil
+}
+
+// clone copies parameters, so that the document they are from can go.
+func clone(list []json.RawMessage) []json.RawMessage {
+	out := make([]json.RawMessage, len(list))
+	for i := range list {
+		out[i] = slices.Clone(list[i])
+	}
+	return out
+}
+
+// parameter is the name of a parameter, also of one that is referred to.
+func parameter(text json.RawMessage) string {
+	var p struct {
+		Name string
+		Ref  string `json:"$ref"`
+	}
+	if json.Unmarshal(text, &p) != nil {
+		return ""
+	}
+	if p.Ref == "" {
+		return p.Name
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(p.Ref, "#/parameters/"), "-")
+	return name
+}
+
+// everyDeleteOptions gives the schema of DeleteOptions the kinds of all groups
+// that clients know by themselves, rather than those of one document.
+func everyDeleteOptions(s *builtin.Set, schema json.RawMessage) (json.RawMessage, error) {
+	const extension = "x-kubernetes-group-version-kind"
+	text, err := s.BuiltinV2()
+	if err != nil {
+		return nil, err
+	}
+	var doc struct{ Definitions map[string]json.RawMessage }
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	var all struct {
+		Kinds []map[string]string `json:"x-kubernetes-group-version-kind"`
+	}
+	if err := json.Unmarshal(doc.Definitions[metaPackage+"DeleteOptions"], &all); err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	if err := json.Unmarshal(schema, &out); err != nil {
+		return nil, err
+	}
+	out[extension] = slices.DeleteFunc(all.Kinds, func(k map[string]string) bool {
+		return slices.Contains([]string{"admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"}, k["group"])
+	})
+	return json.Marshal(out)
+}
