@@ -75,7 +75,10 @@ func apiserverCommand() *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, cfg server.Config, started func(*server.Server)) error {
-	log := newLog(cmd.ErrOrStderr(), cmd.Flags())
+	cfg.Verbosity = verbosity(cmd.Flags())
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: cfg.Verbosity}))
+	cfg.Flags = map[string]string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
 	server.WarnIgnored(cmd.Flags(), log)
 	s, err := server.New(cmd.Context(), cfg, log)
 	if err != nil {
@@ -91,18 +94,13 @@ func serve(cmd *cobra.Command, cfg server.Config, started func(*server.Server)) 
 	return s.Run(cmd.Context())
 }
 
-// newLog logs to w, more of it with -v.
-func newLog(w io.Writer, fs *pflag.FlagSet) *slog.Logger {
-	level := slog.LevelWarn
-	if f := fs.Lookup("v"); f != nil && f.Changed {
-		switch v, _ := strconv.Atoi(f.Value.String()); {
-		case v >= 4:
-			level = slog.LevelDebug
-		case v >= 1:
-			level = slog.LevelInfo
-		}
+// verbosity is how much to log: the number of -v.
+func verbosity(fs *pflag.FlagSet) *server.Verbosity {
+	n := 0
+	if f := fs.Lookup("v"); f != nil {
+		n, _ = strconv.Atoi(f.Value.String()) // what is no number is 0
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return server.NewVerbosity(n)
 }
 
 // greet says in three lines what to type next.

@@ -48,7 +48,7 @@ var exempt = map[string]string{
 // it, never what stands above.
 var layers = []string{
 	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/admission/plugin",
-	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/chain", "internal/engine", "internal/admission",
+	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/audit", "internal/engine", "internal/admission",
 	"internal/authz", "internal/authn", "internal/store", "internal/request",
 }
 

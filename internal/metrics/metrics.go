@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -10,10 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Metrics are those of one server; two servers in a process have two.
 type Metrics struct {
+	// Owns says whether a resource path leads to a resource. Nothing is told
+	// of the others but that there was a request: their names are a stranger's
+	// to choose. Nil: none does.
+	Owns     func(ctx context.Context, i *request.Info) bool
 	registry *prometheus.Registry
 	slis     *prometheus.Registry // service level indicators, at a path of their own
 

@@ -22,7 +22,7 @@ func (m *Metrics) Filter(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		l := labelsOf(i, r)
+		l := m.labelsOf(i, r)
 		if chain.LongRunning(i) {
 			g := m.long.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component)
 			g.Inc()
@@ -93,7 +93,7 @@ func (m *Metrics) count(l labels, code int) {
 func (m *Metrics) Self(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u := request.UserFrom(r.Context()); u != nil && u.GetName() == user.APIServerUser {
-			l := labelsOf(request.InfoFrom(r.Context()), r)
+			l := m.labelsOf(request.InfoFrom(r.Context()), r)
 			m.self.WithLabelValues(l.verb, l.group, l.resource, l.subresource).Inc()
 		}
 		next.ServeHTTP(w, r)
@@ -107,9 +107,15 @@ type labels struct {
 	mutating                                                   bool
 }
 
-func labelsOf(i *request.Info, r *http.Request) labels {
-	l := labels{verb: verbOf(i, r), group: i.Group, version: i.Version, resource: i.Resource, subresource: i.Subresource}
-	if !i.IsResource {
+func (m *Metrics) labelsOf(i *request.Info, r *http.Request) labels {
+	l := labels{verb: verbOf(i, r)}
+	switch {
+	case i.IsResource && m.Owns != nil && m.Owns(r.Context(), i):
+		l.group, l.version, l.resource = i.Group, i.Version, i.Resource
+		if l.subresource = i.Subresource; l.subresource != "" && !subresources[l.subresource] {
+			l.subresource = "other"
+		}
+	default:
 		l.subresource = "other"
 		if known[i.Path] {
 			l.subresource = i.Path
@@ -133,6 +139,10 @@ func labelsOf(i *request.Info, r *http.Request) labels {
 	}
 	return l
 }
+
+// subresources are those of all kinds.
+var subresources = map[string]bool{"status": true, "scale": true, "binding": true, "eviction": true, "ephemeralcontainers": true, "resize": true,
+	"log": true, "exec": true, "attach": true, "portforward": true, "proxy": true, "token": true, "approval": true, "finalize": true}
 
 var known = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, "/version": true,
 	"/openapi/v2": true, "/openapi/v3": true, "/api": true, "/apis": true}

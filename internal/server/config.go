@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ type Config struct {
 	TLSKeyFile       string
 	TLSMinVersion    string
 	TLSCipherSuites  []string
+	TLSSNICertKeys   []string // "cert,key" or "cert,key:names"
 	DisableHTTP2     bool
 	HTTP2MaxStreams  int
 
@@ -61,8 +63,15 @@ type Config struct {
 	GoawayChance        float64
 	ShutdownDelay       time.Duration
 	ShutdownRetryAfter  bool
+	WatchTermination    time.Duration // over which watches are ended when shutting down
 	LivezGrace          time.Duration
 	Profiling           bool
+	DebugSocketPath     string
+	TracingConfigFile   string
+	// Verbosity is how much is logged; nil is that of a number of 0.
+	Verbosity *Verbosity
+	// Flags are the settings by flag as they are told at /flagz.
+	Flags map[string]string
 
 	// authentication
 	AnonymousAuth              bool
@@ -247,6 +256,22 @@ func (c *Config) Validate() error {
 	}
 	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
 		bad("goaway-chance", "must be from 0 to 0.02")
+	}
+	if c.ShutdownDelay < 0 {
+		bad("shutdown-delay-duration", "must not be negative")
+	}
+	if c.WatchTermination < 0 {
+		bad("shutdown-watch-termination-grace-period", "must not be negative")
+	}
+	for _, o := range c.CORSAllowedOrigins {
+		if _, err := regexp.Compile(o); err != nil {
+			bad("cors-allowed-origins", "%v", err)
+		}
+	}
+	for _, d := range c.HSTSDirectives {
+		if name, _, _ := strings.Cut(strings.TrimSpace(d), "="); name != "max-age" && d != "includeSubDomains" && d != "preload" {
+			bad("strict-transport-security-directives", "%q is none of max-age=n, includeSubDomains, preload", d)
+		}
 	}
 	if c.RequestTimeout <= 0 {
 		bad("request-timeout", "must be positive")

@@ -32,7 +32,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
 	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
 	fs.StringVar(&c.ReconcileEndpoint, "endpoint-reconciler-type", c.ReconcileEndpoint, "How the endpoints of the kubernetes service are kept: lease, master-count, none.")
-	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 to 3 information, 4 and above everything.")
+	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
 	addHarmless(fs)
 	c.given = fs.Changed
 }
@@ -68,6 +68,10 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&c.GoawayChance, "goaway-chance", c.GoawayChance, "Chance that a client on HTTP/2 is asked to connect anew, 0 to 0.02.")
 	fs.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", c.ShutdownDelay, "How long to go on serving, unready, before shutting down.")
 	fs.BoolVar(&c.ShutdownRetryAfter, "shutdown-send-retry-after", c.ShutdownRetryAfter, "Answer 429 while shutting down.")
+	fs.DurationVar(&c.WatchTermination, "shutdown-watch-termination-grace-period", c.WatchTermination, "Over how long watches are ended one by one when shutting down; 0: all at once.")
+	fs.StringArrayVar(&c.TLSSNICertKeys, "tls-sni-cert-key", c.TLSSNICertKeys, "Serving certificate and key for some names: cert,key or cert,key:name,name. May be given several times.")
+	fs.StringVar(&c.DebugSocketPath, "debug-socket-path", c.DebugSocketPath, "Unix socket that serves profiles without authentication, to who may open it.")
+	fs.StringVar(&c.TracingConfigFile, "tracing-config-file", c.TracingConfigFile, "File of a TracingConfiguration.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
 }
@@ -111,7 +115,7 @@ var harmless = map[string]string{
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
 	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
 	"proxy-client-cert-file": "string", "proxy-client-key-file": "string", "runtime-config-emulation-forward-compatible": "bool",
-	"show-hidden-metrics-for-version": "string", "shutdown-watch-termination-grace-period": "string", "storage-backend": "string",
+	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string", "tls-curve-preferences": "string",
 	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
 }

@@ -35,6 +35,8 @@ func (m *milestone) test(context.Context) error {
 // health is what /healthz, /livez and /readyz answer from.
 type health struct {
 	log *slog.Logger
+	// checked is told the outcome of each check.
+	checked func(name, kind string, ok bool)
 	// live fails when only a restart helps; ready when no requests should come.
 	live, ready []check
 }
@@ -42,7 +44,7 @@ type health struct {
 // etcdTimeout bounds the question whether etcd is there.
 const etcdTimeout = 2 * time.Second
 
-func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan struct{}) *health {
+func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool)) *health {
 	etcd := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 		defer cancel()
@@ -65,7 +67,7 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 		{"poststarthook/start-legacy-token-tracking-controller", m.tokenTracking.test},
 		{"poststarthook/crd-informer-synced", m.definitions.test},
 	}
-	h := &health{log: log}
+	h := &health{log: log, checked: checked}
 	h.live = append(append(h.live, common...), started...)
 	h.ready = append(h.ready, common...)
 	h.ready = append(h.ready, check{"etcd-readiness", etcd}, check{"informer-sync", m.authorizer.test})
@@ -140,7 +142,9 @@ func (h *health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 			fmt.Fprintf(&text, "[+]%s excluded: ok\n", c.name)
 			continue
 		}
-		if err := c.test(r.Context()); err != nil {
+		err := c.test(r.Context())
+		h.checked(c.name, root, err == nil)
+		if err != nil {
 			// The reason is for the log: anybody may ask for health.
 			fmt.Fprintf(&text, "[-]%s failed: reason withheld\n", c.name)
 			failed = append(failed, fmt.Sprintf("%s: %v", c.name, err))

@@ -22,6 +22,7 @@ import (
 // brought.
 type keys struct {
 	serving         *pki.CertFile
+	sni             []sniCertificate
 	clientCA        *pki.BundleFile // nil: no client certificates
 	requestHeaderCA *pki.BundleFile // nil: no front proxy
 	signer          *serviceaccount.Signer
@@ -55,6 +56,9 @@ func loadKeys(ctx context.Context, cfg *Config, port int, clk clock.WithTicker, 
 	var err error
 	if k.serving, err = pki.NewCertFile(cfg.TLSCertFile, cfg.TLSKeyFile, clk, log); err != nil {
 		return nil, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	if k.sni, err = loadSNI(cfg.TLSSNICertKeys, clk, log); err != nil {
+		return nil, err
 	}
 	if cfg.ClientCAFile != "" {
 		if k.clientCA, err = pki.NewBundleFile(cfg.ClientCAFile, clk, log); err != nil {

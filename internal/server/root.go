@@ -29,6 +29,8 @@ type root struct {
 	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	profiling bool
 	flow      *flowcontrol.Controller // nil: there is none
+	zpages    *zpages
+	verbosity *Verbosity
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -81,6 +83,9 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		h.flow.ServeHTTP(w, r)
 	case h.profiling && strings.HasPrefix(path, "/debug/pprof"):
 		serveProfile(w, r)
+	case h.profiling && strings.HasPrefix(path, flagsPath):
+		h.verbosity.serveFlags(w, r)
+	case h.zpages.serve(w, r):
 	case h.health.serve(w, r):
 	default:
 		notFound(w)
@@ -98,12 +103,12 @@ func notFound(w http.ResponseWriter) {
 // paths are all that "/" lists.
 func (h *root) paths() []string {
 	out := append(h.discovery.Set().Paths(), h.health.paths()...)
-	out = append(out, "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+	out = append(out, "/flagz", "/metrics", "/metrics/slis", "/statusz", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 	if h.issuer != nil {
 		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)
 	}
 	if h.profiling {
-		out = append(out, "/debug/pprof", "/debug/pprof/profile")
+		out = append(out, "/debug/flags/v", "/debug/pprof", "/debug/pprof/profile")
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

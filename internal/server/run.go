@@ -71,7 +71,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		s.progress.flowConsumer.set()
 	}
 	// 3. The listener, so that health can be asked from the first moment.
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	if s.listener != nil {
 		made, err := s.httpServer()
 		if err != nil {
@@ -81,6 +81,13 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		start(&partsWait, func() {
 			if err := srv.ServeTLS(s.listener, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 				failed <- fmt.Errorf("serve: %w", err)
+			}
+		})
+	}
+	if s.cfg.DebugSocketPath != "" {
+		start(&partsWait, func() {
+			if err := s.debugSocket(partsCtx); err != nil {
+				failed <- err
 			}
 		})
 	}
@@ -144,6 +151,10 @@ func (s *Server) shutdown(srv *http.Server, stopParts context.CancelFunc) error 
 	close(s.stopping) // unready from here on
 	if s.cfg.ShutdownDelay > 0 {
 		<-s.clock.After(s.cfg.ShutdownDelay)
+	}
+	close(s.gone)
+	if s.watches != nil {
+		s.watches.End(s.cfg.WatchTermination, s.clock)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

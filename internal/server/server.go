@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net"
@@ -43,6 +44,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/tracing"
 )
 
 // Server is an API server. New makes one, Run runs it.
@@ -67,6 +69,9 @@ type Server struct {
 	handler    http.Handler
 	audit      *audit.Auditor          // nil: nothing is audited
 	flow       *flowcontrol.Controller // nil: requests are only counted
+	tracing    *tracing.Tracing        // nil: nothing is traced
+	watches    *chain.Watches          // nil: they end all at once
+	gone       chan struct{}           // closed when clients are to go elsewhere
 	boot       *bootstrapper
 	progress   *milestones
 	stopping   chan struct{}
@@ -90,7 +95,10 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: log, clock: clock.RealClock{}, inFlight: &chain.InFlight{}, progress: &milestones{},
-		stopping: make(chan struct{}), ready: make(chan struct{})}
+		stopping: make(chan struct{}), gone: make(chan struct{}), ready: make(chan struct{})}
+	if s.cfg.WatchTermination > 0 {
+		s.watches = chain.NewWatches()
+	}
 	s.requests, s.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -118,6 +126,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	authorizer := s.authz
 	m := s.metrics
+	if s.cfg.Verbosity == nil {
+		s.cfg.Verbosity = NewVerbosity(0)
+	}
 	admit, err := s.admission(authorizer, m)
 	if err != nil {
 		return nil, err
@@ -160,7 +171,11 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	s.docs = openapi.NewHandler(docs, log)
-	health := newHealth(log, s.store, s.progress, s.stopping)
+	if err := s.startTracing(ctx); err != nil {
+		return nil, err
+	}
+	m.Owns = s.owns(table)
+	health := newHealth(log, s.store, s.progress, s.stopping, m.Checked)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
 	s.handler = chain.New(chain.Config{
@@ -169,6 +184,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			discovery: s.discovery(discovery.Builtin(resources)),
 			openapi:   s.docs,
 			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
+			zpages: &zpages{started: s.clock.Now(), clock: s.clock, flags: s.cfg.Flags}, verbosity: s.cfg.Verbosity,
 		},
 		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
 		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
@@ -183,6 +199,10 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		FlowControl:    s.flowFilter(),
 		Metrics:        m.Filter,
 		OnFilter:       m.Filtered,
+		LogAccess:      s.cfg.Verbosity.logsAccess,
+		GoawayChance:   s.cfg.GoawayChance, Random: mathrand.Float64,
+		Watches: s.watches,
+		Tracing: s.traced(m.Self),
 	})
 	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
 		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{objects: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
@@ -354,6 +374,7 @@ func (s *Server) close() error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, s.stopTracing())
 	if s.audit != nil {
 		// Nobody is served any more; what is buffered is kept.
 		errs = append(errs, s.audit.Backend.Close())
@@ -383,10 +404,10 @@ func (s *Server) httpServer() (*http.Server, error) {
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    1 << 20,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          stdlog.New(&serverErrors{s.log, s.metrics}, "", 0),
 		TLSConfig: &tls.Config{
 			MinVersion: minVersion, CipherSuites: suites,
-			GetCertificate: s.keys.serving.GetCertificate,
+			GetCertificate: certificateFor(s.keys.serving, s.keys.sni),
 			ClientAuth:     tls.RequestClientCert, // judged by the authenticators
 			NextProtos:     []string{"h2", "http/1.1"},
 		},

@@ -133,7 +133,7 @@ func (s *Server) corsOrigins() []*regexp.Regexp {
 // retryAfter is closed when clients are to go elsewhere; nil if they never are.
 func (s *Server) retryAfter() <-chan struct{} {
 	if s.cfg.ShutdownRetryAfter {
-		return s.stopping
+		return s.gone
 	}
 	return nil
 }
