@@ -3,6 +3,7 @@ package chain
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -36,7 +37,7 @@ func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Fi
 func logAccess(log *slog.Logger, r *http.Request, resp *response, uri, agent, from string, took time.Duration) {
 	ctx := r.Context()
 	attrs := []slog.Attr{
-		slog.String("verb", request.InfoFrom(ctx).Verb), slog.String("URI", uri), slog.Duration("latency", took),
+		slog.String("verb", logVerb(request.InfoFrom(ctx).Verb)), slog.String("URI", uri), slog.Duration("latency", took),
 		slog.String("userAgent", agent), slog.String("audit-ID", request.AuditIDFrom(ctx)), slog.String("srcIP", from),
 	}
 	if level := resp.Header().Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID); level != "" {
@@ -52,4 +53,15 @@ func logAccess(log *slog.Logger, r *http.Request, resp *response, uri, agent, fr
 	}
 	attrs = append(attrs, slog.Int("resp", code))
 	log.LogAttrs(ctx, slog.LevelInfo, "HTTP", attrs...)
+}
+
+// logVerb spells a verb as kube-apiserver's log and metrics do.
+func logVerb(verb string) string {
+	switch verb {
+	case "create":
+		return http.MethodPost
+	case "update":
+		return http.MethodPut
+	}
+	return strings.ToUpper(verb)
 }

@@ -116,3 +116,10 @@ func servedAtTheEnd(r *http.Request) bool {
 	}
 	return strings.HasPrefix(r.UserAgent(), "kube-apiserver/")
 }
+
+// Now is how many requests are being served.
+func (f *InFlight) Now() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}

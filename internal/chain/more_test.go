@@ -85,7 +85,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	verbose = true
 	send(h, "GET /api/v1/pods?limit=1", "Authorization: alice", "User-Agent: me")
-	for _, want := range []string{`msg=HTTP verb=list URI="/api/v1/pods?limit=1"`, "userAgent=me", "audit-ID=id", "etcd=1s", "resp=418"} {
+	for _, want := range []string{`msg=HTTP verb=LIST URI="/api/v1/pods?limit=1"`, "userAgent=me", "audit-ID=id", "etcd=1s", "resp=418"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%s not in %s", want, &text)
 		}

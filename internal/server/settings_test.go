@@ -1,0 +1,294 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// pair writes a self-signed certificate for names and returns its files.
+func pair(t *testing.T, names ...string) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+func TestServerNames(t *testing.T) {
+	aCert, aKey := pair(t, "a.example.com")
+	wildCert, wildKey := pair(t, "*.example.com")
+	namedCert, namedKey := pair(t, "other.test")
+	s := listening(t, func(c *Config) {
+		c.TLSSNICertKeys = []string{wildCert + "," + wildKey, aCert + "," + aKey, namedCert + "," + namedKey + ":chosen.test,*.chosen.test"}
+	})
+	for name, want := range map[string]string{
+		"a.example.com": "a.example.com", "A.Example.com": "a.example.com", "b.example.com": "*.example.com", "b.c.example.com": "",
+		"chosen.test": "other.test", "x.chosen.test": "other.test", "other.test": "", "": "",
+	} {
+		conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, ServerName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := conn.ConnectionState().PeerCertificates[0].Subject.CommonName
+		_ = conn.Close()
+		if want == "" && strings.Contains(got, "example") || want == "" && got == "other.test" || want != "" && got != want {
+			t.Errorf("for %q: %q, want %q", name, got, want)
+		}
+	}
+	for _, bad := range []string{"x", "x,", "none,none"} {
+		if _, err := loadSNI([]string{bad}, s.clock, s.log); err == nil || !strings.Contains(err.Error(), "--tls-sni-cert-key") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestZpages(t *testing.T) {
+	s := startWith(t, func(c *Config) { c.Flags = map[string]string{"b": "2", "a": "1"}; c.Verbosity = NewVerbosity(1) })
+	if text := string(do(t, s, "GET", "/flagz", "", "", nil, 200)); !strings.HasPrefix(text, "\napiserver flagz\n") || !strings.HasSuffix(text, "a: 1\nb: 2\n") {
+		t.Error(text)
+	}
+	if text := string(do(t, s, "GET", "/statusz", "", "text/plain", nil, 200)); !strings.Contains(text, "Up  0 hr 00 min") {
+		t.Error(text)
+	}
+	var z statusz
+	if err := json.Unmarshal(do(t, s, "GET", "/statusz", "", "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", nil, 200), &z); err != nil || z.Kind != "Statusz" || len(z.Paths) == 0 {
+		t.Errorf("%+v, %v", z, err)
+	}
+	do(t, s, "GET", "/flagz", "", "application/yaml;v=v1beta1;g=config.k8s.io;as=Flagz", nil, 200)
+	do(t, s, "GET", "/statusz", "", "application/json", nil, 406)
+	do(t, s, "GET", "/statusz", "", "application/json;v=v9;g=config.k8s.io;as=Statusz", nil, 406)
+
+	if s.cfg.Verbosity.Level() != slog.LevelInfo || s.cfg.Verbosity.logsAccess() {
+		t.Error("verbosity 1")
+	}
+	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("4"), 200)
+	if s.cfg.Verbosity.Level() != slog.LevelDebug || !s.cfg.Verbosity.logsAccess() {
+		t.Error("verbosity 4")
+	}
+	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("x"), 400)
+	do(t, s, "GET", "/debug/flags/v", "", "", nil, 406)
+	do(t, s, "PUT", "/debug/flags/w", "", "", []byte("1"), 404)
+}
+
+func TestMetricsOfRequests(t *testing.T) {
+	s := start(t)
+	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
+	do(t, s, "GET", "/readyz", "", "", nil, 200)
+	// Strangers must not be able to fill the memory with names.
+	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
+	s.handler.ServeHTTP(httptest.NewRecorder(), req)
+	text := string(do(t, s, "GET", "/metrics", "", "", nil, 200))
+	for _, want := range []string{
+		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
+		`apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps"`, `apiserver_request_sli_duration_seconds_count{component="apiserver",group="",resource="configmaps"`,
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(text, "made.up") {
+		t.Error("a name that a stranger made up is in the metrics")
+	}
+	if text := string(do(t, s, "GET", "/metrics/slis", "", "", nil, 200)); !strings.Contains(text, `kubernetes_healthcheck{name="etcd",type="readyz"} 1`) {
+		t.Error(text)
+	}
+	do(t, s, "DELETE", "/metrics", "", "", nil, 200)
+}
+
+func TestDebugSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "debug")
+	s := startWith(t, func(c *Config) { c.DebugSocketPath = path })
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://server/debug/pprof/cmdline")
+	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); resp, err = client.Get("http://server/debug/pprof/cmdline") {
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 {
+		t.Error(resp.Status, err)
+	}
+	_ = s
+}
+
+// Somebody changes a suggested object, deletes a mandatory one, and an old
+// release has left one behind.
+func TestUpkeepOfFlowControl(t *testing.T) {
+	s := start(t)
+	ctx := request.WithUser(t.Context(), itself)
+	levels, schemas := s.flowEndpoints()
+	u, err := s.flowUpkeep()
+	if err != nil || len(u.WantedLevels) != 8 || len(u.WantedSchemas) == 0 {
+		t.Fatal(err, len(u.WantedLevels), len(u.WantedSchemas))
+	}
+	const path = "/apis/flowcontrol.apiserver.k8s.io/v1/"
+	patch := func(what, body string) {
+		do(t, s, "PATCH", path+what, "application/merge-patch+json", "", []byte(body), 200)
+	}
+	patch("prioritylevelconfigurations/workload-low", `{"spec":{"limited":{"nominalConcurrencyShares":7}}}`)
+	patch("prioritylevelconfigurations/workload-high", `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}},"spec":{"limited":{"nominalConcurrencyShares":7}}}`)
+	patch("prioritylevelconfigurations/catch-all", `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}}}`)
+	patch("prioritylevelconfigurations/exempt", `{"spec":{"exempt":{"nominalConcurrencyShares":3}}}`)
+	do(t, s, "DELETE", path+"flowschemas/probes", "", "", nil, 200)
+	old, err := schemas.GetObject(ctx, "", "service-accounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := &flowcontrolv1.FlowSchema{Spec: *old.(*flowcontrolv1.FlowSchema).Spec.DeepCopy()}
+	left.Name, left.Annotations = "of-an-old-release", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}
+	if _, err := schemas.Make(ctx, left, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Once(ctx); err != nil {
+		t.Fatal(err)
+	}
+	shares := func(name string) int32 {
+		obj := mustGet(t, ctx, levels, name).(*flowcontrolv1.PriorityLevelConfiguration)
+		if obj.Spec.Exempt != nil {
+			return *obj.Spec.Exempt.NominalConcurrencyShares
+		}
+		return *obj.Spec.Limited.NominalConcurrencyShares
+	}
+	if shares("workload-low") != 100 || shares("workload-high") != 7 || shares("exempt") != 3 {
+		t.Errorf("%d, %d, %d shares", shares("workload-low"), shares("workload-high"), shares("exempt"))
+	}
+	if a := mustGet(t, ctx, levels, "catch-all").GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey]; a != "true" {
+		t.Errorf("the annotation of a mandatory object: %q", a)
+	}
+	mustGet(t, ctx, schemas, "probes")
+	if _, err := schemas.GetObject(ctx, "", "of-an-old-release"); err == nil {
+		t.Error("it is still there")
+	}
+}
+
+func mustGet(t *testing.T, ctx context.Context, ep *engine.Endpoint, name string) engine.Object {
+	t.Helper()
+	obj, err := ep.GetObject(ctx, "", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func TestSettingsAreJudged(t *testing.T) {
+	for flag, change := range map[string]func(*Config){
+		"audit-log-mode":                          func(c *Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = "x", "x" },
+		"audit-log-format":                        func(c *Config) { c.AuditLog.Path, c.AuditLogFormat = "x", "x" },
+		"audit-log-maxsize":                       func(c *Config) { c.AuditLog.Path, c.AuditLog.MaxSize = "x", -1 },
+		"audit-log-version":                       func(c *Config) { c.AuditLog.Path, c.AuditLogDelivery.Version = "x", "v1" },
+		"audit-webhook-batch-max-size":            func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.MaxSize = "x", 0 },
+		"audit-webhook-batch-throttle-qps":        func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.QPS = "x", 0 },
+		"audit-webhook-truncate-max-batch-size":   func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.TruncateBatch = "x", 1 },
+		"max-requests-inflight":                   func(c *Config) { c.MaxReadOnlyInFlight, c.MaxMutatingInFlight = 0, 0 },
+		"cors-allowed-origins":                    func(c *Config) { c.CORSAllowedOrigins = []string{"("} },
+		"strict-transport-security-directives":    func(c *Config) { c.HSTSDirectives = []string{"x"} },
+		"shutdown-watch-termination-grace-period": func(c *Config) { c.WatchTermination = -1 },
+		"goaway-chance":                           func(c *Config) { c.GoawayChance = 0.5 },
+	} {
+		c := Standalone()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
+			t.Errorf("--%s: %v", flag, err)
+		}
+	}
+	for name, change := range map[string]func(*Config){
+		"--audit-policy-file":   func(c *Config) { c.AuditPolicyFile = "/none" },
+		"--tracing-config-file": func(c *Config) { c.TracingConfigFile = "/none" },
+	} {
+		cfg := Standalone()
+		cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener = t.TempDir(), true, true
+		change(&cfg)
+		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Secrets are not in the audit log of a level that leaves objects out.
+func TestAuditLogOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "audit.log")
+	s := startWith(t, func(c *Config) {
+		c.AuditPolicyFile, c.AuditLog.Path = filepath.Join(dir, "policy"), log
+		policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata, resources: [{resources: [secrets]}]}, {level: RequestResponse}]\n"
+		if err := os.WriteFile(c.AuditPolicyFile, []byte(policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	const hidden = "aHVudGVyMg=="
+	for _, resource := range []string{"secrets", "configmaps"} {
+		field := map[string]string{"secrets": "data", "configmaps": "binaryData"}[resource]
+		do(t, s, "POST", "/api/v1/namespaces/default/"+resource, "application/json", "", []byte(`{"metadata":{"name":"x"},"`+field+`":{"k":"`+hidden+`"}}`), 201)
+		do(t, s, "GET", "/api/v1/namespaces/default/"+resource, "", "", nil, 200)
+		do(t, s, "GET", "/api/v1/namespaces/default/"+resource+"/x", "", "application/vnd.kubernetes.protobuf", nil, 200)
+		do(t, s, "PATCH", "/api/v1/namespaces/default/"+resource+"/x", "application/merge-patch+json", "", []byte(`{"`+field+`":{"l":"`+hidden+`"}}`), 200)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+		var ev struct {
+			Level     string
+			ObjectRef struct{ Resource string }
+		}
+		if err := json.Unmarshal(line, &ev); err != nil {
+			t.Fatal(err)
+		}
+		seen[ev.ObjectRef.Resource]++
+		if has := bytes.Contains(line, []byte(hidden)); has != (ev.ObjectRef.Resource == "configmaps") {
+			t.Errorf("%s", line)
+		}
+	}
+	if seen["secrets"] != 4 || seen["configmaps"] != 4 {
+		t.Errorf("%v", seen)
+	}
+}
