@@ -24,20 +24,7 @@ func (s *Server) Changes() int64 { return s.changes.Load() }
 
 // Discovery lists the groups and versions of custom resources.
 func (s *Server) Discovery() []discovery.GroupVersion {
-	byGV := map[apischema.GroupVersion][]*definition{}
-	var order []apischema.GroupVersion
-	for _, d := range s.established() {
-		for _, v := range d.versions {
-			if !v.served {
-				continue
-			}
-			gv := d.gv(v.name)
-			if byGV[gv] == nil {
-				order = append(order, gv)
-			}
-			byGV[gv] = append(byGV[gv], d)
-		}
-	}
+	byGV, order := s.served()
 	out := make([]discovery.GroupVersion, 0, len(order))
 	for _, gv := range order {
 		ds := byGV[gv]
@@ -53,6 +40,24 @@ func (s *Server) Discovery() []discovery.GroupVersion {
 		})
 	}
 	return out
+}
+
+// served sorts the definitions into the groups and versions that they serve.
+func (s *Server) served() (byGV map[apischema.GroupVersion][]*definition, order []apischema.GroupVersion) {
+	byGV = map[apischema.GroupVersion][]*definition{}
+	for _, d := range s.established() {
+		for _, v := range d.versions {
+			if !v.served {
+				continue
+			}
+			gv := d.gv(v.name)
+			if byGV[gv] == nil {
+				order = append(order, gv)
+			}
+			byGV[gv] = append(byGV[gv], d)
+		}
+	}
+	return byGV, order
 }
 
 // described is as much of a Resource as discovery tells.

@@ -150,7 +150,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	}
 	obj, err := c.Decode(i)
 	if err != nil {
-		return nil, false, apierrors.NewInternalError(err)
+		return nil, false, unreadable(i, err)
 	}
 	if err := c.preconditions(&options, obj); err != nil {
 		return nil, false, err

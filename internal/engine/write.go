@@ -128,7 +128,7 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	}
 	old, err := c.Decode(i)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, unreadable(i, err)
 	}
 	if ch.uid != "" && ch.uid != string(old.GetUID()) {
 		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", ch.uid, old.GetUID()))
@@ -153,6 +153,15 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	out, err := c.replace(ctx, ch, i, obj, old, sure)
 	end(err == nil)
 	return out, err
+}
+
+// unreadable is the error of an item that cannot be decoded: one with a reason
+// where already its bytes could not be had.
+func unreadable(i *store.Item, err error) error {
+	if i.Err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return err
 }
 
 // checkRevision holds the object to the revision its writer built on, if it

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	openapiv3 "github.com/google/gnostic-models/openapiv3"
@@ -18,22 +17,13 @@ import (
 
 // Handler serves the current Set under /openapi/.
 type Handler struct {
-	set atomic.Pointer[Set]
+	// Set returns what is served now.
+	Set func() *Set
 	log *slog.Logger
 }
 
-// NewHandler returns a handler that serves s until Swap.
-func NewHandler(s *Set, log *slog.Logger) *Handler {
-	h := &Handler{log: log}
-	h.set.Store(s)
-	return h
-}
-
-// Swap replaces what is served.
-func (h *Handler) Swap(s *Set) { h.set.Store(s) }
-
-// Set returns what is served.
-func (h *Handler) Set() *Set { return h.set.Load() }
+// NewHandler returns a handler that serves what set returns.
+func NewHandler(set func() *Set, log *slog.Logger) *Handler { return &Handler{Set: set, log: log} }
 
 // ServeHTTP serves /openapi/v2, /openapi/v3 and all below the latter. The
 // method does not matter.

@@ -41,7 +41,7 @@ func newSet(t *testing.T) *Set {
 }
 
 func newHandler(t *testing.T, s *Set) *Handler {
-	return NewHandler(s, slog.New(slog.DiscardHandler))
+	return NewHandler(func() *Set { return s }, slog.New(slog.DiscardHandler))
 }
 
 func ask(h http.Handler, method, url string, header ...string) *httptest.ResponseRecorder {
@@ -166,7 +166,8 @@ func TestParts(t *testing.T) {
 		},
 	}
 	broken := Part{V2Hash: "2", V2: func() (*Fragment, error) { return nil, fmt.Errorf("not now") }}
-	h.Swap(s.With(part, broken))
+	with := s.With(part, broken)
+	h.Set = func() *Set { return with }
 
 	if w := ask(h, "GET", "/openapi/v3"); !strings.Contains(w.Body.String(), `"/openapi/v3/apis/example.test/v1?hash=1"`) ||
 		strings.Contains(w.Body.String(), "hash=mine") {
@@ -213,7 +214,7 @@ func TestParts(t *testing.T) {
 		t.Error("the packed document differs")
 	}
 
-	h.Swap(h.Set().With())
+	h.Set = func() *Set { return with.With() }
 	if w := ask(h, "GET", "/openapi/v3/apis/example.test/v1"); w.Code != 404 {
 		t.Errorf("a removed document: code %d", w.Code)
 	}

@@ -11,8 +11,11 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/ownerreferences"
 	"github.com/kanzen-io/kanzen/internal/crd"
+	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/live"
+	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -47,12 +50,16 @@ func (s *Server) unrouted(knows func(group string) bool) http.Handler {
 }
 
 // discovery is what there is, of both servers.
-func (s *Server) discovery(builtin []discovery.GroupVersion) *discovery.Live {
-	return discovery.NewLive(s.custom.Changes,
-		func() []discovery.GroupVersion {
-			return append(builtin[:len(builtin):len(builtin)], s.custom.Discovery()...)
-		},
-		func(all []discovery.GroupVersion) *discovery.Set { return discovery.New(s.serverAddresses(), all) })
+func (s *Server) discovery(builtin []discovery.GroupVersion) *live.Value[*discovery.Set] {
+	return live.New(s.custom.Changes, func() *discovery.Set {
+		return discovery.New(s.serverAddresses(), append(builtin[:len(builtin):len(builtin)], s.custom.Discovery()...))
+	})
+}
+
+// openAPI is the documents of what there is.
+func (s *Server) openAPI(builtin *openapi.Set) *live.Value[*openapi.Set] {
+	b := crdopenapi.NewBuilder(builtin)
+	return live.New(s.custom.Changes, func() *openapi.Set { return builtin.With(s.custom.OpenAPI(b)...) })
 }
 
 // resourceOf finds what a kind is served as.

@@ -11,6 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/version"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ import (
 // few paths that are none.
 type root struct {
 	resources http.Handler
-	discovery *discovery.Live
+	discovery *live.Value[*discovery.Set]
 	openapi   http.Handler
 	health    *health
 	metrics   http.Handler
@@ -51,7 +52,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
 	case path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"):
-		found, err := h.discovery.Set().Serve(w, r)
+		found, err := h.discovery.Get().Serve(w, r)
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		} else if !found {
@@ -102,7 +103,7 @@ func notFound(w http.ResponseWriter) {
 
 // paths are all that "/" lists.
 func (h *root) paths() []string {
-	out := append(h.discovery.Set().Paths(), h.health.paths()...)
+	out := append(h.discovery.Get().Paths(), h.health.paths()...)
 	out = append(out, "/flagz", "/metrics", "/metrics/slis", "/statusz", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 	if h.issuer != nil {
 		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)

@@ -170,7 +170,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if s.audit, err = s.auditor(m.Register); err != nil {
 		return nil, err
 	}
-	s.docs = openapi.NewHandler(docs, log)
+	s.docs = openapi.NewHandler(s.openAPI(docs).Get, log)
 	if err := s.startTracing(ctx); err != nil {
 		return nil, err
 	}

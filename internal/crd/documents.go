@@ -1,0 +1,30 @@
+package crd
+
+import (
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
+	"github.com/kanzen-io/kanzen/internal/openapi"
+)
+
+// OpenAPI lists what the groups and versions of custom resources add to the
+// OpenAPI documents. Nothing of it is made before it is asked for.
+func (s *Server) OpenAPI(b *crdopenapi.Builder) []openapi.Part {
+	byGV, order := s.served()
+	parts := make([]openapi.Part, 0, len(order))
+	for _, gv := range order {
+		var sources []crdopenapi.Source
+		for _, d := range byGV[gv] {
+			sources = append(sources, crdopenapi.Source{
+				// The names that were accepted are part of the documents.
+				Hash: fmt.Sprint(d.uid, d.generation, d.accepted),
+				Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return s.decode(d.item) },
+			})
+		}
+		parts = append(parts, b.Part(gv.Group, gv.Version, time.Time{}, sources))
+	}
+	return parts
+}
