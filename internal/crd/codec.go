@@ -24,26 +24,55 @@ type codec struct {
 // wants, is put right here: fields that are unknown now are not shown, and
 // defaults that came later are.
 func (c codec) Decode(value []byte) (engine.Object, error) {
+	u, err := c.serving.decode(value)
+	if err != nil {
+		return nil, err
+	}
+	return c.serving.converted(u, c.version)
+}
+
+// batchCodec is a codec for versions that a webhook converts to.
+type batchCodec struct{ codec }
+
+// DecodeAll is part of engine.BatchCodec: one call for all.
+func (c batchCodec) DecodeAll(values [][]byte) ([]engine.Object, error) {
+	objs := make([]object, len(values))
+	for n, v := range values {
+		var err error
+		if objs[n], err = c.serving.decode(v); err != nil {
+			return nil, err
+		}
+	}
+	objs, err := c.serving.convertAll(objs, c.version)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]engine.Object, len(objs))
+	for n := range objs {
+		out[n] = objs[n]
+	}
+	return out, nil
+}
+
+// decode makes the object of stored bytes, in the version that is stored.
+func (s *serving) decode(value []byte) (object, error) {
 	u := &unstructured.Unstructured{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &u.Object); err != nil {
 		return nil, err
 	}
-	stored, err := c.serving.versionOf(u)
+	stored, err := s.versionOf(u)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.serving.schema(stored)
+	c, err := s.schema(stored)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Coerce(u.Object, schema.CoerceOptions{DropInvalid: true, RepairGeneration: true}); err != nil {
+	if _, err := c.Coerce(u.Object, schema.CoerceOptions{DropInvalid: true, RepairGeneration: true}); err != nil {
 		return nil, err
 	}
-	s.Default(u.Object)
-	if stored == c.version {
-		return u, nil
-	}
-	return c.serving.converted(u, c.version)
+	c.Default(u.Object)
+	return u, nil
 }
 
 // Encode is part of engine.Codec.
@@ -82,21 +111,40 @@ func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
 
 // converted makes obj, which it may change, an object of another version.
 func (s *serving) converted(obj engine.Object, to string) (engine.Object, error) {
-	u := obj.(object)
-	gv := s.def.gv(to).String()
-	if u.GetAPIVersion() == gv {
-		return u, nil
-	}
-	out, err := s.convert([]object{u}, gv)
+	out, err := s.convertAll([]object{obj.(object)}, to)
 	if err != nil {
 		return nil, err
+	}
+	return out[0], nil
+}
+
+// convertAll converts those of the objects that are not of a version yet. It
+// may change the objects and the slice.
+func (s *serving) convertAll(objs []object, to string) ([]object, error) {
+	gv := s.def.gv(to).String()
+	var others []object
+	var at []int // where in objs they are
+	for n, u := range objs {
+		if u.GetAPIVersion() != gv {
+			others, at = append(others, u), append(at, n)
+		}
+	}
+	if len(others) == 0 {
+		return objs, nil
 	}
 	c, err := s.schema(to)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Coerce(out[0].Object, schema.CoerceOptions{}); err != nil {
+	others, err = s.convert(others, gv)
+	if err != nil {
 		return nil, err
 	}
-	return out[0], nil
+	for n, u := range others {
+		if _, err := c.Coerce(u.Object, schema.CoerceOptions{}); err != nil {
+			return nil, err
+		}
+		objs[at[n]] = u
+	}
+	return objs, nil
 }

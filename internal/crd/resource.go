@@ -37,7 +37,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		Namespaced: s.def.namespaced,
 		Prefix:     s.def.group + "/" + names.Plural,
 		Hub:        k.gvk.GroupVersion(),
-		Codec:      codec{s, name},
+		Codec:      s.codec(name),
 		Types: func() (managedfields.TypeConverter, error) {
 			c, err := s.schema(name)
 			if err != nil {
@@ -67,6 +67,15 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 			Name: "scale", Verbs: subresourceVerbs, Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Scale: scaleOf(k.scale)})
 	}
 	return r, nil
+}
+
+// codec reads and writes objects for requests in one version.
+func (s *serving) codec(version string) engine.Codec {
+	c := codec{s, version}
+	if s.spec.Spec.Conversion != nil && s.spec.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		return batchCodec{c}
+	}
+	return c
 }
 
 // terminating refuses to create what is being deleted with its definition.

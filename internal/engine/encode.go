@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,8 @@ import (
 // All forms are without apiVersion and kind, which items of a list do not
 // have and a single object gets in front.
 type form struct {
-	make func(i *store.Item) ([]byte, error)
+	// encode makes the form of an object as it is answered, which it may change.
+	encode func(obj Object) ([]byte, error)
 	// prefix is what stands in front of a single object: {"kind":…,"apiVersion":…,
 	// Nil: the form has that itself, also inside a list.
 	prefix []byte
@@ -41,12 +43,8 @@ type forms struct {
 }
 
 func newForms(ep *Endpoint) forms {
-	object := func(dropManaged bool) func(i *store.Item) ([]byte, error) {
-		return func(i *store.Item) ([]byte, error) {
-			obj, err := ep.present(i)
-			if err != nil {
-				return nil, err
-			}
+	object := func(dropManaged bool) func(obj Object) ([]byte, error) {
+		return func(obj Object) ([]byte, error) {
 			if dropManaged {
 				obj.SetManagedFields(nil)
 			}
@@ -57,12 +55,8 @@ func newForms(ep *Endpoint) forms {
 			return json.Marshal(obj)
 		}
 	}
-	partial := func(dropManaged bool) func(i *store.Item) ([]byte, error) {
-		return func(i *store.Item) ([]byte, error) {
-			obj, err := ep.present(i)
-			if err != nil {
-				return nil, err
-			}
+	partial := func(dropManaged bool) func(obj Object) ([]byte, error) {
+		return func(obj Object) ([]byte, error) {
 			p := partialOf(obj)
 			if dropManaged {
 				p.ManagedFields = nil
@@ -128,7 +122,82 @@ func (ep *Endpoint) outgoing(obj Object) (Object, error) {
 
 // json returns the JSON of an item in a form, cached.
 func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
-	return i.Encoding(ep.e.Store.Encodings, f, f.make)
+	return i.Encoding(ep.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
+		obj, err := ep.present(i)
+		if err != nil {
+			return nil, err
+		}
+		return f.encode(obj)
+	})
+}
+
+// together is how many objects are decoded at a time where that is one call
+// to another server.
+const together = 500
+
+// encodeTogether makes the JSON of those items that do not have it yet, for
+// kinds whose objects are cheaper to decode many at a time.
+func (ep *Endpoint) encodeTogether(items []*store.Item, f *form) error {
+	b, ok := ep.R.Codec.(BatchCodec)
+	if !ok {
+		return nil
+	}
+	var missing []*store.Item
+	for _, i := range items {
+		if i.Err == nil && !i.Encoded(f) {
+			missing = append(missing, i)
+		}
+	}
+	for some := range slices.Chunk(missing, together) {
+		objs, err := ep.decodeTogether(b, some)
+		if err != nil {
+			return err
+		}
+		for n, i := range some {
+			if _, err := i.Encoding(ep.e.Store.Encodings, f, func(*store.Item) ([]byte, error) { return f.encode(objs[n]) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (ep *Endpoint) decodeTogether(b BatchCodec, items []*store.Item) ([]Object, error) {
+	values := make([][]byte, len(items))
+	for n, i := range items {
+		values[n] = i.Value
+	}
+	objs, err := b.DecodeAll(values)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range items {
+		objs[n].SetResourceVersion(formatRev(i.Rev))
+	}
+	return objs, nil
+}
+
+// decodeAll makes the hub objects of items.
+func (ep *Endpoint) decodeAll(items []*store.Item) ([]Object, error) {
+	objs := make([]Object, 0, len(items))
+	if b, ok := ep.R.Codec.(BatchCodec); ok {
+		for some := range slices.Chunk(items, together) {
+			more, err := ep.decodeTogether(b, some)
+			if err != nil {
+				return nil, err
+			}
+			objs = append(objs, more...)
+		}
+		return objs, nil
+	}
+	for _, i := range items {
+		obj, err := ep.Decode(i)
+		if err != nil {
+			return nil, err
+		}
+		objs = append(objs, obj)
+	}
+	return objs, nil
 }
 
 // splices says that stored protobuf bytes are what is served, but for the

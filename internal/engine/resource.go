@@ -111,6 +111,14 @@ type Codec interface {
 	Encode(obj Object) ([]byte, error)
 }
 
+// BatchCodec is a Codec that decodes many objects for little more than one:
+// where they are converted by another server.
+type BatchCodec interface {
+	Codec
+	// DecodeAll is Decode of each value.
+	DecodeAll(values [][]byte) ([]Object, error)
+}
+
 // Version is one group and version that a resource is served in.
 type Version struct {
 	schema.GroupVersion

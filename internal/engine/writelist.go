@@ -50,13 +50,9 @@ func (c *call) writeList(out output, p *page) error {
 	}
 	switch {
 	case out.shape == shapeTable:
-		objs := make([]Object, 0, len(p.items))
-		for _, i := range p.items {
-			obj, err := c.Decode(i)
-			if err != nil {
-				return err
-			}
-			objs = append(objs, obj)
+		objs, err := c.decodeAll(p.items)
+		if err != nil {
+			return err
 		}
 		return c.writeTable(http.StatusOK, out, objs, p.meta)
 	case out.media == mediaProtobuf:
@@ -96,6 +92,9 @@ func (c *call) jsonList(out output, p *page) ([]byte, error) {
 		return nil, err
 	}
 	f := c.forms.of(out)
+	if err := c.encodeTogether(p.items, f); err != nil {
+		return nil, err
+	}
 	for n, i := range p.items {
 		item, err := c.itemJSON(i, f, out)
 		if err != nil {
@@ -127,6 +126,9 @@ func (c *call) writeJSONList(out output, p *page) error {
 		return err
 	}
 	f := c.forms.of(out)
+	if err := c.encodeTogether(p.items, f); err != nil {
+		return err
+	}
 	items := make([][]byte, len(p.items))
 	size := len(head) + 3
 	for n, i := range p.items {

@@ -46,6 +46,16 @@ type encoding struct {
 	next  *encoding
 }
 
+// Encoded says whether the item is kept in the form that key stands for.
+func (i *Item) Encoded(key any) bool {
+	for e := i.enc.Load(); e != nil; e = e.next {
+		if e.key == key {
+			return true
+		}
+	}
+	return false
+}
+
 // Encoding returns the item in the form that key stands for, made by encode on
 // first need and kept while the budget allows. Key must be comparable and
 // stand for the same encode func everywhere.
