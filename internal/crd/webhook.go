@@ -40,7 +40,8 @@ func (w *webhook) convert(objs []object, to string) ([]object, error) {
 	defer cancel()
 	out, err := w.ask(ctx, w.config.ConversionReviewVersions[version], objs, to)
 	if err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v failed: %w", objs[0].GroupVersionKind(), err)
+		// Not wrapped: a status that the webhook gave is not that of the request.
+		return nil, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
 	}
 	if len(out) != len(objs) {
 		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", objs[0].GroupVersionKind(), len(out), len(objs))
