@@ -2,6 +2,7 @@ package crd
 
 import (
 	"cmp"
+	"context"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,7 +50,39 @@ func (f *follower) Change(e *store.Event) {
 }
 
 // Caught is part of store.Follower.
-func (f *follower) Caught(int64) { f.caught() }
+func (f *follower) Caught(rev int64) {
+	f.caught()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rev = rev
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// settle waits until the index has all that is acknowledged: what a client was
+// told to be established is served.
+func (s *Server) settle(ctx context.Context) error {
+	if err := s.Store.Fresh(ctx); err != nil {
+		return err
+	}
+	want, err := s.Definitions.View().Changed(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		s.mu.RLock()
+		have, moved := s.rev, s.moved
+		s.mu.RUnlock()
+		if have >= want {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 // readAll reads definitions on all processors: thousands of them hold up the start.
 func readAll(items []*store.Item) []read {

@@ -47,11 +47,14 @@ type Server struct {
 	mu sync.RWMutex
 	// groups are all definitions, by group and name; guarded by mu.
 	groups map[string]map[string]*definition
+	// rev is the revision that groups is at; moved is closed when it changes.
+	rev   int64
+	moved chan struct{}
 }
 
 // New makes a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
-	s := &Server{Config: c, programs: schema.NewCache(), ready: make(chan struct{}), groups: map[string]map[string]*definition{}}
+	s := &Server{Config: c, programs: schema.NewCache(), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
 	s.control = &controller{
 		Server:  s,
 		changed: queue.New("crd", c.Clock, c.Log),
@@ -97,7 +100,13 @@ func (s *Server) Owns(ctx context.Context, i *request.Info) bool {
 	}
 	d := s.find(i.Group, i.Resource)
 	if d == nil || !d.servable() || !d.serves(i.Version) {
-		return false
+		// It may just have come.
+		if s.settle(ctx) != nil {
+			return false
+		}
+		if d = s.find(i.Group, i.Resource); d == nil || !d.servable() || !d.serves(i.Version) {
+			return false
+		}
 	}
 	if !d.namespaced {
 		return i.Namespace == ""
