@@ -32,7 +32,7 @@ func TestPost(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(`{"text":"yes"}`))
 		}, 200, ""},
-		{"refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "go away", 403) }, 403, "go away"},
+		{"refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "go away", http.StatusForbidden) }, 403, "go away"},
 		{"status", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(500)

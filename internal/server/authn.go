@@ -64,7 +64,7 @@ func (s *Server) newAuthentication() (*authentication, error) {
 		return nil, fmt.Errorf("invalid authentication configuration: %w", err)
 	}
 	a.issuers = oidc.NewSet(s.clock, issuers...)
-	if a.anonymous, err = s.cfg.anonymous(c.Anonymous, s.authz.uses("AlwaysAllow")); err != nil {
+	if a.anonymous, err = s.cfg.anonymous(c.Anonymous, s.authz.file == nil && s.authz.uses("AlwaysAllow")); err != nil {
 		return nil, err
 	}
 	a.tokens, err = a.authenticators()
@@ -194,10 +194,13 @@ func (a *authentication) authenticators() (authn.Tokens, error) {
 	if s.keys.verify != nil {
 		legacy := serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock)
 		legacy.MarkUsed, legacy.NoLookup = a.markUsed, !s.cfg.ServiceAccountLookup
+		bound := serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, &referents{objects: s.objects}, s.clock)
+		uses := serviceaccount.NewMetrics(s.metrics.Registry())
+		bound.Metrics, legacy.Metrics = uses, uses
 		// Bound tokens first: they are the many, and known by their hash. Whose
 		// a token is hangs on its issuer, so the order decides nothing.
 		t.Authenticators = append(t.Authenticators,
-			authn.ServiceAccounts(serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, &referents{objects: s.objects}, s.clock), aud),
+			authn.ServiceAccounts(bound, aud),
 			authn.LegacyServiceAccounts(legacy, aud))
 	}
 	if s.cfg.BootstrapTokenAuth {

@@ -31,14 +31,14 @@ var errLongAnswer = errors.New("the answer is too long")
 // client asks one issuer. It finds the issuer's metadata at another address
 // where the configuration names one, and measures how fetching keys goes.
 type client struct {
-	http              *http.Client
-	base              http.RoundTripper
-	issuer            string
-	metadata, instead string
-	insteadURL        *url.URL
-	keys              atomic.Pointer[string] // where the keys are, once known
-	lifecycle         context.Context
-	metrics           *Metrics
+	http       *http.Client
+	base       http.RoundTripper
+	issuer     string
+	metadata   string
+	insteadURL *url.URL
+	keys       atomic.Pointer[string] // where the keys are, once known
+	lifecycle  context.Context
+	metrics    *Metrics
 }
 
 func newClient(i *apiserver.Issuer, roots *x509.CertPool, m *Metrics) (*client, error) {

@@ -96,28 +96,30 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 			life = min(life, limit)
 		}
 	}
-	token, err := t.sign(ctx, bound, out.Spec.Audiences, now, life)
+	id := uuid.NewString
+	if t.NewID != nil {
+		id = t.NewID
+	}
+	tokenID := id()
+	token, err := t.sign(ctx, bound, out.Spec.Audiences, tokenID, now, life)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("sign token: %w", err))
 	}
+	request.AddAuditAnnotation(ctx, "authentication.kubernetes.io/issued-credential-id", CredentialID(tokenID))
 	// What is told is what was asked for, also for a token that lives longer.
 	told := time.Duration(*out.Spec.ExpirationSeconds) * time.Second
 	out.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(now.Add(told))}
 	return out, nil
 }
 
-func (t *TokenIssuer) sign(ctx context.Context, bound boundClaims, audiences []string, now time.Time, life int64) (string, error) {
-	newID := t.NewID
-	if newID == nil {
-		newID = uuid.NewString
-	}
+func (t *TokenIssuer) sign(ctx context.Context, bound boundClaims, audiences []string, id string, now time.Time, life int64) (string, error) {
 	return t.Signer.sign(ctx, jwt.Claims{
 		Subject:   Username(bound.Namespace, bound.ServiceAccount.Name),
 		Audience:  audiences,
 		IssuedAt:  jwt.NewNumericDate(now),
 		NotBefore: jwt.NewNumericDate(now),
 		Expiry:    jwt.NewNumericDate(now.Add(time.Duration(life) * time.Second)),
-		ID:        newID(),
+		ID:        id,
 	}, privateClaims{Kubernetes: bound})
 }
 

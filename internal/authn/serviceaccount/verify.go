@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	authnjwt "github.com/kanzen-io/kanzen/internal/authn/jwt"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // ErrNotOurs says that a token is none of this verifier's: not a JWT, or one
@@ -44,6 +46,9 @@ type Verifier struct {
 	objects Referents
 	clock   clock.PassiveClock
 	cache   tokenCache[privateClaims]
+
+	// Metrics count uses; nil counts nothing.
+	Metrics *Metrics
 }
 
 // verified are the claims of a token whose signature was found good with one
@@ -115,7 +120,23 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 		}
 		identity.NodeName, identity.NodeUID = claims.Node.Name, claims.Node.UID
 	}
+	v.warnAfter(ctx, public.Subject, claims.WarnAfter, now)
 	return identity, nil
+}
+
+// warnAfter notes the use of a token that lives longer than its client asked
+// for, so that those can be found who do not read theirs again.
+func (v *Verifier) warnAfter(ctx context.Context, subject string, after *jwt.NumericDate, now time.Time) {
+	if after == nil || *after == 0 {
+		return
+	}
+	if !now.After(after.Time()) {
+		v.Metrics.count(func(m *Metrics) prometheus.Counter { return m.valid })
+		return
+	}
+	v.Metrics.count(func(m *Metrics) prometheus.Counter { return m.stale })
+	request.AddAuditAnnotation(ctx, "authentication.k8s.io/stale-token",
+		fmt.Sprintf("subject: %s, seconds after warning threshold: %.0f", subject, now.Sub(after.Time()).Seconds()))
 }
 
 // boundTo checks the object that a token ends with.
