@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -27,7 +26,7 @@ func TestDifferential(t *testing.T) {
 	end := time.Now().Add(*length)
 	n, skipped, objects, invalid := uint64(0), 0, 0, 0
 	for ; time.Now().Before(end); n++ {
-		r := random{rand.New(rand.NewPCG(*seed, n))}
+		r := newRandom(*seed, n)
 		p := r.root()
 		theirs, err := newPeer(p)
 		if err != nil {

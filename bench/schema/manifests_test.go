@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -39,7 +38,7 @@ func TestManifests(t *testing.T) {
 				merge := peerType(t, k.crd, k.version)
 				for i, obj := range k.objects {
 					objects++
-					r := random{rand.New(rand.NewPCG(*seed, uint64(i)))}
+					r := newRandom(*seed, uint64(i))
 					sameOf(t, k, ours, theirs, obj)
 					for _, often := range []int{1, 5, 10} {
 						changed, ok := clone(r.changed(k.props, obj, often)).(map[string]any)

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math/rand/v2"
 	"reflect"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ func TestTypes(t *testing.T) {
 	end := time.Now().Add(*length)
 	objects := 0
 	for n := uint64(0); time.Now().Before(end) && !t.Failed(); n++ {
-		r := random{rand.New(rand.NewPCG(*seed, n))}
+		r := newRandom(*seed, n)
 		p := r.root()
 		if _, err := newPeer(p); err != nil {
 			continue

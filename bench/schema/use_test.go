@@ -20,7 +20,8 @@ func BenchmarkUsed(b *testing.B) {
 				}
 				for _, obj := range k.objects {
 					obj = cloneObject(obj)
-					if _, err := s.Coerce(obj, schema.CoerceOptions{}); err == nil && s.Default(obj) == nil {
+					if _, err := s.Coerce(obj, schema.CoerceOptions{}); err == nil {
+						s.Default(obj)
 						s.ValidateCreate(context.Background(), obj)
 					}
 				}

@@ -1,9 +1,11 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
@@ -56,22 +58,17 @@ func commonV3(s *builtin.Set) (*common, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Paths      map[string]json.RawMessage
-		Components struct{ Schemas map[string]json.RawMessage }
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, err
-	}
-	c, err := commonOf(doc.Paths)
+	c, err := commonOf(text)
 	if err != nil {
 		return nil, err
 	}
 	c.schemas = map[string]json.RawMessage{}
 	for _, name := range commonSchemas() {
-		if c.schemas[name] = slices.Clone(doc.Components.Schemas[name]); c.schemas[name] == nil {
-			return nil, fmt.Errorf("no OpenAPI schema %s", name)
+		var schema json.RawMessage
+		if err := member(text, name, &schema); err != nil {
+			return nil, err
 		}
+		c.schemas[name] = schema
 	}
 	name := metaPackage + "DeleteOptions"
 	c.schemas[name], err = everyDeleteOptions(s, c.schemas[name])
@@ -83,11 +80,7 @@ func commonV2(s *builtin.Set) (*common, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc struct{ Paths map[string]json.RawMessage }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, err
-	}
-	c, err := commonOf(doc.Paths)
+	c, err := commonOf(text)
 	if err != nil {
 		return nil, err
 	}
@@ -96,28 +89,28 @@ func commonV2(s *builtin.Set) (*common, error) {
 }
 
 // commonOf takes the parameters from a kind that has all verbs.
-func commonOf(paths map[string]json.RawMessage) (*common, error) {
+func commonOf(doc []byte) (*common, error) {
 	var every, all, one path
 	for at, p := range map[string]*path{
 		"/apis/apps/v1/deployments":                               &every,
 		"/apis/apps/v1/namespaces/{namespace}/deployments":        &all,
 		"/apis/apps/v1/namespaces/{namespace}/deployments/{name}": &one,
 	} {
-		if err := json.Unmarshal(paths[at], p); err != nil {
-			return nil, fmt.Errorf("OpenAPI of %s: %w", at, err)
+		if err := member(doc, at, p); err != nil {
+			return nil, err
 		}
 	}
 	c := &common{
-		list: clone(all.Get.Parameters), create: clone(all.Post.Parameters),
-		replace: clone(one.Put.Parameters), patch: clone(one.Patch.Parameters), remove: clone(one.Delete.Parameters),
-		everywhere: clone(every.Parameters),
+		list: all.Get.Parameters, create: all.Post.Parameters,
+		replace: one.Put.Parameters, patch: one.Patch.Parameters, remove: one.Delete.Parameters,
+		everywhere: every.Parameters,
 	}
 	for _, p := range c.list {
 		if parameter(p) == "resourceVersion" {
 			c.get = append(c.get, p)
 		}
 	}
-	for _, p := range clone(all.Parameters) {
+	for _, p := range all.Parameters {
 		switch parameter(p) {
 		case "namespace":
 			c.namespace = p
@@ -133,13 +126,19 @@ func commonOf(paths map[string]json.RawMessage) (*common, error) {
 	return c, nil
 }
 
-// clone copies parameters, so that the document they are from can go.
-func clone(list []json.RawMessage) []json.RawMessage {
-	out := make([]json.RawMessage, len(list))
-	for i := range list {
-		out[i] = slices.Clone(list[i])
+// member decodes a member of a document, or of an object within it, whose name
+// occurs as that of a member only once. The documents are large, and little is
+// taken from them.
+func member(doc []byte, name string, v any) error {
+	key := strconv.Quote(name) + ":"
+	i := bytes.Index(doc, []byte(key))
+	if i < 0 {
+		return fmt.Errorf("the OpenAPI document has no %s", name)
 	}
-	return out
+	if err := json.NewDecoder(bytes.NewReader(doc[i+len(key):])).Decode(v); err != nil {
+		return fmt.Errorf("OpenAPI of %s: %w", name, err)
+	}
+	return nil
 }
 
 // parameter is the name of a parameter, also of one that is referred to.
@@ -166,14 +165,10 @@ func everyDeleteOptions(s *builtin.Set, schema json.RawMessage) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	var doc struct{ Definitions map[string]json.RawMessage }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, err
-	}
 	var all struct {
 		Kinds []map[string]string `json:"x-kubernetes-group-version-kind"`
 	}
-	if err := json.Unmarshal(doc.Definitions[metaPackage+"DeleteOptions"], &all); err != nil {
+	if err := member(text, metaPackage+"DeleteOptions", &all); err != nil {
 		return nil, err
 	}
 	var out map[string]any

@@ -159,6 +159,17 @@ func TestIdentifier(t *testing.T) {
 	}
 }
 
+// BenchmarkFirst is the first document, for which what is common is read.
+func BenchmarkFirst(b *testing.B) {
+	want := readRecorded(b)
+	for b.Loop() {
+		part := newBuilder(b).Part("test.example.com", "v1", time.Unix(0, 0), want.sources("v1"))
+		if _, err := part.Documents[0].JSON(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkDocument(b *testing.B) {
 	want := readRecorded(b)
 	part := newBuilder(b).Part("test.example.com", "v1", time.Unix(0, 0), want.sources("v1"))

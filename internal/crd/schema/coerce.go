@@ -26,7 +26,8 @@ type CoerceOptions struct {
 // (also that of embedded resources) has the fields and types that it has to
 // have. It returns the paths of unknown fields: of metadata, then of the rest,
 // then of the metadata of embedded resources, each sorted. An error says what
-// is wrong with metadata, apiVersion or kind, here or in an embedded resource.
+// is wrong with metadata, apiVersion or kind, here or in an embedded resource;
+// or it is ErrTooManyDefaults.
 func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, err error) {
 	for _, name := range []string{"kind", "apiVersion"} {
 		if _, _, err := unstructured.NestedString(obj, name); err != nil {
@@ -40,7 +41,11 @@ func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, 
 			return nil, err
 		}
 	}
-	unknown = append(unknown, s.Prune(obj, o.ReportUnknown)...)
+	p := s.prune(obj, o.ReportUnknown)
+	unknown = append(unknown, p.unknown...)
+	if err := s.checkDefaults(obj, p.parts); err != nil {
+		return nil, err
+	}
 	if s.root != nil && s.root.is(hasEmbedded) {
 		c := coercer{drop: o.DropInvalid, report: o.ReportUnknown}
 		if err := c.value(s.root, obj, nil); err != nil {

@@ -10,42 +10,53 @@ import (
 // of many empty objects takes little to send and much to fill.
 const maxDefaults = 1_000_000
 
-// ErrTooManyDefaults says that an object was given up as too large once all
-// its defaults are set.
-var ErrTooManyDefaults = errors.New("the object has too many fields that defaults are set for")
+// ErrTooManyDefaults says that an object would be too large once all its
+// defaults are set.
+var ErrTooManyDefaults = errors.New("the object has too many fields that defaults would be set for")
 
 // Default sets fields that are missing, or null where that is not allowed, to
-// copies of their defaults. The one error there is is ErrTooManyDefaults.
-func (s *Schema) Default(obj map[string]any) error {
-	if s.root == nil || !s.root.is(hasDefaults) {
+// copies of their defaults.
+func (s *Schema) Default(obj map[string]any) {
+	if s.root != nil && s.root.is(hasDefaults) {
+		f := filler{}
+		f.fill(s.root, obj)
+	}
+}
+
+// checkDefaults refuses an object of that many objects and list items for which
+// there would be too many defaults.
+func (s *Schema) checkDefaults(obj map[string]any, parts int) error {
+	if s.root == nil || !s.root.is(hasDefaults) || parts*s.defaults <= maxDefaults {
 		return nil
 	}
-	f := filler{room: maxDefaults}
+	f := filler{count: true}
 	f.fill(s.root, obj)
-	if f.room < 0 {
+	if f.added > maxDefaults {
 		return ErrTooManyDefaults
 	}
 	return nil
 }
 
-// filler sets defaults.
-type filler struct{ room int }
+// filler sets defaults, or counts what would be set.
+type filler struct {
+	count bool
+	added int
+}
 
 // fill sets the defaults within a value.
 func (f *filler) fill(n *node, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, p := range n.props {
-			if !p.is(hasDefaults) {
+			if !p.is(hasDefaults) || f.added > maxDefaults {
 				continue
 			}
 			value, ok := v[p.name]
 			if p.def != nil && (!ok || value == nil && !p.is(nullable)) {
-				if !f.takes(p.def) {
-					return
+				value, ok = f.copied(p.def), true
+				if !f.count {
+					v[p.name] = value
 				}
-				value, ok = runtime.DeepCopyJSONValue(p.def), true
-				v[p.name] = value
 			}
 			if ok {
 				f.fill(p.node, value)
@@ -55,8 +66,11 @@ func (f *filler) fill(n *node, v any) {
 			return
 		}
 		for name, value := range v {
-			if n.property(name) == nil {
-				v[name] = f.filled(n.extra, value)
+			if n.property(name) != nil {
+				continue
+			}
+			if value = f.filled(n.extra, value); !f.count {
+				v[name] = value
 			}
 		}
 	case []any:
@@ -64,15 +78,44 @@ func (f *filler) fill(n *node, v any) {
 			return
 		}
 		for i := range v {
-			v[i] = f.filled(n.items, v[i])
+			if value := f.filled(n.items, v[i]); !f.count {
+				v[i] = value
+			}
 		}
 	}
 }
 
-// takes says whether there is room for a default.
-func (f *filler) takes(v any) bool {
-	f.room -= values(v)
-	return f.room >= 0
+// filled is an item or field with its defaults.
+func (f *filler) filled(n *node, v any) any {
+	if v == nil && !n.is(nullable) {
+		v = f.copied(n.def)
+	}
+	f.fill(n, v)
+	return v
+}
+
+// copied is a copy of a default, or where defaults are counted itself.
+func (f *filler) copied(v any) any {
+	if f.count {
+		f.added += values(v)
+		return v
+	}
+	return runtime.DeepCopyJSONValue(v)
+}
+
+// defaultValues is how many values there are in the defaults within a schema.
+func (n *node) defaultValues() int {
+	if n == nil || !n.is(hasDefaults) {
+		return 0
+	}
+	sum := n.items.defaultValues() + n.extra.defaultValues()
+	if n.def != nil {
+		sum += values(n.def)
+	}
+	for _, p := range n.props {
+		sum += p.defaultValues()
+	}
+	return sum
 }
 
 // values is how many values there are in one.
@@ -89,18 +132,6 @@ func values(v any) int {
 		}
 	}
 	return n
-}
-
-// filled is an item or field with its defaults.
-func (f *filler) filled(n *node, v any) any {
-	if v == nil && !n.is(nullable) {
-		if !f.takes(n.def) {
-			return v
-		}
-		v = runtime.DeepCopyJSONValue(n.def)
-	}
-	f.fill(n, v)
-	return v
 }
 
 // pruneDefaults removes from the defaults what would be pruned from objects,

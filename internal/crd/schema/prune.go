@@ -10,13 +10,16 @@ import (
 // metadata and those of embedded resources stay as they are. With report it
 // returns the paths of the fields that it removed as unknown, sorted.
 func (s *Schema) Prune(obj map[string]any, report bool) []string {
-	if s.preserve {
-		return nil
+	return s.prune(obj, report).unknown
+}
+
+func (s *Schema) prune(obj map[string]any, report bool) *pruner {
+	p := &pruner{report: report}
+	if !s.preserve {
+		p.object(s.root, obj, !s.root.preserving(), true)
+		slices.Sort(p.unknown)
 	}
-	p := pruner{report: report}
-	p.object(s.root, obj, !s.root.preserving(), true)
-	slices.Sort(p.unknown)
-	return p.unknown
+	return p
 }
 
 // pruner removes what does not belong.
@@ -25,6 +28,7 @@ type pruner struct {
 	keepNulls bool
 	path      []byte // kept only for reports
 	unknown   []string
+	parts     int // objects and list items that were met
 }
 
 // value prunes a value, whose unknown fields stay if not strict. Lists hand
@@ -41,6 +45,7 @@ func (p *pruner) value(n *node, v any, strict bool) {
 		if n != nil {
 			items = n.items
 		}
+		p.parts += len(v)
 		length := len(p.path)
 		for i, item := range v {
 			switch item.(type) {
@@ -59,6 +64,7 @@ func (n *node) refusesNull() bool { return n != nil && !n.is(nullable) && n.def 
 func (n *node) preserving() bool { return n != nil && n.is(preserves) }
 
 func (p *pruner) object(n *node, obj map[string]any, strict, resource bool) {
+	p.parts++
 	if n == nil {
 		if resource || strict {
 			p.clear(obj, resource)

@@ -23,6 +23,7 @@ type Options struct {
 type Schema struct {
 	root     *node // nil: there is no schema
 	preserve bool
+	defaults int // how many values all defaults together have
 	// converted makes the type for field management; see merge.go.
 	converted func() *typed.ParseableType
 }
@@ -47,6 +48,7 @@ func Compile(p *apiextensionsv1.JSONSchemaProps, o Options) (*Schema, error) {
 			s.root = root
 			s.pruneDefaults()
 		}
+		s.defaults = root.defaultValues()
 		s.root = c.intern(root)
 	}
 	s.converted = sync.OnceValue(s.convert)
