@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,13 @@ func (k *kept) Process(events ...*auditv1.Event) bool {
 	k.events = append(k.events, events...)
 	k.sizes = append(k.sizes, len(events))
 	return !k.refuse
+}
+
+// batches are the numbers of events that came together.
+func (k *kept) batches() []int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.sizes)
 }
 
 func (k *kept) Close() error { k.closed = true; return nil }
@@ -235,7 +243,7 @@ func TestLogTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := NewLog(out, "json", &Reporter{Log: discard()})
+	l, err := NewLog(out, "json", clock.RealClock{}, &Reporter{Log: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,14 +270,51 @@ func TestLogTogether(t *testing.T) {
 	if info, err := os.Stat(path); len(seen) != 200 || err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%d lines, %v, %v", len(seen), info.Mode(), err)
 	}
-	bad, _ := NewLog(&failing{}, "json", &Reporter{Log: discard()})
+	bad, _ := NewLog(&failing{}, "json", clock.RealClock{}, &Reporter{Log: discard()})
 	if (Blocking{Backend: bad, Strict: true}).Process(&auditv1.Event{}) || !(Blocking{Backend: bad}).Process(&auditv1.Event{}) {
 		t.Error("only a strict backend refuses")
 	}
-	if _, err := NewLog(out, "xml", nil); err == nil {
+	if _, err := NewLog(out, "xml", clock.RealClock{}, nil); err == nil {
 		t.Error("a format that there is not")
 	}
 }
+
+// What nobody waits for is written with the next line, after a moment, or at the end.
+func TestLogSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &counted{}
+		l, _ := NewLog(out, "json", clock.RealClock{}, &Reporter{Log: discard()})
+		b := Blocking{Backend: l}
+		received, complete := &auditv1.Event{Stage: auditv1.StageRequestReceived}, &auditv1.Event{Stage: auditv1.StageResponseComplete}
+		expect := func(what string, writes, lines int) {
+			t.Helper()
+			if synctest.Wait(); out.writes != writes || bytes.Count(out.Bytes(), []byte("\n")) != lines {
+				t.Errorf("%s: %d writes, %d lines; want %d, %d", what, out.writes, bytes.Count(out.Bytes(), []byte("\n")), writes, lines)
+			}
+		}
+		b.Process(received)
+		expect("at once", 0, 0)
+		b.Process(complete)
+		expect("with the end", 1, 2)
+		b.Process(received)
+		time.Sleep(lateness)
+		expect("after a moment", 2, 3)
+		(Blocking{Backend: l, Strict: true}).Process(received)
+		expect("strictly", 3, 4)
+		b.Process(received)
+		_ = l.Close()
+		expect("at the end", 4, 5)
+		time.Sleep(lateness)
+	})
+}
+
+type counted struct {
+	bytes.Buffer
+	writes int
+}
+
+func (c *counted) Write(p []byte) (int, error) { c.writes++; return c.Buffer.Write(p) }
+func (*counted) Close() error                  { return nil }
 
 func TestTruncated(t *testing.T) {
 	k := &kept{}
@@ -294,13 +339,13 @@ func TestBatch(t *testing.T) {
 			b.Process(&auditv1.Event{})
 		}
 		synctest.Wait()
-		if !reflect.DeepEqual(k.sizes, []int{3}) {
-			t.Errorf("a full batch is sent at once: %v", k.sizes)
+		if got := k.batches(); !slices.Equal(got, []int{3}) {
+			t.Errorf("a full batch is sent at once: %v", got)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
-		if !reflect.DeepEqual(k.sizes, []int{3, 1}) {
-			t.Errorf("another after a while: %v", k.sizes)
+		if got := k.batches(); !slices.Equal(got, []int{3, 1}) {
+			t.Errorf("another after a while: %v", got)
 		}
 		for range 12 {
 			if !b.Process(&auditv1.Event{}) {
@@ -377,7 +422,7 @@ func BenchmarkMetadata(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, _ := NewLog(out, "json", &Reporter{Log: discard()})
+	l, _ := NewLog(out, "json", clock.RealClock{}, &Reporter{Log: discard()})
 	a := &Auditor{Policy: parse(b, "rules: [{level: None, users: ['system:apiserver']}, {level: None, resources: [{group: x}]}, {level: Metadata}]"), Backend: Blocking{Backend: l}, Clock: clock.RealClock{}}
 	r, facts := incoming("GET", "/api/v1/namespaces/ns/pods/x")
 	b.ReportAllocs()

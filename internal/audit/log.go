@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/clock"
 )
 
 // LogFile is a file that grows, and is put aside when it has grown enough.
@@ -50,31 +52,20 @@ func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdout) Close() error                { return nil }
 
 // Log writes events to a file, a line each.
-//
-// Events that come while a line is being written are gathered and written
-// together by whichever of their requests comes first: under load many lines
-// cost one system call, and without load none waits.
 type Log struct {
 	out    io.WriteCloser
+	clock  clock.WithDelayedExecution
 	encode func(b []byte, ev *auditv1.Event) []byte
 	lost   func(plugin string, err error, events []*auditv1.Event)
 
-	mu       sync.Mutex
-	gathered *lines // those not being written; guarded by mu
-	spare    []byte // to gather in, of an earlier write; guarded by mu
-	writing  sync.Mutex
-}
-
-// lines are events written together.
-type lines struct {
-	data []byte
-	done chan struct{} // closed when they are written; made by who waits for it
-	err  error
+	mu      sync.Mutex
+	lines   []byte // not yet written; guarded by mu
+	pending bool   // they will be, in a moment; guarded by mu
 }
 
 // NewLog makes a log in a format: "json" or "legacy".
-func NewLog(out io.WriteCloser, format string, r *Reporter) (*Log, error) {
-	l := &Log{out: out, lost: r.lost, encode: appendEvent}
+func NewLog(out io.WriteCloser, format string, clk clock.WithDelayedExecution, r *Reporter) (*Log, error) {
+	l := &Log{out: out, clock: clk, lost: r.lost, encode: appendEvent}
 	switch format {
 	case "json":
 	case "legacy":
@@ -88,56 +79,66 @@ func NewLog(out io.WriteCloser, format string, r *Reporter) (*Log, error) {
 // Process returns when the events are written to the file.
 func (l *Log) Process(events ...*auditv1.Event) bool {
 	l.mu.Lock()
-	g, first := l.gathered, false
-	if g == nil {
-		g, first = &lines{data: l.spare}, true
-		l.gathered, l.spare = g, nil
-	} else if g.done == nil {
-		g.done = make(chan struct{})
-	}
-	for _, ev := range events {
-		g.data = append(l.encode(g.data, ev), '\n')
-	}
+	l.addLocked(events)
+	err := l.writeLocked()
 	l.mu.Unlock()
-	if first {
-		l.write()
-	} else {
-		<-g.done
+	if err != nil {
+		l.lost("log", err, events)
 	}
-	if g.err != nil {
-		l.lost("log", g.err, events)
-		return false
-	}
-	return true
+	return err == nil
 }
 
-// write writes what has been gathered by the time that the file is free.
-func (l *Log) write() {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+// lateness is how long, at most, an event that nobody waits for is not in the
+// file yet.
+const lateness = 10 * time.Millisecond
+
+// Soon has events written with the next ones, or after a moment.
+func (l *Log) Soon(events ...*auditv1.Event) {
 	l.mu.Lock()
-	g := l.gathered
-	l.gathered = nil
+	defer l.mu.Unlock()
+	l.addLocked(events)
+	if !l.pending {
+		l.pending = true
+		l.clock.AfterFunc(lateness, func() { l.late() })
+	}
+}
+
+// late writes what nobody has written in the meantime.
+func (l *Log) late() {
+	l.mu.Lock()
+	l.pending = false
+	err := l.writeLocked()
 	l.mu.Unlock()
-	_, g.err = l.out.Write(g.data)
-	if g.done != nil { // nobody joins them any more
-		close(g.done)
+	if err != nil {
+		l.lost("log", err, nil)
 	}
-	if cap(g.data) <= maxSpare {
-		l.mu.Lock()
-		l.spare = g.data[:0]
-		l.mu.Unlock()
+}
+
+func (l *Log) addLocked(events []*auditv1.Event) {
+	for _, ev := range events {
+		l.lines = append(l.encode(l.lines, ev), '\n')
 	}
-	g.data = nil
 }
 
 // maxSpare bounds the memory that is kept from one write to the next, in bytes.
 const maxSpare = 256 << 10
 
-// Close closes the file.
+func (l *Log) writeLocked() error {
+	if len(l.lines) == 0 {
+		return nil
+	}
+	_, err := l.out.Write(l.lines)
+	if l.lines = l.lines[:0]; cap(l.lines) > maxSpare {
+		l.lines = nil
+	}
+	return err
+}
+
+// Close writes what is left and closes the file.
 func (l *Log) Close() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.late()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.out.Close()
 }
 
@@ -165,7 +166,15 @@ type Blocking struct {
 }
 
 // Process is part of Backend.
+//
+// That a request has come is written at the latest with its end, which its
+// answer waits for, and costs no system call of its own; unless the backend
+// is strict, where it must be known to be kept before the request is served.
 func (b Blocking) Process(events ...*auditv1.Event) bool {
+	if log, ok := b.Backend.(*Log); ok && !b.Strict && len(events) == 1 && events[0].Stage == auditv1.StageRequestReceived {
+		log.Soon(events...)
+		return true
+	}
 	return b.Backend.Process(events...) || !b.Strict
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/audit"
 )
@@ -132,7 +133,7 @@ func (s *Server) auditor(register func(...prometheus.Collector)) (*audit.Auditor
 		if err != nil {
 			return nil, fmt.Errorf("--audit-log-path: %w", err)
 		}
-		log, err := audit.NewLog(out, s.cfg.AuditLogFormat, report)
+		log, err := audit.NewLog(out, s.cfg.AuditLogFormat, clock.RealClock{}, report)
 		if err != nil {
 			return nil, err
 		}
