@@ -23,9 +23,9 @@ func TestFloodThroughTheFilter(t *testing.T) {
 			c := New(60, clock.RealClock{}, noStats, testMetrics())
 			c.Configure(suggested(t))
 			h := c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Millisecond) }))
-			end := time.Now().Add(20 * time.Second)
+			end := time.Now().Add(6 * time.Second)
 			adjust := time.AfterFunc(0, func() {
-				for ; time.Now().Before(end); time.Sleep(adjustEvery) {
+				for ; time.Now().Before(end); time.Sleep(time.Second) {
 					c.Adjust()
 				}
 			})
@@ -44,7 +44,7 @@ func TestFloodThroughTheFilter(t *testing.T) {
 							mu.Lock()
 							refused++
 							mu.Unlock()
-							time.Sleep(20 * time.Millisecond)
+							time.Sleep(50 * time.Millisecond)
 						}
 					}
 				})

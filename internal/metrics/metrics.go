@@ -28,7 +28,7 @@ type Metrics struct {
 	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
 	sizes, bodySizes                  *prometheus.HistogramVec
 	filters                           *prometheus.HistogramVec
-	inflight, long                    *prometheus.GaugeVec
+	long                              *prometheus.GaugeVec
 	panics, tlsErrors                 prometheus.Counter
 	healthcheck                       *prometheus.GaugeVec
 	healthchecks                      *prometheus.CounterVec
