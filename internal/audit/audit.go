@@ -21,8 +21,8 @@ import (
 // Backend keeps events.
 type Backend interface {
 	// Process keeps events. False: they are not kept, and the policy of the
-	// backend is that then their request must not be served. The events are
-	// not changed by either side from here on.
+	// backend is that then their request must not be served. The events are the
+	// caller's again when it returns; what they point to is not changed by either side.
 	Process(events ...*auditv1.Event) bool
 	// Close keeps what is still underway and ends. Nothing is processed after it.
 	Close() error
@@ -43,7 +43,7 @@ type Record struct {
 	decision *decision
 	audit    *request.Audit
 	received time.Time
-	event    auditv1.Event // what does not change from stage to stage
+	event    auditv1.Event // of the stage that was last
 	latency  *request.Latency
 	// Status, where it is set, is the answer if nothing below says otherwise.
 	Status *metav1.Status
@@ -164,8 +164,7 @@ func (rec *Record) process(stage auditv1.Stage, code int, status *metav1.Status)
 	if slices.Contains(rec.decision.omit, stage) {
 		return true
 	}
-	ev := new(auditv1.Event)
-	*ev = rec.event
+	ev := &rec.event
 	ev.Stage = stage
 	ev.StageTimestamp = ev.RequestReceivedTimestamp
 	if stage != auditv1.StageRequestReceived {

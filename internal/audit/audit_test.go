@@ -44,7 +44,10 @@ type kept struct {
 func (k *kept) Process(events ...*auditv1.Event) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.events = append(k.events, events...)
+	for _, ev := range events {
+		own := *ev
+		k.events = append(k.events, &own)
+	}
 	k.sizes = append(k.sizes, len(events))
 	return !k.refuse
 }

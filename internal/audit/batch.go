@@ -66,8 +66,9 @@ func (b *Batch) Process(events ...*auditv1.Event) bool {
 		return true
 	}
 	for n, ev := range events {
+		kept := *ev
 		select {
-		case b.buffer <- ev:
+		case b.buffer <- &kept:
 		default:
 			b.report.lost("buffered", errBlocked, events[n:])
 			return true

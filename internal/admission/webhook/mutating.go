@@ -120,7 +120,9 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 		changed, err = m.apply(ctx, a, h, s, r, note)
 	}
 	note.mutated(ctx, changed)
-	m.observe(h, measure.Admit, a.Operation, err, m.Clock.Since(began))
+	took := m.Clock.Since(began)
+	request.Spend(ctx, request.LayerMutatingWebhook, took)
+	m.observe(h, measure.Admit, a.Operation, err, took)
 	if err == nil {
 		return changed, nil
 	}
