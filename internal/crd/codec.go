@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/crd/schema"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 type object = *unstructured.Unstructured
@@ -84,7 +84,7 @@ func (c codec) Encode(obj engine.Object) ([]byte, error) {
 			return nil, err
 		}
 	}
-	b, err := json.Marshal(content(obj))
+	b, err := jsonobject.Marshal(content(obj))
 	return append(b, '\n'), err
 }
 

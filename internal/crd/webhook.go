@@ -2,7 +2,6 @@ package crd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // webhook converts by asking another server.
@@ -63,7 +64,7 @@ func (w *webhook) ask(ctx context.Context, version string, objs []object, to str
 		Request:  &apiextensionsv1.ConversionRequest{UID: uid, DesiredAPIVersion: to},
 	}
 	for _, u := range objs {
-		b, err := json.Marshal(u.Object)
+		b, err := jsonobject.Marshal(u.Object)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +20,7 @@ func auditRequest(req *http.Request, obj runtime.Object) {
 		return
 	}
 	named, _ := obj.(metav1.Object)
-	a.Request(named, func() ([]byte, error) { return json.Marshal(obj) })
+	a.Request(named, func() ([]byte, error) { return marshalJSON(obj) })
 }
 
 // auditSent tells of an object that was sent to be stored; obj is of the hub version.
@@ -35,14 +34,14 @@ func (c *call) auditSent(obj Object) {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(sent)
+		return marshalJSON(sent)
 	})
 }
 
 // auditAnswer tells of an answer that is an object.
 func auditAnswer(req *http.Request, obj runtime.Object) {
 	status, _ := obj.(*metav1.Status)
-	request.AuditFrom(req.Context()).Response(status, func() ([]byte, error) { return json.Marshal(obj) })
+	request.AuditFrom(req.Context()).Response(status, func() ([]byte, error) { return marshalJSON(obj) })
 }
 
 // auditJSON tells of an answer that is no Status.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -49,7 +50,7 @@ func newForms(ep *Endpoint) forms {
 				obj.SetManagedFields(nil)
 			}
 			if u, ok := obj.(*unstructured.Unstructured); ok {
-				return json.Marshal(u.Object)
+				return jsonobject.Marshal(u.Object)
 			}
 			obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 			return json.Marshal(obj)
@@ -295,15 +296,19 @@ func encodeAny(obj runtime.Object, m media, pretty bool) ([]byte, error) {
 	case mediaYAML:
 		return yaml.Marshal(obj)
 	}
-	var v any = obj
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		v = u.Object // whose own encoder would be asked, and its outcome checked, again
-	}
-	b, err := json.Marshal(v)
+	b, err := marshalJSON(obj)
 	if err != nil {
 		return nil, err
 	}
 	return finishJSON(b, pretty), nil
+}
+
+// marshalJSON encodes an object in JSON.
+func marshalJSON(obj runtime.Object) ([]byte, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return jsonobject.Marshal(u.Object)
+	}
+	return json.Marshal(obj)
 }
 
 // finishJSON ends a JSON document with a newline, indented for people.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -151,7 +150,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 
 // jsonPatched applies a JSON patch or a merge patch.
 func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string, prune func(Object) ([]string, error)) error {
-	doc, err := json.Marshal(current)
+	doc, err := marshalJSON(current)
 	if err != nil {
 		return err
 	}

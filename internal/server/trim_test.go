@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,17 +28,18 @@ func TestTrim(t *testing.T) {
 		{130 << 20, 200 << 20, false}, // little beside what is alive
 	}
 	synctest.Test(t, func(t *testing.T) {
-		second, trims := 0, make([]bool, len(seconds)+1)
-		tr := &trimmer{clock: clock.RealClock{}, trim: func() { trims[second] = true }}
+		var second atomic.Int64
+		trims := make([]bool, len(seconds))
+		tr := &trimmer{clock: clock.RealClock{}, trim: func() { trims[second.Load()] = true }}
 		done := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		tr.read = func() (uint64, uint64) {
-			s := seconds[second]
+			s := seconds[second.Load()]
 			return s.allocated, s.live
 		}
 		go func() { tr.run(ctx); close(done) }()
 		for n, s := range seconds {
-			second = n
+			second.Store(int64(n))
 			time.Sleep(trimEvery)
 			synctest.Wait()
 			if trims[n] != s.trims {
