@@ -105,7 +105,7 @@ func steps(c Config) []step {
 		c.WriteError = WriteStatus
 	}
 	if c.FlowControl == nil {
-		c.FlowControl = MaxInFlight(c.MaxReading, c.MaxWriting, c.WriteError)
+		c.FlowControl = MaxInFlight(c.MaxReading, c.MaxWriting)
 	}
 	return []step{
 		// The ID names the request in everything that follows, also in the log

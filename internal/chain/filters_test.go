@@ -351,12 +351,12 @@ func TestAuthorization(t *testing.T) {
 }
 
 func TestMaxInFlight(t *testing.T) {
-	if MaxInFlight(0, 0, WriteStatus) != nil {
+	if MaxInFlight(0, 0) != nil {
 		t.Error("a filter without a bound")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := Info()(MaxInFlight(1, 1, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info()(MaxInFlight(1, 1)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
 				<-release
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -14,7 +13,7 @@ import (
 // MaxInFlight bounds how many requests are served at the same time, those that
 // write apart from those that read. Zero is no bound. system:masters are
 // served beyond it.
-func MaxInFlight(reading, writing int, writeError ErrorWriter) Filter {
+func MaxInFlight(reading, writing int) Filter {
 	if reading == 0 && writing == 0 {
 		return nil
 	}
@@ -36,7 +35,7 @@ func MaxInFlight(reading, writing int, writeError ErrorWriter) Filter {
 				defer room.leave()
 			case !isMaster(r):
 				retry(w.Header(), 1)
-				writeError(w, r, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
+				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return
 			}
 			next.ServeHTTP(w, r)
