@@ -46,6 +46,8 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 		Addresses: s.addresses, NodePorts: s.nodePorts,
 		ComponentStatuses: s.componentStatuses, CreateToken: s.tokenIssuer().Create,
 	}
+	access := paramAccess{s, a}
+	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.mayReadKind, access.mayRead
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = s.authn.tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(s.clock)

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,11 +50,11 @@ func (c *Chain) Validate(ctx context.Context, a *admission.Attributes) error {
 }
 
 // timed measures a part of a plugin. There are some forty to a write, nearly
-// all of which accept it, so what counts those is looked up beforehand.
+// all of which accept it, so what counts those is looked up once.
 func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.Attributes) error) func(context.Context, *admission.Attributes) error {
-	accepted := map[admission.Operation]prometheus.Observer{}
+	accepted := map[admission.Operation]func() prometheus.Observer{}
 	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
-		accepted[op] = c.m.plugins.WithLabelValues(name, string(p), string(op), "false")
+		accepted[op] = sync.OnceValue(func() prometheus.Observer { return c.m.plugins.WithLabelValues(name, string(p), string(op), "false") })
 	}
 	return func(ctx context.Context, a *admission.Attributes) error {
 		began := c.clock.Now()
@@ -63,8 +64,8 @@ func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.A
 			c.m.plugin(name, p, a.Operation, took)
 			return err
 		}
-		if o := accepted[a.Operation]; o != nil {
-			o.Observe(took.Seconds())
+		if observer := accepted[a.Operation]; observer != nil {
+			observer().Observe(took.Seconds())
 		}
 		return nil
 	}

@@ -208,6 +208,7 @@ func (p *policy) annotate(ctx context.Context, v *expr.View, with param) (out []
 			return nil, nil, end
 		}
 		if err == nil && got.Type() != types.StringType && got.Type() != types.NullType {
+			//lint:ignore ST1005 these are the words that clients know
 			err = fmt.Errorf("valueExpression '%v' resulted in unsupported return type: %v. Return type must be either string or null.",
 				a.program.Expression, got.Type())
 		}

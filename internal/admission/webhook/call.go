@@ -20,6 +20,7 @@ import (
 func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *subject, mutating bool) (*response, error) {
 	if a.DryRun {
 		if h.sideEffects == nil {
+			//lint:ignore ST1005 these are the words that clients know
 			return nil, &callError{h.name, errors.New("Webhook SideEffects is nil"), 400}
 		}
 		if *h.sideEffects != admissionv1.SideEffectClassNone && *h.sideEffects != admissionv1.SideEffectClassNoneOnDryRun {

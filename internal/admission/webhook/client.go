@@ -93,6 +93,7 @@ func (c *Clients) new(cc *admissionv1.WebhookClientConfig) (*client, error) {
 	}
 	u, err := url.Parse(*cc.URL)
 	if err != nil {
+		//lint:ignore ST1005 these are the words that clients know
 		return nil, fmt.Errorf("Unparsable URL: %v", err)
 	}
 	target := u.Host

@@ -119,9 +119,9 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 	if err == nil {
 		changed, err = m.apply(ctx, a, h, s, r, note)
 	}
-	note.mutated(ctx, changed)
 	took := m.Clock.Since(began)
 	request.Spend(ctx, request.LayerMutatingWebhook, took)
+	note.mutated(ctx, changed)
 	m.observe(h, measure.Admit, a.Operation, err, took)
 	if err == nil {
 		return changed, nil
