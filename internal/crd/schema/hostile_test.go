@@ -24,6 +24,9 @@ func many(n int, v func(i int) any) []any {
 }
 
 func TestExpensiveRule(t *testing.T) {
+	if underRace {
+		t.Skip("nothing in it is concurrent")
+	}
 	s := compile(t, `{type: object, properties: {l: {type: array, items: {type: integer}, x-kubernetes-validations: [
 		{rule: "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"}]}}}`)
 	obj := map[string]any{"l": many(10_000, func(i int) any { return int64(i) })}
@@ -34,6 +37,9 @@ func TestExpensiveRule(t *testing.T) {
 }
 
 func TestManyRules(t *testing.T) {
+	if underRace {
+		t.Skip("nothing in it is concurrent")
+	}
 	s := compile(t, `{type: object, properties: {l: {type: array, items: {type: string, x-kubernetes-validations: [{rule: "self.matches('^a*$')"}]}}}}`)
 	text := strings.Repeat("a", 100_000)
 	obj := map[string]any{"l": many(1000, func(int) any { return text })}
@@ -126,6 +132,9 @@ func TestManyDefaults(t *testing.T) {
 }
 
 func TestCostlyPatterns(t *testing.T) {
+	if underRace {
+		t.Skip("nothing in it is concurrent")
+	}
 	long := strings.Repeat("a", 1<<20)
 	for _, pattern := range []string{
 		`^((((a{0,9}){0,9}){0,9}){0,9})*$`,

@@ -133,25 +133,27 @@ func (c *validator) number(n *node, v any) bool {
 // numberErrors is what is wrong with a number. A bound that is itself no value
 // of the type is an error, and is then compared as a float.
 func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
-	note := func(err error, is bool) {
-		if is {
+	inRange := func(v any, name string) bool {
+		err := validate.IsValueValidAgainstRange(v, of, format, name, at)
+		if err != nil {
+			found = append(found, err)
+		}
+		return err == nil
+	}
+	var err *openapierrors.Validation
+	note := func() {
+		if err != nil { // a nil of its type would be no nil error
 			found = append(found, err)
 		}
 	}
-	inRange := func(v any, name string) bool {
-		err := validate.IsValueValidAgainstRange(v, of, format, name, at)
-		note(err, err != nil)
-		return err == nil
-	}
 	inRange(v, "Checked")
-	var err *openapierrors.Validation
 	if m := k.multipleOf; m != nil {
 		if inRange(*m, "MultipleOf") {
 			err = validate.MultipleOfNativeType(at, in, v, *m)
 		} else {
 			err = validate.MultipleOf(at, in, asFloat(v), *m)
 		}
-		note(err, err != nil)
+		note()
 	}
 	if m := k.min; m != nil {
 		if inRange(*m, "Minimum boundary") {
@@ -159,7 +161,7 @@ func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
 		} else {
 			err = validate.Minimum(at, in, asFloat(v), *m, k.exclusiveMin)
 		}
-		note(err, err != nil)
+		note()
 	}
 	if m := k.max; m != nil {
 		if inRange(*m, "Maximum boundary") {
@@ -167,7 +169,7 @@ func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
 		} else {
 			err = validate.Maximum(at, in, asFloat(v), *m, k.exclusiveMax)
 		}
-		note(err, err != nil)
+		note()
 	}
 	return found
 }
