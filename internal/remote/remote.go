@@ -9,16 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -83,52 +79,18 @@ func (c *Client) Post(ctx context.Context, in, out any) (int, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, */*")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return 0, err
+	resp, answer, err := Exchange(c.http, req, maxAnswer)
+	code := 0
+	if resp != nil {
+		code = resp.StatusCode
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return resp.StatusCode, err
-	case len(answer) > maxAnswer:
-		return resp.StatusCode, fmt.Errorf("the answer of %s is longer than %d bytes", c.host(), maxAnswer)
-	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return resp.StatusCode, c.refusal(resp, answer)
+	if err != nil {
+		return code, err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return resp.StatusCode, fmt.Errorf("the answer of %s cannot be read: %w", c.host(), err)
+		return code, fmt.Errorf("the answer of %s cannot be read: %w", req.URL.Host, err)
 	}
-	return resp.StatusCode, nil
-}
-
-func (c *Client) host() string {
-	u, err := url.Parse(c.url)
-	if err != nil {
-		return "the webhook"
-	}
-	return u.Host
-}
-
-// refusal is the Status of an answer, or one made of its code.
-func (c *Client) refusal(resp *http.Response, answer []byte) error {
-	retryAfter := 0
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
-		retryAfter = s
-	}
-	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "application/json" {
-		var st metav1.Status
-		if json.Unmarshal(answer, &st) == nil && st.Kind == "Status" && st.Status != metav1.StatusSuccess {
-			return &apierrors.StatusError{ErrStatus: st}
-		}
-	}
-	const shown = 1024
-	text := strings.TrimSpace(string(answer[:min(len(answer), shown)]))
-	if text == "" {
-		text = "unknown"
-	}
-	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", text, retryAfter, true)
+	return code, nil
 }
 
 // IsTimeout says that an error is that of a server which took too long.

@@ -3,19 +3,12 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
 // maxResponse bounds an answer, in bytes. A patch may hold an object of the
@@ -66,56 +59,17 @@ func (c *client) postOnce(ctx context.Context, body []byte) ([]byte, time.Durati
 	req.Header.Set("Accept", "application/json, */*")
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "kube-apiserver-admission")
-	resp, err := (&http.Client{Transport: c.transport}).Do(req)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	if err != nil {
-		return nil, 0, fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
-	}
-	if len(got) > maxResponse {
-		return nil, 0, fmt.Errorf("the response is larger than %d bytes", maxResponse)
-	}
-	if resp.StatusCode < http.StatusOK || resp.StatusCode > http.StatusPartialContent {
-		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		wait := time.Duration(0)
-		if resp.Header.Get("Retry-After") != "" && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500) {
-			wait = time.Duration(max(after, 1)) * time.Second
-		}
-		return nil, wait, answered(resp, got, after)
-	}
-	return got, 0, nil
+	resp, got, err := remote.Exchange(&http.Client{Transport: c.transport}, req, maxResponse)
+	return got, patience(resp), err
 }
 
-// maxErrorText is how much of an answer an error repeats, in bytes.
-const maxErrorText = 2048
-
-// answered makes the error of an answer that is none: the Status that it
-// holds, or one made of its code and text.
-func answered(resp *http.Response, body []byte, retryAfter int) error {
-	text := body[:min(len(body), maxErrorText)]
-	message := "unknown"
-	if isText(resp) {
-		message = strings.TrimSpace(string(text))
+// patience is how long an answer asks to wait before the next attempt; 0: there
+// shall be none.
+func patience(resp *http.Response) time.Duration {
+	if resp == nil || resp.Header.Get("Retry-After") == "" ||
+		resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
+		return 0
 	}
-	err := apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", message, retryAfter, true)
-	if !apierrors.IsUnexpectedServerError(err) {
-		return err
-	}
-	var st metav1.Status
-	if json.Unmarshal(body, &st) == nil && st.Kind == "Status" && st.Status == metav1.StatusFailure {
-		return &apierrors.StatusError{ErrStatus: st}
-	}
-	return err
-}
-
-func isText(resp *http.Response) bool {
-	ct := resp.Header.Get("Content-Type")
-	if ct == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(ct)
-	return err == nil && strings.HasPrefix(media, "text/")
+	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return time.Duration(max(after, 1)) * time.Second
 }
