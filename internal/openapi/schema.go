@@ -3,10 +3,8 @@ package openapi
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -40,10 +38,7 @@ func (s *Set) Schema(kind runtimeschema.GroupVersionKind) (*spec.Schema, error) 
 			return nil, err
 		}
 		if slices.Contains(kinds, kind) {
-			return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
-				found, ok := doc.Components.Schemas[strings.TrimPrefix(ref, "#/components/schemas/")]
-				return found, ok
-			}, name)
+			return (&inliner{doc.Components.Schemas, map[string]bool{}}).named(name)
 		}
 	}
 	return nil, nil
