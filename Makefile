@@ -3,7 +3,8 @@ GO ?= go
 GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
 RACE := ./internal/store/... ./internal/engine/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
-	./internal/allocation/... ./internal/controllers/... ./internal/crd/schema/... ./internal/server/... ./internal/admission/... ./pkg/...
+	./internal/allocation/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
+	./internal/flowcontrol/... ./internal/remote/... ./internal/cel/... ./internal/tracing/... ./internal/live/... ./pkg/...
 
 build:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen

@@ -2,7 +2,9 @@ package openapi
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -41,9 +43,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveIndex lists the v3 documents. It has no media type of its own (clients
-// know it as text/plain) and no ETag: it is small and asked for anew each time.
+// know it as text/plain), and no time: a definition may come within the second
+// in which a client has asked before.
 func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request) {
-	http.ServeContent(w, r, "", time.Now(), bytes.NewReader(h.Set().v3Index()))
+	index := h.Set().v3Index()
+	w.Header().Set("Etag", strconv.Quote(fmt.Sprintf("%X", sha256.Sum256(index))))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(index))
 }
 
 func (h *Handler) serveDocument(w http.ResponseWriter, r *http.Request, path string) {
