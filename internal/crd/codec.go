@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/kanzen-io/kanzen/internal/crd/schema"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -56,10 +55,11 @@ func (c batchCodec) DecodeAll(values [][]byte) ([]engine.Object, error) {
 
 // decode makes the object of stored bytes, in the version that is stored.
 func (s *serving) decode(value []byte) (object, error) {
-	u := &unstructured.Unstructured{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &u.Object); err != nil {
+	content, err := jsonobject.Unmarshal(value)
+	if err != nil {
 		return nil, err
 	}
+	u := &unstructured.Unstructured{Object: content}
 	stored, err := s.versionOf(u)
 	if err != nil {
 		return nil, err
