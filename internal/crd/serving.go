@@ -39,14 +39,11 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 		return ep, nil
 	}
 	if s.spec == nil {
-		d, err := s.server.decode(s.def.item)
+		i := s.def.item
+		d, err := s.server.decode(&store.Item{Key: i.Key, Rev: i.Rev, Value: withoutSchemas(i)})
 		if err != nil {
 			return nil, err
 		}
-		for i := range d.Spec.Versions {
-			d.Spec.Versions[i].Schema = nil
-		}
-		d.ManagedFields = nil
 		s.spec = d
 		s.convert = s.server.converter(d)
 	}
