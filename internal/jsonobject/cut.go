@@ -11,7 +11,7 @@ import (
 // item of a list: "spec.versions.*.schema". Names with escapes are not found.
 // What is not JSON is returned as it is.
 func Cut(data []byte, paths ...string) []byte {
-	c := cutter{scanner: scanner{data: data}}
+	c := cutter{skipper: skipper{data: data}}
 	for _, p := range paths {
 		c.paths = append(c.paths, strings.Split(p, "."))
 	}
@@ -23,7 +23,7 @@ func Cut(data []byte, paths ...string) []byte {
 
 // cutter copies a document but for what is cut out of it.
 type cutter struct {
-	scanner
+	skipper
 	paths  [][]string
 	out    []byte
 	copied int // how much of data is in out, or left out of it
@@ -58,7 +58,7 @@ func (c *cutter) value(paths [][]string) bool {
 // is none. It reads no further than that, so it says nothing of the rest: data
 // is a JSON document that has been checked before, like one that is stored.
 func Find(data []byte, path ...string) []byte {
-	s := scanner{data: data}
+	s := skipper{data: data}
 	for _, name := range path {
 		found := false
 		s.members(func(n []byte) bool {
@@ -79,22 +79,22 @@ func Find(data []byte, path ...string) []byte {
 	return data[begin:s.at]
 }
 
-// scanner goes past JSON values without decoding them. Its methods report false
+// skipper goes past JSON values without decoding them. Its methods report false
 // where data ends too early or is no list of members; they do not find all
 // that is wrong.
-type scanner struct {
+type skipper struct {
 	data []byte
 	at   int
 }
 
-func (s *scanner) space() {
+func (s *skipper) space() {
 	for s.at < len(s.data) && (s.data[s.at] == ' ' || s.data[s.at] == '\n' || s.data[s.at] == '\t' || s.data[s.at] == '\r') {
 		s.at++
 	}
 }
 
 // next skips white space and one byte, which it returns; 0 at the end.
-func (s *scanner) next() byte {
+func (s *skipper) next() byte {
 	s.space()
 	if s.at == len(s.data) {
 		return 0
@@ -106,7 +106,7 @@ func (s *scanner) next() byte {
 // members goes through the fields of an object, or the items of a list, which
 // have no name: each is called in front of every value, and goes past it. It
 // stops where each reports false. Other values have no members.
-func (s *scanner) members(each func(name []byte) bool) bool {
+func (s *skipper) members(each func(name []byte) bool) bool {
 	s.space()
 	if s.at == len(s.data) || s.data[s.at] != '{' && s.data[s.at] != '[' {
 		return s.skip()
@@ -144,7 +144,7 @@ func (s *scanner) members(each func(name []byte) bool) bool {
 }
 
 // string goes from an opening quote to behind the closing one.
-func (s *scanner) string() bool {
+func (s *skipper) string() bool {
 	for s.at++; ; s.at++ {
 		n := bytes.IndexByte(s.data[s.at:], '"')
 		if n < 0 {
@@ -163,7 +163,7 @@ func (s *scanner) string() bool {
 }
 
 // skip goes past a value.
-func (s *scanner) skip() bool {
+func (s *skipper) skip() bool {
 	s.space()
 	begin, depth := s.at, 0
 	for s.at < len(s.data) {

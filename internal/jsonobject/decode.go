@@ -233,19 +233,35 @@ func unescape(s string) (string, bool) {
 
 // number reads a number: an int64 if it has no dot and is one.
 func (r *reader) number() (any, bool) {
-	begin, float := r.at, false
+	s, float, ok := r.numeral()
+	if !ok {
+		return nil, false
+	}
+	if !float {
+		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return i, true
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+// numeral goes past a number and returns its text, and whether it has a
+// fraction or an exponent.
+func (r *reader) numeral() (text string, float, ok bool) {
+	begin := r.at
 	if r.at < len(r.data) && r.data[r.at] == '-' {
 		r.at++
 	}
 	first := r.at
 	if n := r.digits(); n == 0 || n > 1 && r.data[first] == '0' {
-		return nil, false
+		return "", false, false
 	}
 	if r.at < len(r.data) && r.data[r.at] == '.' {
 		float = true
 		r.at++
 		if r.digits() == 0 {
-			return nil, false
+			return "", false, false
 		}
 	}
 	if r.at < len(r.data) && r.data[r.at]|0x20 == 'e' {
@@ -255,17 +271,10 @@ func (r *reader) number() (any, bool) {
 			r.at++
 		}
 		if r.digits() == 0 {
-			return nil, false
+			return "", false, false
 		}
 	}
-	s := r.data[begin:r.at]
-	if !float {
-		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return i, true
-		}
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil
+	return r.data[begin:r.at], float, true
 }
 
 // digits skips digits and says how many there were.
