@@ -93,8 +93,12 @@ func (s *Scanner) Text() (string, bool) {
 
 // Value goes past a value and returns what Unmarshal makes of it.
 func (s *Scanner) Value() (any, bool) {
-	v, ok := s.value(0)
-	return v, ok && !s.duplicates
+	begin := s.at
+	if !s.Skip() {
+		return nil, false
+	}
+	s.at = begin
+	return s.value(0)
 }
 
 // Skip goes past a value.
