@@ -27,7 +27,7 @@ func main() {
 }
 
 func command(ctx context.Context) error {
-	b := &bench{watchers: 100, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}}
+	b := &bench{crds: 300, crs: 3000, manyCRDs: 5000, watchers: 100, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}}
 	flag.IntVar(&b.pods, "pods", 3000, "pods to create and list")
 	runs := flag.Int("runs", 3, "runs; the report has their medians")
 	quick := flag.Bool("quick", false, "a tenth of everything, once: to see that it works; nothing is written")
@@ -43,6 +43,7 @@ func command(ctx context.Context) error {
 		return serveBare(ctx, *bare, b.bodies)
 	}
 	if *quick {
+		b.crds, b.crs, b.manyCRDs = 30, 300, 500
 		b.pods, b.events, b.minCPU, *runs = min(b.pods, 300), 100, 200*time.Millisecond, 1
 	}
 	if *only != "" {

@@ -17,6 +17,9 @@ import (
 type bench struct {
 	programs programs
 	pods     int
+	crds     int // definitions made on both sides
+	crs      int // custom resources of the first of them
+	manyCRDs int // definitions made on kanzen alone
 	watchers int
 	events   int
 	// minCPU is how much processor time a measurement covers at least: a
@@ -44,7 +47,11 @@ func (b *bench) names() []string {
 	for _, l := range loads(b.pods) {
 		names = append(names, l.name)
 	}
-	return append(names, memoryName, watchName, endName)
+	names = append(names, memoryName, watchName, endName, crdsName)
+	for _, l := range customLoads(b.crs) {
+		names = append(names, l.name)
+	}
+	return append(names, crdsManyName)
 }
 
 func (b *bench) wants(name string) bool {
@@ -58,6 +65,12 @@ func (b *bench) run(ctx context.Context, order []string) error {
 		if err := b.measure(ctx, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if err := b.measureCustom(ctx, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := b.measureMany(ctx); err != nil {
+		return err
 	}
 	if files, err := os.ReadDir(b.bodies); err != nil || len(files) == 0 {
 		return err
@@ -70,6 +83,9 @@ func (b *bench) run(ctx context.Context, order []string) error {
 
 // measure starts a side, measures it and stops it.
 func (b *bench) measure(ctx context.Context, name string) error {
+	if len(b.only) > 0 && !slices.ContainsFunc(b.only, func(n string) bool { return !strings.HasPrefix(n, "cr-") && !strings.HasPrefix(n, "crds") }) {
+		return nil
+	}
 	s, err := start(ctx, name, b.programs, "")
 	if err != nil {
 		return err
@@ -175,13 +191,7 @@ func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
 	}
 	send := newSender(l, s.url)
 	defer send.close()
-	var body []byte
-	var first time.Duration
-	body, first, err = send.first(ctx)
-	if err != nil {
-		return err
-	}
-	if err := b.keep(s, l, body, first); err != nil {
+	if err := b.first(ctx, s, send); err != nil {
 		return err
 	}
 	if _, err := send.send(ctx, l.warm); err != nil {
@@ -221,14 +231,26 @@ func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
 	return b.profile(ctx, s, send)
 }
 
-// keep remembers what the first answer to a load tells.
-func (b *bench) keep(s *side, l load, body []byte, took time.Duration) error {
-	if s.name == bareSide {
-		return nil
+// first sends a load's first request and remembers what its answer tells.
+func (b *bench) first(ctx context.Context, s *side, send *sender) error {
+	before, err := s.cpu()
+	if err != nil {
+		return err
 	}
+	body, took, err := send.first(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := s.cpu()
+	if err != nil || s.name == bareSide {
+		return err
+	}
+	l := send.load
 	b.results.size(l, s.name, len(body))
 	if l.clients == 1 { // a long answer, that may be held ready for the next time
 		b.results.add(p50Section, l.title+", the first time", "ms", s.name, ms(took))
+		b.results.add(cpuSection, l.title+", the first time", "ms", s.name, ms(after-before))
+		progress("%s: %s, the first time: %.0f ms of CPU, %.1f ms", s.name, l.name, ms(after-before), ms(took))
 	}
 	if l.bare == "" {
 		return nil

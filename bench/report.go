@@ -92,7 +92,7 @@ func (r *results) size(l load, side string, n int) {
 // sections are the tables that have rows, in the order of the report.
 func (r *results) sections() []section {
 	var out []section
-	for _, s := range []section{memorySection, cpuSection, watchSection, p50Section, p99Section, rateSection} {
+	for _, s := range []section{memorySection, cpuSection, watchSection, crdSection, p50Section, p99Section, rateSection} {
 		if slices.ContainsFunc(r.figures, func(f *figure) bool { return f.section == s }) {
 			out = append(out, s)
 		}

@@ -189,6 +189,30 @@ func (s *side) awaitReady(ctx context.Context) error {
 	}
 }
 
+// restart ends the side's only process in order, starts it again on the same
+// data and waits until it is ready.
+func (s *side) restart(ctx context.Context) error {
+	was := s.procs[0]
+	if err := was.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-was.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.procs = nil
+	began := time.Now()
+	if err := s.exec(was.cmd.Path, was.cmd.Args[1:]...); err != nil {
+		return err
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		return err
+	}
+	s.ready = time.Since(began)
+	return nil
+}
+
 // stop kills the processes and removes what they wrote.
 func (s *side) stop() {
 	for _, p := range s.procs {

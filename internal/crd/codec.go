@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/kanzen-io/kanzen/internal/crd/schema"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -29,6 +28,15 @@ func (c codec) Decode(value []byte) (engine.Object, error) {
 		return nil, err
 	}
 	return c.serving.converted(u, c.version)
+}
+
+// Settled is part of engine.SettledCodec.
+func (c codec) Settled(value []byte) (at int, ok bool) {
+	compiled, err := c.serving.schema(c.version)
+	if err != nil {
+		return 0, false // Decode will say it
+	}
+	return compiled.Settled(value, c.serving.def.gv(c.version).String())
 }
 
 // batchCodec is a codec for versions that a webhook converts to.
@@ -56,10 +64,11 @@ func (c batchCodec) DecodeAll(values [][]byte) ([]engine.Object, error) {
 
 // decode makes the object of stored bytes, in the version that is stored.
 func (s *serving) decode(value []byte) (object, error) {
-	u := &unstructured.Unstructured{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &u.Object); err != nil {
+	content, err := jsonobject.Unmarshal(value)
+	if err != nil {
 		return nil, err
 	}
+	u := &unstructured.Unstructured{Object: content}
 	stored, err := s.versionOf(u)
 	if err != nil {
 		return nil, err

@@ -11,12 +11,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
+// withoutSchemas is a stored definition, in either version that one can be
+// stored in, without what takes most of its bytes and is seldom asked for.
+func withoutSchemas(i *store.Item) []byte {
+	return jsonobject.Cut(i.Value, "metadata.managedFields", "metadata.annotations", "spec.versions.*.schema", "spec.validation")
+}
+
 // outline is what the index wants of a stored definition, in either version
-// that one can be stored in. Reading it costs a tenth of what the whole object
-// costs, most of which is schemas.
+// that one can be stored in.
 type outline struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
@@ -59,7 +65,7 @@ func newDefinition(i *store.Item) (*definition, error) {
 		return nil, i.Err
 	}
 	var o outline
-	if err := json.Unmarshal(i.Value, &o); err != nil {
+	if err := json.Unmarshal(withoutSchemas(i), &o); err != nil {
 		return nil, err
 	}
 	d := &definition{

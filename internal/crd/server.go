@@ -165,6 +165,16 @@ func (s *Server) Endpoint(gr apischema.GroupResource) *engine.Endpoint {
 	return ep
 }
 
+// View returns the view of a custom resource, nil if there is no such resource
+// or nobody has used it yet.
+func (s *Server) View(gr apischema.GroupResource) *store.View {
+	d := s.find(gr.Group, gr.Resource)
+	if d == nil {
+		return nil
+	}
+	return d.serving.view()
+}
+
 // Endpoints returns one endpoint for each custom resource there is.
 func (s *Server) Endpoints() []*engine.Endpoint {
 	var out []*engine.Endpoint

@@ -39,14 +39,11 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 		return ep, nil
 	}
 	if s.spec == nil {
-		d, err := s.server.decode(s.def.item)
+		i := s.def.item
+		d, err := s.server.decode(&store.Item{Key: i.Key, Rev: i.Rev, Value: withoutSchemas(i)})
 		if err != nil {
 			return nil, err
 		}
-		for i := range d.Spec.Versions {
-			d.Spec.Versions[i].Schema = nil
-		}
-		d.ManagedFields = nil
 		s.spec = d
 		s.convert = s.server.converter(d)
 	}
@@ -107,15 +104,19 @@ func (s *serving) retire() {
 	}
 }
 
-// forget drops the objects: the definition is gone, and they with it.
-func (s *serving) forget() {
+// view has the objects of all versions; nil: no endpoint was made yet.
+func (s *serving) view() *store.View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var v *store.View
 	for _, ep := range s.endpoints {
-		v = ep.View()
+		return ep.View()
 	}
-	if v != nil {
+	return nil
+}
+
+// forget drops the objects: the definition is gone, and they with it.
+func (s *serving) forget() {
+	if v := s.view(); v != nil {
 		s.server.Store.Forget(v)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
@@ -89,11 +88,11 @@ func (w *webhook) ask(ctx context.Context, version string, objs []object, to str
 	}
 	out := make([]object, len(r.ConvertedObjects))
 	for i, o := range r.ConvertedObjects {
-		out[i] = &unstructured.Unstructured{}
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.Raw, &out[i].Object); err != nil {
+		content, err := jsonobject.Unmarshal(o.Raw)
+		if err != nil {
 			return nil, err
 		}
-		if out[i].Object == nil {
+		if out[i] = (&unstructured.Unstructured{Object: content}); content == nil {
 			return nil, fmt.Errorf("converted object at index %d is not an object", i)
 		}
 	}

@@ -37,11 +37,11 @@ func (c *call) create() error {
 	if c.R.Create != nil {
 		return c.createVirtual(ctx, in.out, obj, options)
 	}
-	obj, err = c.createObject(ctx, obj, options)
+	i, err := c.createObject(ctx, obj, options)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
-	return c.writeObject(http.StatusCreated, in.out, obj)
+	return c.writeStored(http.StatusCreated, in.out, i)
 }
 
 // input is what a write brings: its body, in which form that is and in which
@@ -95,7 +95,7 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 }
 
 // createObject decides on a decoded object and stores it.
-func (c *call) createObject(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error) {
+func (c *call) createObject(ctx context.Context, obj Object, options *metav1.CreateOptions) (*store.Item, error) {
 	wipe(obj)
 	if err := c.fitNamespace(obj); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 			return nil, err
 		}
 		c.awaitSeen(ctx, options.DryRun)
-		return c.Decode(i)
+		return i, nil
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -216,12 +217,15 @@ func unknownFields(paths []string) []error {
 // integers stay integers. With check it also reports unknown and duplicate fields.
 func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error) {
 	if u, ok := into.(*unstructured.Unstructured); ok {
-		into = &u.Object
-		defer func() {
-			if u.Object == nil {
-				u.Object = map[string]any{}
-			}
-		}()
+		if check {
+			u.Object, strict, err = jsonobject.UnmarshalStrict(data)
+		} else {
+			u.Object, err = jsonobject.Unmarshal(data)
+		}
+		if u.Object == nil {
+			u.Object = map[string]any{}
+		}
+		return strict, err
 	}
 	if check {
 		return kjson.UnmarshalStrict(data, into)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,12 +125,31 @@ func (ep *Endpoint) outgoing(obj Object) (Object, error) {
 // json returns the JSON of an item in a form, cached.
 func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 	return i.Encoding(ep.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
+		if b, ok := ep.settled(i, f); ok {
+			return b, nil
+		}
 		obj, err := ep.present(i)
 		if err != nil {
 			return nil, err
 		}
 		return f.encode(obj)
 	})
+}
+
+// settled is the JSON of an item that needs not be decoded for that.
+func (ep *Endpoint) settled(i *store.Item, f *form) ([]byte, bool) {
+	c, ok := ep.R.Codec.(SettledCodec)
+	if !ok || f != ep.forms.json || i.Err != nil || i.Rev == 0 || ep.V != ep.hub || ep.R.Rules.Present != nil {
+		return nil, false
+	}
+	at, ok := c.Settled(i.Value)
+	if !ok {
+		return nil, false
+	}
+	b := make([]byte, 0, len(i.Value)+len(`"resourceVersion":"",`)+20)
+	b = append(append(b, i.Value[:at]...), `"resourceVersion":"`...)
+	b = append(strconv.AppendInt(b, i.Rev, 10), `",`...)
+	return bytes.TrimRight(append(b, i.Value[at:]...), "\n"), true
 }
 
 // together is how many objects are decoded at a time where that is one call
@@ -145,8 +165,13 @@ func (ep *Endpoint) encodeTogether(items []*store.Item, f *form) error {
 	}
 	var missing []*store.Item
 	for _, i := range items {
-		if i.Err == nil && !i.Encoded(f) {
+		if i.Err != nil || i.Encoded(f) {
+			continue
+		}
+		if s, ok := ep.settled(i, f); !ok {
 			missing = append(missing, i)
+		} else if _, err := i.Encoding(ep.e.Store.Encodings, f, func(*store.Item) ([]byte, error) { return s, nil }); err != nil {
+			return err
 		}
 	}
 	for some := range slices.Chunk(missing, together) {

@@ -175,8 +175,11 @@ func (ep *Endpoint) Make(ctx context.Context, obj Object, manager string) (Objec
 		return nil, err
 	}
 	c := ep.local(obj.GetNamespace(), "")
-	obj, err = c.createObject(ctx, obj, &metav1.CreateOptions{FieldManager: manager})
-	return obj, ep.storeError(err, c.name)
+	i, err := c.createObject(ctx, obj, &metav1.CreateOptions{FieldManager: manager})
+	if err != nil {
+		return nil, ep.storeError(err, c.name)
+	}
+	return ep.Decode(i)
 }
 
 // Change updates an object, or one of its subresources, as a request of the

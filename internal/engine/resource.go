@@ -119,6 +119,15 @@ type BatchCodec interface {
 	DecodeAll(values [][]byte) ([]Object, error)
 }
 
+// SettledCodec is a Codec of objects that are often stored as they are served.
+type SettledCodec interface {
+	Codec
+	// Settled says whether the JSON of what Decode makes of stored bytes is
+	// these bytes themselves, with the field resourceVersion and a comma put
+	// into metadata at an offset.
+	Settled(value []byte) (at int, ok bool)
+}
+
 // Version is one group and version that a resource is served in.
 type Version struct {
 	schema.GroupVersion

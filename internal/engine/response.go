@@ -182,6 +182,22 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 	return nil
 }
 
+// writeStored answers with what a write has stored, without decoding it if
+// that is what is served.
+func (c *call) writeStored(code int, out output, i *store.Item) error {
+	if f := c.forms.json; out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
+		if b, ok := c.settled(i, f); ok {
+			auditJSON(c.req, func() ([]byte, error) { return b, nil })
+			return writeJSON(c.w, c.req, code, out, b)
+		}
+	}
+	obj, err := c.Decode(i)
+	if err != nil {
+		return err
+	}
+	return c.writeObject(code, out, obj)
+}
+
 // writeObject answers with the outcome of a write: a hub object.
 func (c *call) writeObject(code int, out output, obj Object) error {
 	if out.shape == shapeTable {

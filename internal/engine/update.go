@@ -61,11 +61,10 @@ func (c *call) answer(out output, res *outcome, err error) error {
 	if res.created {
 		code = http.StatusCreated
 	}
-	obj, err := c.object(res)
-	if err != nil {
-		return err
+	if res.item == nil {
+		return c.writeObject(code, out, res.obj)
 	}
-	return c.writeObject(code, out, obj)
+	return c.writeStored(code, out, res.item)
 }
 
 // updateInput reads a PUT, and refuses what is wrong with it in upstream's

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // This file knows the protobuf wire format of stored objects just well enough
@@ -166,13 +168,13 @@ func itemLabels(stored []byte) (labels.Set, error) {
 	if !isJSON(stored) {
 		return wireLabels(stored)
 	}
-	var m struct {
-		Metadata struct {
-			Labels labels.Set `json:"labels"`
-		} `json:"metadata"`
+	text := jsonobject.Find(stored, "metadata", "labels")
+	if text == nil {
+		return nil, nil
 	}
-	err := json.Unmarshal(stored, &m)
-	return m.Metadata.Labels, err
+	var set labels.Set
+	err := json.Unmarshal(text, &set)
+	return set, err
 }
 
 // versioned is an object's bytes with its resourceVersion put in: the pieces

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -188,14 +187,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err := c.checkUpdate(ctx, ch.rules, obj, old); err != nil {
 		return nil, err
 	}
-	if managers := old.GetManagedFields(); sameButTimes(managers, obj.GetManagedFields()) {
-		// A change that changes nothing must not come to be one by its time.
-		times := obj.GetManagedFields()
-		obj.SetManagedFields(managers)
-		if !apiequality.Semantic.DeepEqual(obj, old) {
-			obj.SetManagedFields(times)
-		}
-	}
+	keepTimes(obj, old)
 	dryRun := admission.IsDryRun(ch.options.DryRun)
 	if err := c.validating(ctx, ch, obj, old, dryRun); err != nil {
 		return nil, err

@@ -118,16 +118,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	protobuf := mediaType != jsonType
-	packed := acceptsGzip(r)
-	if packed {
-		if body, ok := s.v2Gzip(protobuf); ok {
-			w.Header().Set("Content-Encoding", "gzip")
-			http.ServeContent(w, r, "", s.at, bytes.NewReader(body))
-			return
-		}
-	}
-	body, err := s.v2(protobuf)
+	body, err := s.v2Gzip(mediaType != jsonType)
 	if body == nil {
 		h.fail(w, "OpenAPI v2 document", err)
 		return
@@ -135,12 +126,11 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.log.Warn("parts of the OpenAPI v2 document are missing", "err", err)
 	}
-	if packed {
-		if body, err = gzipped(body); err != nil {
-			h.fail(w, "OpenAPI v2 document", err)
-			return
-		}
+	if acceptsGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")
+	} else if body, err = gunzip(body); err != nil {
+		h.fail(w, "OpenAPI v2 document", err)
+		return
 	}
 	http.ServeContent(w, r, "", s.at, bytes.NewReader(body))
 }

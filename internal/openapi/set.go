@@ -41,7 +41,7 @@ type Part struct {
 }
 
 // Set is what is served at one time: the built-in documents and some parts.
-// It is immutable.
+// It is immutable, but for what it keeps of documents that it has made.
 type Set struct {
 	ix     *recorded
 	at     time.Time
@@ -50,6 +50,8 @@ type Set struct {
 	v2Hash string
 	// v3Index is the body of /openapi/v3.
 	v3Index func() []byte
+	// json and proto are the v2 document.
+	json, proto kept
 }
 
 // New returns the set of the built-in documents. at, when the server began,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	openapiv2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
@@ -52,17 +53,42 @@ func (s *Set) BuiltinV2() ([]byte, error) {
 	return gunzip(packed)
 }
 
-// v2Gzip is the packed v2 document, if it is at hand.
-func (s *Set) v2Gzip(protobuf bool) ([]byte, bool) {
-	if s.changesV2() {
-		return nil, false
-	}
-	name := "data/v2.json.gz"
+// maxKept is how many bytes of packed v2 documents a set keeps of each kind.
+// The definitions of a hundred fields each fill it at some ten thousand.
+const maxKept = 64 << 20
+
+// kept is a packed document that was made once. While it is being made, others
+// who want it wait: it takes seconds and much memory where there are
+// thousands of definitions.
+type kept struct {
+	mu     sync.Mutex
+	packed []byte // nil: not made yet, or too large; guarded by mu
+}
+
+// v2Gzip is the packed v2 document. As of v2, there is a document also with
+// most errors.
+func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
+	name, k := "data/v2.json.gz", &s.json
 	if protobuf {
-		name = "data/v2.pb.gz"
+		name, k = "data/v2.pb.gz", &s.proto
 	}
-	b, err := data.ReadFile(name)
-	return b, err == nil
+	if !s.changesV2() {
+		return data.ReadFile(name)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.packed != nil {
+		return k.packed, nil
+	}
+	doc, err := s.v2(protobuf)
+	if doc == nil {
+		return nil, err
+	}
+	packed, errPack := gzipped(doc)
+	if err = errors.Join(err, errPack); err == nil && len(packed) <= maxKept {
+		k.packed = packed
+	}
+	return packed, err
 }
 
 // added collects what the parts add and the built-in document does not have.

@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // flowControl makes what shares the server among requests, nil where they are
@@ -38,11 +39,17 @@ func (s *Server) flowFilter() chain.Filter {
 
 // sizeOf tells how much of a resource is stored, where its view is loaded.
 func (s *Server) sizeOf(group, resource string) (count, size int64, ok bool) {
-	ep := s.objects.byGR[schema.GroupResource{Group: group, Resource: resource}]
-	if ep == nil || ep.View() == nil {
+	gr := schema.GroupResource{Group: group, Resource: resource}
+	var v *store.View
+	if ep := s.objects.byGR[gr]; ep != nil {
+		v = ep.View()
+	} else {
+		v = s.custom.View(gr)
+	}
+	if v == nil {
 		return 0, 0, false
 	}
-	n, bytes, ok := ep.View().Size()
+	n, bytes, ok := v.Size()
 	if !ok || n == 0 {
 		return 0, 0, ok
 	}

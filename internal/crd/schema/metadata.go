@@ -76,33 +76,35 @@ func isCanonical(v any) bool {
 		return false
 	}
 	for name, v := range fields {
-		switch name {
-		case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
-			ok = isText(v)
-		case "generation":
-			n, is := v.(int64)
-			ok = is && n != 0
-		case "creationTimestamp", "deletionTimestamp":
-			ok = isTime(v)
-		case "labels", "annotations":
-			ok = isTexts(v)
-		case "finalizers":
-			list, is := v.([]any)
-			ok = is && len(list) > 0 && each(list, func(v any) bool { _, ok := v.(string); return ok })
-		case "ownerReferences":
-			list, is := v.([]any)
-			ok = is && len(list) > 0 && each(list, isOwner)
-		case "managedFields":
-			list, is := v.([]any)
-			ok = is && len(list) > 0 && each(list, isManager)
-		default:
-			ok = false
-		}
-		if !ok {
+		if !isCanonicalField(name, v) {
 			return false
 		}
 	}
 	return true
+}
+
+func isCanonicalField(name string, v any) bool {
+	switch name {
+	case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
+		return isText(v)
+	case "generation":
+		n, is := v.(int64)
+		return is && n != 0
+	case "creationTimestamp", "deletionTimestamp":
+		return isTime(v)
+	case "labels", "annotations":
+		return isTexts(v)
+	case "finalizers":
+		list, is := v.([]any)
+		return is && len(list) > 0 && each(list, func(v any) bool { _, ok := v.(string); return ok })
+	case "ownerReferences":
+		list, is := v.([]any)
+		return is && len(list) > 0 && each(list, isOwner)
+	case "managedFields":
+		list, is := v.([]any)
+		return is && len(list) > 0 && each(list, isManager)
+	}
+	return false
 }
 
 func each(list []any, is func(any) bool) bool {
@@ -172,20 +174,22 @@ func isManager(v any) bool {
 		return false
 	}
 	for name, v := range fields {
-		switch name {
-		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
-			ok = isText(v)
-		case "time":
-			ok = isTime(v)
-		case "fieldsV1":
-			set, is := v.(map[string]any)
-			ok = is && len(set) > 0
-		default:
-			ok = false
-		}
-		if !ok {
+		if !isManagerField(name, v) {
 			return false
 		}
 	}
 	return true
+}
+
+func isManagerField(name string, v any) bool {
+	switch name {
+	case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+		return isText(v)
+	case "time":
+		return isTime(v)
+	case "fieldsV1":
+		set, is := v.(map[string]any)
+		return is && len(set) > 0
+	}
+	return false
 }

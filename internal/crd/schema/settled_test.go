@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
+)
+
+const settledSchema = `{type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {
+	a: {type: string, default: x}, b: {type: integer, nullable: true}, c: {type: object, default: {}, properties: {d: {type: boolean, default: true}}},
+	l: {type: array, items: {type: object, properties: {o: {type: string}, z: {type: number, default: 1.5}}}},
+	m: {type: object, additionalProperties: {type: object, properties: {k: {type: string, default: v}}}},
+	p: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {q: {type: object, properties: {r: {type: string}}}}},
+	t: {type: object, additionalProperties: true}, u: {type: array, items: {type: string, default: e}}}}}}`
+
+const settledMeta = `{"creationTimestamp":"2020-01-02T03:04:05Z","generation":1,"labels":{"a":"b"},"managedFields":[{"apiVersion":"e/v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}},"manager":"m","operation":"Update","time":"2020-01-02T03:04:05Z"}],"name":"n","uid":"u"}`
+
+// settledCase is an object of a spec.
+func settledCase(spec string) string {
+	return `{"apiVersion":"e/v1","kind":"A","metadata":` + settledMeta + `,"spec":` + spec + "}\n"
+}
+
+func TestSettled(t *testing.T) {
+	s := compile(t, settledSchema)
+	for _, c := range []struct {
+		doc  string
+		want bool
+	}{
+		{settledCase(`{"a":"x","b":null,"c":{"d":false}}`), true},
+		{settledCase(`{"a":"x","c":{"d":false},"l":[{"o":"","z":2}],"m":{"x":{"k":""}},"p":{"q":{"r":"s"},"w":{"x":[1,{}]}},"t":{"x":1,"y":{}},"u":["a"]}`), true},
+		{settledCase(`{"c":{"d":false}}`), false},                          // a default
+		{settledCase(`{"a":"x","c":{}}`), false},                           // a default within
+		{settledCase(`{"a":"x"}`), false},                                  // behind the last field
+		{settledCase(`{"a":null,"c":{"d":true}}`), false},                  // null
+		{settledCase(`{"a":"x","c":{"d":true},"e":1}`), false},             // unknown
+		{settledCase(`{"c":{"d":true},"a":"x"}`), false},                   // order
+		{settledCase(`{"a":"x","a":"x","c":{"d":true}}`), false},           // twice
+		{settledCase(`{"a":"x","b":1.0,"c":{"d":true}}`), false},           // written as 1
+		{settledCase(`{"a":"x","c":{"d":true},"l":[{}]}`), false},          // a default in a list
+		{settledCase(`{"a":"x","c":{"d":true},"m":{"x":{}}}`), false},      // a default in a map
+		{settledCase(`{"a":"x","c":{"d":true},"p":{"q":{"s":1}}}`), false}, // unknown again
+		{settledCase(`{"a":"x","c":{"d":true},"t":{"x":{"y":1}}}`), false}, // maps of anything keep no fields of objects
+		{settledCase(`{"a":"x","c":{"d":true},"u":[null]}`), false},        // an item's default
+		{strings.Replace(settledCase(`{"a":"x","c":{"d":true}}`), `"generation":1,`, ``, 1), false},
+		{strings.Replace(settledCase(`{"a":"x","c":{"d":true}}`), `"uid"`, `"resourceVersion":"1","uid"`, 1), false},
+		{strings.Replace(settledCase(`{"a":"x","c":{"d":true}}`), `"e/v1"`, `"e/v2"`, 1), false},
+		{strings.Replace(settledCase(`{"a":"x","c":{"d":true}}`), `"labels":{"a":"b"}`, `"labels":{}`, 1), false},
+		{settledCase(`{"a":"x","c":{"d":true}}`) + "{}", false}, {``, false}, {`{}`, false}, {`null`, false},
+	} {
+		if got := checkSettled(t, s, []byte(c.doc)); got != c.want {
+			t.Errorf("%s: %v", c.doc, got)
+		}
+	}
+}
+
+// checkSettled wants of a document that is settled that decoding it comes to
+// the same as putting resourceVersion in.
+func checkSettled(t *testing.T, s *Schema, doc []byte) bool {
+	t.Helper()
+	at, ok := s.Settled(doc, "e/v1")
+	if !ok {
+		return false
+	}
+	obj, err := jsonobject.Unmarshal(doc)
+	if err != nil {
+		t.Fatalf("%q: %v", doc, err)
+	}
+	if _, err := s.Coerce(obj, CoerceOptions{DropInvalid: true, RepairGeneration: true}); err != nil {
+		t.Fatalf("%q: %v", doc, err)
+	}
+	s.Default(obj)
+	obj["metadata"].(map[string]any)["resourceVersion"] = "7"
+	got, err := jsonobject.Unmarshal([]byte(string(doc[:at]) + `"resourceVersion":"7",` + string(doc[at:])))
+	if err != nil {
+		t.Fatalf("%q: %v", doc, err)
+	}
+	want, err := jsonobject.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, err := jsonobject.Marshal(got); err != nil || string(have) != string(want) {
+		t.Errorf("%q is decoded as %s", doc, want)
+	}
+	return true
+}
+
+func FuzzSettled(f *testing.F) {
+	f.Add(settledCase(`{"a":"x","c":{"d":false},"l":[{"o":"","z":2}],"m":{"x":{"k":""}},"p":{"q":{"r":"s"},"w":{"x":[1,{}]}},"t":{"x":1,"y":{}},"u":["a"]}`))
+	f.Add(settledCase(`{"a":"x","b":null,"c":{"d":true}}`))
+	s := compile(f, settledSchema)
+	f.Fuzz(func(t *testing.T, doc string) { checkSettled(t, s, []byte(doc)) })
+}

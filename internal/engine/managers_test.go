@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestKeepUntypedTimes(t *testing.T) {
+	object := func(time, manager, value string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": value, "metadata": map[string]any{"managedFields": []any{
+			map[string]any{"manager": manager, "time": time, "fieldsV1": map[string]any{"f:spec": map[string]any{}}}}}}}
+	}
+	for _, c := range []struct {
+		name, manager, value, want string
+	}{
+		{"nothing has changed", "m", "v", "then"}, {"a value has changed", "m", "w", "now"}, {"a manager has changed", "n", "v", "now"},
+	} {
+		obj := object("now", c.manager, c.value)
+		keepTimes(obj, object("then", "m", "v"))
+		entries, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
+		if got := entries[0].(map[string]any)["time"]; got != c.want {
+			t.Errorf("%s: the time is that of %v, not of %s", c.name, got, c.want)
+		}
+	}
+	bare := &unstructured.Unstructured{Object: map[string]any{}}
+	keepTimes(bare, object("then", "m", "v"))
+	if len(bare.Object) != 0 {
+		t.Errorf("an object without metadata has become %v", bare.Object)
+	}
+}

@@ -1,0 +1,197 @@
+package jsonobject
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Cut returns a JSON document with null in the place of each value that one of
+// the paths leads to. Who then decodes only what is left does so at a fraction
+// of the cost. A path is names with dots between them; "*" stands for each
+// item of a list: "spec.versions.*.schema". Names with escapes are not found.
+// What is not JSON is returned as it is.
+func Cut(data []byte, paths ...string) []byte {
+	c := cutter{skipper: skipper{data: data}}
+	for _, p := range paths {
+		c.paths = append(c.paths, strings.Split(p, "."))
+	}
+	if !c.value(c.paths) {
+		return data
+	}
+	return append(c.out, data[c.copied:]...)
+}
+
+// cutter copies a document but for what is cut out of it.
+type cutter struct {
+	skipper
+	paths  [][]string
+	out    []byte
+	copied int // how much of data is in out, or left out of it
+}
+
+// value goes past a value, to parts of which the paths lead.
+func (c *cutter) value(paths [][]string) bool {
+	c.space()
+	for _, p := range paths {
+		if len(p) == 0 {
+			c.out = append(append(c.out, c.data[c.copied:c.at]...), "null"...)
+			ok := c.skip()
+			c.copied = c.at
+			return ok
+		}
+	}
+	if len(paths) == 0 {
+		return c.skip()
+	}
+	return c.members(func(name []byte) bool {
+		var within [][]string
+		for _, p := range paths {
+			if p[0] == "*" && name == nil || p[0] == string(name) && p[0] != "*" {
+				within = append(within, p[1:])
+			}
+		}
+		return c.value(within)
+	})
+}
+
+// Find returns the bytes of the value that a path of names leads to, nil if there
+// is none. It reads no further than that, so it says nothing of the rest: data
+// is a JSON document that has been checked before, like one that is stored.
+func Find(data []byte, path ...string) []byte {
+	s := skipper{data: data}
+	for _, name := range path {
+		found := false
+		s.members(func(n []byte) bool {
+			if found = n != nil && string(n) == name; found {
+				return false
+			}
+			return s.skip()
+		})
+		if !found {
+			return nil
+		}
+	}
+	s.space()
+	begin := s.at
+	if !s.skip() {
+		return nil
+	}
+	return data[begin:s.at]
+}
+
+// skipper goes past JSON values without decoding them. Its methods report false
+// where data ends too early or is no list of members; they do not find all
+// that is wrong.
+type skipper struct {
+	data []byte
+	at   int
+}
+
+func (s *skipper) space() {
+	for s.at < len(s.data) && (s.data[s.at] == ' ' || s.data[s.at] == '\n' || s.data[s.at] == '\t' || s.data[s.at] == '\r') {
+		s.at++
+	}
+}
+
+// next skips white space and one byte, which it returns; 0 at the end.
+func (s *skipper) next() byte {
+	s.space()
+	if s.at == len(s.data) {
+		return 0
+	}
+	s.at++
+	return s.data[s.at-1]
+}
+
+// members goes through the fields of an object, or the items of a list, which
+// have no name: each is called in front of every value, and goes past it. It
+// stops where each reports false. Other values have no members.
+func (s *skipper) members(each func(name []byte) bool) bool {
+	s.space()
+	if s.at == len(s.data) || s.data[s.at] != '{' && s.data[s.at] != '[' {
+		return s.skip()
+	}
+	object := s.next() == '{'
+	s.space()
+	if s.at < len(s.data) && (s.data[s.at] == '}' || s.data[s.at] == ']') {
+		s.at++
+		return true
+	}
+	for {
+		var name []byte
+		if object {
+			s.space()
+			begin := s.at + 1
+			if s.at == len(s.data) || s.data[s.at] != '"' || !s.string() {
+				return false
+			}
+			name = s.data[begin : s.at-1]
+			if s.next() != ':' {
+				return false
+			}
+		}
+		if !each(name) {
+			return false
+		}
+		switch s.next() {
+		case '}', ']':
+			return true
+		case ',':
+		default:
+			return false
+		}
+	}
+}
+
+// string goes from an opening quote to behind the closing one.
+func (s *skipper) string() bool {
+	for s.at++; ; s.at++ {
+		n := bytes.IndexByte(s.data[s.at:], '"')
+		if n < 0 {
+			return false
+		}
+		s.at += n
+		escapes := 0
+		for s.data[s.at-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			s.at++
+			return true
+		}
+	}
+}
+
+// skip goes past a value.
+func (s *skipper) skip() bool {
+	s.space()
+	begin, depth := s.at, 0
+	for s.at < len(s.data) {
+		switch s.data[s.at] {
+		case '"':
+			if !s.string() {
+				return false
+			}
+			if depth == 0 {
+				return true
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return s.at > begin
+			}
+			if depth--; depth == 0 {
+				s.at++
+				return true
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return s.at > begin
+			}
+		}
+		s.at++
+	}
+	return s.at > begin && depth == 0
+}
