@@ -49,7 +49,7 @@ func (t typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validatio
 	if err != nil {
 		return nil, err
 	}
-	return p.FromUnstructured(u.Object, opts...)
+	return typed.AsTyped(valueOf(u.Object), p.Schema, p.TypeRef, opts...)
 }
 
 // of is the type of an object's version.
