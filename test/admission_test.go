@@ -122,17 +122,29 @@ func admissionServer(t *testing.T) string {
 		k := serve(t, filepath.Join(dir, "data"), "--token-auth-file", tokens, "--controllers=", "--disable-admission-plugins=ServiceAccount")
 		return "https://" + k.address
 	}
-	sa := filepath.Join(dir, "sa.key")
-	writeKey(t, sa)
-	client, peer, port := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t), freePort(t)
+	url, _ := startPeer(t, dir, startPeerEtcd(t, dir), tokens)
+	return url
+}
+
+// startPeerEtcd starts upstream's etcd and returns its URL.
+func startPeerEtcd(t *testing.T, dir string) string {
+	client, peer := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
 	start(t, filepath.Join(*peerBin, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", client,
 		"--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync")
-	server := start(t, filepath.Join(*peerBin, "kube-apiserver"), "--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", port,
+	return client
+}
+
+// startPeer starts kube-apiserver and waits until it is ready.
+func startPeer(t *testing.T, dir, client, tokens string) (url string, server *process) {
+	sa := filepath.Join(dir, "sa.key")
+	writeKey(t, sa)
+	port := freePort(t)
+	server = start(t, filepath.Join(*peerBin, "kube-apiserver"), "--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", port,
 		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
 		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", sa, "--service-account-signing-key-file", sa, "--token-auth-file", tokens,
 		"--disable-admission-plugins=ServiceAccount")
-	url := "https://127.0.0.1:" + port
+	url = "https://127.0.0.1:" + port
 	within(t, 2*time.Minute, "kube-apiserver is ready", func(ctx context.Context) bool {
 		select {
 		case <-server.done:
@@ -142,7 +154,7 @@ func admissionServer(t *testing.T) string {
 		code, _, _ := ask(t, url, step{Method: "GET", Path: "/readyz"})
 		return code == http.StatusOK
 	})
-	return url
+	return url, server
 }
 
 func runScript(t *testing.T, url string, hooks *hookServer, script string) []admissionAnswer {

@@ -22,7 +22,7 @@ const aggregationManager = "clusterrole-aggregation-controller"
 // of a cluster offer to their users.
 func runAggregation(ctx context.Context, c Config, cl *client) error {
 	a := &aggregator{roles: endpoint(c.Endpoints(), rbacv1.GroupName, "clusterroles"), client: cl}
-	q := queue.New("clusterrole-aggregation", c.Clock, c.Log)
+	q := queue.New("clusterrole-aggregation", c.Clock, c.Guard, c.Log)
 	// Whatever changes may be selected by any, so all are looked at, as one.
 	all := func(*store.Item) { q.Add("") }
 	done := make(chan error, 1)

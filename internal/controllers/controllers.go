@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
 // Config is what controllers work with.
@@ -35,6 +36,7 @@ type Config struct {
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
 	Clock  clock.WithTicker
+	Guard  *guard.Guard
 	Log    *slog.Logger
 }
 
@@ -109,9 +111,11 @@ func Run(ctx context.Context, c Config, names []string) {
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
 			}
 			client := &client{rt: c.Transport(u), agent: "kanzen/" + ctl.name}
-			if err := ctl.run(ctx, c, client); err != nil && ctx.Err() == nil {
-				c.Log.Error("controller ended", "controller", ctl.name, "error", err)
-			}
+			c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) {
+				if err := ctl.run(ctx, c, client); err != nil && ctx.Err() == nil {
+					c.Log.Error("controller ended", "controller", ctl.name, "error", err)
+				}
+			})
 		}()
 	}
 	wg.Wait()

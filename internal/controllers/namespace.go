@@ -20,7 +20,7 @@ import (
 // runNamespaces empties namespaces that are being deleted, and lets them go.
 func runNamespaces(ctx context.Context, c Config, cl *client) error {
 	n := &namespaceCleaner{Config: c, client: cl, namespaces: endpoint(c.Endpoints(), "", "namespaces")}
-	q := queue.New("namespace", c.Clock, c.Log)
+	q := queue.New("namespace", c.Clock, c.Guard, c.Log)
 	done := make(chan error, 1)
 	go func() {
 		done <- n.namespaces.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) {

@@ -30,7 +30,7 @@ func runPolicyStatus(ctx context.Context, c Config, cl *client) error {
 		}
 		return out
 	}}
-	q := queue.New(policyStatus, c.Clock, c.Log)
+	q := queue.New(policyStatus, c.Clock, c.Guard, c.Log)
 	done := make(chan error, 1)
 	go func() {
 		done <- policies.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) { q.Add(i.Name()) }})

@@ -20,7 +20,7 @@ const defaultAccount = "default"
 func runServiceAccounts(ctx context.Context, c Config, cl *client) error {
 	eps := c.Endpoints()
 	namespaces, accounts := endpoint(eps, "", "namespaces"), endpoint(eps, "", "serviceaccounts")
-	q := queue.New("serviceaccount", c.Clock, c.Log)
+	q := queue.New("serviceaccount", c.Clock, c.Guard, c.Log)
 	done := make(chan error, 2)
 	go func() {
 		done <- namespaces.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) { q.Add(i.Name()) }})

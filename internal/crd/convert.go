@@ -19,7 +19,7 @@ type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, requ
 // objects, in the same order.
 func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(objs []object, to string) ([]object, error) {
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
-		w := &webhook{call: s.Call, config: c.Webhook}
+		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout}
 		return w.convert
 	}
 	return relabel
@@ -49,7 +49,7 @@ func (t typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validatio
 	if err != nil {
 		return nil, err
 	}
-	return p.FromUnstructured(u.Object, opts...)
+	return typed.AsTyped(valueOf(u.Object), p.Schema, p.TypeRef, opts...)
 }
 
 // of is the type of an object's version.

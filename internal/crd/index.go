@@ -11,6 +11,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -30,7 +31,7 @@ func (f *follower) Reset(items []*store.Item) {
 		}
 	}
 	f.mu.RUnlock()
-	for n, d := range readAll(items) {
+	for n, d := range readAll(items, f.Guard) {
 		delete(gone, items[n].Key)
 		f.put(items[n], d.definition, d.err)
 	}
@@ -85,14 +86,17 @@ func (s *Server) settle(ctx context.Context) error {
 }
 
 // readAll reads definitions on all processors: thousands of them hold up the start.
-func readAll(items []*store.Item) []read {
+func readAll(items []*store.Item, g *guard.Guard) []read {
 	out := make([]read, len(items))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(items)) {
 		wg.Go(func() {
 			for n := next.Add(1) - 1; n < int64(len(items)); n = next.Add(1) - 1 {
-				out[n].definition, out[n].err = newDefinition(items[n])
+				out[n].err = g.Call("reading a definition", func() (err error) {
+					out[n].definition, err = newDefinition(items[n])
+					return err
+				})
 			}
 		})
 	}

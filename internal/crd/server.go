@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/crd/schema"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -31,6 +32,7 @@ type Config struct {
 	// Call asks a conversion webhook.
 	Call  Call
 	Clock clock.WithTicker
+	Guard *guard.Guard
 	Log   *slog.Logger
 }
 
@@ -57,8 +59,8 @@ func New(c Config) *Server {
 	s := &Server{Config: c, programs: schema.NewCache(), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
 	s.control = &controller{
 		Server:  s,
-		changed: queue.New("crd", c.Clock, c.Log),
-		dying:   queue.New("crd_finalizer", c.Clock, c.Log),
+		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
+		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
 	}
 	return s
 }

@@ -23,22 +23,54 @@ import (
 
 // webhook converts by asking another server.
 type webhook struct {
-	call   Call
-	config *apiextensionsv1.WebhookConversion
+	call    Call
+	config  *apiextensionsv1.WebhookConversion
+	timeout time.Duration // of one conversion, however many objects it is about
 }
 
-// conversionTimeout bounds one call, however many objects it is about.
+// conversionTimeout is how long a webhook has.
 const conversionTimeout = 30 * time.Second
 
-// convert asks for all objects in one call.
+// maxBatch bounds the objects of one call, in bytes: answers are bounded too,
+// and a long list must not fail for its length.
+const maxBatch = 2 << 20
+
+// convert asks for all objects, in one call unless they are very many.
 func (w *webhook) convert(objs []object, to string) ([]object, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
+	defer cancel()
+	raw := make([]runtime.RawExtension, len(objs))
+	for i, u := range objs {
+		b, err := jsonobject.Marshal(u.Object)
+		if err != nil {
+			return nil, err
+		}
+		raw[i].Raw = b
+	}
+	out := make([]object, 0, len(objs))
+	for len(out) < len(objs) {
+		from, size := len(out), len(raw[len(out)].Raw)
+		end := from + 1
+		for end < len(raw) && size+len(raw[end].Raw) <= maxBatch {
+			size += len(raw[end].Raw)
+			end++
+		}
+		converted, err := w.batch(ctx, objs[from:end], raw[from:end], to)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, converted...)
+	}
+	return out, nil
+}
+
+// batch converts objects in one call; raw is what they are written as.
+func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) ([]object, error) {
 	version := slices.IndexFunc(w.config.ConversionReviewVersions, func(v string) bool { return v == "v1" || v == "v1beta1" })
 	if version < 0 {
 		return nil, errors.New("no supported conversion review versions")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), conversionTimeout)
-	defer cancel()
-	out, err := w.ask(ctx, w.config.ConversionReviewVersions[version], objs, to)
+	out, err := w.ask(ctx, w.config.ConversionReviewVersions[version], raw, to)
 	if err != nil {
 		// Not wrapped: a status that the webhook gave is not that of the request.
 		return nil, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
@@ -56,18 +88,11 @@ func (w *webhook) convert(objs []object, to string) ([]object, error) {
 
 // ask sends a review and reads the answer. The versions of reviews differ in
 // nothing but their name.
-func (w *webhook) ask(ctx context.Context, version string, objs []object, to string) ([]object, error) {
+func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExtension, to string) ([]object, error) {
 	uid := types.UID(uuid.NewString())
 	review := &apiextensionsv1.ConversionReview{
 		TypeMeta: metav1.TypeMeta{Kind: "ConversionReview", APIVersion: apiextensionsv1.GroupName + "/" + version},
-		Request:  &apiextensionsv1.ConversionRequest{UID: uid, DesiredAPIVersion: to},
-	}
-	for _, u := range objs {
-		b, err := jsonobject.Marshal(u.Object)
-		if err != nil {
-			return nil, err
-		}
-		review.Request.Objects = append(review.Request.Objects, runtime.RawExtension{Raw: b})
+		Request:  &apiextensionsv1.ConversionRequest{UID: uid, DesiredAPIVersion: to, Objects: raw},
 	}
 	var answer apiextensionsv1.ConversionReview
 	if err := w.call(ctx, w.config.ClientConfig, review, &answer); err != nil {

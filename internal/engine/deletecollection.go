@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,10 +52,7 @@ func (c *call) deleteCollection() error {
 		go func() {
 			defer wg.Done()
 			for i := range work {
-				one := *c
-				one.namespace, one.name = i.Namespace(), i.Name()
-				_, _, err := one.remove(ctx, one.name, options)
-				if err = one.storeError(err, one.name); err != nil && !apierrors.IsNotFound(err) {
+				if err := c.removeOne(ctx, i, options); err != nil && !apierrors.IsNotFound(err) {
 					mu.Lock()
 					failed = errors.Join(failed, err)
 					mu.Unlock()
@@ -71,6 +71,9 @@ func (c *call) deleteCollection() error {
 	}
 	close(work)
 	wg.Wait()
+	if p := (*workerPanic)(nil); errors.As(failed, &p) {
+		panic(p) // where the request's own panics end
+	}
 	if failed != nil {
 		return failed
 	}
@@ -80,4 +83,27 @@ func (c *call) deleteCollection() error {
 		return writeAny(c.w, c.req, http.StatusOK, out, st)
 	}
 	return c.writeList(out, p)
+}
+
+// workerPanic is a panic in a worker, to be passed on to the request's own
+// goroutine: nobody else recovers from it.
+type workerPanic struct {
+	fault any
+	stack []byte
+}
+
+// Error is part of error.
+func (p *workerPanic) Error() string { return fmt.Sprintf("%v\n%s", p.fault, p.stack) }
+
+// removeOne deletes one object of the collection.
+func (c *call) removeOne(ctx context.Context, i *store.Item, options *metav1.DeleteOptions) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = &workerPanic{fault, debug.Stack()}
+		}
+	}()
+	one := *c
+	one.namespace, one.name = i.Namespace(), i.Name()
+	_, _, err = one.remove(ctx, one.name, options)
+	return one.storeError(err, one.name)
 }

@@ -29,7 +29,7 @@ type Metrics struct {
 	sizes, bodySizes                  *prometheus.HistogramVec
 	filters                           *prometheus.HistogramVec
 	long                              *prometheus.GaugeVec
-	panics, tlsErrors                 prometheus.Counter
+	panics, background, tlsErrors     prometheus.Counter
 	healthcheck                       *prometheus.GaugeVec
 	healthchecks                      *prometheus.CounterVec
 	reading, writing                  inFlight
@@ -81,8 +81,9 @@ func New() *Metrics {
 		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0}, "filter")
 	m.long = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
+	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
 	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
-	m.registry.MustRegister(m.long, m.panics, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
+	m.registry.MustRegister(m.long, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
 	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
@@ -129,6 +130,9 @@ func (m *Metrics) SLIs() http.Handler { return promhttp.HandlerFor(m.slis, promh
 
 // Panicked counts a panic.
 func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
+
+// BackgroundPanicked counts a panic outside of requests.
+func (m *Metrics) BackgroundPanicked() { m.background.Inc() }
 
 // HandshakeFailed counts a TLS handshake that failed.
 func (m *Metrics) HandshakeFailed() { m.tlsErrors.Inc() }

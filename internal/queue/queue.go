@@ -8,20 +8,24 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
 // Queue is names of objects to look at, each by one worker at a time, again
-// with growing pauses while looking at it fails.
+// with growing pauses while looking at it fails or panics.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
-	log *slog.Logger
+	name  string
+	guard *guard.Guard
+	log   *slog.Logger
 }
 
-// New makes an empty queue; its name is for metrics.
-func New(name string, clk clock.WithTicker, log *slog.Logger) *Queue {
+// New makes an empty queue; its name is for metrics and the log.
+func New(name string, clk clock.WithTicker, g *guard.Guard, log *slog.Logger) *Queue {
 	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk}), log}
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk}), name, g, log}
 }
 
 // Run calls look for names until ctx ends. It may run several times at once.
@@ -35,7 +39,7 @@ func (q *Queue) Run(ctx context.Context, look func(ctx context.Context, name str
 		if down {
 			return
 		}
-		if err := look(ctx, name); err != nil {
+		if err := q.guard.Call(q.name, func() error { return look(ctx, name) }); err != nil {
 			if ctx.Err() == nil {
 				q.log.Debug("will look again", "name", name, "reason", err)
 			}

@@ -174,10 +174,12 @@ func (a *authentication) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.issuers.Run(ctx) })
 	if a.file != nil {
-		wg.Go(func() { a.file.run(ctx) })
+		wg.Go(func() { a.server.guard.Keep(ctx, "authentication configuration", a.file.run) })
 	}
 	if signer := a.server.keys.external; signer != nil {
-		wg.Go(func() { signer.Run(ctx) })
+		wg.Go(func() {
+			a.server.guard.Keep(ctx, "external signer of tokens", func(ctx context.Context) { signer.Run(ctx) })
+		})
 	}
 	wg.Wait()
 }

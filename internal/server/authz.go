@@ -216,7 +216,7 @@ func (a *authorization) run(ctx context.Context) {
 		wg.Go(func() { a.nodes.run(ctx, a.server.objects) })
 	}
 	if a.file != nil {
-		wg.Go(func() { a.file.run(ctx) })
+		wg.Go(func() { a.server.guard.Keep(ctx, "authorization configuration", a.file.run) })
 	}
 	wg.Wait()
 }

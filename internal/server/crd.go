@@ -29,7 +29,7 @@ func (s *Server) customResources(eng *engine.Engine) *crd.Server {
 			return s.objects.byGR[schema.GroupResource{Group: group, Resource: resource}] != nil
 		},
 		Call:  s.callWebhook,
-		Clock: s.clock, Log: s.log,
+		Clock: s.clock, Guard: s.guard, Log: s.log,
 	})
 }
 

@@ -37,15 +37,19 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		stopStore()
 		storeWait.Wait()
 	}()
-	start := func(wg *sync.WaitGroup, f func()) {
-		wg.Add(1)
-		go func() { defer wg.Done(); f() }()
+	start := func(wg *sync.WaitGroup, f func()) { wg.Go(f) }
+	// keep starts a part that may begin again where it panicked. The others
+	// guard their own loops.
+	keep := func(what string, f func(ctx context.Context)) {
+		partsWait.Go(func() { s.guard.Keep(request.WithUser(partsCtx, itself), what, f) })
 	}
 
 	// 1. The log: every read waits for it.
 	start(&storeWait, func() { _ = s.store.Run(storeCtx) })
 	if s.cfg.EtcdCompactionInterval > 0 {
-		start(&storeWait, func() { _ = s.store.RunCompaction(storeCtx, s.cfg.EtcdCompactionInterval) })
+		start(&storeWait, func() {
+			s.guard.Keep(storeCtx, "compaction", func(ctx context.Context) { _ = s.store.RunCompaction(ctx, s.cfg.EtcdCompactionInterval) })
+		})
 	}
 	// 2. The authorizers' indexes and that of definitions, which follow views.
 	start(&partsWait, func() { s.authz.run(partsCtx) })
@@ -104,17 +108,17 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		// 5. Controllers, which act through all of the above.
-		start(&partsWait, func() { _ = s.repair.Run(request.WithUser(partsCtx, itself)) })
-		start(&partsWait, func() { s.boot.lease.run(request.WithUser(partsCtx, itself), s.clock.After) })
-		start(&partsWait, func() {
-			s.boot.info.run(request.WithUser(partsCtx, itself), s.clock.After, func(err error) {
+		keep("repair of service addresses", func(ctx context.Context) { _ = s.repair.Run(ctx) })
+		keep("lease of this server", func(ctx context.Context) { s.boot.lease.run(ctx, s.clock.After) })
+		keep("authentication of extension servers", func(ctx context.Context) {
+			s.boot.info.run(ctx, s.clock.After, func(err error) {
 				s.log.Warn("could not tell extension servers how users are known", "error", err)
 			})
 		})
-		start(&partsWait, func() { upkeep.Run(request.WithUser(partsCtx, itself)) })
-		start(&partsWait, func() { _ = s.dangling().Run(request.WithUser(partsCtx, itself)) })
-		start(&partsWait, func() { _ = s.availability().Run(request.WithUser(partsCtx, itself)) })
-		start(&partsWait, func() { newTrimmer(s.clock).run(partsCtx) })
+		keep("flow control configuration", upkeep.Run)
+		keep("dangling flow schemas", func(ctx context.Context) { _ = s.dangling().Run(ctx) })
+		keep("availability of APIServices", func(ctx context.Context) { _ = s.availability().Run(ctx) })
+		keep("trimming memory", newTrimmer(s.clock).run)
 		start(&partsWait, func() { controllers.Run(partsCtx, s.controllersConfig(), s.cfg.Controllers) })
 	}
 	select {

@@ -37,6 +37,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
@@ -57,6 +58,7 @@ type Server struct {
 	db       *etcd.DB
 	store    *store.Store
 	metrics  *metrics.Metrics
+	guard    *guard.Guard
 	authz    *authorization
 	authn    *authentication
 	objects  *objects
@@ -113,10 +115,11 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	s.metrics = metrics.New()
+	s.guard = guard.New(log, s.clock, s.metrics.BackgroundPanicked)
 	if s.keys, err = loadKeys(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
 		return nil, err
 	}
-	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Log: log})
+	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Guard: s.guard, Log: log})
 	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
 	if s.authz, err = s.newAuthorization(); err != nil {
 		return nil, err
@@ -434,7 +437,7 @@ func (s *Server) controllersConfig() controllers.Config {
 		Transport: s.Transport,
 		Endpoints: s.allEndpoints,
 		Schema:    func(kind schema.GroupVersionKind) (*spec.Schema, error) { return s.docs.Set().Schema(kind) },
-		Clock:     s.clock, Log: s.log,
+		Clock:     s.clock, Guard: s.guard, Log: s.log,
 	}
 }
 

@@ -18,10 +18,10 @@ type Follower interface {
 }
 
 // Follow tells f of everything in the view until ctx ends or the view is
-// dropped, beginning anew where history is lost.
+// dropped, beginning anew where history is lost and where f panics.
 func (v *View) Follow(ctx context.Context, f Follower) error {
 	for ctx.Err() == nil {
-		err := v.followOnce(ctx, f)
+		err := v.store.guard.Call("following "+v.kind.Prefix, func() error { return v.followOnce(ctx, f) })
 		if ctx.Err() != nil || errors.Is(err, ErrForgotten) {
 			return nil
 		}

@@ -361,3 +361,37 @@ func TestStop(t *testing.T) {
 	// The wait for a goroutine's end is not the same as its being gone.
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 })
 }
+
+// A follower that panics begins anew with everything there is; the process and
+// the other followers go on.
+func TestFollowerPanics(t *testing.T) {
+	s := open(t)
+	v := s.View(things)
+	create(t, v, "a", "1")
+	told := make(chan string)
+	panics := 1
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- v.Follow(ctx, Follow{Changed: func(i *Item) {
+			told <- i.Key
+			if i.Key == "b" && panics > 0 {
+				panics--
+				panic("boom")
+			}
+		}})
+	}()
+	if got := <-told; got != "a" {
+		t.Fatalf("told of %s", got)
+	}
+	create(t, v, "b", "1")
+	for n, want := range []string{"b", "a", "b"} { // the last two after the panic
+		if got := <-told; got != want {
+			t.Fatalf("%d: told of %s, want %s", n, got, want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -45,6 +46,8 @@ type Options struct {
 	EncodingBytes int
 	Clock         clock.Clock
 	Log           *slog.Logger
+	// Guard takes the panics of those who follow views.
+	Guard *guard.Guard
 }
 
 // Store is the API objects of one etcd.
@@ -53,6 +56,7 @@ type Store struct {
 	prefix string
 	clock  clock.Clock
 	log    *slog.Logger
+	guard  *guard.Guard
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
@@ -78,8 +82,11 @@ func New(db *etcd.DB, o Options) *Store {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Guard == nil {
+		o.Guard = guard.New(o.Log, o.Clock, nil)
+	}
 	s := &Store{
-		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log,
+		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
 

@@ -142,6 +142,7 @@ func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, erro
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
 	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == host {
+			var err error
 			if addr, err = c.services.Resolve(ctx, s.Namespace, s.Name, port); err != nil {
 				return nil, err
 			}
