@@ -188,6 +188,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		},
 		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
 		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
+		Impersonator:  authorizer, Impersonations: metrics.NewImpersonation(m.Registry()),
 		WriteError:    writeError,
 		Log:           log, Clock: s.clock, OnPanic: m.Panicked,
 		RequestTimeout: s.cfg.RequestTimeout,
