@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -118,11 +119,18 @@ func TestMetricsOfRequests(t *testing.T) {
 	// Strangers must not be able to fill the memory with names.
 	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
 	s.handler.ServeHTTP(httptest.NewRecorder(), req)
-	text := string(do(t, s, "GET", "/metrics", "", "", nil, 200))
+	// What a cluster comes with is in force when its watch events have come in,
+	// one after the other.
+	const divided = `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`
+	var text string
+	eventually(t, func() bool {
+		text = string(do(t, s, "GET", "/metrics", "", "", nil, 200))
+		return strings.Contains(text, divided)
+	})
 	for _, want := range []string{
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
 		`apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps"`, `apiserver_request_sli_duration_seconds_count{component="apiserver",group="",resource="configmaps"`,
-		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`,
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"}`,
 	} {
 		if !strings.Contains(text, want) {
@@ -205,6 +213,27 @@ func TestUpkeepOfFlowControl(t *testing.T) {
 	mustGet(t, ctx, schemas, "probes")
 	if _, err := schemas.GetObject(ctx, "", "of-an-old-release"); err == nil {
 		t.Error("it is still there")
+	}
+}
+
+// An object that is kept is put right when it is changed, not a minute later.
+func TestUpkeepFollowsChanges(t *testing.T) {
+	s := start(t)
+	const path = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/workload-low"
+	do(t, s, "PATCH", path, "application/merge-patch+json", "", []byte(`{"spec":{"limited":{"nominalConcurrencyShares":7}}}`), 200)
+	eventually(t, func() bool {
+		return strings.Contains(string(do(t, s, "GET", path, "", "", nil, 200)), `"nominalConcurrencyShares":100`)
+	})
+}
+
+// eventually waits for what another goroutine of the server does.
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); {
+		if time.Now().After(end) {
+			t.Fatal("it never came about")
+		}
+		runtime.Gosched()
 	}
 }
 
