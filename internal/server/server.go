@@ -134,11 +134,12 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	eng := engine.New(engine.Config{
-		Store:     s.store,
-		Admit:     admit,
-		Authorize: authorizeWith(authorizer),
-		Types:     openapi.NewTypeConverter(),
-		Clock:     s.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix,
+		Deprecated: m.Deprecated,
+		Store:      s.store,
+		Admit:      admit,
+		Authorize:  authorizeWith(authorizer),
+		Types:      openapi.NewTypeConverter(),
+		Clock:      s.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix,
 		MinWatch: time.Duration(s.cfg.MinRequestTimeout) * time.Second,
 		MaxBody:  3 << 20,
 		Connect:  s.connect,
@@ -189,8 +190,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
 		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
 		Impersonator:  authorizer, Impersonations: metrics.NewImpersonation(m.Registry()),
-		WriteError:    writeError,
-		Log:           log, Clock: s.clock, OnPanic: m.Panicked,
+		WriteError: writeError,
+		Log:        log, Clock: s.clock, OnPanic: m.Panicked,
 		RequestTimeout: s.cfg.RequestTimeout,
 		MaxReading:     s.cfg.MaxReadOnlyInFlight, MaxWriting: s.cfg.MaxMutatingInFlight,
 		CORS: s.corsOrigins(), HSTS: s.cfg.HSTSDirectives,

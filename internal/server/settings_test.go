@@ -115,6 +115,7 @@ func TestZpages(t *testing.T) {
 func TestMetricsOfRequests(t *testing.T) {
 	s := start(t)
 	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
+	do(t, s, "GET", "/api/v1/componentstatuses", "", "", nil, 200)
 	do(t, s, "GET", "/readyz", "", "", nil, 200)
 	// Strangers must not be able to fill the memory with names.
 	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
@@ -131,7 +132,8 @@ func TestMetricsOfRequests(t *testing.T) {
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
 		`apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps"`, `apiserver_request_sli_duration_seconds_count{component="apiserver",group="",resource="configmaps"`,
 		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`,
-		`apiserver_current_inflight_requests{request_kind="readOnly"}`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"}`, `apiserver_current_inqueue_requests{request_kind="mutating"} 0`,
+		`apiserver_requested_deprecated_apis{group="",removed_release="",resource="componentstatuses",subresource="",version="v1"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s", want)
