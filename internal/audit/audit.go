@@ -2,7 +2,9 @@ package audit
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -84,9 +86,7 @@ func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 	if u != nil {
 		ev.User = userInfo(u)
 	}
-	for _, ip := range utilnet.SourceIPs(r) {
-		ev.SourceIPs = append(ev.SourceIPs, ip.String())
-	}
+	ev.SourceIPs = sources(r)
 	if ev.UserAgent = r.UserAgent(); len(ev.UserAgent) > maxUserAgent {
 		ev.UserAgent = ev.UserAgent[:maxUserAgent] + "...TRUNCATED"
 	}
@@ -95,6 +95,23 @@ func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 			Subresource: i.Subresource, APIGroup: i.Group, APIVersion: i.Version}
 	}
 	ev.RequestReceivedTimestamp = metav1.NewMicroTime(rec.received)
+}
+
+// sources are the addresses that a request came over, that of its connection last.
+func sources(r *http.Request) []string {
+	if r.Header["X-Forwarded-For"] == nil && r.Header["X-Real-Ip"] == nil {
+		// As almost always: the connection's own address, as it is written already.
+		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+			if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+				return []string{host}
+			}
+		}
+	}
+	var list []string
+	for _, ip := range utilnet.SourceIPs(r) {
+		list = append(list, ip.String())
+	}
+	return list
 }
 
 const apiVersion = "audit.k8s.io/v1"

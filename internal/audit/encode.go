@@ -51,7 +51,7 @@ func appendEvent(b []byte, ev *auditv1.Event) []byte {
 		var keys [8]string
 		b = append(appendName(b, "annotations"), '{')
 		for _, k := range sortedKeys(keys[:0], ev.Annotations) {
-			b = appendField(b, k, ev.Annotations[k], false)
+			b = appendString(appendKey(b, k), ev.Annotations[k])
 		}
 		b = append(b, '}')
 	}
@@ -77,7 +77,7 @@ func appendUser(b []byte, u *authenticationv1.UserInfo) []byte {
 		var keys [8]string
 		b = append(appendName(b, "extra"), '{')
 		for _, k := range sortedKeys(keys[:0], u.Extra) {
-			b = appendStrings(appendName(b, k), u.Extra[k])
+			b = appendStrings(appendKey(b, k), u.Extra[k])
 		}
 		b = append(b, '}')
 	}
@@ -134,17 +134,46 @@ func appendObject(b []byte, name string, o *runtime.Unknown) []byte {
 	return appendString(b[:begin], string(o.Raw))
 }
 
+// appendTime appends a time in UTC, in microseconds.
 func appendTime(b []byte, name string, t time.Time) []byte {
 	b = appendName(b, name)
 	if t.IsZero() {
 		return append(b, "null"...)
 	}
-	b = t.UTC().AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000000Z07:00")
-	return append(b, '"')
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return append(t.AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000000Z07:00"), '"')
+	}
+	hour, minute, second := t.Clock()
+	b = append(appendDigits(append(b, '"'), year, 1000), '-')
+	b = append(appendDigits(b, int(month), 10), '-')
+	b = append(appendDigits(b, day, 10), 'T')
+	b = append(appendDigits(b, hour, 10), ':')
+	b = append(appendDigits(b, minute, 10), ':')
+	b = append(appendDigits(b, second, 10), '.')
+	return append(appendDigits(b, t.Nanosecond()/1000, 100000), 'Z', '"')
 }
 
-// appendName begins a field.
+// appendDigits appends a number of as many digits as the power of ten has.
+func appendDigits(b []byte, n, power int) []byte {
+	for ; power > 0; power /= 10 {
+		b = append(b, byte('0'+n/power%10))
+	}
+	return b
+}
+
+// appendName begins a field whose name needs no escapes.
 func appendName(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	b = append(append(b, '"'), name...)
+	return append(b, '"', ':')
+}
+
+// appendKey begins a field whose name may be any string.
+func appendKey(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
@@ -172,18 +201,50 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
+// appendString appends a string as encoding/json has it, where nothing may look
+// like HTML.
 func appendString(b []byte, s string) []byte {
+	begin := len(b)
+	b = append(b, '"')
+	written := 0
 	for n := range len(s) {
-		if c := s[n]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		c := s[n]
+		switch {
+		case c >= utf8.RuneSelf:
 			data, err := json.Marshal(s)
 			if err != nil {
 				data = []byte(`""`)
 			}
-			return append(b, data...)
+			return append(b[:begin], data...)
+		case c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&':
+			continue
 		}
+		b = append(b, s[written:n]...)
+		b = appendEscape(b, c)
+		written = n + 1
 	}
-	b = append(append(b, '"'), s...)
+	b = append(b, s[written:]...)
 	return append(b, '"')
+}
+
+// appendEscape appends an ASCII character that cannot stand for itself.
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\b':
+		return append(b, `\b`...)
+	case '\f':
+		return append(b, `\f`...)
+	case '\n':
+		return append(b, `\n`...)
+	case '\r':
+		return append(b, `\r`...)
+	case '\t':
+		return append(b, `\t`...)
+	}
+	const digits = "0123456789abcdef"
+	return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 }
 
 // legacyLine is an event in the older format of one line of text.

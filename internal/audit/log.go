@@ -51,21 +51,33 @@ type stdout struct{}
 func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdout) Close() error                { return nil }
 
-// Log writes events to a file, a line each.
+// Log writes events to a file, a line each. Events that come while others are
+// being written are written together.
 type Log struct {
-	out    io.WriteCloser
 	clock  clock.WithDelayedExecution
 	encode func(b []byte, ev *auditv1.Event) []byte
 	lost   func(plugin string, err error, events []*auditv1.Event)
 
 	mu      sync.Mutex
-	lines   []byte // not yet written; guarded by mu
+	next    *lines // to be written; guarded by mu
 	pending bool   // they will be, in a moment; guarded by mu
+
+	// writing is taken before mu, and held while the file is written.
+	writing sync.Mutex
+	out     io.WriteCloser // guarded by writing
+	spare   []byte         // room for lines; guarded by writing
+}
+
+// lines are written at once.
+type lines struct {
+	text    []byte // guarded by Log.mu while it is Log.next, then by Log.writing
+	written bool   // guarded by Log.writing
+	err     error  // of writing them; guarded by Log.writing
 }
 
 // NewLog makes a log in a format: "json" or "legacy".
 func NewLog(out io.WriteCloser, format string, clk clock.WithDelayedExecution, r *Reporter) (*Log, error) {
-	l := &Log{out: out, clock: clk, lost: r.lost, encode: appendEvent}
+	l := &Log{out: out, clock: clk, lost: r.lost, encode: appendEvent, next: &lines{}}
 	switch format {
 	case "json":
 	case "legacy":
@@ -80,8 +92,9 @@ func NewLog(out io.WriteCloser, format string, clk clock.WithDelayedExecution, r
 func (l *Log) Process(events ...*auditv1.Event) bool {
 	l.mu.Lock()
 	l.addLocked(events)
-	err := l.writeLocked()
+	with := l.next
 	l.mu.Unlock()
+	err := l.write(with)
 	if err != nil {
 		l.lost("log", err, events)
 	}
@@ -107,38 +120,49 @@ func (l *Log) Soon(events ...*auditv1.Event) {
 func (l *Log) late() {
 	l.mu.Lock()
 	l.pending = false
-	err := l.writeLocked()
+	last := l.next
 	l.mu.Unlock()
-	if err != nil {
+	if err := l.write(last); err != nil {
 		l.lost("log", err, nil)
 	}
 }
 
 func (l *Log) addLocked(events []*auditv1.Event) {
 	for _, ev := range events {
-		l.lines = append(l.encode(l.lines, ev), '\n')
+		l.next.text = append(l.encode(l.next.text, ev), '\n')
 	}
 }
 
 // maxSpare bounds the memory that is kept from one write to the next, in bytes.
 const maxSpare = 256 << 10
 
-func (l *Log) writeLocked() error {
-	if len(l.lines) == 0 {
-		return nil
+// write returns when some lines are written, by itself or by another call.
+func (l *Log) write(ours *lines) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if ours.written {
+		return ours.err
 	}
-	_, err := l.out.Write(l.lines)
-	if l.lines = l.lines[:0]; cap(l.lines) > maxSpare {
-		l.lines = nil
+	l.mu.Lock()
+	l.next = &lines{text: l.spare}
+	l.mu.Unlock()
+	l.spare = nil
+	ours.written = true
+	if len(ours.text) > 0 {
+		_, ours.err = l.out.Write(ours.text)
 	}
-	return err
+	if cap(ours.text) <= maxSpare {
+		l.spare = ours.text[:0]
+	}
+	ours.text = nil
+	return ours.err
 }
 
 // Close writes what is left and closes the file.
 func (l *Log) Close() error {
 	l.late()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	return l.out.Close()
 }
 

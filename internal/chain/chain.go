@@ -74,6 +74,11 @@ type Config struct {
 	LogAccess func() bool
 	// LegacyImpersonation leaves out the constrained modes of impersonation.
 	LegacyImpersonation bool
+	// Impersonator is asked who may act as whom; nil is the Authorizer. It is
+	// another where the Authorizer counts requests.
+	Impersonator authz.Authorizer
+	// Impersonations is told of attempts to act as another; nil is not.
+	Impersonations ImpersonationObserver
 
 	// Auditor makes audit events of requests; nil makes none.
 	Auditor *audit.Auditor
@@ -103,6 +108,9 @@ type step struct {
 func steps(c Config) []step {
 	if c.WriteError == nil {
 		c.WriteError = WriteStatus
+	}
+	if c.Impersonator == nil {
+		c.Impersonator = c.Authorizer
 	}
 	if c.FlowControl == nil {
 		c.FlowControl = MaxInFlight(c.MaxReading, c.MaxWriting)
@@ -138,7 +146,7 @@ func steps(c Config) []step {
 		// Audit records who really asks, therefore before impersonation.
 		{"audit", measured("audit", noLayer, &c, Audit(c.Auditor, c.WriteError))},
 		{"impersonation", measured("impersonation", request.LayerImpersonation, &c,
-			Impersonation(c.Authorizer, !c.LegacyImpersonation, c.WriteError))},
+			Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError))},
 		// The share of the server is the impersonated user's.
 		{"flow control", measured("priorityandfairness", noLayer, &c, c.FlowControl)},
 		{"authorization", measured("authorization", request.LayerAuthorization, &c,

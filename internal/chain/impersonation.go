@@ -5,21 +5,36 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
+// ImpersonationObserver is told, for metrics, of each attempt to act as
+// another, and of each question to the authorizer that it led to. The mode of
+// an attempt that failed is empty.
+type ImpersonationObserver interface {
+	ImpersonationAttempted(mode string, allowed bool, took time.Duration)
+	ImpersonationAuthorized(mode string, allowed bool, took time.Duration)
+}
+
 // Impersonation serves a request as if another user had sent it, if the one
 // who did may act as that user. The headers that ask for it go no further.
-// Constrained adds the modes that allow it for some actions only.
-func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter) Filter {
+// Constrained adds the modes that allow it for some actions only. The observer
+// may be nil.
+func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock, o ImpersonationObserver, writeError ErrorWriter) Filter {
+	if o == nil {
+		o = unobserved{}
+	}
 	modes := &impersonationModes{all: allImpersonationModes(constrained)}
+	allowed := &impersonationCache{clock: clk}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !asksToImpersonate(r.Header) {
@@ -32,10 +47,12 @@ func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter)
 				return
 			}
 			if err == nil {
-				ctx := r.Context()
+				ctx, began := r.Context(), clk.Now()
 				asked := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
-				c := &impersonationCheck{authorizer: a, wanted: wanted, asked: asked}
-				wanted, err = modes.anyOf(ctx, c)
+				c := &impersonationCheck{authorizer: a, wanted: wanted, asked: asked, allowed: allowed, clock: clk, observer: o}
+				var mode string
+				wanted, mode, err = modes.anyOf(ctx, c)
+				o.ImpersonationAttempted(mode, err == nil, clk.Since(began))
 			}
 			if err != nil {
 				noSniff(w.Header())
@@ -46,6 +63,12 @@ func Impersonation(a authz.Authorizer, constrained bool, writeError ErrorWriter)
 		})
 	}
 }
+
+// unobserved is the observer that is not there.
+type unobserved struct{}
+
+func (unobserved) ImpersonationAttempted(string, bool, time.Duration)  {}
+func (unobserved) ImpersonationAuthorized(string, bool, time.Duration) {}
 
 func asksToImpersonate(h http.Header) bool {
 	for name := range h {

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -64,7 +67,7 @@ func TestImpersonation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var passed *http.Request
-			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
+			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, clock.RealClock{}, nil, WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
 			as := Info()(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), c.who)))
 			}))
@@ -117,11 +120,71 @@ func FuzzImpersonation(f *testing.F) {
 			t.Fatal(err)
 		}
 		before := *u
-		Impersonation(policy{}, true, WriteStatus)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		Impersonation(policy{}, true, clock.RealClock{}, nil, WriteStatus)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			t.Errorf("let through as %v", u)
 		})).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithInfo(ctx, i)))
 		if !reflect.DeepEqual(before, *u) {
 			t.Error("changed by the check")
 		}
 	})
+}
+
+// observed notes what an observer is told.
+type observed struct{ attempts, questions []string }
+
+func note(mode string, allowed bool) string {
+	if allowed {
+		return mode + " allowed"
+	}
+	return mode + " denied"
+}
+
+func (o *observed) ImpersonationAttempted(mode string, allowed bool, _ time.Duration) {
+	o.attempts = append(o.attempts, note(mode, allowed))
+}
+
+func (o *observed) ImpersonationAuthorized(mode string, allowed bool, _ time.Duration) {
+	o.questions = append(o.questions, note(mode, allowed))
+}
+
+// What a constrained mode allows is remembered for ten seconds, by mode, asker,
+// user and, for one of its two questions, request.
+func TestImpersonationIsRemembered(t *testing.T) {
+	agent := func(node string) *user.DefaultInfo {
+		return &user.DefaultInfo{Name: "system:serviceaccount:a:agent", Extra: map[string][]string{serviceaccount.NodeNameKey: {node}}}
+	}
+	admin := &user.DefaultInfo{Name: "admin"}
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	rules := policy{"admin": {"impersonate-on:user-info:.*", "impersonate:user-info .*"}, "system:serviceaccount:a:agent": {"impersonate-on:associated-node:.*", "impersonate:associated-node .*"}}
+	o := &observed{}
+	var as string
+	h := Impersonation(rules, true, clk, o, WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { as = request.UserFrom(r.Context()).GetName() }))
+	for _, step := range []struct {
+		who       *user.DefaultInfo
+		as, path  string
+		after     time.Duration
+		questions int
+	}{
+		{admin, "bob", "/api/v1/namespaces/a/pods", 0, 2},
+		{admin, "bob", "/api/v1/namespaces/a/pods", 9 * time.Second, 0},
+		{admin, "bob", "/api/v1/namespaces/b/pods", 0, 1},
+		{admin, "eve", "/api/v1/namespaces/a/pods", 0, 2},
+		{&user.DefaultInfo{Name: "admin", Groups: []string{"g"}}, "bob", "/api/v1/namespaces/a/pods", 0, 2},
+		{admin, "bob", "/api/v1/namespaces/a/pods", 2 * time.Second, 2},
+		{agent("n1"), "system:node:n1", "/api/v1/pods", 0, 2},
+		{agent("n2"), "system:node:n2", "/api/v1/pods", 0, 0},
+	} {
+		clk.SetTime(clk.Now().Add(step.after))
+		o.questions, as = nil, ""
+		outer := Info()(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), step.who)))
+		}))
+		send(outer, "GET "+step.path, "Impersonate-User: "+step.as)
+		if as != step.as || len(o.questions) != step.questions {
+			t.Errorf("%+v: as %q, asked %v", step, as, o.questions)
+		}
+	}
+	if len(o.attempts) != 8 || o.attempts[0] != "user-info allowed" || o.attempts[7] != "associated-node allowed" {
+		t.Error(o.attempts)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
@@ -42,9 +43,10 @@ type impersonationModes struct {
 	last cache.Cache[[sha256.Size]byte, int]
 }
 
-// anyOf returns the user to be, by the first mode that allows it. The error is
+// anyOf returns the user to be, and by which mode, as metrics call it: the first
+// that allows it. The error is
 // that of the first mode that was tried.
-func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) (*user.DefaultInfo, error) {
+func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) (as *user.DefaultInfo, mode string, err error) {
 	var first error
 	try := func(n int) *user.DefaultInfo {
 		m := ms.all[n]
@@ -64,7 +66,7 @@ func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) 
 	last := ms.last.Get(asker)
 	if last != nil {
 		if u := try(*last); u != nil {
-			return u, nil
+			return u, ms.all[*last].label(), nil
 		}
 	}
 	for n := range ms.all {
@@ -73,10 +75,10 @@ func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) 
 		}
 		if u := try(n); u != nil {
 			ms.last.Put(asker, &n)
-			return u, nil
+			return u, ms.all[n].label(), nil
 		}
 	}
-	return nil, first
+	return nil, "", first
 }
 
 func allImpersonationModes(constrained bool) []impersonationMode {
@@ -101,21 +103,66 @@ func (m impersonationMode) constraint() string {
 	return "impersonate:" + m.name
 }
 
+// label is what metrics call a mode.
+func (m impersonationMode) label() string {
+	if m.name == "" {
+		return "legacy"
+	}
+	return m.name
+}
+
 // impersonationCheck is one request's wish to act as another.
 type impersonationCheck struct {
 	authorizer authz.Authorizer
 	asked      *authz.Attributes
 	wanted     *user.DefaultInfo
+	allowed    *impersonationCache
+	clock      clock.PassiveClock
+	observer   ImpersonationObserver
 }
 
+// by returns the user to be by a mode, from memory where a constrained one
+// has allowed it a moment ago.
 func (c *impersonationCheck) by(ctx context.Context, m impersonationMode) (*user.DefaultInfo, error) {
-	if m.name != "" {
-		on := *c.asked
-		on.Verb = "impersonate-on:" + m.name + ":" + on.Verb
-		if err := c.may(ctx, m, &on); err != nil {
+	if m.name == "" {
+		return c.as(ctx, m)
+	}
+	on := *c.asked
+	on.User = nil // who asks is in the key already
+	whole := c.key(m, &on)
+	if u := c.allowed.get(whole); u != nil {
+		return c.named(u), nil
+	}
+	on.User, on.Verb = c.asked.User, "impersonate-on:"+m.name+":"+on.Verb
+	if err := c.may(ctx, m, &on); err != nil {
+		return nil, err
+	}
+	identity := c.key(m, nil)
+	u := c.allowed.get(identity)
+	if u == nil {
+		var err error
+		if u, err = c.as(ctx, m); err != nil {
 			return nil, err
 		}
+		c.allowed.put(identity, u)
 	}
+	c.allowed.put(whole, u)
+	return c.named(u), nil
+}
+
+// named is a user under the name that is wanted: the nameless mode remembers
+// one of them for all nodes.
+func (c *impersonationCheck) named(u *user.DefaultInfo) *user.DefaultInfo {
+	if u.Name == c.wanted.Name {
+		return u
+	}
+	out := *u
+	out.Name = c.wanted.Name
+	return &out
+}
+
+// as checks all that does not depend on what is asked for.
+func (c *impersonationCheck) as(ctx context.Context, m impersonationMode) (*user.DefaultInfo, error) {
 	u := *c.wanted
 	for _, check := range []func(context.Context, impersonationMode, *user.DefaultInfo) error{c.mayName, c.mayUID, c.mayGroups, c.mayExtra} {
 		if err := check(ctx, m, &u); err != nil {
@@ -242,7 +289,9 @@ func (c *impersonationCheck) may(ctx context.Context, m impersonationMode, a *au
 		shared.User = withoutToken(a.User)
 		a = &shared
 	}
+	began := c.clock.Now()
 	decision, reason, err := c.authorizer.Authorize(ctx, a)
+	c.observer.ImpersonationAuthorized(m.label(), decision == authz.Allow, c.clock.Since(began))
 	switch {
 	case decision == authz.Allow:
 		return nil

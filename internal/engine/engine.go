@@ -47,6 +47,9 @@ type Config struct {
 	// Connect serves the subresources that stream to kubelets, pods and
 	// services. Optional.
 	Connect func(w http.ResponseWriter, req *http.Request, ep *Endpoint, sub *Subresource) error
+	// Deprecated is told of requests in versions that are deprecated, for the
+	// metric. Optional.
+	Deprecated func(gvr schema.GroupVersionResource, subresource string)
 }
 
 // Admission is what the engine needs of the admission chain.
@@ -222,6 +225,9 @@ func (c *call) serve() error {
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
 		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
+		if c.e.Deprecated != nil {
+			c.e.Deprecated(c.GVR, i.Subresource)
+		}
 	}
 	if c.name == "" && (i.Verb == "update" || i.Verb == "patch") {
 		return apierrors.NewBadRequest("name must be provided")

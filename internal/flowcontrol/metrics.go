@@ -21,11 +21,20 @@ type Metrics struct {
 type phases struct{ executing, waiting phase }
 
 type phase struct {
-	now atomic.Int64
-	as  *timedValue
+	now  atomic.Int64
+	most atomic.Int64 // since it was last asked
+	as   *timedValue
 }
 
-func (p *phase) add(delta int64) { p.as.set(float64(p.now.Add(delta))) }
+func (p *phase) add(delta int64) {
+	n := p.now.Add(delta)
+	p.as.set(float64(n))
+	for m := p.most.Load(); n > m && !p.most.CompareAndSwap(m, n); m = p.most.Load() {
+	}
+}
+
+// take returns the most requests that there were at a time since the last call.
+func (p *phase) take() float64 { return float64(p.most.Swap(p.now.Load())) }
 
 type flowVectors struct {
 	rejected, dispatched, noRoom                                  *prometheus.CounterVec
@@ -112,6 +121,9 @@ func NewMetrics(register func(...prometheus.Collector), now func() time.Time) *M
 		append([]float64{0.001, 0.01}, percent[1:]...), "phase", "request_kind")
 	for kind, p := range map[string]*phases{"readOnly": &m.reading, "mutating": &m.writing} {
 		p.executing.as, p.waiting.as = m.current.with("executing", kind), m.current.with("waiting", kind)
+		register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inqueue_requests",
+			Help:        "The most requests that waited in queues at a time since this was last asked.",
+			ConstLabels: prometheus.Labels{"request_kind": kind}}, p.waiting.take))
 	}
 	return m
 }

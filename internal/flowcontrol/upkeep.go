@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -14,13 +15,19 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // producer is who makes the objects, under kube-apiserver's name.
 const producer = "api-priority-and-fairness-config-producer-v1"
 
-// upkeepEvery is how often the objects are looked at.
-const upkeepEvery = time.Minute
+const (
+	// upkeepEvery is how often the objects are looked at, changed or not.
+	upkeepEvery = time.Minute
+	// upkeepPause is between a look and the next: two servers that want
+	// different things must not keep each other busy.
+	upkeepPause = time.Second
+)
 
 // Upkeep keeps the objects that a cluster comes with as they should be: the
 // mandatory ones always, the suggested ones where nobody has taken them over.
@@ -34,19 +41,50 @@ type Upkeep struct {
 	Log           *slog.Logger
 }
 
-// Run looks at the objects until ctx ends.
+// Run looks at the objects, when they change and now and then, until ctx ends.
 func (u *Upkeep) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	changed := make(changes, 1)
+	for _, ep := range []*engine.Endpoint{u.Levels, u.Schemas} {
+		wg.Go(func() { _ = ep.View().Follow(ctx, changed) })
+	}
 	for {
 		if err := u.Once(ctx); err != nil && ctx.Err() == nil {
 			u.Log.Warn("could not keep the objects of flow control", "error", err)
 		}
 		select {
+		case <-u.Clock.After(upkeepPause):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-changed:
 		case <-u.Clock.After(upkeepEvery):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
+
+// changes says that something has changed since it was last received from.
+type changes chan struct{}
+
+func (c changes) tell() {
+	select {
+	case c <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// Reset is part of store.Follower.
+func (c changes) Reset([]*store.Item) { c.tell() }
+
+// Change is part of store.Follower.
+func (c changes) Change(*store.Event) { c.tell() }
+
+// Caught is part of store.Follower.
+func (changes) Caught(int64) {}
 
 // Once makes what is missing, mends what is kept and differs, and removes what
 // was kept once and is not wanted any more.

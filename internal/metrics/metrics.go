@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -28,7 +30,7 @@ type Metrics struct {
 	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
 	sizes, bodySizes                  *prometheus.HistogramVec
 	filters                           *prometheus.HistogramVec
-	long                              *prometheus.GaugeVec
+	long, deprecated                  *prometheus.GaugeVec
 	panics, background, tlsErrors     prometheus.Counter
 	healthcheck                       *prometheus.GaugeVec
 	healthchecks                      *prometheus.CounterVec
@@ -80,10 +82,12 @@ func New() *Metrics {
 	m.filters = histogram("apiserver_request_filter_duration_seconds", "How long requests were in a filter.",
 		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0}, "filter")
 	m.long = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
+	m.deprecated = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
+		Help: "1 for each deprecated API that has been requested."}, []string{"group", "version", "resource", "subresource", "removed_release"})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
 	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
 	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
-	m.registry.MustRegister(m.long, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
+	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
 	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
@@ -133,6 +137,12 @@ func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
 
 // BackgroundPanicked counts a panic outside of requests.
 func (m *Metrics) BackgroundPanicked() { m.background.Inc() }
+
+// Deprecated notes that a deprecated API was asked for. None of those that are
+// served has a release yet in which it will be gone.
+func (m *Metrics) Deprecated(gvr schema.GroupVersionResource, subresource string) {
+	m.deprecated.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, subresource, "").Set(1)
+}
 
 // HandshakeFailed counts a TLS handshake that failed.
 func (m *Metrics) HandshakeFailed() { m.tlsErrors.Inc() }

@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/abac"
 	"github.com/kanzen-io/kanzen/internal/authz/config"
+	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
@@ -105,7 +106,7 @@ func (c *Config) authorization() *apiserver.AuthorizationConfiguration {
 func (a *authorization) lasting(kind string) (err error) {
 	switch kind {
 	case "Node":
-		a.nodes, err = newNodeAuthorizer()
+		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.server.metrics.Registry(), a.server.clock))
 	case "ABAC":
 		a.abac, err = abac.ReadFile(a.server.cfg.AuthorizationPolicyFile)
 	}

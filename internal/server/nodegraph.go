@@ -21,7 +21,7 @@ type nodeAuthorizer struct {
 	*node.Authorizer
 }
 
-func newNodeAuthorizer() (*nodeAuthorizer, error) {
+func newNodeAuthorizer(m *node.Metrics) (*nodeAuthorizer, error) {
 	rules, err := nodeRules()
 	if err != nil {
 		return nil, err
@@ -30,24 +30,30 @@ func newNodeAuthorizer() (*nodeAuthorizer, error) {
 	clusterWide := func(remove func(name string)) func(namespace, name string) {
 		return func(_, name string) { remove(name) }
 	}
+	measured := func(what string, s source) source {
+		set, remove := s.set, s.remove
+		s.set = func(o engine.Object) { m.Measure("Add"+what, func() { set(o) }) }
+		s.remove = func(namespace, name string) { m.Measure("Delete"+what, func() { remove(namespace, name) }) }
+		return s
+	}
 	f := newFeed(
-		source{schema.GroupResource{Resource: "pods"}, func(o engine.Object) {
+		measured("Pod", source{schema.GroupResource{Resource: "pods"}, func(o engine.Object) {
 			pod := o.(*corev1.Pod)
 			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
-		}, g.DeletePod},
-		source{schema.GroupResource{Resource: "persistentvolumes"}, func(o engine.Object) {
+		}, g.DeletePod}),
+		measured("PV", source{schema.GroupResource{Resource: "persistentvolumes"}, func(o engine.Object) {
 			g.SetVolume(o.(*corev1.PersistentVolume))
-		}, clusterWide(g.DeleteVolume)},
-		source{schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, func(o engine.Object) {
+		}, clusterWide(g.DeleteVolume)}),
+		measured("VolumeAttachment", source{schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, func(o engine.Object) {
 			g.SetAttachment(o.(*storagev1.VolumeAttachment).Name, o.(*storagev1.VolumeAttachment).Spec.NodeName)
-		}, clusterWide(g.DeleteAttachment)},
-		source{schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, func(o engine.Object) {
+		}, clusterWide(g.DeleteAttachment)}),
+		measured("ResourceSlice", source{schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, func(o engine.Object) {
 			s, of := o.(*resourcev1.ResourceSlice), ""
 			if s.Spec.NodeName != nil {
 				of = *s.Spec.NodeName
 			}
 			g.SetSlice(s.Name, of)
-		}, clusterWide(g.DeleteSlice)},
+		}, clusterWide(g.DeleteSlice)}),
 	)
 	return &nodeAuthorizer{feed: f, Authorizer: node.New(g, f.ready, rules)}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -114,16 +115,25 @@ func TestZpages(t *testing.T) {
 func TestMetricsOfRequests(t *testing.T) {
 	s := start(t)
 	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
+	do(t, s, "GET", "/api/v1/componentstatuses", "", "", nil, 200)
 	do(t, s, "GET", "/readyz", "", "", nil, 200)
 	// Strangers must not be able to fill the memory with names.
 	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
 	s.handler.ServeHTTP(httptest.NewRecorder(), req)
-	text := string(do(t, s, "GET", "/metrics", "", "", nil, 200))
+	// What a cluster comes with is in force when its watch events have come in,
+	// one after the other.
+	const divided = `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`
+	var text string
+	eventually(t, func() bool {
+		text = string(do(t, s, "GET", "/metrics", "", "", nil, 200))
+		return strings.Contains(text, divided)
+	})
 	for _, want := range []string{
 		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
 		`apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps"`, `apiserver_request_sli_duration_seconds_count{component="apiserver",group="",resource="configmaps"`,
-		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`,
-		`apiserver_current_inflight_requests{request_kind="readOnly"}`,
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`,
+		`apiserver_current_inflight_requests{request_kind="readOnly"}`, `apiserver_current_inqueue_requests{request_kind="mutating"} 0`,
+		`apiserver_requested_deprecated_apis{group="",removed_release="",resource="componentstatuses",subresource="",version="v1"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s", want)
@@ -205,6 +215,27 @@ func TestUpkeepOfFlowControl(t *testing.T) {
 	mustGet(t, ctx, schemas, "probes")
 	if _, err := schemas.GetObject(ctx, "", "of-an-old-release"); err == nil {
 		t.Error("it is still there")
+	}
+}
+
+// An object that is kept is put right when it is changed, not a minute later.
+func TestUpkeepFollowsChanges(t *testing.T) {
+	s := start(t)
+	const path = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/workload-low"
+	do(t, s, "PATCH", path, "application/merge-patch+json", "", []byte(`{"spec":{"limited":{"nominalConcurrencyShares":7}}}`), 200)
+	eventually(t, func() bool {
+		return strings.Contains(string(do(t, s, "GET", path, "", "", nil, 200)), `"nominalConcurrencyShares":100`)
+	})
+}
+
+// eventually waits for what another goroutine of the server does.
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); {
+		if time.Now().After(end) {
+			t.Fatal("it never came about")
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// authority issues clients' certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string
+}
+
+func newTestAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: key, file: filepath.Join(t.TempDir(), name)}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// issue makes a client's certificate that is good until a time.
+func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// whoAmI asks the server over TLS who it takes the client for.
+func whoAmI(t *testing.T, s *Server, cert *tls.Certificate, headers http.Header) (int, authenticationv1.UserInfo) {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true}
+	if cert != nil {
+		config.Certificates = []tls.Certificate{*cert}
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.Address()+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		bytes.NewReader([]byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = headers.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var review authenticationv1.SelfSubjectReview
+	if resp.StatusCode != http.StatusCreated {
+		return resp.StatusCode, authenticationv1.UserInfo{} // a Status
+	}
+	if err := json.Unmarshal(data, &review); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return resp.StatusCode, review.Status.UserInfo
+}
+
+// A front proxy tells by headers whom it speaks for. Whoever is not the proxy,
+// by its certificate, is believed nothing.
+func TestFrontProxy(t *testing.T) {
+	proxies, clients, strangers := newTestAuthority(t, "proxies"), newTestAuthority(t, "clients"), newTestAuthority(t, "strangers")
+	s := listening(t, func(c *Config) {
+		c.ClientCAFile, c.RequestHeaderCAFile, c.RequestHeaderAllowedNames = clients.file, proxies.file, []string{"front"}
+		c.RequestHeaderUserHeaders, c.RequestHeaderGroupHeaders = []string{"X-Remote-User"}, []string{"X-Remote-Group"}
+		c.RequestHeaderUIDHeaders, c.RequestHeaderExtraPrefixes = []string{"X-Remote-Uid"}, []string{"X-Remote-Extra-"}
+	})
+	later := time.Now().Add(time.Hour)
+	jane := http.Header{"X-Remote-User": {"jane"}, "X-Remote-Uid": {"42"}, "X-Remote-Group": {"a", "b"}, "X-Remote-Extra-Acme.com%2Fproject": {"x", "y"}}
+	admin := http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}}
+	masters := jane.Clone()
+	masters["X-Remote-Group"] = []string{"system:masters"}
+	masters["Impersonate-User"] = []string{"bob"}
+	for _, c := range []struct {
+		name    string
+		cert    *tls.Certificate
+		headers http.Header
+		code    int
+		user    string
+	}{
+		{"the proxy", proxies.issue(t, "front", later), jane, http.StatusCreated, "jane"},
+		{"the proxy, for one who acts as another", proxies.issue(t, "front", later), masters, http.StatusCreated, "bob"},
+		{"the proxy, for nobody", proxies.issue(t, "front", later), http.Header{}, http.StatusUnauthorized, ""},
+		{"the proxy, for a user without a name", proxies.issue(t, "front", later), http.Header{"X-Remote-Group": {"system:masters"}}, http.StatusUnauthorized, ""},
+		{"another name", proxies.issue(t, "back", later), admin, http.StatusUnauthorized, ""},
+		{"a certificate that has expired", proxies.issue(t, "front", time.Now().Add(-time.Minute)), admin, http.StatusUnauthorized, ""},
+		{"another authority", strangers.issue(t, "front", later), admin, http.StatusUnauthorized, ""},
+		{"a client's certificate", clients.issue(t, "front", later), admin, http.StatusCreated, "front"},
+		{"no certificate", nil, admin, http.StatusUnauthorized, ""},
+	} {
+		code, u := whoAmI(t, s, c.cert, c.headers)
+		if code != c.code || u.Username != c.user || slices.Contains(u.Groups, "system:masters") {
+			t.Errorf("%s: %d %+v", c.name, code, u)
+		}
+	}
+	_, u := whoAmI(t, s, proxies.issue(t, "front", later), jane)
+	if want := (authenticationv1.UserInfo{Username: "jane", UID: "42", Groups: []string{"a", "b", "system:authenticated"},
+		Extra: map[string]authenticationv1.ExtraValue{"acme.com/project": {"x", "y"}}}); !reflect.DeepEqual(u, want) {
+		t.Errorf("%+v", u)
+	}
+}
