@@ -19,8 +19,10 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -28,8 +30,7 @@ import (
 
 // TestManifests applies the manifests of well-known projects as `kubectl apply
 // --server-side --force-conflicts` does, and holds every answer against what
-// kube-apiserver v1.36.3 gave. Documents of custom resources and their
-// definitions are left out.
+// kube-apiserver v1.36.3 gave.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	projects, err := filepath.Glob("testdata/manifests/*/project.json")
@@ -97,6 +98,7 @@ type applier struct {
 	dir         string
 	http        *http.Client
 	host        string
+	discovery   *discovery.DiscoveryClient
 	resources   map[string]metav1.APIResource // by apiVersion and kind
 	namespace   string
 	prepared    map[string]bool // namespaces with a service account
@@ -111,11 +113,20 @@ func newApplier(t *testing.T, dir string) *applier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &applier{dir: dir, http: c, host: "https://" + k.address, resources: map[string]metav1.APIResource{}, prepared: map[string]bool{}}
-	_, all, err := discovery.NewDiscoveryClientForConfigOrDie(k.config()).ServerGroupsAndResources()
-	if err != nil {
+	a := &applier{dir: dir, http: c, host: "https://" + k.address, discovery: discovery.NewDiscoveryClientForConfigOrDie(k.config()), prepared: map[string]bool{}}
+	a.discover(t)
+	return a
+}
+
+// discover asks what is served now. An extension server that is not there
+// serves nothing.
+func (a *applier) discover(t *testing.T) {
+	t.Helper()
+	_, all, err := a.discovery.ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		t.Fatal(err)
 	}
+	a.resources = map[string]metav1.APIResource{}
 	for _, l := range all {
 		for _, r := range l.APIResources {
 			if !strings.Contains(r.Name, "/") {
@@ -123,7 +134,25 @@ func newApplier(t *testing.T, dir string) *applier {
 			}
 		}
 	}
-	return a
+}
+
+// awaitServed waits until what definitions define is served, all of its
+// versions.
+func (a *applier) awaitServed(t *testing.T, definitions []*apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	missing := ""
+	within(t, 30*time.Second, "custom resources are served", func(context.Context) bool {
+		a.discover(t)
+		for _, d := range definitions {
+			for _, v := range d.Spec.Versions {
+				missing = d.Spec.Group + "/" + v.Name + " " + d.Spec.Names.Kind
+				if _, ok := a.resources[missing]; v.Served && !ok {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }
 
 func (a *applier) run(t *testing.T) {
@@ -151,16 +180,26 @@ func (a *applier) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
+		var defined []*apiextensionsv1.CustomResourceDefinition
 		for _, d := range documents(t, read(t, f)) {
 			k := key(filepath.Base(f), d.index, d.item)
 			e, ok := expected[k]
 			if !ok {
 				t.Fatalf("%s is not expected", k)
 			}
-			if got, ok := a.apply(t, d.object, e.Object != nil); ok {
-				a.compared++
-				a.compare(k, got, e)
+			got := a.apply(t, d.object, e.Object != nil)
+			a.compared++
+			a.compare(k, got, e)
+			if got.Kind == "CustomResourceDefinition" && got.Code < 300 {
+				definition := &apiextensionsv1.CustomResourceDefinition{}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.object, definition); err != nil {
+					t.Fatal(err)
+				}
+				defined = append(defined, definition)
 			}
+		}
+		if len(defined) > 0 {
+			a.awaitServed(t, defined)
 		}
 	}
 }
@@ -215,14 +254,15 @@ func documents(t *testing.T, b []byte) []document {
 	return out
 }
 
-// apply applies a document, if it is of a built-in kind.
-func (a *applier) apply(t *testing.T, obj map[string]any, wantObject bool) (answer, bool) {
+// apply applies a document. What discovery does not have is not sent.
+func (a *applier) apply(t *testing.T, obj map[string]any, wantObject bool) answer {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: obj}
 	got := answer{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 	r, ok := a.resources[got.APIVersion+" "+got.Kind]
-	if !ok || got.Kind == "CustomResourceDefinition" {
-		return got, false
+	if !ok {
+		got.Code, got.Reason = http.StatusNotFound, "NoMatch"
+		return got
 	}
 	path := ""
 	if r.Namespaced {
@@ -258,7 +298,7 @@ func (a *applier) apply(t *testing.T, obj map[string]any, wantObject bool) (answ
 			}
 		}
 		slices.SortFunc(got.Causes, func(a, b cause) int { return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason)) })
-		return got, true
+		return got
 	}
 	if got.Kind == "Namespace" {
 		a.prepare(t, got.Name)
@@ -266,7 +306,7 @@ func (a *applier) apply(t *testing.T, obj map[string]any, wantObject bool) (answ
 	if wantObject {
 		got.Object = normalize(t, answered, obj)
 	}
-	return got, true
+	return got
 }
 
 // prepare makes sure of a namespace and of the service account that its bare
@@ -325,6 +365,8 @@ func normalize(t *testing.T, b []byte, applied map[string]any) map[string]any {
 		}
 	}
 	switch kind {
+	case "CustomResourceDefinition":
+		delete(u.Object, "status")
 	case "PersistentVolume":
 		if s, ok := u.Object["status"].(map[string]any); ok && s["lastPhaseTransitionTime"] != nil {
 			s["lastPhaseTransitionTime"] = "<time>"

@@ -42,7 +42,20 @@ type Attributes struct {
 	// Versions knows the versions in which the resource is served. Nil: it is
 	// served in one.
 	Versions Versions
+	// Reserved is what validating has taken for the write. Nil: nothing.
+	Reserved *Reservation
 	rounds
+}
+
+// Reservation is something taken for a write before it is stored. It is void
+// once its mark is set after a revision, as by who counts anew what is taken
+// and has not seen the write; then the write must not be stored, unless
+// it is made again.
+type Reservation struct {
+	Mark string
+	Rev  int64
+	// Renew makes the reservation again, and brings Rev up to date.
+	Renew func(ctx context.Context) error
 }
 
 // rounds is what the mutating plugins of one write tell each other from the

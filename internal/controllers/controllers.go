@@ -1,8 +1,8 @@
 // Package controllers holds the controllers that run inside the server, so
 // that an API server by itself behaves as its users expect: a deleted
 // namespace is emptied and goes away, every namespace has its default service
-// account, the roles view, edit and admin gather what others offer them, and
-// admission policies are told of what is wrong with their types.
+// account, quotas say what is used, the roles view, edit and admin gather what
+// others offer them, and admission policies are told of what is wrong with their types.
 //
 // They watch views and act through the server's own chain as the service
 // accounts that kube-controller-manager's controllers have: no sockets, same
@@ -23,6 +23,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
 )
@@ -35,9 +36,13 @@ type Config struct {
 	Endpoints func() []*engine.Endpoint
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
-	Clock  clock.WithTicker
-	Guard  *guard.Guard
-	Log    *slog.Logger
+	// Objects is how the usage of quotas looks things up, Marks where it says
+	// that it counts.
+	Objects admission.Objects
+	Marks   Marks
+	Clock   clock.WithTicker
+	Guard   *guard.Guard
+	Log     *slog.Logger
 }
 
 // controller is one of them: it runs until its context ends.
@@ -50,6 +55,7 @@ type controller struct {
 var all = []controller{
 	{"namespace-controller", runNamespaces},
 	{"serviceaccount-controller", runServiceAccounts},
+	{"resourcequota-controller", runResourceQuotas},
 	{"clusterrole-aggregation-controller", runAggregation},
 	{"validatingadmissionpolicy-status-controller", runPolicyStatus},
 }
@@ -57,6 +63,7 @@ var all = []controller{
 // aliases are the short names that kube-controller-manager also takes.
 var aliases = map[string]string{
 	"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller",
+	"resourcequota":                    "resourcequota-controller",
 	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
 	"validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
 }

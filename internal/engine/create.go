@@ -212,7 +212,9 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		}
 		return &store.Item{Key: key, Value: value}, nil
 	}
-	return c.view.Create(ctx, key, value, c.ttl(obj))
+	return reserved(ctx, a.Reserved, func(g ...store.Guard) (*store.Item, error) {
+		return c.view.Create(ctx, key, value, c.ttl(obj), g...)
+	})
 }
 
 func (c *call) ttl(obj Object) time.Duration {

@@ -189,7 +189,8 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	}
 	keepTimes(obj, old)
 	dryRun := admission.IsDryRun(ch.options.DryRun)
-	if err := c.validating(ctx, ch, obj, old, dryRun); err != nil {
+	reservation, err := c.validating(ctx, ch, obj, old, dryRun)
+	if err != nil {
 		return nil, err
 	}
 	if done(obj, old) && !(c.R.Rules.Held != nil && c.R.Rules.Held(obj)) {
@@ -205,11 +206,12 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if dryRun {
 		return &outcome{item: &store.Item{Key: i.Key, Rev: i.Rev, Value: value}}, nil
 	}
-	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
+	update := func(g ...store.Guard) (*store.Item, error) { return c.view.Update(ctx, i, value, c.ttl(obj), g...) }
+	stored, err := reserved(ctx, reservation, update)
 	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
 		obj.SetManagedFields(nil)
 		if value, err = c.toStorage(obj); err == nil {
-			stored, err = c.view.Update(ctx, i, value, c.ttl(obj))
+			stored, err = reserved(ctx, reservation, update)
 		}
 	}
 	if err != nil {
@@ -218,22 +220,47 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	return &outcome{item: stored}, nil
 }
 
-// validating lets admission refuse an update.
-func (c *call) validating(ctx context.Context, ch *change, obj, old Object, dryRun bool) error {
+// validating lets admission refuse an update; it returns what that has taken
+// for it.
+func (c *call) validating(ctx context.Context, ch *change, obj, old Object, dryRun bool) (*admission.Reservation, error) {
 	if ch.view == nil {
-		return c.e.Admit.Validate(ctx, c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun))
+		a := c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun)
+		err := c.e.Admit.Validate(ctx, a)
+		return a.Reserved, err
 	}
 	kind, seen, err := ch.view(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, was, err := ch.view(old)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a := c.attributes(ctx, admission.Update, seen, was, ch.options, dryRun)
 	a.Kind = kind
-	return c.e.Admit.Validate(ctx, a)
+	err = c.e.Admit.Validate(ctx, a)
+	return a.Reserved, err
+}
+
+// renewals is how often a write makes its reservation again. Each time somebody
+// has counted in the moment between the reservation and the write.
+const renewals = 30
+
+// reserved stores what a reservation (nil: none) was made for, making it again
+// where it is void by then.
+func reserved(ctx context.Context, r *admission.Reservation, write func(...store.Guard) (*store.Item, error)) (*store.Item, error) {
+	if r == nil {
+		return write()
+	}
+	for try := 0; ; try++ {
+		i, err := write(store.Guard{Mark: r.Mark, Rev: r.Rev})
+		if !errors.Is(err, store.ErrVoid) || try == renewals {
+			return i, err
+		}
+		if err := r.Renew(ctx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // awaitSeen waits, after a write to a resource that the server itself works by,

@@ -439,7 +439,8 @@ func (s *Server) controllersConfig() controllers.Config {
 		Transport: s.Transport,
 		Endpoints: s.allEndpoints,
 		Schema:    func(kind schema.GroupVersionKind) (*spec.Schema, error) { return s.docs.Set().Schema(kind) },
-		Clock:     s.clock, Guard: s.guard, Log: s.log,
+		Objects:   s.objects, Marks: s.store,
+		Clock: s.clock, Guard: s.guard, Log: s.log,
 	}
 }
 

@@ -26,6 +26,8 @@ type charge struct {
 	usage    corev1.ResourceList // of the object
 	before   corev1.ResourceList // of the object there was; nil: there was none
 
+	// since is the revision of the first quota that took the charge; 0: none did.
+	since int64
 	// err is the outcome once the charge is settled.
 	err error
 }

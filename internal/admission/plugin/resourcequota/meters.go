@@ -25,6 +25,8 @@ type meter struct {
 	measures func(name corev1.ResourceName) bool
 	// usage is what an object uses.
 	usage func(ctx context.Context, obj runtime.Object) (corev1.ResourceList, error)
+	// each is what every object uses, if that is the same for all. Nil: it is not.
+	each corev1.ResourceList
 	// constraints, optional, says that an object states what a quota must know.
 	constraints func(required []corev1.ResourceName, obj runtime.Object) error
 	// inScope, optional, says that a scope has an object. Nil: none has any.
@@ -68,6 +70,7 @@ func counted(gr schema.GroupResource) *meter {
 			return ok
 		},
 		usage: func(context.Context, runtime.Object) (corev1.ResourceList, error) { return usage, nil },
+		each:  usage,
 	}
 }
 

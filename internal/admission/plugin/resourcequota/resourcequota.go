@@ -4,13 +4,26 @@
 // by compare and swap on their status.used, before it is stored: however many
 // writers there are on however many servers, the sum never passes status.hard.
 // What is charged for a write that fails afterwards, or was used by what is
-// deleted, the quota controller gives back when it counts again. Giving it
-// back here could undo a count made in between, and let usage pass the limit.
+// deleted, the quota controller gives back when it counts again (Counter).
+// Giving it back here could undo a count made in between, and let usage pass
+// the limit.
+//
+// Between its charge and its storing, a write is charged but cannot be counted.
+// Whoever counts sets the namespace's mark first, at a revision m; then counts
+// what there is at some revision from m on; then writes the usage down, if the
+// quota has not changed since m. A write is stored on condition that the mark
+// was not set since it was charged. So one that was stored before m was
+// counted; one that was charged before m and is not stored yet fails on its
+// condition and is charged again, to the new count; and a charge after m is a
+// change of the quota, so that the count is thrown away and made again. No
+// usage is written down that lacks an object which there is or will be.
 package resourcequota
 
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,7 +92,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 		return nil
 	}
 	if !a.DryRun {
-		return p.queue.do(ctx, a.Namespace, c)
+		return p.reserve(ctx, c)
 	}
 	// What was seen may be behind; a refusal is decided on what is.
 	if quotas, err = p.newest(ctx, a.Namespace); err == nil {
@@ -87,6 +100,34 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	}
 	return err
 }
+
+// reserve makes a charge. The write may be stored as long as nobody has counted
+// since.
+func (p *plugin) reserve(ctx context.Context, c *charge) error {
+	if err := p.queue.do(ctx, c.a.Namespace, c); err != nil {
+		return err
+	}
+	if c.since == 0 {
+		return nil // to no quota, after all
+	}
+	r := &admission.Reservation{Mark: Mark(c.a.Namespace), Rev: c.since}
+	r.Renew = func(ctx context.Context) error {
+		again := &charge{meter: c.meter, a: c.a, limited: c.limited}
+		if err := p.queue.do(ctx, c.a.Namespace, again); err != nil {
+			return err
+		}
+		if r.Rev = again.since; r.Rev == 0 {
+			r.Rev = math.MaxInt64 - 1 // there is no quota any more that a count could be for
+		}
+		return nil
+	}
+	c.a.Reserved = r
+	return nil
+}
+
+// Mark is the name of the mark that is set in the store before what is used in
+// a namespace is counted.
+func Mark(namespace string) string { return "resourcequotas/" + namespace }
 
 func (p *plugin) newest(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error) {
 	return admission.List[*corev1.ResourceQuota](ctx, p.objects, admission.ResourceQuotas, namespace)
@@ -139,12 +180,13 @@ func (p *plugin) settle(ctx context.Context, namespace string, charges []*charge
 // they were decided, so they are decided again.
 func (p *plugin) update(ctx context.Context, q *corev1.ResourceQuota, charges []*charge) error {
 	var refused map[*charge]error
-	_, err := p.objects.Update(ctx, admission.ResourceQuotas, q.Namespace, q.Name, false, func(obj admission.Object) error {
+	var charged []*charge
+	updated, err := p.objects.Update(ctx, admission.ResourceQuotas, q.Namespace, q.Name, false, func(obj admission.Object) error {
 		now, ok := obj.(*corev1.ResourceQuota)
 		if !ok {
 			return fmt.Errorf("quota %s is a %T", q.Name, obj)
 		}
-		refused = map[*charge]error{}
+		refused, charged = map[*charge]error{}, nil
 		for _, c := range charges {
 			if c.err != nil {
 				continue
@@ -158,12 +200,24 @@ func (p *plugin) update(ctx context.Context, q *corev1.ResourceQuota, charges []
 				refused[c] = err
 				continue
 			}
-			now.Status.Used = sum(now.Status.Used, delta)
+			if len(delta) > 0 {
+				now.Status.Used = sum(now.Status.Used, delta)
+				charged = append(charged, c)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return ignoreGone(err)
+	}
+	rev, err := strconv.ParseInt(updated.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return fmt.Errorf("revision of quota %s: %w", q.Name, err)
+	}
+	for _, c := range charged {
+		if c.since == 0 || rev < c.since {
+			c.since = rev
+		}
 	}
 	for c, err := range refused {
 		c.err = err

@@ -221,3 +221,36 @@ func TestEndedPods(t *testing.T) {
 		}
 	}
 }
+
+// What is charged holds until somebody counts after the charge; then it is
+// charged again.
+func TestReservation(t *testing.T) {
+	o := at.NewObjects(quota("q", list("pods", "2"), list("pods", "0")))
+	p := build(t, o, "")
+	a := at.Create(admission.Pods, newPod("p", nil, nil))
+	at.Check(t, at.Run(p, a), "")
+	charged, err := admission.Seen[*corev1.ResourceQuota](t.Context(), o, admission.ResourceQuotas, "ns", "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := a.Reserved
+	if r == nil || r.Mark != "resourcequotas/ns" || fmt.Sprint(r.Rev) != charged.ResourceVersion {
+		t.Fatalf("reserved %+v, charged at %s", r, charged.ResourceVersion)
+	}
+	// A count that has not seen the pod.
+	o.Put(quota("q", list("pods", "2"), list("pods", "1")))
+	if err := r.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pods := used(t, o, "q")["pods"]; pods.Value() != 2 || fmt.Sprint(r.Rev) <= charged.ResourceVersion {
+		t.Errorf("used %s, reserved since %d", pods.String(), r.Rev)
+	}
+	// One that leaves no room.
+	at.Check(t, r.Renew(t.Context()), "exceeded quota")
+
+	free := at.Create(schema.GroupResource{Resource: "events"}, &corev1.Event{ObjectMeta: meta("e")})
+	at.Check(t, at.Run(p, free), "")
+	if free.Reserved != nil {
+		t.Error("what is free was reserved")
+	}
+}

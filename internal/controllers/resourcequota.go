@@ -1,0 +1,224 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Marks are set before usage is counted, so that what is charged by then and
+// not stored yet is charged again.
+type Marks interface {
+	// Mark sets a mark and returns the revision of that.
+	Mark(ctx context.Context, name string) (int64, error)
+	// Unmark removes a mark; it need not be there.
+	Unmark(ctx context.Context, name string) error
+}
+
+const (
+	// leakAfter is how long after a charge a namespace is counted, for the case
+	// that the write which was charged has failed.
+	leakAfter = 5 * time.Second
+	// recountAfter is how long a namespace with quotas goes uncounted.
+	recountAfter = 5 * time.Minute
+	// countShare is how many times as long as the last count took the next one
+	// waits: counting large namespaces takes a tenth of a processor at most.
+	countShare = 10
+	// countWorkers is how many namespaces are counted at once.
+	countWorkers = 3
+)
+
+// runResourceQuotas writes into the status of each ResourceQuota what is used.
+// Admission adds to it; that something uses less, or is gone, is found out by
+// counting anew. How the two go together says package resourcequota.
+func runResourceQuotas(ctx context.Context, c Config, cl *client) error {
+	k := &quotaKeeper{
+		Config: c, client: cl, quotas: endpoint(c.Endpoints(), "", "resourcequotas"),
+		counter: resourcequota.NewCounter(c.Objects, c.Clock),
+		queue:   queue.New("resourcequota", c.Clock, c.Guard, c.Log),
+		took:    map[string]time.Duration{},
+	}
+	var running sync.WaitGroup
+	running.Go(func() { k.follow(ctx) })
+	for range countWorkers {
+		running.Go(func() { k.queue.Run(ctx, k.look) })
+	}
+	running.Wait()
+	return nil
+}
+
+type quotaKeeper struct {
+	Config
+	client  *client
+	quotas  *engine.Endpoint
+	counter *resourcequota.Counter
+	queue   *queue.Queue // of namespaces
+
+	mu   sync.Mutex
+	took map[string]time.Duration // the last count of each namespace
+}
+
+// soon has a namespace counted.
+func (k *quotaKeeper) soon(namespace string) {
+	k.mu.Lock()
+	pause := k.took[namespace] * countShare
+	k.mu.Unlock()
+	k.queue.AddAfter(namespace, pause)
+}
+
+// errCharged says that admission has charged a quota while it was counted for.
+var errCharged = errors.New("quotas were charged while usage was counted")
+
+// look brings the quotas of a namespace up to date.
+func (k *quotaKeeper) look(ctx context.Context, namespace string) error {
+	began := k.Clock.Now()
+	quotas, err := k.namespaceQuotas(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	if len(quotas) == 0 {
+		k.mu.Lock()
+		delete(k.took, namespace)
+		k.mu.Unlock()
+		return k.Marks.Unmark(ctx, resourcequota.Mark(namespace))
+	}
+	wrong, err := k.wrong(ctx, namespace, quotas)
+	k.mu.Lock()
+	k.took[namespace] = k.Clock.Since(began)
+	k.mu.Unlock()
+	if len(wrong) > 0 {
+		err = errors.Join(err, k.recount(ctx, namespace))
+	}
+	if err == nil {
+		k.queue.AddAfter(namespace, recountAfter)
+	}
+	return err
+}
+
+// recount counts the usage of a namespace and writes it down.
+func (k *quotaKeeper) recount(ctx context.Context, namespace string) error {
+	mark, err := k.Marks.Mark(ctx, resourcequota.Mark(namespace))
+	if err != nil {
+		return err
+	}
+	quotas, err := k.namespaceQuotas(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	wrong, err := k.wrong(ctx, namespace, quotas)
+	errs := []error{err}
+	for _, q := range wrong {
+		rev, err := strconv.ParseInt(q.ResourceVersion, 10, 64)
+		if err == nil && rev > mark {
+			err = errCharged
+		}
+		if err == nil {
+			err = k.client.do(ctx, "PUT", collection(k.quotas.GVR, namespace)+"/"+q.Name+"/status", q, nil)
+		}
+		if apierrors.IsConflict(err) {
+			err = errCharged
+		}
+		errs = append(errs, ignoreMissing(err))
+	}
+	return errors.Join(errs...)
+}
+
+// namespaceQuotas are the newest quotas of a namespace.
+func (k *quotaKeeper) namespaceQuotas(ctx context.Context, namespace string) (out []*corev1.ResourceQuota, err error) {
+	objs, err := k.quotas.ListObjects(ctx, namespace)
+	for _, obj := range objs {
+		q, ok := obj.(*corev1.ResourceQuota)
+		if !ok {
+			return nil, fmt.Errorf("%s is a %T", obj.GetName(), obj)
+		}
+		out = append(out, q)
+	}
+	return out, err
+}
+
+// wrong returns the quotas whose status is not what it must be, with one that
+// is. It counts what there is at some revision after it was called.
+func (k *quotaKeeper) wrong(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota) (wrong []*corev1.ResourceQuota, err error) {
+	stored, err := k.stored(ctx, namespace, quotas)
+	errs := []error{err}
+	for _, q := range quotas {
+		status, err := k.counter.Status(ctx, q, stored)
+		errs = append(errs, err)
+		if !resourcequota.Settled(q, status) {
+			q = q.DeepCopy()
+			q.Status = status
+			wrong = append(wrong, q)
+		}
+	}
+	return wrong, errors.Join(errs...)
+}
+
+// stored is what a namespace has of the resources that quotas limit. One that
+// cannot be read is left out: its usage stays what it was.
+func (k *quotaKeeper) stored(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota) (out []resourcequota.Stored, err error) {
+	var errs []error
+	for _, ep := range k.metered() {
+		limited := false
+		for _, q := range quotas {
+			limited = limited || k.counter.Measures(ep.GVR.GroupResource(), q.Spec.Hard)
+		}
+		if !limited {
+			continue
+		}
+		snap, err := ep.Fresh(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, storedIn(snap, ep, namespace))
+	}
+	return out, errors.Join(errs...)
+}
+
+func storedIn(snap *store.Snapshot, ep *engine.Endpoint, namespace string) resourcequota.Stored {
+	return resourcequota.Stored{
+		Resource: ep.GVR.GroupResource(),
+		Len: func() (n int64) {
+			snap.Ascend(namespace+"/", "", func(*store.Item) bool {
+				n++
+				return true
+			})
+			return n
+		},
+		Each: func(f func(obj runtime.Object) error) (err error) {
+			snap.Ascend(namespace+"/", "", func(i *store.Item) bool {
+				var obj engine.Object
+				if obj, err = ep.Decode(i); err == nil {
+					err = f(obj)
+				}
+				return err == nil
+			})
+			return err
+		},
+	}
+}
+
+// metered are the resources that come under quotas, in one version each.
+func (k *quotaKeeper) metered() (out []*engine.Endpoint) {
+	seen := map[*engine.Resource]bool{}
+	for _, ep := range k.Endpoints() {
+		if !ep.R.Namespaced || ep.View() == nil || seen[ep.R] || !resourcequota.Metered(ep.GVR.GroupResource()) {
+			continue
+		}
+		seen[ep.R] = true
+		out = append(out, ep)
+	}
+	return out
+}
