@@ -219,7 +219,7 @@ func TestHostileConversion(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	flood = true
-	if _, err := c.client.Resource(things("v2", "things")).Get(t.Context(), "a", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), "the response is larger than") {
+	if _, err := c.client.Resource(things("v2", "things")).Get(t.Context(), "a", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), "is longer than") {
 		t.Errorf("an answer of 100 MB: %v", err)
 	}
 }
