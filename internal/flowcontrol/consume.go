@@ -28,6 +28,8 @@ type Consumer struct {
 func (c *Consumer) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, stop := context.WithCancel(ctx) // so that a panic below is not waited with
+	defer stop()
 	wg.Go(func() { _ = c.Levels.View().Follow(ctx, &levelFollower{c}) })
 	wg.Go(func() { _ = c.Schemas.View().Follow(ctx, &schemaFollower{c}) })
 	for {

@@ -45,6 +45,8 @@ type Upkeep struct {
 func (u *Upkeep) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, stop := context.WithCancel(ctx) // so that a panic below is not waited with
+	defer stop()
 	changed := make(changes, 1)
 	for _, ep := range []*engine.Endpoint{u.Levels, u.Schemas} {
 		wg.Go(func() { _ = ep.View().Follow(ctx, changed) })
