@@ -22,7 +22,7 @@ var (
 
 // TestDifferential compares both on random schemas and objects.
 func TestDifferential(t *testing.T) {
-	cache := schema.NewCache()
+	cache := schema.NewCache(schema.Timing{})
 	end := time.Now().Add(*length)
 	n, skipped, objects, invalid := uint64(0), 0, 0, 0
 	for ; time.Now().Before(end); n++ {

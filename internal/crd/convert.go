@@ -19,7 +19,7 @@ type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, requ
 // objects, in the same order.
 func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(objs []object, to string) ([]object, error) {
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
-		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout}
+		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout, crd: d.Name, metrics: s.Metrics}
 		return w.convert
 	}
 	return relabel

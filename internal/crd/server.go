@@ -30,10 +30,12 @@ type Config struct {
 	// Builtin says that the API Server itself has a resource.
 	Builtin func(group, resource string) bool
 	// Call asks a conversion webhook.
-	Call  Call
-	Clock clock.WithTicker
-	Guard *guard.Guard
-	Log   *slog.Logger
+	Call Call
+	// Metrics measure what schemas and conversions take.
+	Metrics *Metrics
+	Clock   clock.WithTicker
+	Guard   *guard.Guard
+	Log     *slog.Logger
 }
 
 // Server serves custom resources.
@@ -56,7 +58,7 @@ type Server struct {
 
 // New makes a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
-	s := &Server{Config: c, programs: schema.NewCache(), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
+	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
 	s.control = &controller{
 		Server:  s,
 		changed: queue.New("crd", c.Clock, c.Guard, c.Log),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +27,8 @@ type webhook struct {
 	call    Call
 	config  *apiextensionsv1.WebhookConversion
 	timeout time.Duration // of one conversion, however many objects it is about
+	crd     string        // the definition's name
+	metrics *Metrics
 }
 
 // conversionTimeout is how long a webhook has.
@@ -55,7 +58,7 @@ func (w *webhook) convert(objs []object, to string) ([]object, error) {
 			size += len(raw[end].Raw)
 			end++
 		}
-		converted, err := w.batch(ctx, objs[from:end], raw[from:end], to)
+		converted, err := w.measured(ctx, objs[from:end], raw[from:end], to)
 		if err != nil {
 			return nil, err
 		}
@@ -64,31 +67,42 @@ func (w *webhook) convert(objs []object, to string) ([]object, error) {
 	return out, nil
 }
 
-// batch converts objects in one call; raw is what they are written as.
-func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) ([]object, error) {
+// measured is batch, measured.
+func (w *webhook) measured(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) ([]object, error) {
+	began := w.metrics.clock.Now()
+	from := objs[0].GroupVersionKind().Version
+	_, version, _ := strings.Cut(to, "/")
+	out, failure, err := w.batch(ctx, objs, raw, to)
+	w.metrics.converted(w.crd, from, version, failure, w.metrics.clock.Since(began))
+	return out, err
+}
+
+// batch converts objects in one call; raw is what they are written as. It says
+// of an error also what it is to metrics.
+func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) (out []object, failure string, err error) {
 	version := slices.IndexFunc(w.config.ConversionReviewVersions, func(v string) bool { return v == "v1" || v == "v1beta1" })
 	if version < 0 {
-		return nil, errors.New("no supported conversion review versions")
+		return nil, callFailed, errors.New("no supported conversion review versions")
 	}
-	out, err := w.ask(ctx, w.config.ConversionReviewVersions[version], raw, to)
+	out, failure, err = w.ask(ctx, w.config.ConversionReviewVersions[version], raw, to)
 	if err != nil {
 		// Not wrapped: a status that the webhook gave is not that of the request.
-		return nil, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
+		return nil, failure, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
 	}
 	if len(out) != len(objs) {
-		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", objs[0].GroupVersionKind(), len(out), len(objs))
+		return nil, partial, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", objs[0].GroupVersionKind(), len(out), len(objs))
 	}
 	for i := range out {
 		if err := fits(objs[i], out[i], to); err != nil {
-			return nil, fmt.Errorf("conversion webhook for %v returned invalid converted object at index %d: %w", objs[0].GroupVersionKind(), i, err)
+			return nil, invalidObject, fmt.Errorf("conversion webhook for %v returned invalid converted object at index %d: %w", objs[0].GroupVersionKind(), i, err)
 		}
 	}
-	return out, nil
+	return out, "", nil
 }
 
 // ask sends a review and reads the answer. The versions of reviews differ in
 // nothing but their name.
-func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExtension, to string) ([]object, error) {
+func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExtension, to string) (out []object, failure string, err error) {
 	uid := types.UID(uuid.NewString())
 	review := &apiextensionsv1.ConversionReview{
 		TypeMeta: metav1.TypeMeta{Kind: "ConversionReview", APIVersion: apiextensionsv1.GroupName + "/" + version},
@@ -96,32 +110,32 @@ func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExte
 	}
 	var answer apiextensionsv1.ConversionReview
 	if err := w.call(ctx, w.config.ClientConfig, review, &answer); err != nil {
-		return nil, err
+		return nil, callFailed, err
 	}
 	r := answer.Response
 	switch {
 	case version == "v1" && answer.GroupVersionKind() != review.GroupVersionKind():
-		return nil, fmt.Errorf("expected webhook response of %v, got %v", review.GroupVersionKind(), answer.GroupVersionKind())
+		return nil, malformed, fmt.Errorf("expected webhook response of %v, got %v", review.GroupVersionKind(), answer.GroupVersionKind())
 	case r == nil:
-		return nil, errors.New("no response provided")
+		return nil, malformed, errors.New("no response provided")
 	case version == "v1" && r.UID != uid:
-		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, r.UID)
+		return nil, malformed, fmt.Errorf("expected response.uid=%q, got %q", uid, r.UID)
 	case r.Result.Status != metav1.StatusSuccess && r.Result.Message != "":
-		return nil, errors.New(r.Result.Message)
+		return nil, malformed, errors.New(r.Result.Message)
 	case r.Result.Status != metav1.StatusSuccess:
-		return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", r.Result.Status)
+		return nil, malformed, fmt.Errorf("response.result.status was '%s', not 'Success'", r.Result.Status)
 	}
-	out := make([]object, len(r.ConvertedObjects))
+	out = make([]object, len(r.ConvertedObjects))
 	for i, o := range r.ConvertedObjects {
 		content, err := jsonobject.Unmarshal(o.Raw)
 		if err != nil {
-			return nil, err
+			return nil, malformed, err
 		}
 		if out[i] = (&unstructured.Unstructured{Object: content}); content == nil {
-			return nil, fmt.Errorf("converted object at index %d is not an object", i)
+			return nil, malformed, fmt.Errorf("converted object at index %d is not an object", i)
 		}
 	}
-	return out, nil
+	return out, "", nil
 }
 
 // fits checks that a converted object is the one that was to be converted, and

@@ -8,15 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 )
 
 func hookOf(timeout time.Duration, answer func(ctx context.Context, r *apiextensionsv1.ConversionReview) error) *webhook {
 	return &webhook{
-		config: &apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}}, timeout: timeout,
+		metrics: NewMetrics(prometheus.NewRegistry(), clock.RealClock{}),
+		config:  &apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}}, timeout: timeout,
 		call: func(ctx context.Context, _ *apiextensionsv1.WebhookClientConfig, request, response any) error {
 			out := response.(*apiextensionsv1.ConversionReview)
 			*out = *request.(*apiextensionsv1.ConversionReview)

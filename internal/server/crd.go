@@ -28,8 +28,9 @@ func (s *Server) customResources(eng *engine.Engine) *crd.Server {
 		Builtin: func(group, resource string) bool {
 			return s.objects.byGR[schema.GroupResource{Group: group, Resource: resource}] != nil
 		},
-		Call:  s.callWebhook,
-		Clock: s.clock, Guard: s.guard, Log: s.log,
+		Call:    s.callWebhook,
+		Metrics: crd.NewMetrics(s.metrics.Registry(), s.clock),
+		Clock:   s.clock, Guard: s.guard, Log: s.log,
 	})
 }
 

@@ -9,14 +9,30 @@ import (
 // Cache lets schemas share the patterns and expressions that they have in
 // common. It holds none of them itself: what no Schema uses any more goes.
 type Cache struct {
+	timing   Timing
 	patterns shared[string, pattern]
 	scopes   shared[scopeKey, scope]
 	programs shared[programKey, program]
 }
 
-// NewCache returns an empty cache.
-func NewCache() *Cache {
+// Timing measures expressions: each func is called when one begins, and what it
+// returns when it ends. Either may be nil.
+type Timing struct {
+	Compilation, Evaluation func() (end func())
+}
+
+// begin calls one of them.
+func begin(f func() func()) (end func()) {
+	if f == nil {
+		return func() {}
+	}
+	return f()
+}
+
+// NewCache returns an empty cache, whose schemas are measured.
+func NewCache(t Timing) *Cache {
 	return &Cache{
+		timing:   t,
 		patterns: shared[string, pattern]{m: map[string]weak.Pointer[pattern]{}},
 		scopes:   shared[scopeKey, scope]{m: map[scopeKey]weak.Pointer[scope]{}},
 		programs: shared[programKey, program]{m: map[programKey]weak.Pointer[program]{}},

@@ -13,7 +13,7 @@ func TestConcurrentUse(t *testing.T) {
 		s: {type: string, pattern: "^a", x-kubernetes-validations: [{rule: self != 'ab', messageExpression: "'not ' + self"}]},
 		o: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, x-kubernetes-validations: [{rule: self.metadata.name == 'a'}]},
 		m: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string}, v: {type: string, default: x}}}}}}`
-	cache := NewCache()
+	cache := NewCache(Timing{})
 	shared, err := Compile(parse(t, text), Options{Cache: cache})
 	if err != nil {
 		t.Fatal(err)

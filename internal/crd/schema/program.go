@@ -67,6 +67,7 @@ type program struct {
 	text    string
 	message bool
 	scope   *scope
+	timed   func() (end func()) // Timing.Compilation
 	once    sync.Once
 	celgo.Program
 	usesOld bool
@@ -75,7 +76,10 @@ type program struct {
 
 // compiled returns p after it was compiled.
 func (p *program) compiled() *program {
-	p.once.Do(func() { p.err = p.compile() })
+	p.once.Do(func() {
+		defer begin(p.timed)()
+		p.err = p.compile()
+	})
 	return p
 }
 

@@ -53,7 +53,7 @@ func (r *rule) bind(c *Cache, d digest, n *node) {
 	in := c.scopes.get(key, func() *scope { return &scope{node: n, optional: r.optional} })
 	get := func(text string, message bool) *program {
 		return c.programs.get(programKey{key, text, message}, func() *program {
-			return &program{text: text, message: message, scope: in}
+			return &program{text: text, message: message, scope: in, timed: c.timing.Compilation}
 		})
 	}
 	if strings.TrimSpace(r.text) != "" {
@@ -77,6 +77,7 @@ type evaluator struct {
 	ctx context.Context
 	// budget is what the rest may cost; below zero nothing more is evaluated.
 	budget int64
+	timed  func() (end func()) // Timing.Evaluation
 	collector
 	warnings []string
 }
@@ -162,6 +163,7 @@ func (e *evaluator) end(err *field.Error) {
 
 // rules evaluates the rules of one value.
 func (e *evaluator) rules(s subject) {
+	defer begin(e.timed)()
 	kind := s.node.asSeen().Type()
 	if e.budget == 0 {
 		e.end(field.Invalid(s.path, kind, outOfBudget))

@@ -23,6 +23,7 @@ type Options struct {
 type Schema struct {
 	root     *node // nil: there is no schema
 	preserve bool
+	timing   Timing
 	defaults int // how many values all defaults together have
 	// converted makes the type for field management; see merge.go.
 	converted func() *typed.ParseableType
@@ -37,8 +38,9 @@ func Compile(p *apiextensionsv1.JSONSchemaProps, o Options) (*Schema, error) {
 	if p != nil {
 		c := compiler{cache: o.Cache}
 		if c.cache == nil {
-			c.cache = NewCache()
+			c.cache = NewCache(Timing{})
 		}
+		s.timing = c.cache.timing
 		root, err := c.build(p)
 		if err != nil {
 			return nil, err

@@ -310,7 +310,7 @@ func TestValidateStatusUpdate(t *testing.T) {
 
 // TestSharing checks that what is equal is made once.
 func TestSharing(t *testing.T) {
-	cache := NewCache()
+	cache := NewCache(Timing{})
 	text := `{type: object, properties: {
 		a: {type: string, pattern: "^a", x-kubernetes-validations: [{rule: self != ''}]},
 		b: {type: string, pattern: "^a", x-kubernetes-validations: [{rule: self != ''}]}}}`

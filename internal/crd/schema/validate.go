@@ -109,7 +109,7 @@ func (s *Schema) rules(ctx context.Context, obj, old map[string]any, errs field.
 				"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))}
 		}
 	}
-	e := evaluator{ctx: ctx, budget: celconfig.RuntimeCELCostBudget}
+	e := evaluator{ctx: ctx, timed: s.timing.Evaluation, budget: celconfig.RuntimeCELCostBudget}
 	root := subject{node: s.root, value: obj}
 	if old != nil {
 		root.old = old
