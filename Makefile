@@ -15,6 +15,7 @@ lint:
 	@test -z "$$(gofmt -l cmd internal pkg test bench)" || { gofmt -l cmd internal pkg test bench; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	@for m in test bench; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=../go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff
 
@@ -25,7 +26,7 @@ race:
 	$(GO) test -race $(RACE)
 
 e2e:
-	cd test && $(GO) vet ./... && $(GO) test -timeout 15m ./...
+	cd test && $(GO) test -timeout 15m ./...
 
 generate: bench/peer/bin/kube-apiserver
 	$(GO) generate ./...

@@ -11,12 +11,14 @@ require (
 	golang.org/x/sync v0.24.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.36.6
+	k8s.io/apiextensions-apiserver v0.36.6
 	k8s.io/apimachinery v0.36.6
 	k8s.io/apiserver v0.36.6
 	k8s.io/client-go v0.36.6
 	k8s.io/component-base v0.36.6
 	k8s.io/externaljwt v0.36.6
 	k8s.io/kubectl v0.36.6
+	k8s.io/pod-security-admission v0.36.6
 )
 
 require (
@@ -69,9 +71,7 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
-	k8s.io/apiextensions-apiserver v0.36.6 // indirect
 	k8s.io/kube-aggregator v0.36.6 // indirect
-	k8s.io/pod-security-admission v0.36.6 // indirect
 )
 
 require (

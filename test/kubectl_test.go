@@ -23,14 +23,21 @@ import (
 //	eventually kubectl ARGS   run kubectl until it succeeds
 //	capture NAME kubectl ARGS put what kubectl prints into a variable
 func TestKubectl(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/kubectl",
+	testscript.Run(t, kubectlScripts("testdata/kubectl", binaries.dir, func(*testscript.Env) {}))
+}
+
+// kubectlScripts are the scripts of a folder, run with the kubectl that is in
+// the folder bin.
+func kubectlScripts(scripts, bin string, setup func(env *testscript.Env)) testscript.Params {
+	return testscript.Params{
+		Dir: scripts,
 		Setup: func(env *testscript.Env) error {
 			k := serve(env.T().(testing.TB), filepath.Join(env.WorkDir, ".kanzen"))
 			env.Setenv("KUBECONFIG", k.kubeconfig())
 			env.Setenv("SERVER", "https://"+k.address)
 			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("PATH", binaries.dir+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			setup(env)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -58,7 +65,7 @@ func TestKubectl(t *testing.T) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
 		},
-	})
+	}
 }
 
 // runKubectl runs kubectl against a server.

@@ -31,12 +31,12 @@ func run(m *testing.M) (code int, err error) {
 	binaries.dir = dir
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		binaries.kanzen, err = build("KANZEN", filepath.Join(dir, "kanzen"), "..", "./cmd/kanzen", "")
+		binaries.kanzen, err = build("KANZEN", filepath.Join(dir, "kanzen"), "..", "./cmd/kanzen")
 		return err
 	})
 	g.Go(func() (err error) {
 		binaries.kubectl, err = build("KUBECTL", filepath.Join(dir, "kubectl"), ".", "./kubectl",
-			"-X k8s.io/component-base/version.gitVersion=v1.36.0") // or `kubectl version` finds none
+			"-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.36.0") // or `kubectl version` finds none
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -46,11 +46,11 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // build builds a program into out, unless the environment names one.
-func build(env, out, dir, pkg, ldflags string) (string, error) {
+func build(env, out, dir, pkg string, flags ...string) (string, error) {
 	if p := os.Getenv(env); p != "" {
 		return out, os.Symlink(p, out)
 	}
-	cmd := exec.Command("go", "build", "-ldflags", ldflags, "-o", out, pkg)
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
 	cmd.Dir = dir
 	if b, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, b)

@@ -159,7 +159,9 @@ func (c *call) store(ctx context.Context, obj Object, a *admission.Attributes) (
 	}
 	r := &c.R.Rules
 	end := func(bool) {}
-	if r.BeginCreate != nil {
+	// What an update of a status makes has no part of its spec allocated, as
+	// with kube-apiserver.
+	if r.BeginCreate != nil && c.sub == nil {
 		f, err := r.BeginCreate(ctx, obj, a.DryRun)
 		if err != nil {
 			return nil, err

@@ -41,9 +41,6 @@ func fields(cs []Cause) map[string]bool {
 	return m
 }
 
-// exact also compares what no column shows: reasons of causes and details.
-func exact(want, got Expect) bool { return same(want, got) }
-
 func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
 
 func plain(v any) any {

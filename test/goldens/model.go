@@ -106,8 +106,6 @@ func splitPointer(p string) []string {
 	return parts
 }
 
-func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
-
 // applyOps edits doc in place and returns it.
 func applyOps(doc any, ops []Op) (any, error) {
 	var err error

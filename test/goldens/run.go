@@ -38,8 +38,6 @@ func loadYAML(file string) map[string]any {
 	return m
 }
 
-func namespaceOf(id string) string { return strings.ToLower(strings.ReplaceAll(id, ".", "-")) }
-
 // Runner executes cases against one server.
 type Runner struct {
 	C     *Client

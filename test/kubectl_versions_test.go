@@ -1,0 +1,30 @@
+package test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestKubectlVersions runs the script of what a user does in a day, in
+// testdata/kubectl-versions, with kubectl of the two minor versions before.
+// Each is a module of its own under kubectl/, since a module holds one version.
+func TestKubectlVersions(t *testing.T) {
+	for _, version := range []string{"v1.34", "v1.35"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			env := "KUBECTL_" + strings.ReplaceAll(strings.ToUpper(version), ".", "_")
+			program, err := build(env, filepath.Join(dir, "kubectl"), filepath.Join("kubectl", version), ".",
+				"-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			testscript.Run(t, kubectlScripts("testdata/kubectl-versions", filepath.Dir(program), func(env *testscript.Env) {
+				env.Setenv("VERSION", version)
+			}))
+		})
+	}
+}
