@@ -5,8 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
@@ -30,8 +28,8 @@ func (s *Server) connect(w http.ResponseWriter, req *http.Request, ep *engine.En
 	case sub.Connect == "proxy" || !isPod:
 		return kubelet.ServeProxy()
 	case sub.Connect == "log":
-		options := &corev1.PodLogOptions{}
-		if err := logOptions().DecodeParameters(q, corev1.SchemeGroupVersion, options); err != nil {
+		options, err := core.LogOptions(q)
+		if err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		if errs := core.ValidateLogOptions(options); len(errs) > 0 {
@@ -40,12 +38,4 @@ func (s *Server) connect(w http.ResponseWriter, req *http.Request, ep *engine.En
 		return kubelet.ServeLog(w, pod, options.Container)
 	}
 	return kubelet.ServeStream(req, pod, sub.Connect, q.Get("container"))
-}
-
-// logOptions decodes the query of a request for a log.
-func logOptions() runtime.ParameterCodec {
-	scheme := runtime.NewScheme()
-	_ = corev1.AddToScheme(scheme) // registers types; it cannot fail on a new scheme
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-	return runtime.NewParameterCodec(scheme)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -65,6 +66,34 @@ func portForwardOptions(q url.Values) (runtime.Object, error) {
 func isSet(q url.Values, name string) bool {
 	v := q[name]
 	return len(v) > 0 && v[0] != "0" && !strings.EqualFold(v[0], "false")
+}
+
+// LogOptions reads the query of a request for a container's log.
+func LogOptions(q url.Values) (*corev1.PodLogOptions, error) {
+	o := &corev1.PodLogOptions{
+		Container: q.Get("container"), Follow: isSet(q, "follow"), Previous: isSet(q, "previous"), Timestamps: isSet(q, "timestamps"),
+		InsecureSkipTLSVerifyBackend: isSet(q, "insecureSkipTLSVerifyBackend"),
+	}
+	for name, into := range map[string]**int64{"sinceSeconds": &o.SinceSeconds, "tailLines": &o.TailLines, "limitBytes": &o.LimitBytes} {
+		if len(q[name]) == 0 {
+			continue
+		}
+		n, err := strconv.ParseInt(q[name][0], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		*into = &n
+	}
+	if t := q["sinceTime"]; len(t) > 0 {
+		o.SinceTime = &metav1.Time{}
+		if err := o.SinceTime.UnmarshalQueryParameter(t[0]); err != nil {
+			return nil, err
+		}
+	}
+	if s := q["stream"]; len(s) > 0 {
+		o.Stream = &s[0]
+	}
+	return o, nil
 }
 
 // ValidateLogOptions checks the query of a request for a container's log,
