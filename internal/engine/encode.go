@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,7 +60,7 @@ func newForms(ep *Endpoint) forms {
 	}
 	partial := func(dropManaged bool) func(obj Object) ([]byte, error) {
 		return func(obj Object) ([]byte, error) {
-			p := partialOf(obj)
+			p := ep.partialOf(obj)
 			if dropManaged {
 				p.ManagedFields = nil
 			}
@@ -259,15 +260,21 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 		obj.SetManagedFields(nil)
 	}
 	if out.shape == shapePartial {
-		m = partialOf(obj)
+		m = ep.partialOf(obj)
 	}
 	raw, err := marshalProtobuf(m)
 	return append(dst, raw...), err
 }
 
 // partialOf reduces an object to its metadata.
-func partialOf(obj Object) *metav1.PartialObjectMetadata {
+func (ep *Endpoint) partialOf(obj Object) *metav1.PartialObjectMetadata {
 	p := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(obj)}
+	if name := ep.R.HiddenAnnotation; name != "" && p.Annotations[name] != "" {
+		p.Annotations = maps.Clone(p.Annotations)
+		if delete(p.Annotations, name); len(p.Annotations) == 0 {
+			p.Annotations = nil
+		}
+	}
 	p.SetGroupVersionKind(partialGVK)
 	return p
 }

@@ -71,6 +71,8 @@ type Resource struct {
 	Trigger string
 	// Table prints the object for humans. Nil: name and age.
 	Table *Table
+	// HiddenAnnotation is not part of metadata-only answers.
+	HiddenAnnotation string
 	// ReturnDeleted answers a deletion with the object and not a Status.
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).

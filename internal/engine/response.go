@@ -211,7 +211,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 		obj.SetManagedFields(nil)
 	}
 	if out.shape == shapePartial {
-		return writeAny(c.w, c.req, code, out, partialOf(obj))
+		return writeAny(c.w, c.req, code, out, c.partialOf(obj))
 	}
 	return writeAny(c.w, c.req, code, out, obj)
 }

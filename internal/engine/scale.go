@@ -66,7 +66,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 		}
 		return writeAny(c.w, c.req, code, out, t)
 	case shapePartial:
-		return writeAny(c.w, c.req, code, out, partialOf(s))
+		return writeAny(c.w, c.req, code, out, c.partialOf(s))
 	}
 	return writeAny(c.w, c.req, code, out, s)
 }

@@ -86,7 +86,7 @@ func (ep *Endpoint) rows(t *Table, objs []Object, include metav1.IncludeObjectPo
 			}
 			row.Object = marshalRaw(out)
 		case metav1.IncludeMetadata:
-			row.Object = marshalRaw(partialOf(obj))
+			row.Object = marshalRaw(ep.partialOf(obj))
 		}
 		rows = append(rows, row)
 	}

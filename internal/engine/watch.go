@@ -377,7 +377,7 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 			return err
 		}
 		if initialEnd {
-			p := partialOf(obj)
+			p := s.partialOf(obj)
 			table.Rows = []metav1.TableRow{{Cells: make([]any, len(table.ColumnDefinitions)), Object: marshalRaw(p)}}
 		}
 		if s.headed {
@@ -386,7 +386,7 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 		s.headed = true
 		return s.anyFrame(watch.Bookmark, table)
 	case s.out.shape == shapePartial:
-		return s.anyFrame(watch.Bookmark, partialOf(obj))
+		return s.anyFrame(watch.Bookmark, s.partialOf(obj))
 	}
 	return s.anyFrame(watch.Bookmark, obj)
 }

@@ -45,6 +45,8 @@ func daemonSets() *engine.Resource {
 			Reset:          rules.ResetSpec,
 		})},
 		Table: daemonSetTable(),
+		// To kube-apiserver it is a field of the spec.
+		HiddenAnnotation: appsv1.DeprecatedTemplateGeneration,
 	}
 }
 
