@@ -241,7 +241,7 @@ func testApplyInTwoVersions(t *testing.T, c client.Client) {
 	}
 	managers := map[string]string{}
 	for _, m := range u.GetManagedFields() {
-		managers[m.Manager] = m.APIVersion + string(m.FieldsV1.Raw)
+		managers[m.Manager] = m.APIVersion + m.FieldsV1.GetRawString()
 	}
 	if want := map[string]string{"old": `boxes.example.com/v1{"f:spec":{"f:size":{}}}`, "new": `boxes.example.com/v2{"f:spec":{"f:note":{}}}`}; !equal(managers, want) {
 		t.Errorf("managers %v, want %v", managers, want)
