@@ -181,10 +181,12 @@ func testCustomResources(t *testing.T, k *kanzen) {
 	quotas := schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 	q, err := create(quotas, "work", `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"count/widgets.example.com":"2"}}}`)
 	must(t, err)
-	must(t, unstructured.SetNestedMap(q.Object, map[string]any{
-		"hard": map[string]any{"count/widgets.example.com": "2"}, "used": map[string]any{"count/widgets.example.com": "1"}}, "status"))
-	_, err = d.Resource(quotas).Namespace("work").UpdateStatus(ctx, q, metav1.UpdateOptions{})
-	must(t, err)
+	// The controller in the process counts the one that there is.
+	within(t, 20*time.Second, "the quota is counted", func(ctx context.Context) bool {
+		q, err = d.Resource(quotas).Namespace("work").Get(ctx, "q", metav1.GetOptions{})
+		used, _, _ := unstructured.NestedString(q.Object, "status", "used", "count/widgets.example.com")
+		return err == nil && used == "1"
+	})
 	_, err = create(widgets, "work", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c"},"spec":{"size":3}}`)
 	must(t, err)
 	_, err = create(widgets, "work", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"d"},"spec":{"size":3}}`)

@@ -92,9 +92,11 @@ func (c *controller) takenBesides(d *apiextensionsv1.CustomResourceDefinition) t
 	t := taken{map[string]bool{}, map[string]bool{}}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	this := &definition{uid: d.UID, created: d.CreationTimestamp.Time}
+	young := this.young(c.Clock.Now())
 	for name, other := range c.groups[d.Spec.Group] {
 		if name != d.Name {
-			t.add(other.accepted)
+			t.add(other.accepted, young && other.cameBefore(this))
 		}
 	}
 	return t

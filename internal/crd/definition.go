@@ -2,6 +2,7 @@ package crd
 
 import (
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +17,7 @@ import (
 type definition struct {
 	name, group string
 	uid         types.UID
+	created     time.Time
 	generation  int64
 	namespaced  bool
 	// accepted are the names under which it may be served, empty until they
@@ -72,6 +74,19 @@ func (d *definition) storage() string {
 func (d *definition) gv(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: d.group, Version: version}
 }
+
+// cameBefore says which of two definitions has the older right to a name.
+func (d *definition) cameBefore(other *definition) bool {
+	if d.created.Equal(other.created) {
+		return d.uid < other.uid
+	}
+	return d.created.Before(other.created)
+}
+
+// young says that a definition was made so lately that another server may have
+// given its names to one that was made at the same time. What has been served
+// for longer than that keeps its names.
+func (d *definition) young(now time.Time) bool { return now.Sub(d.created) < time.Minute }
 
 // servesAlike says that what was made to serve one definition serves the other.
 func servesAlike(a, b *definition) bool {

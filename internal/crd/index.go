@@ -134,10 +134,11 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 		d.serving = newServing(s, d)
 	}
 	g[d.name] = d
+	look := d.unsettled || d.young(s.Clock.Now()) && s.clashes(d)
 	s.mu.Unlock()
 	s.changes.Add(1)
 	s.replaced(old, d)
-	if d.unsettled {
+	if look {
 		s.control.changed.Add(d.name)
 	}
 }

@@ -9,24 +9,43 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// taken are the names that other definitions of a group have been given.
+// taken are the names that other definitions of a group have been given: false
+// by those that came later. Two may have been given one name by two servers at
+// once; then the one that came first keeps it.
 type taken struct {
 	resources, kinds map[string]bool
 }
 
-func (t *taken) add(n apiextensionsv1.CustomResourceDefinitionNames) {
+func (t *taken) add(n apiextensionsv1.CustomResourceDefinitionNames, first bool) {
 	for _, r := range append([]string{n.Plural, n.Singular}, n.ShortNames...) {
-		t.resources[r] = true
+		t.resources[r] = t.resources[r] || first
 	}
-	t.kinds[n.Kind], t.kinds[n.ListKind] = true, true
+	for _, k := range []string{n.Kind, n.ListKind} {
+		t.kinds[k] = t.kinds[k] || first
+	}
+}
+
+// denies says whether a definition that has one name and wants another cannot
+// have that.
+func denies(used map[string]bool, want, have string) bool {
+	first, ok := used[want]
+	return ok && (want != have || first)
+}
+
+// clashes says whether a definition has a name that one has which came before it.
+func (s *Server) clashes(d *definition) bool {
+	for name, other := range s.groups[d.group] {
+		if name != d.name && d.accepted.Kind != "" && other.cameBefore(d) &&
+			(other.accepted.Kind == d.accepted.Kind || other.accepted.ListKind == d.accepted.ListKind || other.accepted.Singular == d.accepted.Singular) {
+			return true
+		}
+	}
+	return false
 }
 
 // acceptNames gives a definition those of the names it asks for that are free,
 // and says so in its conditions. It reports whether that changed anything.
 func (c *controller) acceptNames(d *apiextensionsv1.CustomResourceDefinition, t taken) bool {
-	if equality.Semantic.DeepEqual(d.Spec.Names, d.Status.AcceptedNames) {
-		return false
-	}
 	names, conflict := freeNames(d.Spec.Names, d.Status.AcceptedNames, t)
 	changed := !equality.Semantic.DeepEqual(names, d.Status.AcceptedNames)
 	d.Status.AcceptedNames = names
@@ -56,7 +75,10 @@ func freeNames(want, have apiextensionsv1.CustomResourceDefinitionNames, t taken
 	got := have
 	var conflict *nameConflict
 	one := func(want, have string, into *string, used map[string]bool, reason string) {
-		if want != have && used[want] {
+		if denies(used, want, have) {
+			if want == have {
+				*into = ""
+			}
 			conflict = &nameConflict{reason, fmt.Sprintf("%q is already in use", want)}
 			return
 		}
@@ -66,7 +88,7 @@ func freeNames(want, have apiextensionsv1.CustomResourceDefinitionNames, t taken
 	one(want.Singular, have.Singular, &got.Singular, t.resources, "SingularConflict")
 	var busy []string
 	for _, s := range want.ShortNames {
-		if !slices.Contains(have.ShortNames, s) && t.resources[s] {
+		if first, ok := t.resources[s]; ok && (first || !slices.Contains(have.ShortNames, s)) {
 			busy = append(busy, fmt.Sprintf("%q is already in use", s))
 		}
 	}

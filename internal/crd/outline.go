@@ -29,6 +29,7 @@ type outline struct {
 		Name              string       `json:"name"`
 		UID               types.UID    `json:"uid"`
 		Generation        int64        `json:"generation"`
+		CreationTimestamp metav1.Time  `json:"creationTimestamp"`
 		DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
@@ -70,7 +71,8 @@ func newDefinition(i *store.Item) (*definition, error) {
 	}
 	d := &definition{
 		name: o.Metadata.Name, uid: o.Metadata.UID, generation: o.Metadata.Generation,
-		group: o.Spec.Group, namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		created: o.Metadata.CreationTimestamp.Time,
+		group:   o.Spec.Group, namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		accepted: o.Status.AcceptedNames, item: i,
 	}
 	for _, c := range o.Status.Conditions {
