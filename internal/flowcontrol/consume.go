@@ -30,8 +30,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx) // so that a panic below is not waited with
 	defer stop()
-	wg.Go(func() { _ = c.Levels.View().Follow(ctx, &levelFollower{c}) })
-	wg.Go(func() { _ = c.Schemas.View().Follow(ctx, &schemaFollower{c}) })
+	wg.Go(func() {
+		_ = c.Levels.View().Follow(ctx, follower[*flowcontrolv1.PriorityLevelConfiguration]{c, c.Levels, &c.levels})
+	})
+	wg.Go(func() {
+		_ = c.Schemas.View().Follow(ctx, follower[*flowcontrolv1.FlowSchema]{c, c.Schemas, &c.schemas})
+	})
 	for {
 		select {
 		case <-c.Controller.clock.After(adjustEvery):
@@ -60,12 +64,17 @@ func (c *Consumer) change(f func() bool) {
 	}
 }
 
-type levelFollower struct{ *Consumer }
+// follower keeps the objects of one kind.
+type follower[T engine.Object] struct {
+	consumer *Consumer
+	endpoint *engine.Endpoint
+	objects  *map[string]T // by name; guarded by the consumer's mu
+}
 
 // Reset is part of store.Follower.
-func (f *levelFollower) Reset(items []*store.Item) {
-	f.change(func() bool {
-		f.levels = map[string]*flowcontrolv1.PriorityLevelConfiguration{}
+func (f follower[T]) Reset(items []*store.Item) {
+	f.consumer.change(func() bool {
+		*f.objects = map[string]T{}
 		for _, i := range items {
 			f.put(i)
 		}
@@ -74,62 +83,26 @@ func (f *levelFollower) Reset(items []*store.Item) {
 }
 
 // Change is part of store.Follower.
-func (f *levelFollower) Change(e *store.Event) {
-	f.change(func() bool {
+func (f follower[T]) Change(e *store.Event) {
+	f.consumer.change(func() bool {
 		if e.Item == nil {
-			delete(f.levels, e.Prev.Name())
+			delete(*f.objects, e.Prev.Name())
 			return true
 		}
 		return f.put(e.Item)
 	})
 }
 
-func (f *levelFollower) put(i *store.Item) bool {
-	obj, err := f.Levels.Decode(i)
+func (f follower[T]) put(i *store.Item) bool {
+	decoded, err := f.endpoint.Decode(i)
 	if err != nil {
 		return false // what was in force stays
 	}
-	old := f.levels[i.Name()]
-	f.levels[i.Name()] = obj.(*flowcontrolv1.PriorityLevelConfiguration)
-	return old == nil || old.UID != obj.GetUID() || old.Generation != obj.GetGeneration()
+	obj := decoded.(T)
+	old, had := (*f.objects)[i.Name()]
+	(*f.objects)[i.Name()] = obj
+	return !had || old.GetUID() != obj.GetUID() || old.GetGeneration() != obj.GetGeneration()
 }
 
 // Caught is part of store.Follower.
-func (f *levelFollower) Caught(int64) {}
-
-type schemaFollower struct{ *Consumer }
-
-// Reset is part of store.Follower.
-func (f *schemaFollower) Reset(items []*store.Item) {
-	f.change(func() bool {
-		f.schemas = map[string]*flowcontrolv1.FlowSchema{}
-		for _, i := range items {
-			f.put(i)
-		}
-		return true
-	})
-}
-
-// Change is part of store.Follower.
-func (f *schemaFollower) Change(e *store.Event) {
-	f.change(func() bool {
-		if e.Item == nil {
-			delete(f.schemas, e.Prev.Name())
-			return true
-		}
-		return f.put(e.Item)
-	})
-}
-
-func (f *schemaFollower) put(i *store.Item) bool {
-	obj, err := f.Schemas.Decode(i)
-	if err != nil {
-		return false // what was in force stays
-	}
-	old := f.schemas[i.Name()]
-	f.schemas[i.Name()] = obj.(*flowcontrolv1.FlowSchema)
-	return old == nil || old.UID != obj.GetUID() || old.Generation != obj.GetGeneration()
-}
-
-// Caught is part of store.Follower.
-func (f *schemaFollower) Caught(int64) {}
+func (f follower[T]) Caught(int64) {}

@@ -20,8 +20,10 @@ func (r resource) GetNamespace() string                     { return r.Namespace
 func (r resource) GetResource() schema.GroupVersionResource { return r.Resource }
 func (r resource) GetSubresource() string                   { return r.Subresource }
 
-// cachingAuthorizer answers the library's questions by this server's
-// authorizer, each once. It lives as long as a write.
+// cachingAuthorizer answers the questions of "authorizer" in expressions by this
+// server's authorizer, each once. It lives as long as a write. Kubernetes'
+// function library for CEL asks through an interface of k8s.io/apiserver; here
+// alone that is met.
 type cachingAuthorizer struct {
 	next    authz.Authorizer
 	answers map[question]answer

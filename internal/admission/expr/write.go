@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
@@ -30,7 +29,7 @@ type Namespaces interface {
 type Write struct {
 	a          *admission.Attributes
 	namespaces Namespaces
-	authorizer authorizer.Authorizer
+	authorizer *cachingAuthorizer
 	views      []*View
 	namespace  any
 	seenNS     bool

@@ -12,7 +12,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
@@ -74,21 +73,6 @@ type invocation struct {
 // id tells invocations apart from one round to the next.
 func (i *invocation) id() string {
 	return i.policy.name + "/" + i.binding.name + "/" + i.with.namespace + "/" + i.with.name
-}
-
-// memory is what the first round leaves to the second.
-type memory struct {
-	// left is the object as the first round left it.
-	left runtime.Object
-	// called may be called again, and again are to be, because the object was
-	// changed after they were.
-	called, again []string
-}
-
-// changed makes those that were called be called again.
-func (m *memory) changed() {
-	m.again = append(m.again, m.called...)
-	m.called = nil
 }
 
 // problem is why a policy could not be evaluated or could not change the write.
@@ -170,14 +154,7 @@ func (m *mutating) invocations(ctx context.Context, a *admission.Attributes, set
 // invoke evaluates policies one after the other, each seeing what the one
 // before has done.
 func (m *mutating) invoke(ctx context.Context, a *admission.Attributes, invocations []invocation) ([]problem, error) {
-	mem, _ := a.Note(MutatingName).(*memory)
-	if mem == nil {
-		mem = &memory{}
-		a.SetNote(MutatingName, mem)
-	}
-	if a.Again() && !apiequality.Semantic.DeepEqual(mem.left, a.Object) {
-		mem.changed() // by other plugins
-	}
+	again := admission.BeginRound(a, MutatingName)
 	if a.Namespace != "" && a.Kind != corev1.SchemeGroupVersion.WithKind("Namespace") {
 		if _, err := m.Namespaces.NamespaceLabels(ctx, a.Namespace); err != nil {
 			return nil, err
@@ -186,20 +163,17 @@ func (m *mutating) invoke(ctx context.Context, a *admission.Attributes, invocati
 	write := expr.NewWrite(a, m.Namespaces, m.Authorizer)
 	var problems []problem
 	for i := range invocations {
-		more, err := m.invokeOne(ctx, a, write, &invocations[i], mem)
+		more, err := m.invokeOne(ctx, a, write, &invocations[i], again)
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, more...)
 	}
-	mem.left = nil
-	if !a.Again() && len(mem.called)+len(mem.again) > 0 && a.Object != nil {
-		mem.left = a.Object.DeepCopyObject()
-	}
+	again.End(a)
 	return problems, nil
 }
 
-func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write *expr.Write, in *invocation, mem *memory) ([]problem, error) {
+func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write *expr.Write, in *invocation, again *admission.Reinvocation) ([]problem, error) {
 	p := in.policy
 	wrong := func(err error) problem {
 		return problem{p.name, in.binding.name, p.ignore, err, metav1.StatusReasonInvalid}
@@ -212,8 +186,7 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 	if err != nil {
 		return []problem{wrong(err)}, nil
 	}
-	// The second round calls nobody for the first time.
-	if !met || a.Again() && !slices.Contains(mem.again, in.id()) {
+	if !met || !again.Calls(a, in.id()) {
 		return nil, nil
 	}
 	var problems []problem
@@ -234,11 +207,11 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 		}
 	}
 	if before != a.Object && !apiequality.Semantic.DeepEqual(before, a.Object) {
-		mem.changed()
+		again.Changed()
 		a.RunAgain()
 	}
 	if p.reinvoke {
-		mem.called = append(mem.called, in.id())
+		again.Called(in.id())
 	}
 	return problems, nil
 }

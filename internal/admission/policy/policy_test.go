@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -26,31 +24,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/cel"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
-
-// view is stored objects that tests change.
-type view struct {
-	changed atomic.Int64
-	mu      sync.Mutex
-	objects []admission.Object
-}
-
-func (v *view) set(objs ...admission.Object) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := v.changed.Add(1)
-	for _, o := range objs {
-		o.SetResourceVersion(fmt.Sprint(n))
-	}
-	v.objects = objs
-}
-
-func (v *view) Changed(context.Context) (int64, error) { return v.changed.Load(), nil }
-
-func (v *view) Objects(context.Context) ([]admission.Object, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.objects, nil
-}
 
 type namespaces struct{}
 
@@ -79,8 +52,8 @@ func (params) List(context.Context, schema.GroupVersionKind, string) ([]admissio
 
 // rig is the plugins over policies that tests set.
 type rig struct {
-	policies, bindings                 view
-	mutatingPolicies, mutatingBindings view
+	policies, bindings                 admissiontest.View
+	mutatingPolicies, mutatingBindings admissiontest.View
 	chain                              admission.Chain
 }
 
@@ -121,17 +94,17 @@ func configMap() *admission.Attributes {
 func TestInForceAtOnce(t *testing.T) {
 	r := newRig()
 	for n := range 3 {
-		r.policies.set(validates("p", "false"))
-		r.bindings.set()
+		r.policies.Set(validates("p", "false"))
+		r.bindings.Set()
 		if err := r.chain.Validate(t.Context(), configMap()); err != nil {
 			t.Fatalf("%d: a policy without a binding: %v", n, err)
 		}
-		r.bindings.set(binds("b", "p", admissionv1.Deny), binds("c", "other", admissionv1.Deny))
+		r.bindings.Set(binds("b", "p", admissionv1.Deny), binds("c", "other", admissionv1.Deny))
 		err := r.chain.Validate(t.Context(), configMap())
 		if err == nil || err.Error() != `configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed expression: false` {
 			t.Fatalf("%d: got %v", n, err)
 		}
-		r.policies.set(validates("p", "object.metadata.name == 'a'"))
+		r.policies.Set(validates("p", "object.metadata.name == 'a'"))
 		if err := r.chain.Validate(t.Context(), configMap()); err != nil {
 			t.Fatalf("%d: got %v", n, err)
 		}
@@ -143,8 +116,8 @@ func TestActions(t *testing.T) {
 	p := validates("p", "false")
 	p.Spec.Validations[0].Message = "no"
 	p.Spec.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "k", ValueExpression: "string(object.metadata.name)"}, {Key: "none", ValueExpression: "null"}}
-	r.policies.set(p)
-	r.bindings.set(binds("b", "p", admissionv1.Warn, admissionv1.Audit))
+	r.policies.Set(p)
+	r.bindings.Set(binds("b", "p", admissionv1.Warn, admissionv1.Audit))
 	audit := request.NewAudit("id", request.AuditMetadata)
 	ctx, warnings := request.WithWarnings(request.WithAudit(t.Context(), audit))
 	if err := r.chain.Validate(ctx, configMap()); err != nil {
@@ -181,8 +154,8 @@ func TestParameters(t *testing.T) {
 		p.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 		b := binds("b", "p", admissionv1.Deny)
 		b.Spec.ParamRef = c.ref
-		r.policies.set(p)
-		r.bindings.set(b)
+		r.policies.Set(p)
+		r.bindings.Set(b)
 		err := r.chain.Validate(t.Context(), configMap())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
@@ -192,12 +165,12 @@ func TestParameters(t *testing.T) {
 
 func TestMutation(t *testing.T) {
 	r := newRig()
-	r.mutatingPolicies.set(&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+	r.mutatingPolicies.Set(&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicySpec{
 		MatchConstraints: writes,
 		Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch,
 			JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/data", value: {"of": object.metadata.name}}]`}}},
 	}})
-	r.mutatingBindings.set(&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}})
+	r.mutatingBindings.Set(&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}})
 	a := configMap()
 	before := a.Object
 	if err := r.chain.Admit(t.Context(), a); err != nil {
@@ -219,8 +192,8 @@ func TestUnmatchedAllocatesNothing(t *testing.T) {
 		name := fmt.Sprint("p", n)
 		ps, bs = append(ps, validates(name, "false")), append(bs, binds(name, name, admissionv1.Deny))
 	}
-	r.policies.set(ps...)
-	r.bindings.set(bs...)
+	r.policies.Set(ps...)
+	r.bindings.Set(bs...)
 	a := configMap()
 	a.Resource.Resource = "secrets"
 	ctx := t.Context()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
@@ -26,21 +24,6 @@ type mutating struct {
 	hooks hooks
 }
 
-// memory is what the first round leaves to the second.
-type memory struct {
-	// left is the object as the first round left it.
-	left runtime.Object
-	// called may be called again, and again are to be, because the object was
-	// changed after they were.
-	called, again []string
-}
-
-// changed makes those that were called be called again.
-func (m *memory) changed() {
-	m.again = append(m.again, m.called...)
-	m.called = nil
-}
-
 func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 	if match.IsConfiguration(a) {
 		return nil
@@ -50,29 +33,19 @@ func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 		return notReady(a, err)
 	}
 	hits := set.table.Find(a)
-	mem, _ := a.Note(MutatingName).(*memory)
-	if len(hits) == 0 && mem == nil {
+	if len(hits) == 0 {
 		return nil
 	}
-	if mem == nil {
-		mem = &memory{}
-		a.SetNote(MutatingName, mem)
-	}
-	if a.Again() && !apiequality.Semantic.DeepEqual(mem.left, a.Object) {
-		mem.changed() // by other plugins
-	}
-	if err := m.callAll(ctx, a, set, hits, mem); err != nil {
+	again := admission.BeginRound(a, MutatingName)
+	if err := m.callAll(ctx, a, set, hits, again); err != nil {
 		return err
 	}
-	mem.left = nil
-	if !a.Again() && len(mem.called)+len(mem.again) > 0 && a.Object != nil {
-		mem.left = a.Object.DeepCopyObject()
-	}
+	again.End(a)
 	return nil
 }
 
 // callAll asks the webhooks one after the other.
-func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit, mem *memory) error {
+func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit, again *admission.Reinvocation) error {
 	write := expr.NewWrite(a, m.Namespaces, m.Authorizer)
 	var s *subject
 	for _, hit := range hits {
@@ -81,8 +54,7 @@ func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *se
 		if err != nil {
 			return err
 		}
-		// The second round calls nobody for the first time.
-		if view == nil || a.Again() && !slices.Contains(mem.again, h.id) {
+		if view == nil || !again.Calls(a, h.id) {
 			continue
 		}
 		if s == nil || s.version != version {
@@ -94,11 +66,11 @@ func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *se
 		if changed {
 			write.Changed()
 			s = nil
-			mem.changed()
+			again.Changed()
 			a.RunAgain()
 		}
 		if h.reinvoke {
-			mem.called = append(mem.called, h.id)
+			again.Called(h.id)
 		}
 		if err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
@@ -104,14 +103,15 @@ func mutatingHooks(d *Deps, obj admission.Object) []*hook {
 		return nil
 	}
 	ids := identifier{configuration: c.Name}
-	out := make([]*hook, 0, len(c.Webhooks))
+	out := make([]*hook, len(c.Webhooks))
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]
-		h := d.compile(measure.Admit, w.Name, w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
-		h.id, h.configuration, h.client = ids.next(w.Name), c.Name, w.ClientConfig
-		h.sideEffects, h.timeoutSeconds, h.reviewVersions = w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions
-		h.reinvoke = w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy
-		out = append(out, h)
+		out[i] = d.compile(measure.Admit, &ids, &admissionv1.ValidatingWebhook{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+		})
+		out[i].reinvoke = w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy
 	}
 	return out
 }
@@ -122,32 +122,26 @@ func validatingHooks(d *Deps, obj admission.Object) []*hook {
 		return nil
 	}
 	ids := identifier{configuration: c.Name}
-	out := make([]*hook, 0, len(c.Webhooks))
+	out := make([]*hook, len(c.Webhooks))
 	for i := range c.Webhooks {
-		w := &c.Webhooks[i]
-		h := d.compile(measure.Validating, w.Name, w.Rules, w.MatchPolicy, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
-		h.id, h.configuration, h.client = ids.next(w.Name), c.Name, w.ClientConfig
-		h.sideEffects, h.timeoutSeconds, h.reviewVersions = w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions
-		out = append(out, h)
+		out[i] = d.compile(measure.Validate, &ids, &c.Webhooks[i])
 	}
 	return out
 }
 
-// compile makes what both kinds of webhooks have in common.
-func (d *Deps) compile(p measure.Phase, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.MatchPolicyType,
-	namespace, object *metav1.LabelSelector, conditions []admissionv1.MatchCondition, failure *admissionv1.FailurePolicyType) *hook {
-	phase := measure.Admit
-	if p == measure.Validating {
-		phase = measure.Validate
-	}
+// compile makes a hook of what both kinds of webhooks have in common: all that
+// a validating one has.
+func (d *Deps) compile(phase measure.Phase, ids *identifier, w *admissionv1.ValidatingWebhook) *hook {
 	h := &hook{
-		name: name, selectors: match.NewSelectors(namespace, object),
-		ignore: failure != nil && *failure == admissionv1.Ignore,
-		conditions: expr.NewConditions(d.Compiler, conditions, cel.Scope{Authorizer: true}, failure,
-			d.Metrics.ConditionsOf(name, "webhook", phase)),
+		id: ids.next(w.Name), configuration: ids.configuration, name: w.Name, client: w.ClientConfig,
+		selectors: match.NewSelectors(w.NamespaceSelector, w.ObjectSelector),
+		ignore:    w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore,
+		conditions: expr.NewConditions(d.Compiler, w.MatchConditions, cel.Scope{Authorizer: true}, w.FailurePolicy,
+			d.Metrics.ConditionsOf(w.Name, "webhook", phase)),
+		sideEffects: w.SideEffects, timeoutSeconds: w.TimeoutSeconds, reviewVersions: w.AdmissionReviewVersions,
 	}
-	h.rules.Equivalent = policy != nil && *policy == admissionv1.Equivalent
-	for _, r := range rules {
+	h.rules.Equivalent = w.MatchPolicy != nil && *w.MatchPolicy == admissionv1.Equivalent
+	for _, r := range w.Rules {
 		h.rules.Include = append(h.rules.Include, admissionv1.NamedRuleWithOperations{RuleWithOperations: r})
 	}
 	return h

@@ -32,31 +32,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// view is stored configurations that tests change.
-type view struct {
-	changed atomic.Int64
-	mu      sync.Mutex
-	objects []admission.Object
-}
-
-func (v *view) set(objs ...admission.Object) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := v.changed.Add(1)
-	for _, o := range objs {
-		o.SetResourceVersion(fmt.Sprint(n))
-	}
-	v.objects = objs
-}
-
-func (v *view) Changed(context.Context) (int64, error) { return v.changed.Load(), nil }
-
-func (v *view) Objects(context.Context) ([]admission.Object, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.objects, nil
-}
-
 type namespaces struct{}
 
 func (namespaces) NamespaceLabels(context.Context, string) (labels.Set, error) {
@@ -70,12 +45,12 @@ func (namespaces) Namespace(_ context.Context, name string) (*corev1.Namespace, 
 // site is a web server with webhooks, and the plugins that ask them.
 type site struct {
 	*httptest.Server
-	mutating, validating *view
+	mutating, validating *admissiontest.View
 	chain                admission.Chain
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{mutating: &view{}, validating: &view{}}
+	s := &site{mutating: &admissiontest.View{}, validating: &admissiontest.View{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(answer))
 	t.Cleanup(s.Close)
 	var n atomic.Int64
@@ -164,7 +139,7 @@ func TestOrderAndReinvocation(t *testing.T) {
 		{"once", nil, "abc"},
 		{"again what came before a change", &ifNeeded, "abcab"},
 	} {
-		s.mutating.set(s.mutates("1", c.policy, "/append/a", "/append/b"), s.mutates("2", nil, "/append/c"))
+		s.mutating.Set(s.mutates("1", c.policy, "/append/a", "/append/b"), s.mutates("2", nil, "/append/c"))
 		if got, err := s.run(t, configMap()); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.name, got, err, c.want)
 		}
@@ -175,11 +150,11 @@ func TestOrderAndReinvocation(t *testing.T) {
 func TestConfigurationChanges(t *testing.T) {
 	s := newSite(t)
 	for n := range 3 {
-		s.validating.set()
+		s.validating.Set()
 		if _, err := s.run(t, configMap()); err != nil {
 			t.Fatal(n, err)
 		}
-		s.validating.set(s.validates("v", nil, "/allow", "/deny"))
+		s.validating.Set(s.validates("v", nil, "/allow", "/deny"))
 		if _, err := s.run(t, configMap()); err == nil || err.Error() != `admission webhook "w" denied the request without explanation` {
 			t.Fatal(n, err)
 		}
@@ -193,13 +168,13 @@ func TestConfigurationChanges(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	s := newSite(t)
-	s.validating.set(s.validates("v", &ignore, "/allow"), s.validates("w", nil, "/allow"))
+	s.validating.Set(s.validates("v", &ignore, "/allow"), s.validates("w", nil, "/allow"))
 	s.Close() // nobody answers any more
 	_, err := s.run(t, configMap())
 	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "w": failed to call webhook: Post`) {
 		t.Errorf("got %v", err)
 	}
-	s.validating.set(s.validates("v", &ignore, "/allow", "/allow"))
+	s.validating.Set(s.validates("v", &ignore, "/allow", "/allow"))
 	audit := request.NewAudit("id", request.AuditMetadata)
 	a := configMap()
 	if err := s.chain.Validate(request.WithAudit(t.Context(), audit), a); err != nil {
@@ -219,7 +194,7 @@ func TestFailures(t *testing.T) {
 // Configurations change while many writes are under way.
 func TestManyWriters(t *testing.T) {
 	s := newSite(t)
-	s.mutating.set(s.mutates("m", &ifNeeded, "/append/a"))
+	s.mutating.Set(s.mutates("m", &ifNeeded, "/append/a"))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -231,8 +206,8 @@ func TestManyWriters(t *testing.T) {
 		})
 	}
 	for range 20 {
-		s.validating.set(s.validates("v", nil, "/allow", "/allow", "/allow"))
-		s.mutating.set(s.mutates("m", &ifNeeded, "/append/a", "/append/b"))
+		s.validating.Set(s.validates("v", nil, "/allow", "/allow", "/allow"))
+		s.mutating.Set(s.mutates("m", &ifNeeded, "/append/a", "/append/b"))
 	}
 	wg.Wait()
 }
@@ -240,8 +215,8 @@ func TestManyWriters(t *testing.T) {
 // A write that no webhook means costs no memory.
 func TestUnmatchedAllocatesNothing(t *testing.T) {
 	s := newSite(t)
-	s.mutating.set(s.mutates("m", nil, "/append/a"))
-	s.validating.set(s.validates("v", nil, "/deny"))
+	s.mutating.Set(s.mutates("m", nil, "/append/a"))
+	s.validating.Set(s.validates("v", nil, "/deny"))
 	a := configMap()
 	a.Resource.Resource = "secrets"
 	ctx := t.Context()

@@ -9,9 +9,9 @@ func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	guaranteed := true
 	add := func(r *corev1.ResourceRequirements, must bool) {
-		addResources(requests, computeResources(r.Requests))
+		AddResources(requests, computeResources(r.Requests))
 		l := computeResources(r.Limits)
-		addResources(limits, l)
+		AddResources(limits, l)
 		if must && len(l) < 2 {
 			guaranteed = false
 		}

@@ -11,7 +11,7 @@ import (
 func defaultPodResources(spec *corev1.PodSpec) {
 	r := spec.Resources
 	if len(r.Limits) > 0 || len(r.Requests) > 0 {
-		limits := containerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+		limits := ContainerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 		if r.Limits == nil {
 			r.Limits = corev1.ResourceList{}
 		}
@@ -26,7 +26,7 @@ func defaultPodResources(spec *corev1.PodSpec) {
 	if len(r.Limits) == 0 {
 		return
 	}
-	requests := containerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+	requests := ContainerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 	if r.Requests == nil {
 		r.Requests = corev1.ResourceList{}
 	}
@@ -48,32 +48,33 @@ func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// containerTotal is what the containers of a pod need together at their worst:
+// ContainerTotal is what the containers of a pod need together at their worst:
 // either all regular ones and the sidecars, or one init container and the
 // sidecars started before it.
-func containerTotal(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+func ContainerTotal(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {
-		addResources(total, of(&spec.Containers[i]))
+		AddResources(total, of(&spec.Containers[i]))
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		if IsSidecar(c) {
-			addResources(total, of(c))
-			addResources(sidecars, of(c))
-			maxResources(peak, sidecars)
+			AddResources(total, of(c))
+			AddResources(sidecars, of(c))
+			RaiseResources(peak, sidecars)
 			continue
 		}
 		needs := corev1.ResourceList{}
-		addResources(needs, sidecars)
-		addResources(needs, of(c))
-		maxResources(peak, needs)
+		AddResources(needs, sidecars)
+		AddResources(needs, of(c))
+		RaiseResources(peak, needs)
 	}
-	maxResources(total, peak)
+	RaiseResources(total, peak)
 	return total
 }
 
-func addResources(sum, list corev1.ResourceList) {
+// AddResources adds a list to a sum.
+func AddResources(sum, list corev1.ResourceList) {
 	for name, q := range list {
 		if have, found := sum[name]; found {
 			have.Add(q)
@@ -84,7 +85,8 @@ func addResources(sum, list corev1.ResourceList) {
 	}
 }
 
-func maxResources(most, list corev1.ResourceList) {
+// RaiseResources makes each amount at least that of a list.
+func RaiseResources(most, list corev1.ResourceList) {
 	for name, q := range list {
 		if have, found := most[name]; !found || q.Cmp(have) > 0 {
 			most[name] = q.DeepCopy()

@@ -101,13 +101,13 @@ func (v *validator) podResources(spec rules.Errors) {
 		e.Field("claims").Forbidden("claims are not for the pod as a whole")
 	}
 	v.resources(r, podResourceName, e)
-	requests := containerTotal(v.spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+	requests := ContainerTotal(v.spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 	for n, total := range requests {
 		if q, found := r.Requests[n]; found && total.Cmp(q) > 0 {
 			e.Field("requests").Key(string(n)).Invalid(q.String(), "must not be below what the containers request, "+total.String())
 		}
 	}
-	limits := containerTotal(v.spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+	limits := ContainerTotal(v.spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 	for n, total := range limits {
 		if q, found := r.Limits[n]; found && rules.IsHugePages(n) && total.Cmp(q) > 0 {
 			e.Field("limits").Key(string(n)).Invalid(q.String(), "must not be below the containers' limits, "+total.String())

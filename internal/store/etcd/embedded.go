@@ -79,7 +79,7 @@ func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
 }
 
 // head is the newest applied revision. KV.Rev would copy etcd's buffer of
-// recent writes to find it. (traceutil.TODO is what etcd calls no trace.)
+// recent writes to find it. The read is not traced.
 func head(srv *etcdserver.EtcdServer) int64 {
 	r := srv.KV().Read(mvcc.SharedBufReadTxMode, traceutil.TODO())
 	defer r.End()

@@ -23,19 +23,19 @@ type Options struct {
 
 // Requests is what a pod asks for.
 func Requests(pod *corev1.Pod, o Options) corev1.ResourceList {
-	list := total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.requestsOf(pod, c) })
+	list := podspec.ContainerTotal(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.requestsOf(pod, c) })
 	if r := pod.Spec.Resources; r != nil {
 		o.override(list, r.Requests)
 	}
 	if !o.NoOverhead {
-		add(list, pod.Spec.Overhead)
+		podspec.AddResources(list, pod.Spec.Overhead)
 	}
 	return list
 }
 
 // Limits is what a pod may use. Overhead adds to limits, but makes none.
 func Limits(pod *corev1.Pod, o Options) corev1.ResourceList {
-	list := total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.limitsOf(pod, c) })
+	list := podspec.ContainerTotal(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.limitsOf(pod, c) })
 	if r := pod.Spec.Resources; r != nil {
 		o.override(list, r.Limits)
 	}
@@ -136,56 +136,10 @@ func resizeInfeasible(pod *corev1.Pod) bool {
 	return false
 }
 
-// total is what the containers of a pod need together at their worst: either
-// all regular ones and the sidecars, or one init container and the sidecars
-// started before it.
-func total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
-	sum, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
-	for i := range spec.Containers {
-		add(sum, of(&spec.Containers[i]))
-	}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if podspec.IsSidecar(c) {
-			add(sum, of(c))
-			add(sidecars, of(c))
-			raise(peak, sidecars)
-			continue
-		}
-		needs := corev1.ResourceList{}
-		add(needs, sidecars)
-		add(needs, of(c))
-		raise(peak, needs)
-	}
-	raise(sum, peak)
-	return sum
-}
-
-func add(sum, list corev1.ResourceList) {
-	for name, q := range list {
-		have, ok := sum[name]
-		if !ok {
-			sum[name] = q.DeepCopy()
-			continue
-		}
-		have.Add(q)
-		sum[name] = have
-	}
-}
-
-// raise makes each amount at least that of list.
-func raise(top, list corev1.ResourceList) {
-	for name, q := range list {
-		if have, ok := top[name]; !ok || q.Cmp(have) > 0 {
-			top[name] = q.DeepCopy()
-		}
-	}
-}
-
 func most(lists ...corev1.ResourceList) corev1.ResourceList {
 	top := corev1.ResourceList{}
 	for _, list := range lists {
-		raise(top, list)
+		podspec.RaiseResources(top, list)
 	}
 	return top
 }

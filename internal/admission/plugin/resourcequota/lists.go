@@ -7,21 +7,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
 )
 
 // sum returns a + b.
 func sum(a, b corev1.ResourceList) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(a)+len(b))
-	for _, list := range [...]corev1.ResourceList{a, b} {
-		for name, q := range list {
-			if have, ok := out[name]; ok {
-				have.Add(q)
-				out[name] = have
-			} else {
-				out[name] = q.DeepCopy()
-			}
-		}
-	}
+	podspec.AddResources(out, a)
+	podspec.AddResources(out, b)
 	return out
 }
 
