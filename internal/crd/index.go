@@ -134,12 +134,18 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 		d.serving = newServing(s, d)
 	}
 	g[d.name] = d
-	look := d.unsettled || d.young(s.Clock.Now()) && s.clashes(d)
+	var look []string
+	if d.unsettled {
+		look = append(look, d.name)
+	}
+	if d.young(s.Clock.Now()) {
+		look = append(look, s.latecomers(d)...)
+	}
 	s.mu.Unlock()
 	s.changes.Add(1)
 	s.replaced(old, d)
-	if look {
-		s.control.changed.Add(d.name)
+	for _, name := range look {
+		s.control.changed.Add(name)
 	}
 }
 

@@ -32,15 +32,31 @@ func denies(used map[string]bool, want, have string) bool {
 	return ok && (want != have || first)
 }
 
-// clashes says whether a definition has a name that one has which came before it.
-func (s *Server) clashes(d *definition) bool {
+// latecomers are those that have a name which one that came before them has
+// too, of pairs of which one is d. s.mu is held.
+func (s *Server) latecomers(d *definition) []string {
+	var late []string
 	for name, other := range s.groups[d.group] {
-		if name != d.name && d.accepted.Kind != "" && other.cameBefore(d) &&
-			(other.accepted.Kind == d.accepted.Kind || other.accepted.ListKind == d.accepted.ListKind || other.accepted.Singular == d.accepted.Singular) {
-			return true
+		switch {
+		case name == d.name || !shareNames(&d.accepted, &other.accepted):
+		case d.cameBefore(other):
+			late = append(late, name)
+		default:
+			late = append(late, d.name)
 		}
 	}
-	return false
+	return late
+}
+
+// shareNames says whether two definitions have been given the same name.
+func shareNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
+	if a.Kind != "" && (a.Kind == b.Kind || a.Kind == b.ListKind) || a.ListKind != "" && (a.ListKind == b.Kind || a.ListKind == b.ListKind) {
+		return true
+	}
+	has := func(n *apiextensionsv1.CustomResourceDefinitionNames, name string) bool {
+		return name != "" && (n.Plural == name || n.Singular == name || slices.Contains(n.ShortNames, name))
+	}
+	return has(b, a.Plural) || has(b, a.Singular) || slices.ContainsFunc(a.ShortNames, func(name string) bool { return has(b, name) })
 }
 
 // acceptNames gives a definition those of the names it asks for that are free,
