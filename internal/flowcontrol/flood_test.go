@@ -14,8 +14,8 @@ import (
 
 // The filter itself, with its locks and goroutines, under a flood: in the time
 // of the test, which only passes when nobody has anything to do, requests take
-// 10 ms each. A tenant of the same level, a node and the server's
-// administrator send a request every 50 ms.
+// 10 ms each. The flood comes again at once when it is refused. A tenant of the
+// same level, a node and the server's administrator send a request every 50 ms.
 func TestFloodThroughTheFilter(t *testing.T) {
 	type others struct{ tenant, node, admin time.Duration }
 	measure := func(flood int) (o others, refused int) {
@@ -44,7 +44,6 @@ func TestFloodThroughTheFilter(t *testing.T) {
 							mu.Lock()
 							refused++
 							mu.Unlock()
-							time.Sleep(50 * time.Millisecond)
 						}
 					}
 				})
@@ -74,7 +73,8 @@ func TestFloodThroughTheFilter(t *testing.T) {
 	alone, _ := measure(0)
 	beside, refused := measure(600) // ten times the seats of all levels
 	t.Logf("p99 alone %+v, beside the flood %+v; %d requests of the flood were refused", alone, beside, refused)
-	if beside.tenant > 2*alone.tenant || beside.node != alone.node || beside.admin != alone.admin || refused == 0 {
+	// Some 300 do not fit into the queues; each is refused once in about a second.
+	if beside.tenant > 2*alone.tenant || beside.node != alone.node || beside.admin != alone.admin || refused < 600 || refused > 4000 {
 		t.Errorf("p99 alone %+v, beside the flood %+v; %d requests of the flood were refused", alone, beside, refused)
 	}
 }

@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -61,6 +62,11 @@ func (l *level) maxSeats() int {
 func (l *level) apply(now time.Time) {
 	lim := limitsOf(l.PriorityLevelConfiguration)
 	lim.capacity = l.share.capacity
+	if l.share.nominal > 0 {
+		// A level that has lent all of its few seats keeps one: else its next
+		// request would wait for the next adjustment.
+		lim.capacity = max(1, lim.capacity)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.metrics.capacity(lim)
@@ -95,6 +101,9 @@ func (l *level) enter(ctx context.Context, f *flow, t *ticket, hash uint64, limi
 	}
 	l.mu.Unlock()
 	switch got {
+	case queueStillFull:
+		l.hold(ctx)
+		return nil, "queue-full"
 	case queueFull:
 		return nil, "queue-full"
 	case overLimit:
@@ -124,6 +133,21 @@ func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) 
 	request.Spend(ctx, request.LayerQueue, now.Sub(t.arrived))
 	f.metrics.waited(!gone, now.Sub(t.arrived))
 	return !gone
+}
+
+// hold keeps the refusal of a request back: a client that comes again at once,
+// not when it was told to, would else keep the server busy with refusing it.
+func (l *level) hold(ctx context.Context) {
+	// Not all at the same moment.
+	timer := l.clock.NewTimer(patience/2 + rand.N(patience))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set.unhold()
 }
 
 // leave ends a request's service; its seats are free now or a little later.

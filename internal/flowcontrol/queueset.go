@@ -36,7 +36,8 @@ const (
 	started outcome = iota
 	waiting
 	queueFull
-	overLimit // there are no queues, and no seats
+	queueStillFull // and another was refused for that a moment ago
+	overLimit      // there are no queues, and no seats
 )
 
 // ticket is a request's place in a queueSet.
@@ -59,7 +60,8 @@ type queue struct {
 	executing            int
 	seats                int // in use, lingering ones included
 	nextR                seatSeconds
-	initialSum, seatsSum int // of those waiting
+	refused              time.Time // when one was last
+	initialSum, seatsSum int       // of those waiting
 	workSum              seatSeconds
 }
 
@@ -97,6 +99,7 @@ type queueSet struct {
 	seatsWaiting int
 	seatsInUse   int
 	tickets      map[*ticket]struct{} // served now
+	held         int                  // refused, and not told yet
 
 	dispatched, rejected, timedOut, noRoom int
 	last                                   choice
@@ -147,7 +150,7 @@ func (s *queueSet) arrive(now time.Time, t *ticket, hash uint64) outcome {
 	q := s.pick(hash)
 	if s.seatsInUse >= s.capacity && len(q.waiting) >= s.length {
 		s.rejected++
-		return queueFull
+		return s.refuse(now, q)
 	}
 	s.enqueue(q, t)
 	q.bound()
@@ -175,6 +178,25 @@ func (s *queueSet) pick(hash uint64) *queue {
 	}
 	return best
 }
+
+// patience is the least time after which those who are refused are told to come
+// again, and how long others are held who come to the same queue before that.
+const patience = time.Second
+
+// refuse says how a request is refused for which a queue has no room. As many
+// are held at most as the queues have room for.
+func (s *queueSet) refuse(now time.Time, q *queue) outcome {
+	early := now.Sub(q.refused) < patience
+	q.refused = now
+	if !early || s.held >= s.queues*s.length {
+		return queueFull
+	}
+	s.held++
+	return queueStillFull
+}
+
+// unhold lets go of a request that was refused as queueStillFull.
+func (s *queueSet) unhold() { s.held-- }
 
 func (s *queueSet) enqueue(q *queue, t *ticket) {
 	if !q.busy() {

@@ -72,6 +72,32 @@ func TestQueueSetLimits(t *testing.T) {
 	}
 }
 
+// Who comes to a full queue soon after another was refused there is held, as
+// long as there is room for those who are.
+func TestQueueSetHolds(t *testing.T) {
+	s := newScript(t, limits{queues: 1, length: 2, hand: 1, capacity: 1})
+	next := 0
+	come := func(want ...outcome) {
+		t.Helper()
+		for _, w := range want {
+			next++
+			if got := s.come(fmt.Sprint(next), 0, one()); got != w {
+				t.Errorf("request %d: %v, want %v", next, got, w)
+			}
+		}
+	}
+	come(started, waiting, waiting, queueFull, queueStillFull, queueStillFull, queueFull)
+	s.unhold()
+	come(queueStillFull)
+	s.unhold()
+	s.after(patience)
+	come(queueFull, queueStillFull)
+	if s.finish(s.now, s.byName["1"]); !slices.Equal(s.served, []string{"1", "2"}) {
+		t.Errorf("served %v", s.served)
+	}
+	come(waiting)
+}
+
 func TestQueueSetWithoutQueues(t *testing.T) {
 	s := newScript(t, limits{capacity: 2})
 	if s.come("wide", 0, Estimate{Initial: 9}) != started {
@@ -199,13 +225,13 @@ func simulate(t *testing.T, capacity int, service, length time.Duration, rate in
 			}
 		}
 		for due += float64(rate) * step.Seconds(); due >= 1; due-- {
-			if s.arrive(now, &ticket{Estimate: one(), flow: large, which: "large"}, large.hash("large")) == queueFull {
+			if got := s.arrive(now, &ticket{Estimate: one(), flow: large, which: "large"}, large.hash("large")); got == queueFull || got == queueStillFull {
 				r.refused++
 			}
 		}
 		if now.Sub(epoch) >= time.Duration(sent)*20*time.Millisecond {
 			sent++
-			if got := s.arrive(now, &ticket{Estimate: one(), flow: small, which: "small"}, small.hash("small")); got == queueFull {
+			if got := s.arrive(now, &ticket{Estimate: one(), flow: small, which: "small"}, small.hash("small")); got == queueFull || got == queueStillFull {
 				t.Error("the small flow was refused")
 			}
 		}
