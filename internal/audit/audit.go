@@ -2,10 +2,10 @@ package audit
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -101,10 +101,8 @@ func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 func sources(r *http.Request) []string {
 	if r.Header["X-Forwarded-For"] == nil && r.Header["X-Real-Ip"] == nil {
 		// As almost always: the connection's own address, as it is written already.
-		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-			if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-				return []string{host}
-			}
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Is4() {
+			return []string{r.RemoteAddr[:strings.LastIndexByte(r.RemoteAddr, ':')]}
 		}
 	}
 	var list []string

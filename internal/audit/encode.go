@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -146,21 +147,24 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 		return append(t.AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000000Z07:00"), '"')
 	}
 	hour, minute, second := t.Clock()
-	b = append(appendDigits(append(b, '"'), year, 1000), '-')
-	b = append(appendDigits(b, int(month), 10), '-')
-	b = append(appendDigits(b, day, 10), 'T')
-	b = append(appendDigits(b, hour, 10), ':')
-	b = append(appendDigits(b, minute, 10), ':')
-	b = append(appendDigits(b, second, 10), '.')
-	return append(appendDigits(b, t.Nanosecond()/1000, 100000), 'Z', '"')
+	b = append(b, `"0000-00-00T00:00:00.000000Z"`...)
+	at := b[len(b)-len(`0000-00-00T00:00:00.000000Z"`):]
+	setDigits(at[0:4], year)
+	setDigits(at[5:7], int(month))
+	setDigits(at[8:10], day)
+	setDigits(at[11:13], hour)
+	setDigits(at[14:16], minute)
+	setDigits(at[17:19], second)
+	setDigits(at[20:26], t.Nanosecond()/1000)
+	return b
 }
 
-// appendDigits appends a number of as many digits as the power of ten has.
-func appendDigits(b []byte, n, power int) []byte {
-	for ; power > 0; power /= 10 {
-		b = append(b, byte('0'+n/power%10))
+// setDigits writes a number, with zeros before it.
+func setDigits(b []byte, n int) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
 	}
-	return b
 }
 
 // appendName begins a field whose name needs no escapes.
@@ -201,23 +205,31 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
+// plain are the characters that stand for themselves in a string.
+var plain = func() (t [256]bool) {
+	for c := byte(' '); c < utf8.RuneSelf; c++ {
+		t[c] = !strings.ContainsRune(`"\<>&`, rune(c))
+	}
+	return t
+}()
+
 // appendString appends a string as encoding/json has it, where nothing may look
 // like HTML.
 func appendString(b []byte, s string) []byte {
 	begin := len(b)
 	b = append(b, '"')
 	written := 0
-	for n := range len(s) {
+	for n := 0; n < len(s); n++ {
 		c := s[n]
-		switch {
-		case c >= utf8.RuneSelf:
+		if plain[c] {
+			continue
+		}
+		if c >= utf8.RuneSelf {
 			data, err := json.Marshal(s)
 			if err != nil {
 				data = []byte(`""`)
 			}
 			return append(b[:begin], data...)
-		case c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&':
-			continue
 		}
 		b = append(b, s[written:n]...)
 		b = appendEscape(b, c)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -94,6 +95,8 @@ func (l *Log) Process(events ...*auditv1.Event) bool {
 	l.addLocked(events)
 	with := l.next
 	l.mu.Unlock()
+	// Requests that are about to end too, end first, and are in the same write.
+	runtime.Gosched()
 	err := l.write(with)
 	if err != nil {
 		l.lost("log", err, events)
