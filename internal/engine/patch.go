@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -150,29 +151,35 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 
 // jsonPatched applies a JSON patch or a merge patch.
 func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string, prune func(Object) ([]string, error)) error {
-	doc, err := marshalJSON(current)
+	before, err := marshalJSON(current)
 	if err != nil {
 		return err
 	}
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
-	var strict []error
+	apply := mergePatch
 	if kind == types.JSONPatchType {
-		doc, strict, err = jsonPatch(doc, body, check)
-	} else {
-		doc, strict, err = mergePatch(doc, body, check)
+		apply = jsonPatch
 	}
+	doc, strict, err := apply(before, body, check)
 	if err != nil {
 		return err
 	}
+	invalid := func(err error) error {
+		if kind == types.MergePatchType {
+			// The message has the document with its names in the library's order.
+			doc, _ = jsonpatch.MergePatch(before, body)
+		}
+		return patchInvalid(doc, err)
+	}
 	more, err := unmarshalJSON(doc, into, check)
 	if err != nil {
-		return patchInvalid(doc, err)
+		return invalid(err)
 	}
 	strict = append(strict, more...)
 	if prune != nil {
 		unknown, err := prune(into)
 		if err != nil {
-			return patchInvalid(doc, err)
+			return invalid(err)
 		}
 		strict = append(strict, unknownFields(unknown)...)
 	}
@@ -180,7 +187,7 @@ func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body
 		return nil
 	}
 	if directive(fieldValidation) == metav1.FieldValidationStrict {
-		return patchInvalid(doc, runtime.NewStrictDecodingError(strict))
+		return invalid(runtime.NewStrictDecodingError(strict))
 	}
 	if directive(fieldValidation) == metav1.FieldValidationWarn {
 		for _, err := range strict {
@@ -261,6 +268,10 @@ func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
 	}
+	if out, err := jsonobject.Merge(doc, body); err == nil {
+		return out, strict, nil
+	}
+	// Something else than objects: the library says what comes of that.
 	out, err := jsonpatch.MergePatch(doc, body)
 	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
 		return nil, nil, apierrors.NewBadRequest(err.Error())

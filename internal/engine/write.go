@@ -386,25 +386,30 @@ func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options 
 	return c.mutating(ctx, a, obj)
 }
 
-// mutating runs the mutating plugins and returns the object as they leave it;
-// managers that they break are put back.
+// mutating runs the mutating plugins and returns the object as they leave it.
 func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object) (Object, error) {
-	before := obj.GetManagedFields()
 	if err := c.e.Admit.Admit(ctx, a); err != nil {
 		return nil, err
 	}
-	obj, ok := a.Object.(Object)
+	out, ok := a.Object.(Object)
 	if !ok {
 		return nil, admission.WrongType(a)
 	}
-	after := obj.GetManagedFields()
-	if err := managedfields.ValidateManagedFields(after); err != nil {
-		obj.SetManagedFields(before)
+	if out != obj {
+		keepManagers(ctx, out, obj)
+	}
+	dedupOwners(ctx, out, true)
+	return out, nil
+}
+
+// keepManagers puts back the managers of an object that a webhook or a policy,
+// which make another object of it, have broken.
+func keepManagers(ctx context.Context, made, of Object) {
+	if err := managedfields.ValidateManagedFields(made.GetManagedFields()); err != nil {
+		made.SetManagedFields(of.GetManagedFields())
 		request.AddWarning(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
 			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
-	dedupOwners(ctx, obj, true)
-	return obj, nil
 }
 
 // isTooLarge says that etcd refused a value for its size.

@@ -1,0 +1,130 @@
+package jsonobject
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+)
+
+var errNoObject = errors.New("not one JSON object")
+
+// Merge returns what a JSON merge patch (RFC 7386) makes of an object. What the
+// patch does not reach is copied as it stands, so that a small patch of a large
+// document costs little more than a look at its names. doc is JSON that has
+// been checked before; an error says that doc or patch is no object.
+func Merge(doc, patch []byte) ([]byte, error) {
+	changes, err := decodeChanges(patch)
+	if err != nil {
+		return nil, err
+	}
+	m := merger{skipper{data: doc}, make([]byte, 0, len(doc)+len(patch))}
+	if m.ahead() != '{' || !m.object(changes) {
+		return nil, errNoObject
+	}
+	return m.out, nil
+}
+
+// decodeChanges reads a patch. Numbers stay as they are written.
+func decodeChanges(patch []byte) (changes map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(patch))
+	d.UseNumber()
+	if err := d.Decode(&changes); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF || changes == nil {
+		return nil, errNoObject
+	}
+	return changes, nil
+}
+
+// merger writes a document with a patch merged in.
+type merger struct {
+	skipper
+	out []byte
+}
+
+// ahead is the byte that the value ahead begins with, 0 at the end.
+func (m *merger) ahead() byte {
+	if m.space(); m.at == len(m.data) {
+		return 0
+	}
+	return m.data[m.at]
+}
+
+// object goes past the object ahead and writes it with its changes.
+func (m *merger) object(changes map[string]any) bool {
+	m.out = append(m.out, '{')
+	empty := len(m.out)
+	if !m.members(func(name []byte) bool { return m.field(name, changes, empty) }) {
+		return false
+	}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		if v := changes[name]; v != nil && !m.value(appendString(nil, name), v, empty) {
+			return false
+		}
+	}
+	m.out = append(m.out, '}')
+	return true
+}
+
+// field goes past a field's value and writes the field, unless it is to go.
+// empty is how long out was when it had no field.
+func (m *merger) field(name []byte, changes map[string]any, empty int) bool {
+	quoted := append(append(append(make([]byte, 0, len(name)+2), '"'), name...), '"')
+	key := string(name)
+	if bytes.IndexByte(name, '\\') >= 0 && json.Unmarshal(quoted, &key) != nil {
+		return false
+	}
+	change, changed := changes[key]
+	delete(changes, key)
+	within, both := change.(map[string]any)
+	both = both && m.ahead() == '{'
+	if changed && !both {
+		return m.skip() && (change == nil || m.value(quoted, change, empty))
+	}
+	m.name(quoted, empty)
+	if both {
+		return m.object(within)
+	}
+	begin := m.at
+	ok := m.skip()
+	m.out = append(m.out, m.data[begin:m.at]...)
+	return ok
+}
+
+// name writes the name of a field.
+func (m *merger) name(quoted []byte, empty int) {
+	if len(m.out) > empty {
+		m.out = append(m.out, ',')
+	}
+	m.out = append(append(m.out, quoted...), ':')
+}
+
+// value writes a field that only the patch has, without the nulls in it.
+func (m *merger) value(quoted []byte, v any, empty int) bool {
+	dropNulls(v)
+	b, err := json.Marshal(v)
+	m.name(quoted, empty)
+	m.out = append(m.out, b...)
+	return err == nil
+}
+
+// dropNulls takes the fields that are null out of a value, not the items.
+func dropNulls(v any) {
+	switch t := v.(type) {
+	case map[string]any:
+		for name, value := range t {
+			if value == nil {
+				delete(t, name)
+			}
+			dropNulls(value)
+		}
+	case []any:
+		for _, item := range t {
+			dropNulls(item)
+		}
+	}
+}
