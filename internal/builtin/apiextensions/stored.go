@@ -20,10 +20,12 @@ func stored() *engine.Stored {
 	}
 }
 
+// toBeta makes an object that shares what it can with the one it is made of,
+// and is only to be read.
 func toBeta(obj engine.Object) (engine.Object, error) {
 	var hub apiextensions.CustomResourceDefinition
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(
-		obj.DeepCopyObject().(*apiextensionsv1.CustomResourceDefinition), &hub, nil); err != nil {
+		obj.(*apiextensionsv1.CustomResourceDefinition), &hub, nil); err != nil {
 		return nil, fmt.Errorf("convert to v1beta1: %w", err)
 	}
 	out := &apiextensionsv1beta1.CustomResourceDefinition{}
