@@ -157,7 +157,7 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w%s", crdsName, err, s.Logs())
 	}
-	if err := b.calm(ctx, s); err != nil {
+	if err := s.Calm(ctx); err != nil {
 		return err
 	}
 	for _, l := range customLoads(b.crs) {
@@ -205,29 +205,6 @@ func (b *bench) definitions(ctx context.Context, s *side.Side) error {
 	b.results.add(crdSection, row+"the last is served after", "ms", s.Name, ms(served))
 	b.results.add(crdSection, row+"processor time each", "ms", s.Name, each)
 	b.results.add(crdSection, row+"resident memory each", "KiB", s.Name, kib)
-	return nil
-}
-
-// calm waits until a side has done what it does in the background after
-// definitions were made: it would be counted as the next load's.
-func (b *bench) calm(ctx context.Context, s *side.Side) error {
-	for range 60 {
-		before, err := s.CPU()
-		if err != nil {
-			return err
-		}
-		if err := side.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-		now, err := s.CPU()
-		if err != nil {
-			return err
-		}
-		if now-before <= 50*time.Millisecond {
-			return nil
-		}
-	}
-	progress("WARNING: %s: still busy a minute after the definitions were made", s.Name)
 	return nil
 }
 

@@ -74,7 +74,7 @@ func command(ctx context.Context) error {
 		}
 	}
 	order := []string{side.Peer, side.Kanzen}
-	if b.programs, err = side.Build(ctx, *kanzen, *peerBin, tmp, order...); err != nil {
+	if b.programs, err = side.Build(ctx, *kanzen, *peerBin, order...); err != nil {
 		return err
 	}
 

@@ -2,7 +2,6 @@ package side
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,10 +17,9 @@ type Programs struct {
 }
 
 // Build finds the programs of the named sides. kanzen is a binary, and peerBin
-// a directory with kube-apiserver and etcd; what is empty is built from this
-// repository, kanzen into the directory tmp and the peer into its own, which
-// takes minutes the first time.
-func Build(ctx context.Context, kanzen, peerBin, tmp string, names ...string) (p Programs, err error) {
+// a directory with kube-apiserver and etcd; what is empty is built by make from
+// this repository, the peer from peer/.
+func Build(ctx context.Context, kanzen, peerBin string, names ...string) (p Programs, err error) {
 	if p.Self, err = os.Executable(); err != nil {
 		return p, err
 	}
@@ -30,7 +28,7 @@ func Build(ctx context.Context, kanzen, peerBin, tmp string, names ...string) (p
 		case Peer:
 			err = p.buildPeer(ctx, peerBin)
 		case Kanzen:
-			err = p.buildKanzen(ctx, kanzen, tmp)
+			err = p.buildKanzen(ctx, kanzen)
 		}
 		if err != nil {
 			return p, err
@@ -47,7 +45,7 @@ func (p *Programs) buildPeer(ctx context.Context, bin string) error {
 		}
 		bin = filepath.Join(dir, "peer", "bin")
 		fmt.Fprintln(os.Stderr, "building the peer (minutes, the first time)")
-		if err := run(ctx, filepath.Dir(bin), "make", "bin/kube-apiserver", "bin/etcd"); err != nil {
+		if err := runMake(ctx, filepath.Dir(bin), "bin/kube-apiserver", "bin/etcd"); err != nil {
 			return err
 		}
 	}
@@ -59,15 +57,15 @@ func (p *Programs) buildPeer(ctx context.Context, bin string) error {
 	return err
 }
 
-func (p *Programs) buildKanzen(ctx context.Context, file, tmp string) (err error) {
+func (p *Programs) buildKanzen(ctx context.Context, file string) (err error) {
 	if file == "" {
 		dir, err := Module(ctx)
 		if err != nil {
 			return err
 		}
-		file = filepath.Join(tmp, "kanzen")
+		file = filepath.Join(filepath.Dir(dir), "bin", "kanzen")
 		fmt.Fprintln(os.Stderr, "building kanzen")
-		if err := run(ctx, filepath.Dir(dir), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "./cmd/kanzen"); err != nil {
+		if err := runMake(ctx, filepath.Dir(dir), "build"); err != nil {
 			return err
 		}
 	}
@@ -97,13 +95,12 @@ func Module(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// run runs a build command in dir, without cgo.
-func run(ctx context.Context, dir string, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
+// runMake runs make in dir.
+func runMake(ctx context.Context, dir string, targets ...string) error {
+	cmd := exec.CommandContext(ctx, "make", targets...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("%s %v: %w", name, args, err), errors.New(string(out)))
+		return fmt.Errorf("make %s in %s: %w\n%s", strings.Join(targets, " "), dir, err, out)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package side
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -99,6 +100,30 @@ func processorTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil
+}
+
+// Calm waits, up to a minute, until the side does next to nothing. What it does
+// in the background after a start, or after definitions were made, would be
+// counted as that of the requests that come next.
+func (s *Side) Calm(ctx context.Context) error {
+	for range 60 {
+		before, err := s.CPU()
+		if err != nil {
+			return err
+		}
+		if err := Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+		now, err := s.CPU()
+		if err != nil {
+			return err
+		}
+		if now-before <= 50*time.Millisecond {
+			return nil
+		}
+	}
+	fmt.Fprintf(os.Stderr, "WARNING: %s: still busy after a minute of rest\n", s.Name)
+	return nil
 }
 
 // RSS is the side's resident memory in MiB.

@@ -41,7 +41,7 @@ func TestSide(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bodies, "get"), []byte("what is served"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Build(t.Context(), "", "", "", Bare)
+	p, err := Build(t.Context(), "", "", Bare)
 	if err != nil {
 		t.Fatal(err)
 	}
