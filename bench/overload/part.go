@@ -17,9 +17,9 @@ import (
 var others = [...]struct {
 	name    string
 	every   time.Duration
-	request side.Request
+	request func() side.Request
 }{
-	tenant: {"tenant", 10 * time.Millisecond, side.Request{Method: http.MethodGet, Path: one}},
+	tenant: {"tenant", 10 * time.Millisecond, func() side.Request { return side.Request{Method: http.MethodGet, Path: one} }},
 	1:      {"node", 50 * time.Millisecond, renewal(lease + "/n")},
 	2:      {"controller", 50 * time.Millisecond, renewal(leader + "/kube-controller-manager")},
 }
@@ -27,9 +27,13 @@ var others = [...]struct {
 // tenant is the one of the others who shares the flood's priority level.
 const tenant = 0
 
-// renewal keeps a lease.
-func renewal(path string) side.Request {
-	return side.Request{Method: http.MethodPatch, Path: path, ContentType: "application/merge-patch+json", Body: `{"spec":{"leaseDurationSeconds":40}}`}
+// renewal keeps a lease. The time is another each time, for a patch that changes
+// nothing is not written.
+func renewal(path string) func() side.Request {
+	return func() side.Request {
+		return side.Request{Method: http.MethodPatch, Path: path, ContentType: "application/merge-patch+json",
+			Body: fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))}
+	}
 }
 
 // part is what others notice in a part of the time.
@@ -78,13 +82,13 @@ func measurePart(ctx context.Context, s *side.Side, length time.Duration) (p par
 	return p, errors.Join(errs[:]...)
 }
 
-// ask sends a request again and again until the context ends.
-func (s *series) ask(ctx context.Context, c *side.Client, every time.Duration, r side.Request) error {
+// ask sends requests one after the other until the context ends.
+func (s *series) ask(ctx context.Context, c *side.Client, every time.Duration, request func() side.Request) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		began := time.Now()
-		err := c.Do(ctx, r, io.Discard)
+		err := c.Do(ctx, request(), io.Discard)
 		switch {
 		case ctx.Err() != nil:
 			return nil
