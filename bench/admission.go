@@ -13,23 +13,25 @@ import (
 	"net/http/httptest"
 	"strings"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 const admissionNamespace = "admission"
 
 // admissionLoads are creations of pods that policies and webhooks have a say in.
 func admissionLoads() []load {
-	create := func(prefix string) func(int) request {
-		return func(i int) request {
-			return request{method: http.MethodPost, path: "/api/v1/namespaces/" + admissionNamespace + "/pods?fieldManager=kube-controller-manager",
-				contentType: "application/json", body: strings.Replace(podBody(i, admissionNamespace), podName(i), prefix+podName(i), 1)}
+	create := func(prefix string) func(int) side.Request {
+		return func(i int) side.Request {
+			return side.Request{Method: http.MethodPost, Path: "/api/v1/namespaces/" + admissionNamespace + "/pods?fieldManager=kube-controller-manager",
+				ContentType: "application/json", Body: strings.Replace(podBody(i, admissionNamespace), podName(i), prefix+podName(i), 1)}
 		}
 	}
 	return []load{
 		{
 			name: "create-plain", title: "create a pod, no policies", clients: 8, round: 500, warm: 200, request: create("plain-"),
-			before: func(ctx context.Context, base string) (func() error, error) {
-				return func() error { return nil }, namespaceWithAccount(ctx, base, admissionNamespace)
+			before: func(ctx context.Context, s *side.Side) (func() error, error) {
+				return func() error { return nil }, namespaceWithAccount(ctx, s, admissionNamespace)
 			},
 		},
 		{
@@ -59,7 +61,7 @@ const (
 )
 
 // installPolicies puts policies in force and returns what takes them away.
-func installPolicies(ctx context.Context, base string) (func() error, error) {
+func installPolicies(ctx context.Context, s *side.Side) (func() error, error) {
 	for i := range matching + others {
 		group, resource := "", "pods"
 		if i >= matching {
@@ -72,17 +74,17 @@ func installPolicies(ctx context.Context, base string) (func() error, error) {
 			i, group, resource, expressions[i%len(expressions)])
 		binding := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"bench-%d"},
 			"spec":{"policyName":"bench-%d","validationActions":["Deny"]}}`, i, i)
-		if err := post(ctx, base, registration+"validatingadmissionpolicies", policy); err != nil {
+		if err := post(ctx, s, registration+"validatingadmissionpolicies", policy); err != nil {
 			return nil, err
 		}
-		if err := post(ctx, base, registration+"validatingadmissionpolicybindings", binding); err != nil {
+		if err := post(ctx, s, registration+"validatingadmissionpolicybindings", binding); err != nil {
 			return nil, err
 		}
 	}
 	remove := func() error {
-		return deleteAll(ctx, base, registration+"validatingadmissionpolicybindings", registration+"validatingadmissionpolicies")
+		return deleteAll(ctx, s, registration+"validatingadmissionpolicybindings", registration+"validatingadmissionpolicies")
 	}
-	return remove, sleep(ctx, inForce)
+	return remove, side.Sleep(ctx, inForce)
 }
 
 // inForce is how long kube-apiserver may take until it goes by what was
@@ -91,33 +93,33 @@ const inForce = 5 * time.Second
 
 // installWebhooks serves three webhooks in this process, whose processor time
 // does not count.
-func installWebhooks(ctx context.Context, base string) (func() error, error) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(review))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.EnableHTTP2 = true
-	s.TLS = &tls.Config{}
-	s.StartTLS()
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+func installWebhooks(ctx context.Context, s *side.Side) (func() error, error) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(review))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.EnableHTTP2 = true
+	srv.TLS = &tls.Config{}
+	srv.StartTLS()
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
 	hook := func(name, path string) string {
 		return fmt.Sprintf(`{"name":"%s.example.com","clientConfig":{"url":"%s/%s","caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],
 			"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}],
-			"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}}`, name, s.URL, path, ca)
+			"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}}`, name, srv.URL, path, ca)
 	}
 	for _, c := range []struct{ kind, path, hooks string }{
 		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", hook("label", "label")},
 		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", hook("a", "allow") + "," + hook("b", "allow")},
 	} {
 		body := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":%q,"metadata":{"name":"bench"},"webhooks":[%s]}`, c.kind, c.hooks)
-		if err := post(ctx, base, registration+c.path, body); err != nil {
-			s.Close()
+		if err := post(ctx, s, registration+c.path, body); err != nil {
+			srv.Close()
 			return nil, err
 		}
 	}
 	remove := func() error {
-		defer s.Close()
-		return deleteAll(ctx, base, registration+"mutatingwebhookconfigurations", registration+"validatingwebhookconfigurations")
+		defer srv.Close()
+		return deleteAll(ctx, s, registration+"mutatingwebhookconfigurations", registration+"validatingwebhookconfigurations")
 	}
-	return remove, sleep(ctx, inForce)
+	return remove, side.Sleep(ctx, inForce)
 }
 
 // review answers an AdmissionReview: yes, at /label with a label.
@@ -140,19 +142,19 @@ func review(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true%s}}`, in.Request.UID, patch)
 }
 
-func post(ctx context.Context, base, path, body string) error {
-	c := newClient()
-	defer c.close()
-	return c.do(ctx, base, request{method: http.MethodPost, path: path, contentType: "application/json", body: body}, io.Discard)
+func post(ctx context.Context, s *side.Side, path, body string) error {
+	c := s.Client()
+	defer c.Close()
+	return c.Create(ctx, path, body)
 }
 
-func deleteAll(ctx context.Context, base string, paths ...string) error {
-	c := newClient()
-	defer c.close()
+func deleteAll(ctx context.Context, s *side.Side, paths ...string) error {
+	c := s.Client()
+	defer c.Close()
 	for _, p := range paths {
-		if err := c.do(ctx, base, request{method: http.MethodDelete, path: p}, io.Discard); err != nil {
+		if err := c.Do(ctx, side.Request{Method: http.MethodDelete, Path: p}, io.Discard); err != nil {
 			return err
 		}
 	}
-	return sleep(ctx, inForce)
+	return side.Sleep(ctx, inForce)
 }

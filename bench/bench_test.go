@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 func TestNumber(t *testing.T) {
@@ -27,27 +29,15 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestPercentile(t *testing.T) {
-	took := []time.Duration{4, 1, 3, 2}
-	for p, want := range map[int]time.Duration{0: 1, 50: 3, 99: 4, 100: 4} {
-		if got := percentile(took, p); got != want {
-			t.Errorf("percentile %d = %d, want %d", p, got, want)
-		}
-	}
-	if got := percentile(nil, 50); got != 0 {
-		t.Errorf("percentile of nothing = %d", got)
-	}
-}
-
 func TestResults(t *testing.T) {
 	r := &results{}
 	for _, v := range []float64{30, 10, 20} { // the median of three, of two, and of none
-		r.add(cpuSection, "get a pod", "ms", peerSide, v)
+		r.add(cpuSection, "get a pod", "ms", side.Peer, v)
 	}
-	r.add(cpuSection, "get a pod", "ms", kanzenSide, 4)
-	r.add(cpuSection, "get a pod", "ms", kanzenSide, 6)
-	r.addHigher(watchSection, "deliveries", "", peerSide, 100)
-	r.addHigher(watchSection, "deliveries", "", kanzenSide, 250)
+	r.add(cpuSection, "get a pod", "ms", side.Kanzen, 4)
+	r.add(cpuSection, "get a pod", "ms", side.Kanzen, 6)
+	r.addHigher(watchSection, "deliveries", "", side.Peer, 100)
+	r.addHigher(watchSection, "deliveries", "", side.Kanzen, 250)
 	tables := r.tables()
 	for _, want := range []string{
 		"| get a pod |               20.0 ms | 5.00 ms |               4.00× |\n",
@@ -81,7 +71,7 @@ func TestLoadsAgree(t *testing.T) {
 						Labels    map[string]string
 					}
 				}
-				if err := json.Unmarshal([]byte(l.request(i).body), &pod); err != nil {
+				if err := json.Unmarshal([]byte(l.request(i).Body), &pod); err != nil {
 					t.Fatal(err)
 				}
 				if pod.Metadata.Namespace == namespace && pod.Metadata.Labels["shard"] == "shard-7" {

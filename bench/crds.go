@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 // names of what is measured on custom resources and is no load.
@@ -24,6 +26,8 @@ const (
 	crdsPath    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	crdFields   = 60 // of the specification
 	crdStatuses = 5  // of the status
+	// servedTimeout is how long a definition may take to be served.
+	servedTimeout = 2 * time.Minute
 )
 
 // crdGroup is the group of the i-th definition; each has one of its own.
@@ -80,26 +84,26 @@ func encode(v any) string {
 // define creates definitions from number from to number to, exclusively, and
 // waits until the last is served. It returns how long that took after the last
 // was created.
-func define(ctx context.Context, base string, from, to int) (time.Duration, error) {
-	c := newClient()
-	defer c.close()
+func define(ctx context.Context, s *side.Side, from, to int) (time.Duration, error) {
+	c := s.Client()
+	defer c.Close()
 	for i := from; i < to; i++ {
-		r := request{method: http.MethodPost, path: crdsPath, contentType: "application/json", body: crdBody(i)}
-		if err := c.do(ctx, base, r, io.Discard); err != nil {
+		r := side.Request{Method: http.MethodPost, Path: crdsPath, ContentType: "application/json", Body: crdBody(i)}
+		if err := c.Do(ctx, r, io.Discard); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
 	for {
-		err := c.do(ctx, base, request{method: http.MethodGet, path: crPath(to-1, "")}, io.Discard)
+		err := c.Do(ctx, side.Request{Method: http.MethodGet, Path: crPath(to-1, "")}, io.Discard)
 		took := time.Since(began)
 		if err == nil {
 			return took, nil
 		}
-		if took > readyTimeout {
+		if took > servedTimeout {
 			return 0, fmt.Errorf("not served after %v: %w", took, err)
 		}
-		if err := sleep(ctx, time.Millisecond); err != nil {
+		if err := side.Sleep(ctx, time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -134,26 +138,26 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 	if !b.wantsAny(names...) {
 		return nil
 	}
-	s, err := start(ctx, name, b.programs, "")
+	s, err := side.Start(ctx, name, b.programs, side.Options{})
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	if err := setUp(ctx, s.url); err != nil {
+	defer s.Stop()
+	if err := setUp(ctx, s); err != nil {
 		return err
 	}
-	if err := sleep(ctx, b.quiet); err != nil {
+	if err := side.Sleep(ctx, b.quiet); err != nil {
 		return err
 	}
 	if b.wants(crdsName) {
 		err = b.definitions(ctx, s)
 	} else {
-		_, err = define(ctx, s.url, 0, 1)
+		_, err = define(ctx, s, 0, 1)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w%s", crdsName, err, s.logs())
+		return fmt.Errorf("%s: %w%s", crdsName, err, s.Logs())
 	}
-	if err := b.calm(ctx, s); err != nil {
+	if err := s.Calm(ctx); err != nil {
 		return err
 	}
 	for _, l := range customLoads(b.crs) {
@@ -163,67 +167,44 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 			err = b.fill(ctx, s, l) // the other loads are about what it creates
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w%s", l.name, err, s.logs())
+			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
 		}
 	}
 	return nil
 }
 
 // definitions measures what definitions cost that nobody uses.
-func (b *bench) definitions(ctx context.Context, s *side) error {
-	memory, err := s.rss()
+func (b *bench) definitions(ctx context.Context, s *side.Side) error {
+	memory, err := s.RSS()
 	if err != nil {
 		return err
 	}
-	cpu, err := s.cpu()
+	cpu, err := s.CPU()
 	if err != nil {
 		return err
 	}
-	served, err := define(ctx, s.url, 0, b.crds)
+	served, err := define(ctx, s, 0, b.crds)
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, b.quiet); err != nil {
+	if err := side.Sleep(ctx, b.quiet); err != nil {
 		return err
 	}
-	memoryThen, err := s.rss()
+	memoryThen, err := s.RSS()
 	if err != nil {
 		return err
 	}
-	cpuThen, err := s.cpu()
+	cpuThen, err := s.CPU()
 	if err != nil {
 		return err
 	}
 	n := float64(b.crds)
 	each, kib := ms(cpuThen-cpu)/n, (memoryThen-memory)*1024/n
-	progress("%s: %d definitions: the last served after %.1f ms, %.2f ms of CPU and %.0f KiB each", s.name, b.crds, ms(served), each, kib)
+	progress("%s: %d definitions: the last served after %.1f ms, %.2f ms of CPU and %.0f KiB each", s.Name, b.crds, ms(served), each, kib)
 	row := fmt.Sprintf("%d definitions: ", b.crds)
-	b.results.add(crdSection, row+"the last is served after", "ms", s.name, ms(served))
-	b.results.add(crdSection, row+"processor time each", "ms", s.name, each)
-	b.results.add(crdSection, row+"resident memory each", "KiB", s.name, kib)
-	return nil
-}
-
-// calm waits until a side has done what it does in the background after
-// definitions were made: it would be counted as the next load's.
-func (b *bench) calm(ctx context.Context, s *side) error {
-	for range 60 {
-		before, err := s.cpu()
-		if err != nil {
-			return err
-		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return err
-		}
-		now, err := s.cpu()
-		if err != nil {
-			return err
-		}
-		if now-before <= 50*time.Millisecond {
-			return nil
-		}
-	}
-	progress("WARNING: %s: still busy a minute after the definitions were made", s.name)
+	b.results.add(crdSection, row+"the last is served after", "ms", s.Name, ms(served))
+	b.results.add(crdSection, row+"processor time each", "ms", s.Name, each)
+	b.results.add(crdSection, row+"resident memory each", "KiB", s.Name, kib)
 	return nil
 }
 
@@ -248,34 +229,34 @@ func customLoads(n int) []load {
 	return []load{
 		{
 			name: "cr-create", title: "create a custom resource", clients: 8, round: n + 50, warm: 50, once: true,
-			request: func(i int) request {
+			request: func(i int) side.Request {
 				ns, nr := namespace, i-50
 				if i < 50 || i >= n+50 { // not among those counted
 					ns, nr = warmNamespace, i
 				}
-				return request{method: http.MethodPost, path: crPath(0, ns) + "?fieldManager=bench", contentType: "application/json", body: customBody(nr, ns)}
+				return side.Request{Method: http.MethodPost, Path: crPath(0, ns) + "?fieldManager=bench", ContentType: "application/json", Body: customBody(nr, ns)}
 			},
 		},
 		{
 			name: "cr-list", title: "list all custom resources", clients: 1, round: 5, warm: 2, check: items(n),
-			request: func(int) request { return request{method: http.MethodGet, path: crPath(0, namespace)} },
+			request: func(int) side.Request { return side.Request{Method: http.MethodGet, Path: crPath(0, namespace)} },
 		},
 		{
 			name: "cr-get", title: "get a custom resource", clients: 8, round: 5000, warm: 500,
-			request: func(i int) request { return request{method: http.MethodGet, path: one(i * 7919)} },
+			request: func(i int) side.Request { return side.Request{Method: http.MethodGet, Path: one(i * 7919)} },
 		},
 		{
 			name: "cr-patch", title: "patch a custom resource (merge)", clients: 8, round: 1000, warm: 50,
-			request: func(i int) request {
-				return request{method: http.MethodPatch, path: one(i) + "?fieldManager=bench", contentType: "application/merge-patch+json",
-					body: fmt.Sprintf(`{"spec":{"field1":%d}}`, n+i)}
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodPatch, Path: one(i) + "?fieldManager=bench", ContentType: "application/merge-patch+json",
+					Body: fmt.Sprintf(`{"spec":{"field1":%d}}`, n+i)}
 			},
 		},
 		{
 			name: "cr-apply", title: "apply a custom resource (server-side)", clients: 8, round: 1000, warm: 50,
-			request: func(i int) request {
-				return request{method: http.MethodPatch, path: one(i) + "?fieldManager=bench-apply&force=true", contentType: "application/apply-patch+yaml",
-					body: fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Thing","spec":{"field0":"wave-%d"}}`, crdGroup(0), i)}
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodPatch, Path: one(i) + "?fieldManager=bench-apply&force=true", ContentType: "application/apply-patch+yaml",
+					Body: fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Thing","spec":{"field0":"wave-%d"}}`, crdGroup(0), i)}
 			},
 		},
 	}
@@ -287,36 +268,36 @@ func (b *bench) measureMany(ctx context.Context) error {
 	if !b.wants(crdsManyName) {
 		return nil
 	}
-	s, err := start(ctx, kanzenSide, b.programs, "")
+	s, err := side.Start(ctx, side.Kanzen, b.programs, side.Options{})
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	if err := b.many(ctx, s); err != nil {
-		return fmt.Errorf("%s: %w%s", crdsManyName, err, s.logs())
+		return fmt.Errorf("%s: %w%s", crdsManyName, err, s.Logs())
 	}
 	return nil
 }
 
-func (b *bench) many(ctx context.Context, s *side) error {
+func (b *bench) many(ctx context.Context, s *side.Side) error {
 	row := fmt.Sprintf("%d definitions: ", b.manyCRDs)
 	add := func(what, unit string, value float64) {
-		progress("%s: %s%s %.1f %s", s.name, row, what, value, unit)
-		b.results.add(crdSection, row+what, unit, s.name, value)
+		progress("%s: %s%s %.1f %s", s.Name, row, what, value, unit)
+		b.results.add(crdSection, row+what, unit, s.Name, value)
 	}
 	began := time.Now()
-	served, err := define(ctx, s.url, 0, b.manyCRDs)
+	served, err := define(ctx, s, 0, b.manyCRDs)
 	if err != nil {
 		return err
 	}
 	add("created within", "s", time.Since(began).Seconds())
 	add("the last is served after", "ms", ms(served))
-	c := newClient()
-	defer c.close()
+	c := s.Client()
+	defer c.Close()
 	var groups strings.Builder
 	began = time.Now()
-	discovery := request{method: http.MethodGet, path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-	if err := c.do(ctx, s.url, discovery, &groups); err != nil {
+	discovery := side.Request{Method: http.MethodGet, Path: "/apis", Accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+	if err := c.Do(ctx, discovery, &groups); err != nil {
 		return err
 	}
 	add("aggregated discovery", "ms", ms(time.Since(began)))
@@ -326,14 +307,14 @@ func (b *bench) many(ctx context.Context, s *side) error {
 	if err := b.manyMemory(ctx, s, add, "resident memory"); err != nil {
 		return err
 	}
-	before, err := s.cpu()
+	before, err := s.CPU()
 	if err != nil {
 		return err
 	}
 	if err := listEach(ctx, s, b.manyCRDs); err != nil {
 		return err
 	}
-	after, err := s.cpu()
+	after, err := s.CPU()
 	if err != nil {
 		return err
 	}
@@ -341,23 +322,23 @@ func (b *bench) many(ctx context.Context, s *side) error {
 	if err := b.manyMemory(ctx, s, add, "resident memory, each listed once"); err != nil {
 		return err
 	}
-	if err := s.restart(ctx); err != nil {
+	if err := s.Restart(ctx); err != nil {
 		return err
 	}
-	add("restart, from exec to ready", "ms", ms(s.ready))
+	add("restart, from exec to ready", "ms", ms(s.Ready))
 	began = time.Now()
-	if err := c.do(ctx, s.url, request{method: http.MethodGet, path: crPath(b.manyCRDs-1, "")}, io.Discard); err != nil {
+	if err := c.Do(ctx, side.Request{Method: http.MethodGet, Path: crPath(b.manyCRDs-1, "")}, io.Discard); err != nil {
 		return err
 	}
 	add("first list after ready", "ms", ms(time.Since(began)))
 	return nil
 }
 
-func (b *bench) manyMemory(ctx context.Context, s *side, add func(string, string, float64), what string) error {
-	if err := sleep(ctx, b.quiet); err != nil {
+func (b *bench) manyMemory(ctx context.Context, s *side.Side, add func(string, string, float64), what string) error {
+	if err := side.Sleep(ctx, b.quiet); err != nil {
 		return err
 	}
-	mib, err := s.rss()
+	mib, err := s.RSS()
 	if err == nil {
 		add(what, "MiB", mib)
 	}
@@ -365,16 +346,16 @@ func (b *bench) manyMemory(ctx context.Context, s *side, add func(string, string
 }
 
 // listEach lists the custom resources of each definition.
-func listEach(ctx context.Context, s *side, n int) error {
+func listEach(ctx context.Context, s *side.Side, n int) error {
 	const clients = 4
 	errs := make([]error, clients)
 	var wg sync.WaitGroup
 	for k := range clients {
 		wg.Go(func() {
-			c := newClient()
-			defer c.close()
+			c := s.Client()
+			defer c.Close()
 			for i := k; i < n && errs[k] == nil; i += clients {
-				errs[k] = c.do(ctx, s.url, request{method: http.MethodGet, path: crPath(i, "")}, io.Discard)
+				errs[k] = c.Do(ctx, side.Request{Method: http.MethodGet, Path: crPath(i, "")}, io.Discard)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -15,70 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
-
-// client is one connection's worth of HTTP/2, as plain as Go has it. It asks
-// for no compression unless a request does.
-type client struct{ http.Client }
-
-func newClient() *client {
-	return &client{http.Client{Transport: &http.Transport{
-		ForceAttemptHTTP2:  true,
-		DisableCompression: true,
-		// What the client believes is not measured, so it believes everything.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}}}
-}
-
-func (c *client) close() { c.CloseIdleConnections() }
-
-// request is all that distinguishes one request from another.
-type request struct {
-	method, path string
-	accept       string // application/json if empty
-	encoding     string // Accept-Encoding
-	contentType  string
-	body         string
-}
-
-// open sends a request and returns the answer, if it is a success.
-func (c *client) open(ctx context.Context, base string, r request) (*http.Response, error) {
-	var body io.Reader
-	if r.body != "" {
-		body = strings.NewReader(r.body)
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, base+r.path, body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = http.Header{"Authorization": {"Bearer " + token}, "User-Agent": {"bench"}, "Accept": {"application/json"}}
-	for name, value := range map[string]string{"Accept": r.accept, "Accept-Encoding": r.encoding, "Content-Type": r.contentType} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
-	}
-	res, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode >= 300 {
-		defer res.Body.Close()
-		b, _ := io.ReadAll(io.LimitReader(res.Body, 500)) // the status says enough without it
-		return nil, fmt.Errorf("%s %s: %s: %s", r.method, r.path, res.Status, b)
-	}
-	return res, nil
-}
-
-// do sends a request and copies the whole answer to w.
-func (c *client) do(ctx context.Context, base string, r request, w io.Writer) error {
-	res, err := c.open(ctx, base, r)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	_, err = io.Copy(w, res.Body)
-	return err
-}
 
 // load is a kind of request, sent many times by a number of clients.
 type load struct {
@@ -92,11 +30,11 @@ type load struct {
 	// warm is how many are sent before the first round and not counted.
 	warm int
 	// request is the i-th request. Warm-up has the first numbers.
-	request func(i int) request
+	request func(i int) side.Request
 	// check judges the body of the first answer. May be nil.
 	check func(body []byte) error
 	// before prepares a side, and returns what undoes that. May be nil.
-	before func(ctx context.Context, base string) (after func() error, err error)
+	before func(ctx context.Context, s *side.Side) (after func() error, err error)
 	// bare is the name under which the bare server serves the same bytes, if it does.
 	bare string
 }
@@ -141,36 +79,36 @@ func compact(s string) string {
 // loads are all loads on a number of pods, in the order in which they are
 // given: each finds what those before it left behind.
 func loads(pods int) []load {
-	list := func(query, accept, encoding string) func(int) request {
-		return func(int) request {
-			return request{method: http.MethodGet, path: podsPath + query, accept: accept, encoding: encoding}
+	list := func(query, accept, encoding string) func(int) side.Request {
+		return func(int) side.Request {
+			return side.Request{Method: http.MethodGet, Path: podsPath + query, Accept: accept, Encoding: encoding}
 		}
 	}
 	shard := pods/shards + min(1, max(0, pods%shards-7)) // how many i < pods have i%shards == 7
 	return append([]load{
 		{
 			name: "create", title: "create a pod", clients: 8, round: pods + 50, warm: 50, once: true,
-			request: func(i int) request {
-				r := request{method: http.MethodPost, path: podsPath + "?fieldManager=kube-controller-manager", contentType: "application/json"}
+			request: func(i int) side.Request {
+				r := side.Request{Method: http.MethodPost, Path: podsPath + "?fieldManager=kube-controller-manager", ContentType: "application/json"}
 				if i < 50 || i >= pods+50 { // not among those counted
-					r.path, r.body = strings.Replace(r.path, namespace, warmNamespace, 1), podBody(i, warmNamespace)
+					r.Path, r.Body = strings.Replace(r.Path, namespace, warmNamespace, 1), podBody(i, warmNamespace)
 				} else {
-					r.body = podBody(i-50, namespace)
+					r.Body = podBody(i-50, namespace)
 				}
 				return r
 			},
 		},
 		{
 			name: "patch-status", title: "patch a pod's status (strategic merge)", clients: 8, round: pods, warm: 50,
-			request: func(i int) request {
-				return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "/status?fieldManager=kubelet",
-					contentType: "application/strategic-merge-patch+json", body: statusBody(i)}
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodPatch, Path: podsPath + "/" + podName(i%pods) + "/status?fieldManager=kubelet",
+					ContentType: "application/strategic-merge-patch+json", Body: statusBody(i)}
 			},
 		},
 		{
 			name: "get", title: "get a pod", clients: 8, round: 5000, warm: 500,
-			request: func(i int) request {
-				return request{method: http.MethodGet, path: podsPath + "/" + podName(i*7919%pods)}
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodGet, Path: podsPath + "/" + podName(i*7919%pods)}
 			},
 			bare: "get",
 		},
@@ -196,13 +134,13 @@ func loads(pods int) []load {
 		},
 		{
 			name: "patch-merge", title: "patch a pod's annotation (merge)", clients: 8, round: 1000, warm: 50,
-			request: func(i int) request { return annotate(i, pods, patched) },
+			request: func(i int) side.Request { return annotate(i, pods, patched) },
 		},
 		{
 			name: "apply", title: "apply a pod's labels (server-side)", clients: 8, round: 1000, warm: 50,
-			request: func(i int) request {
-				return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench-apply&force=true",
-					contentType: "application/apply-patch+yaml", body: fmt.Sprintf(
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodPatch, Path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench-apply&force=true",
+					ContentType: "application/apply-patch+yaml", Body: fmt.Sprintf(
 						`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"example.com/wave":"wave-%d"},"annotations":{"example.com/owner":"team-%d"}}}`,
 						podName(i%pods), i, i)}
 			},
@@ -213,15 +151,15 @@ func loads(pods int) []load {
 const warmNamespace = "warm"
 
 // annotate is the i-th merge patch: it changes an annotation to i.
-func annotate(i, pods int, name string) request {
-	return request{method: http.MethodPatch, path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench",
-		contentType: "application/merge-patch+json", body: fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, name, i)}
+func annotate(i, pods int, name string) side.Request {
+	return side.Request{Method: http.MethodPatch, Path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench",
+		ContentType: "application/merge-patch+json", Body: fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, name, i)}
 }
 
 // setUp makes the namespaces and service accounts that pods need.
-func setUp(ctx context.Context, base string) error {
+func setUp(ctx context.Context, s *side.Side) error {
 	for _, ns := range []string{warmNamespace, namespace} {
-		if err := namespaceWithAccount(ctx, base, ns); err != nil {
+		if err := namespaceWithAccount(ctx, s, ns); err != nil {
 			return err
 		}
 	}
@@ -229,11 +167,11 @@ func setUp(ctx context.Context, base string) error {
 }
 
 // namespaceWithAccount makes a namespace that pods can be in.
-func namespaceWithAccount(ctx context.Context, base, ns string) error {
-	if err := post(ctx, base, "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+ns+`"}}`); err != nil {
+func namespaceWithAccount(ctx context.Context, s *side.Side, ns string) error {
+	if err := post(ctx, s, "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+ns+`"}}`); err != nil {
 		return err
 	}
-	return post(ctx, base, "/api/v1/namespaces/"+ns+"/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`)
+	return post(ctx, s, "/api/v1/namespaces/"+ns+"/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`)
 }
 
 // items checks that a JSON list has so many items.
@@ -260,22 +198,21 @@ func isProtobuf(body []byte) error {
 // sender sends a load's requests, one connection a client, numbering them on.
 type sender struct {
 	load    load
-	base    string
-	clients []*client
+	clients []*side.Client
 	next    atomic.Int64
 }
 
-func newSender(l load, base string) *sender {
-	s := &sender{load: l, base: base}
+func newSender(l load, to *side.Side) *sender {
+	s := &sender{load: l}
 	for range l.clients {
-		s.clients = append(s.clients, newClient())
+		s.clients = append(s.clients, to.Client())
 	}
 	return s
 }
 
 func (s *sender) close() {
 	for _, c := range s.clients {
-		c.close()
+		c.Close()
 	}
 }
 
@@ -283,7 +220,7 @@ func (s *sender) close() {
 func (s *sender) first(ctx context.Context) ([]byte, time.Duration, error) {
 	var body bytes.Buffer
 	began := time.Now()
-	err := s.clients[0].do(ctx, s.base, s.load.request(int(s.next.Add(1)-1)), &body)
+	err := s.clients[0].Do(ctx, s.load.request(int(s.next.Add(1)-1)), &body)
 	took := time.Since(began)
 	if err == nil && s.load.check != nil {
 		err = s.load.check(body.Bytes())
@@ -305,7 +242,7 @@ func (s *sender) send(ctx context.Context, end int) ([]time.Duration, error) {
 					return
 				}
 				began := time.Now()
-				if err := c.do(ctx, s.base, s.load.request(i), io.Discard); err != nil {
+				if err := c.Do(ctx, s.load.request(i), io.Discard); err != nil {
 					cancel(err)
 					return
 				}

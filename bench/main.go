@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 func main() {
@@ -40,7 +42,7 @@ func command(ctx context.Context) error {
 	flag.StringVar(&b.bodies, "bodies", "", "directory of what the bare server serves")
 	flag.Parse()
 	if *bare != "" {
-		return serveBare(ctx, *bare, b.bodies)
+		return side.ServeBare(ctx, *bare, b.bodies)
 	}
 	if *quick {
 		b.crds, b.crs, b.manyCRDs = 30, 300, 500
@@ -53,7 +55,7 @@ func command(ctx context.Context) error {
 		return err
 	}
 
-	dir, err := moduleDir(ctx)
+	dir, err := side.Module(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,11 +73,11 @@ func command(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.programs, err = build(ctx, dir, *peerBin, *kanzen, tmp); err != nil {
+	order := []string{side.Peer, side.Kanzen}
+	if b.programs, err = side.Build(ctx, *kanzen, *peerBin, order...); err != nil {
 		return err
 	}
 
-	order := []string{peerSide, kanzenSide}
 	for i := range *runs {
 		progress("run %d of %d", i+1, *runs)
 		if err := b.run(ctx, order); err != nil {
@@ -113,19 +115,6 @@ func (b *bench) valid(runs int, args []string) error {
 		}
 	}
 	return nil
-}
-
-// moduleDir is where this program's source is.
-func moduleDir(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Dir(strings.TrimSpace(string(out)))
-	if filepath.Base(dir) != "bench" {
-		return "", fmt.Errorf("run it in the folder bench, where its source is")
-	}
-	return dir, nil
 }
 
 // commit names the state of the repository.

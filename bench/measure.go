@@ -11,19 +11,21 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 // bench is what is measured, and how much of it.
 type bench struct {
-	programs programs
+	programs side.Programs
 	pods     int
 	crds     int // definitions made on both sides
 	crs      int // custom resources of the first of them
 	manyCRDs int // definitions made on kanzen alone
 	watchers int
 	events   int
-	// minCPU is how much processor time a measurement covers at least: a
-	// hundred of the kernel's ticks make one of them one per cent.
+	// minCPU is how much processor time a measurement covers at least, so that
+	// little of it is what the side happened to do in the background.
 	minCPU time.Duration
 	quiet  time.Duration // before memory is read
 	only   []string      // names of what to measure; empty: everything
@@ -76,7 +78,7 @@ func (b *bench) run(ctx context.Context, order []string) error {
 		return err
 	}
 	if err := b.measureBare(ctx); err != nil {
-		return fmt.Errorf("%s: %w", bareSide, err)
+		return fmt.Errorf("%s: %w", side.Bare, err)
 	}
 	return nil
 }
@@ -86,13 +88,13 @@ func (b *bench) measure(ctx context.Context, name string) error {
 	if len(b.only) > 0 && !slices.ContainsFunc(b.only, func(n string) bool { return !strings.HasPrefix(n, "cr-") && !strings.HasPrefix(n, "crds") }) {
 		return nil
 	}
-	s, err := start(ctx, name, b.programs, "")
+	s, err := side.Start(ctx, name, b.programs, side.Options{})
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	progress("%s: ready after %d ms", name, s.ready.Milliseconds())
-	b.results.add(memorySection, "from exec to ready", "ms", name, ms(s.ready))
+	defer s.Stop()
+	progress("%s: ready after %d ms", name, s.Ready.Milliseconds())
+	b.results.add(memorySection, "from exec to ready", "ms", name, ms(s.Ready))
 	if b.wants(idleName) {
 		if err := b.memory(ctx, s, "resident memory, idle"); err != nil {
 			return err
@@ -101,7 +103,7 @@ func (b *bench) measure(ctx context.Context, name string) error {
 	if len(b.only) > 0 && !slices.ContainsFunc(b.only, func(n string) bool { return n != startName && n != idleName }) {
 		return nil
 	}
-	if err := setUp(ctx, s.url); err != nil {
+	if err := setUp(ctx, s); err != nil {
 		return err
 	}
 	for _, l := range loads(b.pods) {
@@ -111,7 +113,7 @@ func (b *bench) measure(ctx context.Context, name string) error {
 			err = b.load(ctx, s, l)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w%s", l.name, err, s.logs())
+			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
 		}
 		if l.name == "patch-status" && b.wants(memoryName) {
 			if err := b.memory(ctx, s, fmt.Sprintf("resident memory, %d pods", b.pods)); err != nil {
@@ -121,7 +123,7 @@ func (b *bench) measure(ctx context.Context, name string) error {
 	}
 	if b.wants(watchName) {
 		if err := b.watch(ctx, s); err != nil {
-			return fmt.Errorf("watch: %w%s", err, s.logs())
+			return fmt.Errorf("watch: %w%s", err, s.Logs())
 		}
 	}
 	if b.wants(endName) {
@@ -132,40 +134,40 @@ func (b *bench) measure(ctx context.Context, name string) error {
 
 // measureBare gives the bare server the reads whose bytes it has.
 func (b *bench) measureBare(ctx context.Context) error {
-	s, err := start(ctx, bareSide, b.programs, b.bodies)
+	s, err := side.Start(ctx, side.Bare, b.programs, side.Options{Bodies: b.bodies})
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	for _, l := range loads(b.pods) {
 		if l.bare == "" || !b.wants(l.name) {
 			continue
 		}
-		l.request = func(int) request { return request{method: http.MethodGet, path: "/" + l.bare} }
+		l.request = func(int) side.Request { return side.Request{Method: http.MethodGet, Path: "/" + l.bare} }
 		if err := b.load(ctx, s, l); err != nil {
-			return fmt.Errorf("%s: %w%s", l.name, err, s.logs())
+			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
 		}
 	}
 	return nil
 }
 
 // memory lets the side rest and reads its resident memory.
-func (b *bench) memory(ctx context.Context, s *side, row string) error {
-	if err := sleep(ctx, b.quiet); err != nil {
+func (b *bench) memory(ctx context.Context, s *side.Side, row string) error {
+	if err := side.Sleep(ctx, b.quiet); err != nil {
 		return err
 	}
-	mib, err := s.rss()
+	mib, err := s.RSS()
 	if err != nil {
 		return err
 	}
-	progress("%s: %s %.0f MiB", s.name, row, mib)
-	b.results.add(memorySection, row, "MiB", s.name, mib)
+	progress("%s: %s %.0f MiB", s.Name, row, mib)
+	b.results.add(memorySection, row, "MiB", s.Name, mib)
 	return nil
 }
 
 // fill gives a load's first round without measuring it.
-func (b *bench) fill(ctx context.Context, s *side, l load) error {
-	send := newSender(l, s.url)
+func (b *bench) fill(ctx context.Context, s *side.Side, l load) error {
+	send := newSender(l, s)
 	defer send.close()
 	_, err := send.send(ctx, l.round)
 	return err
@@ -181,15 +183,15 @@ var (
 )
 
 // load gives a side a load and records what it took.
-func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
+func (b *bench) load(ctx context.Context, s *side.Side, l load) (err error) {
 	if l.before != nil {
-		after, failed := l.before(ctx, s.url)
+		after, failed := l.before(ctx, s)
 		if failed != nil {
 			return failed
 		}
 		defer func() { err = errors.Join(err, after()) }()
 	}
-	send := newSender(l, s.url)
+	send := newSender(l, s)
 	defer send.close()
 	if err := b.first(ctx, s, send); err != nil {
 		return err
@@ -197,10 +199,10 @@ func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
 	if _, err := send.send(ctx, l.warm); err != nil {
 		return err
 	}
-	if err := sleep(ctx, b.quiet/10); err != nil { // what the last load left to do
+	if err := side.Sleep(ctx, b.quiet/10); err != nil { // what the last load left to do
 		return err
 	}
-	before, err := s.cpu()
+	before, err := s.CPU()
 	if err != nil {
 		return err
 	}
@@ -216,7 +218,7 @@ func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
 			return err
 		}
 		took = append(took, t...)
-		now, err := s.cpu()
+		now, err := s.CPU()
 		if err != nil {
 			return err
 		}
@@ -225,15 +227,14 @@ func (b *bench) load(ctx context.Context, s *side, l load) (err error) {
 		}
 	}
 	wall := time.Since(began)
-	b.results.addLoad(s.name, l, took, used, wall)
-	progress("%s: %s: %d requests, %.3f ms of CPU each (%s), median %.2f ms", s.name, l.name,
-		len(took), ms(used)/float64(len(took)), resolution(s, used), ms(median(took)))
+	b.results.addLoad(s.Name, l, took, used, wall)
+	progress("%s: %s: %d requests, %.3f ms of CPU each, median %.2f ms", s.Name, l.name, len(took), ms(used)/float64(len(took)), ms(side.Percentile(took, 50)))
 	return b.profile(ctx, s, send)
 }
 
 // first sends a load's first request and remembers what its answer tells.
-func (b *bench) first(ctx context.Context, s *side, send *sender) error {
-	before, err := s.cpu()
+func (b *bench) first(ctx context.Context, s *side.Side, send *sender) error {
+	before, err := s.CPU()
 	if err != nil {
 		return err
 	}
@@ -241,16 +242,16 @@ func (b *bench) first(ctx context.Context, s *side, send *sender) error {
 	if err != nil {
 		return err
 	}
-	after, err := s.cpu()
-	if err != nil || s.name == bareSide {
+	after, err := s.CPU()
+	if err != nil || s.Name == side.Bare {
 		return err
 	}
 	l := send.load
-	b.results.size(l, s.name, len(body))
+	b.results.size(l, s.Name, len(body))
 	if l.clients == 1 { // a long answer, that may be held ready for the next time
-		b.results.add(p50Section, l.title+", the first time", "ms", s.name, ms(took))
-		b.results.add(cpuSection, l.title+", the first time", "ms", s.name, ms(after-before))
-		progress("%s: %s, the first time: %.0f ms of CPU, %.1f ms", s.name, l.name, ms(after-before), ms(took))
+		b.results.add(p50Section, l.title+", the first time", "ms", s.Name, ms(took))
+		b.results.add(cpuSection, l.title+", the first time", "ms", s.Name, ms(after-before))
+		progress("%s: %s, the first time: %.0f ms of CPU, %.1f ms", s.Name, l.name, ms(after-before), ms(took))
 	}
 	if l.bare == "" {
 		return nil
@@ -263,8 +264,8 @@ func (b *bench) first(ctx context.Context, s *side, send *sender) error {
 }
 
 // profile has the side profile itself while a load that was measured goes on.
-func (b *bench) profile(ctx context.Context, s *side, send *sender) error {
-	if b.profiles == "" || s.name == bareSide {
+func (b *bench) profile(ctx context.Context, s *side.Side, send *sender) error {
+	if b.profiles == "" || s.Name == side.Bare {
 		return nil
 	}
 	done := b.startProfile(ctx, s, send.load.name)
@@ -282,50 +283,22 @@ func (b *bench) profile(ctx context.Context, s *side, send *sender) error {
 }
 
 // startProfile takes a CPU profile of five seconds; its end is told on the channel.
-func (b *bench) startProfile(ctx context.Context, s *side, name string) <-chan error {
+func (b *bench) startProfile(ctx context.Context, s *side.Side, name string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		c := newClient()
-		defer c.close()
+		c := s.Client()
+		defer c.Close()
 		var profile bytes.Buffer
-		err := c.do(ctx, s.url, request{method: http.MethodGet, path: "/debug/pprof/profile?seconds=5", accept: "*/*"}, &profile)
+		err := c.Do(ctx, side.Request{Method: http.MethodGet, Path: "/debug/pprof/profile?seconds=5", Accept: "*/*"}, &profile)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(b.profiles, strings.Fields(s.name)[0]+"-"+name+".pprof"), profile.Bytes(), 0o644)
+			err = os.WriteFile(filepath.Join(b.profiles, strings.Fields(s.Name)[0]+"-"+name+".pprof"), profile.Bytes(), 0o644)
 		}
 		done <- err
 	}()
 	return done
 }
 
-// resolution says how much of a measurement one clock tick of each of its
-// accounts (user and system time of each process) is.
-func resolution(s *side, used time.Duration) string {
-	tick := time.Second / time.Duration(ticksPerSecond())
-	return fmt.Sprintf("±%.1f%%", 100*float64(tick)*float64(len(s.procs))/float64(max(used, tick)))
-}
-
-// sleep waits, unless the program is to end.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func median(took []time.Duration) time.Duration { return percentile(took, 50) }
-
-// percentile sorts took and picks the value that p per cent do not exceed.
-func percentile(took []time.Duration, p int) time.Duration {
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return took[min(len(took)-1, len(took)*p/100)]
-}
 
 // progress tells whoever waits what is being done.
 func progress(format string, args ...any) {

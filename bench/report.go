@@ -6,11 +6,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 // section is a table of the report.
@@ -37,16 +38,16 @@ type size struct {
 	sides map[string]int
 }
 
-func (r *results) add(s section, row, unit, side string, value float64) {
-	r.figure(s, row, unit, false).record(side, value)
+func (r *results) add(s section, row, unit, name string, value float64) {
+	r.figure(s, row, unit, false).record(name, value)
 }
 
-func (r *results) addHigher(s section, row, unit, side string, value float64) {
-	r.figure(s, row, unit, true).record(side, value)
+func (r *results) addHigher(s section, row, unit, name string, value float64) {
+	r.figure(s, row, unit, true).record(name, value)
 }
 
-func (f *figure) record(side string, value float64) {
-	f.samples[side] = append(f.samples[side], value)
+func (f *figure) record(name string, value float64) {
+	f.samples[name] = append(f.samples[name], value)
 }
 
 func (r *results) figure(s section, row, unit string, higher bool) *figure {
@@ -61,30 +62,30 @@ func (r *results) figure(s section, row, unit string, higher bool) *figure {
 }
 
 // addLoad records what a side did with a load.
-func (r *results) addLoad(side string, l load, took []time.Duration, cpu, wall time.Duration) {
+func (r *results) addLoad(name string, l load, took []time.Duration, cpu, wall time.Duration) {
 	n := float64(len(took))
-	r.add(cpuSection, l.title, "ms", side, ms(cpu)/n)
-	r.add(p50Section, l.title, "ms", side, ms(percentile(took, 50)))
-	if l.clients > 1 && side != bareSide { // one client sends too few requests for that
-		r.add(p99Section, l.title, "ms", side, ms(percentile(took, 99)))
+	r.add(cpuSection, l.title, "ms", name, ms(cpu)/n)
+	r.add(p50Section, l.title, "ms", name, ms(side.Percentile(took, 50)))
+	if l.clients > 1 && name != side.Bare { // one client sends too few requests for that
+		r.add(p99Section, l.title, "ms", name, ms(side.Percentile(took, 99)))
 	}
-	if side != bareSide {
-		r.addHigher(rateSection, l.title, "", side, n/wall.Seconds())
+	if name != side.Bare {
+		r.addHigher(rateSection, l.title, "", name, n/wall.Seconds())
 	}
 }
 
 // size records the length of an answer. It warns if the sides' answers differ by
 // more than names, times and the order of fields explain: then the sides do
 // not do the same.
-func (r *results) size(l load, side string, n int) {
+func (r *results) size(l load, name string, n int) {
 	i := slices.IndexFunc(r.sizes, func(s *size) bool { return s.load.name == l.name })
 	if i < 0 {
 		i = len(r.sizes)
 		r.sizes = append(r.sizes, &size{load: l, sides: map[string]int{}})
 	}
 	sides := r.sizes[i].sides
-	sides[side] = n
-	if a, b := sides[peerSide], sides[kanzenSide]; a > 0 && b > 0 && math.Abs(float64(a-b)) > 0.02*float64(a) {
+	sides[name] = n
+	if a, b := sides[side.Peer], sides[side.Kanzen]; a > 0 && b > 0 && math.Abs(float64(a-b)) > 0.02*float64(a) {
 		progress("WARNING: %s: the answers differ in size: %d and %d bytes", l.name, a, b)
 	}
 }
@@ -111,8 +112,8 @@ func (r *results) rows(s section) []*figure {
 }
 
 // value is the median of the runs.
-func (f *figure) value(side string) float64 {
-	v := slices.Sorted(slices.Values(f.samples[side]))
+func (f *figure) value(name string) float64 {
+	v := slices.Sorted(slices.Values(f.samples[name]))
 	if len(v) == 0 {
 		return math.NaN()
 	}
@@ -122,9 +123,9 @@ func (f *figure) value(side string) float64 {
 // ratio is how many times better kanzen is than the peer.
 func (f *figure) ratio() float64 {
 	if f.higher {
-		return f.value(kanzenSide) / f.value(peerSide)
+		return f.value(side.Kanzen) / f.value(side.Peer)
 	}
-	return f.value(peerSide) / f.value(kanzenSide)
+	return f.value(side.Peer) / f.value(side.Kanzen)
 }
 
 // number formats a value with three digits that count.
@@ -155,15 +156,15 @@ func (r *results) tables() string {
 			fmt.Fprintf(&out, "%s\n\n", s.text)
 		}
 		rows := r.rows(s)
-		bare := slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[bareSide]) > 0 })
-		cells := [][]string{{"", peerSide, kanzenSide, "kanzen is better by"}}
+		bare := slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[side.Bare]) > 0 })
+		cells := [][]string{{"", side.Peer, side.Kanzen, "kanzen is better by"}}
 		for _, f := range rows {
-			cells = append(cells, []string{f.row, number(f.value(peerSide), f.unit), number(f.value(kanzenSide), f.unit), times(f.ratio())})
+			cells = append(cells, []string{f.row, number(f.value(side.Peer), f.unit), number(f.value(side.Kanzen), f.unit), times(f.ratio())})
 		}
 		if bare {
-			cells[0] = append(cells[0], bareSide)
+			cells[0] = append(cells[0], side.Bare)
 			for i, f := range rows {
-				cells[i+1] = append(cells[i+1], number(f.value(bareSide), f.unit))
+				cells[i+1] = append(cells[i+1], number(f.value(side.Bare), f.unit))
 			}
 		}
 		writeTable(&out, cells)
@@ -219,20 +220,14 @@ func (r *results) write(dir, conditions string) error {
 
 // conditions says under which circumstances the numbers were measured.
 func (r *results) conditions(runs int, which string) string {
-	cpu, err := procField("/proc/cpuinfo", "model name")
-	if err != nil {
-		cpu = runtime.GOARCH
-	}
-	memory, _ := procField("/proc/meminfo", "MemTotal")    // left out if unknown
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // left out if unknown
 	lines := []string{
 		fmt.Sprintf("kube-apiserver v1.36.3 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
-		fmt.Sprintf("%d cores (%s), %s of memory, Linux %s, %s; servers and load generator share the machine", runtime.NumCPU(), cpu, memory, strings.TrimSpace(string(kernel)), runtime.Version()),
+		side.Machine() + "; servers and load generator share the machine",
 		fmt.Sprintf("median of %d runs, %s", runs, time.Now().UTC().Format(time.DateOnly)),
 	}
 	for _, s := range r.sizes {
 		lines = append(lines, fmt.Sprintf("%s: the answer has %d bytes (%s) and %d bytes (%s)",
-			s.load.title, s.sides[peerSide], peerSide, s.sides[kanzenSide], kanzenSide))
+			s.load.title, s.sides[side.Peer], side.Peer, s.sides[side.Kanzen], side.Kanzen))
 	}
 	var out strings.Builder
 	for _, l := range lines {
@@ -257,7 +252,7 @@ func (r *results) plot() string {
 	rect := func(y int, width float64, color string) {
 		fmt.Fprintf(&body, `<rect x="%d" y="%d" width="%.1f" height="12" rx="2" fill="%s"/>`+"\n", left, y, math.Max(width, 1), color)
 	}
-	for i, s := range []string{peerSide, kanzenSide} {
+	for i, s := range []string{side.Peer, side.Kanzen} {
 		fmt.Fprintf(&body, `<rect x="%d" y="14" width="12" height="12" rx="2" fill="%s"/>`+"\n", left+i*180, []string{peerColor, kanzenColor}[i])
 		text(left+i*180+18, 24, "value", s)
 	}
@@ -268,7 +263,7 @@ func (r *results) plot() string {
 		text(16, y+28, "title", s.title)
 		y += head
 		for _, f := range r.rows(s) {
-			peer, kanzen := f.value(peerSide), f.value(kanzenSide)
+			peer, kanzen := f.value(side.Peer), f.value(side.Kanzen)
 			if math.IsNaN(peer) || math.IsNaN(kanzen) {
 				continue
 			}

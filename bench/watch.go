@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 var watchSection = section{"Watch fan-out", "Every watcher has a connection of its own. Latency is from sending the write to having read its event, one write every 20 ms; the rest with up to 8 events under way. The processor time includes that of the write, one for all watchers."}
@@ -36,13 +38,13 @@ type fanOut struct {
 }
 
 // watch measures how writes reach many watchers.
-func (b *bench) watch(ctx context.Context, s *side) error {
+func (b *bench) watch(ctx context.Context, s *side.Side) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)
 
-	version, err := currentVersion(ctx, s.url)
+	version, err := currentVersion(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -53,20 +55,20 @@ func (b *bench) watch(ctx context.Context, s *side) error {
 		f.left[i].Store(int64(b.watchers))
 	}
 	for range b.watchers {
-		c := newClient()
-		res, err := c.open(ctx, s.url, request{method: http.MethodGet, path: podsPath + "?watch=1&resourceVersion=" + version})
+		c := s.Client()
+		res, err := c.Open(ctx, side.Request{Method: http.MethodGet, Path: podsPath + "?watch=1&resourceVersion=" + version})
 		if err != nil {
 			return err
 		}
 		wg.Go(func() {
-			defer c.close()
+			defer c.Close()
 			defer res.Body.Close()
 			if err := f.follow(res.Body); ctx.Err() == nil {
 				cancel(fmt.Errorf("a watch ended: %w", err))
 			}
 		})
 	}
-	if err := f.write(ctx, s.url, 0, paced, b.pods, 1, pace); err != nil {
+	if err := f.write(ctx, s, 0, paced, b.pods, 1, pace); err != nil {
 		return err
 	}
 	latency := f.latencies()
@@ -75,28 +77,28 @@ func (b *bench) watch(ctx context.Context, s *side) error {
 	if b.profiles != "" {
 		profiled = b.startProfile(ctx, s, watchName)
 	}
-	before, err := s.cpu()
+	before, err := s.CPU()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := f.write(ctx, s.url, paced, total, b.pods, underWay, 0); err != nil {
+	if err := f.write(ctx, s, paced, total, b.pods, underWay, 0); err != nil {
 		return err
 	}
 	wall := time.Since(began)
-	after, err := s.cpu()
+	after, err := s.CPU()
 	if err != nil {
 		return err
 	}
 	deliveries := float64(b.events * b.watchers)
 	cpu := float64((after - before).Microseconds()) / deliveries
 	r := b.results
-	r.addHigher(watchSection, fmt.Sprintf("deliveries per second to %d watchers", b.watchers), "", s.name, deliveries/wall.Seconds())
-	r.add(watchSection, "processor time per delivery", "µs", s.name, cpu)
-	r.add(watchSection, "latency of a delivery, median", "ms", s.name, ms(percentile(latency, 50)))
-	r.add(watchSection, "latency of a delivery, 99th percentile", "ms", s.name, ms(percentile(latency, 99)))
-	progress("%s: watch: %.0f deliveries, %.1f µs of CPU each (%s), %.0f/s, median %.2f ms, p99 %.2f ms", s.name, deliveries, cpu,
-		resolution(s, after-before), deliveries/wall.Seconds(), ms(percentile(latency, 50)), ms(percentile(latency, 99)))
+	r.addHigher(watchSection, fmt.Sprintf("deliveries per second to %d watchers", b.watchers), "", s.Name, deliveries/wall.Seconds())
+	r.add(watchSection, "processor time per delivery", "µs", s.Name, cpu)
+	r.add(watchSection, "latency of a delivery, median", "ms", s.Name, ms(side.Percentile(latency, 50)))
+	r.add(watchSection, "latency of a delivery, 99th percentile", "ms", s.Name, ms(side.Percentile(latency, 99)))
+	progress("%s: watch: %.0f deliveries, %.1f µs of CPU each, %.0f/s, median %.2f ms, p99 %.2f ms", s.Name, deliveries, cpu,
+		deliveries/wall.Seconds(), ms(side.Percentile(latency, 50)), ms(side.Percentile(latency, 99)))
 	if profiled != nil {
 		return <-profiled
 	}
@@ -105,14 +107,14 @@ func (b *bench) watch(ctx context.Context, s *side) error {
 
 // write makes the marks from begin to end, with a number of them under way and
 // at a pace, and waits until all watchers have seen them all.
-func (f *fanOut) write(ctx context.Context, base string, begin, end, pods, underWay int, pace time.Duration) error {
+func (f *fanOut) write(ctx context.Context, s *side.Side, begin, end, pods, underWay int, pace time.Duration) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, underWay)
-	c := newClient()
-	defer c.close()
+	c := s.Client()
+	defer c.Close()
 	timeout := time.NewTimer(eventTimeout)
 	defer timeout.Stop()
 	due := time.Now()
@@ -123,14 +125,14 @@ func (f *fanOut) write(ctx context.Context, base string, begin, end, pods, under
 		}
 		select {
 		case free <- struct{}{}:
-			if err := sleep(ctx, time.Until(due)); err != nil {
+			if err := side.Sleep(ctx, time.Until(due)); err != nil {
 				return context.Cause(ctx)
 			}
 			due = time.Now().Add(pace)
 			mark := i
 			f.sent[mark].Store(int64(time.Since(f.began)))
 			wg.Go(func() {
-				if err := c.do(ctx, base, annotate(mark, pods, marker), io.Discard); err != nil {
+				if err := c.Do(ctx, annotate(mark, pods, marker), io.Discard); err != nil {
 					cancel(err)
 				}
 			})
@@ -185,11 +187,11 @@ func (f *fanOut) latencies() []time.Duration {
 }
 
 // currentVersion is the resource version to watch from.
-func currentVersion(ctx context.Context, base string) (string, error) {
-	c := newClient()
-	defer c.close()
+func currentVersion(ctx context.Context, s *side.Side) (string, error) {
+	c := s.Client()
+	defer c.Close()
 	var body bytes.Buffer
-	if err := c.do(ctx, base, request{method: http.MethodGet, path: podsPath + "?limit=1"}, &body); err != nil {
+	if err := c.Do(ctx, side.Request{Method: http.MethodGet, Path: podsPath + "?limit=1"}, &body); err != nil {
 		return "", err
 	}
 	var list struct {

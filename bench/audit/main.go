@@ -1,31 +1,30 @@
 // Command audit measures what an audit log at the level Metadata costs the
 // cheapest requests: GETs of one object over TLS and HTTP/2, to two kanzens of
-// which one keeps a log.
+// which one keeps a log, and to two kube-apiservers if there is one.
 //
-//	go run ./audit -kanzen ../kanzen
+//	go run ./audit -kanzen ../kanzen -peer-bin peer/bin
 //
-// They are asked in turns, in short rounds, so that what else the machine does
-// falls on both. What counts is the time of processors that each used for a
+// The two are asked in turns, in short rounds, so that what else the machine
+// does falls on both. What counts is the time of processors that each used for a
 // request, of which the median round is taken.
 package main
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
+	"os/signal"
+	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/kanzen-io/kanzen/bench/side"
 )
 
 const (
@@ -34,152 +33,180 @@ const (
 )
 
 func main() {
-	if err := run(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "audit:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	kanzen := flag.String("kanzen", "kanzen", "the binary")
-	rounds := flag.Int("rounds", 15, "rounds for each server")
-	requests := flag.Int("requests", 8000, "requests in a round")
-	clients := flag.Int("clients", 16, "connections")
+// audit is how much is measured.
+type audit struct {
+	programs                  side.Programs
+	rounds, requests, clients int
+}
+
+func run(ctx context.Context) (err error) {
+	var a audit
+	kanzen := flag.String("kanzen", "", "a kanzen binary; none: it is built from this repository")
+	peerBin := flag.String("peer-bin", os.Getenv("PEER_BIN"), "directory with kube-apiserver and etcd, to measure them too (also as PEER_BIN)")
+	flag.IntVar(&a.rounds, "rounds", 15, "rounds for each server")
+	flag.IntVar(&a.requests, "requests", 8000, "requests in a round")
+	flag.IntVar(&a.clients, "clients", 16, "connections")
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "kanzen-audit-")
-	if err != nil {
+	sides := []string{side.Kanzen}
+	if *peerBin != "" {
+		sides = []string{side.Peer, side.Kanzen}
+	}
+	if a.programs, err = side.Build(ctx, *kanzen, *peerBin, sides...); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "policy"), []byte(policy), 0o600),
-		os.WriteFile(filepath.Join(dir, "tokens"), []byte("admin,admin,1,system:masters\n"), 0o600)); err != nil {
-		return err
-	}
-	var servers [2]*server
-	for n := range servers {
-		var flags []string
-		if n == 1 {
-			flags = []string{"--audit-policy-file", filepath.Join(dir, "policy"), "--audit-log-path", filepath.Join(dir, "log")}
+	fmt.Println(side.Machine())
+	costs := map[string]cost{}
+	for _, name := range sides {
+		c, err := a.measure(ctx, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		if servers[n], err = start(*kanzen, filepath.Join(dir, strconv.Itoa(n)), filepath.Join(dir, "tokens"), *clients, flags); err != nil {
-			return err
-		}
-		defer servers[n].stop()
+		fmt.Printf("\n%s\n", name)
+		c.print()
+		costs[name] = c
 	}
-	var used, took [2][]time.Duration
-	for range *rounds {
-		for n, s := range servers {
-			cpu, began := s.processors(), time.Now()
-			if err := s.ask(*requests); err != nil {
-				return err
-			}
-			took[n] = append(took[n], time.Since(began)/time.Duration(*requests))
-			used[n] = append(used[n], (s.processors()-cpu)/time.Duration(*requests))
-		}
+	if peer, ok := costs[side.Peer]; ok {
+		compare(peer, costs[side.Kanzen])
 	}
-	for n, name := range []string{"without", "with"} {
-		fmt.Printf("%-8s an audit log: %s of processors a request, %s from one to the next\n", name, median(used[n]), median(took[n]))
-	}
-	fmt.Printf("the log takes %.1f%% of processors, %.1f%% of throughput\n", 100*(float64(median(used[1]))/float64(median(used[0]))-1), 100*(1-float64(median(took[0]))/float64(median(took[1]))))
 	return nil
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	return d[len(d)/2]
+// pair is a figure without and with an audit log.
+type pair [2]time.Duration
+
+// log is what the log adds to the figure.
+func (p pair) log() time.Duration { return p[1] - p[0] }
+
+// cost is what a request costs a side.
+type cost struct {
+	used pair // time of processors
+	took pair // from one request to the next
 }
 
-// server is a kanzen on fresh data, and connections to it.
+func (c cost) print() {
+	for n, what := range []string{"without", "with"} {
+		fmt.Printf("  %-7s an audit log: %s of processors a request, %s from one to the next\n", what, c.used[n], c.took[n])
+	}
+	fmt.Printf("  the log takes %s of processors a request, which is %.1f%%, and %.1f%% of throughput\n",
+		c.used.log(), 100*float64(c.used.log())/float64(c.used[0]), 100*float64(c.took.log())/float64(c.took[1]))
+}
+
+// compare prints how many times less kanzen uses.
+func compare(peer, kanzen cost) {
+	fmt.Println()
+	for _, f := range []struct {
+		what         string
+		peer, kanzen time.Duration
+	}{
+		{"a request without an audit log", peer.used[0], kanzen.used[0]},
+		{"a request with an audit log", peer.used[1], kanzen.used[1]},
+		{"the log alone", peer.used.log(), kanzen.used.log()},
+	} {
+		if f.peer <= 0 || f.kanzen <= 0 { // too few rounds to see it
+			continue
+		}
+		fmt.Printf("processors, %s: %s (%s) and %s (%s), kanzen is better by %.2f×\n",
+			f.what, f.peer, side.Peer, f.kanzen, side.Kanzen, float64(f.peer)/float64(f.kanzen))
+	}
+}
+
+// measure starts a side twice, asks both in turns and stops them.
+func (a *audit) measure(ctx context.Context, name string) (c cost, err error) {
+	dir, err := os.MkdirTemp("", "kanzen-audit-")
+	if err != nil {
+		return c, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "policy")
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		return c, err
+	}
+	var servers [2]*server
+	for n, flags := range [][]string{nil, {"--audit-policy-file", file, "--audit-log-path", filepath.Join(dir, "log")}} {
+		if servers[n], err = a.start(ctx, name, flags); err != nil {
+			return c, err
+		}
+		defer servers[n].stop()
+	}
+	for _, s := range servers { // once both are started, for that disturbs
+		if err := s.side.Calm(ctx); err != nil {
+			return c, err
+		}
+	}
+	var used, took [2][]time.Duration
+	for range a.rounds {
+		for n, s := range servers {
+			cpu, wall, err := s.round(ctx, a.requests)
+			if err != nil {
+				return c, fmt.Errorf("%w%s", err, s.side.Logs())
+			}
+			used[n] = append(used[n], cpu/time.Duration(a.requests))
+			took[n] = append(took[n], wall/time.Duration(a.requests))
+		}
+	}
+	for n := range servers {
+		c.used[n] = side.Percentile(used[n], 50).Round(100 * time.Nanosecond)
+		c.took[n] = side.Percentile(took[n], 50).Round(100 * time.Nanosecond)
+	}
+	return c, nil
+}
+
+// server is a side that has the object, and connections to it.
 type server struct {
-	url     string
-	cmd     *exec.Cmd
-	clients []*http.Client
+	side    *side.Side
+	clients []*side.Client
 }
 
-func start(kanzen, dir, tokens string, clients int, flags []string) (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (a *audit) start(ctx context.Context, name string, flags []string) (*server, error) {
+	s, err := side.Start(ctx, name, a.programs, side.Options{Flags: append(flags, "--disable-admission-plugins=ServiceAccount")})
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close()
-	s := &server{url: "https://127.0.0.1:" + port, cmd: exec.Command(kanzen, append([]string{"serve", "--data-dir", dir, "--secure-port", port,
-		"--controllers=", "--disable-admission-plugins=ServiceAccount", "--token-auth-file", tokens}, flags...)...)}
-	s.cmd.Stderr = os.Stderr
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	out := &server{side: s}
+	for range a.clients {
+		out.clients = append(out.clients, s.Client())
+	}
+	if err := out.clients[0].Create(ctx, path.Dir(object), `{"metadata":{"name":"`+path.Base(object)+`"}}`); err != nil {
+		out.stop()
 		return nil, err
 	}
-	for range clients {
-		s.clients = append(s.clients, &http.Client{Timeout: time.Minute, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}})
-	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if code, err := s.send(s.clients[0], http.MethodGet, "/readyz", ""); err == nil && code == http.StatusOK {
-			break
-		}
-		if time.Now().After(end) {
-			s.stop()
-			return nil, errors.New("the server does not get ready")
-		}
-	}
-	if code, err := s.send(s.clients[0], http.MethodPost, filepath.Dir(object), `{"metadata":{"name":"one"}}`); err != nil || code != http.StatusCreated {
-		s.stop()
-		return nil, fmt.Errorf("make the object: %d, %v", code, err)
-	}
-	return s, nil
+	return out, nil
 }
 
 func (s *server) stop() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	for _, c := range s.clients {
+		c.Close()
+	}
+	s.side.Stop()
 }
 
-// ask sends so many requests over all connections.
-func (s *server) ask(requests int) error {
+// round sends so many requests over all connections, and returns the time of
+// processors and the time that they took.
+func (s *server) round(ctx context.Context, requests int) (cpu, wall time.Duration, err error) {
+	before, err := s.side.CPU()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
 	var wg sync.WaitGroup
 	errs := make([]error, len(s.clients))
 	for n, c := range s.clients {
 		wg.Go(func() {
-			for range requests / len(s.clients) {
-				if code, err := s.send(c, http.MethodGet, object, ""); err != nil || code != http.StatusOK {
-					errs[n] = fmt.Errorf("get: %d, %w", code, err)
-					return
-				}
+			for i := n; i < requests && errs[n] == nil; i += len(s.clients) {
+				errs[n] = c.Do(ctx, side.Request{Method: http.MethodGet, Path: object}, io.Discard)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (s *server) send(c *http.Client, method, path, body string) (int, error) {
-	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Authorization", "Bearer admin")
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, err
-}
-
-// processors is the time of processors that the server has used: the sum of
-// its threads', as the scheduler counts it in nanoseconds.
-func (s *server) processors() (sum time.Duration) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.cmd.Process.Pid))
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			continue // it has ended
-		}
-		first, _, _ := strings.Cut(string(data), " ")
-		ns, _ := strconv.ParseInt(first, 10, 64)
-		sum += time.Duration(ns)
-	}
-	return sum
+	wall = time.Since(began)
+	after, err := s.side.CPU()
+	return after - before, wall, errors.Join(append(errs, err)...)
 }

@@ -1,4 +1,4 @@
-package main
+package side
 
 import (
 	"context"
@@ -14,10 +14,13 @@ import (
 	"time"
 )
 
-// serveBare is the floor under every read: an HTTP/2 server over TLS from Go's
+// ServeBare is the floor under every read: an HTTP/2 server over TLS from Go's
 // standard library that does nothing but send bytes it has in memory. It
 // serves each file of dir at the path of the file's name.
-func serveBare(ctx context.Context, address, dir string) error {
+//
+// Start runs this very program as Bare, with the address as its flag -bare and
+// dir as -bodies; it must then call this.
+func ServeBare(ctx context.Context, address, dir string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	files, err := os.ReadDir(dir)

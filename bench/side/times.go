@@ -1,0 +1,26 @@
+package side
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Percentile sorts took and picks the value that p per cent do not exceed.
+func Percentile(took []time.Duration, p int) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[min(len(took)-1, len(took)*p/100)]
+}
+
+// Sleep waits, unless the program is to end.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
