@@ -2,17 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"time"
 
 	"github.com/kanzen-io/kanzen/bench/side"
 )
@@ -55,9 +48,8 @@ var expressions = []string{
 }
 
 const (
-	registration = "/apis/admissionregistration.k8s.io/v1/"
-	matching     = 20
-	others       = 200
+	matching = 20
+	others   = 200
 )
 
 // installPolicies puts policies in force and returns what takes them away.
@@ -74,72 +66,48 @@ func installPolicies(ctx context.Context, s *side.Side) (func() error, error) {
 			i, group, resource, expressions[i%len(expressions)])
 		binding := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"bench-%d"},
 			"spec":{"policyName":"bench-%d","validationActions":["Deny"]}}`, i, i)
-		if err := post(ctx, s, registration+"validatingadmissionpolicies", policy); err != nil {
+		if err := post(ctx, s, side.Registration+"validatingadmissionpolicies", policy); err != nil {
 			return nil, err
 		}
-		if err := post(ctx, s, registration+"validatingadmissionpolicybindings", binding); err != nil {
+		if err := post(ctx, s, side.Registration+"validatingadmissionpolicybindings", binding); err != nil {
 			return nil, err
 		}
 	}
 	remove := func() error {
-		return deleteAll(ctx, s, registration+"validatingadmissionpolicybindings", registration+"validatingadmissionpolicies")
+		return deleteAll(ctx, s, side.Registration+"validatingadmissionpolicybindings", side.Registration+"validatingadmissionpolicies")
 	}
-	return remove, side.Sleep(ctx, inForce)
+	return remove, side.Sleep(ctx, side.InForce)
 }
-
-// inForce is how long kube-apiserver may take until it goes by what was
-// written, and to compile it.
-const inForce = 5 * time.Second
 
 // installWebhooks serves three webhooks in this process, whose processor time
 // does not count.
 func installWebhooks(ctx context.Context, s *side.Side) (func() error, error) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(review))
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-	srv.EnableHTTP2 = true
-	srv.TLS = &tls.Config{}
-	srv.StartTLS()
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
+	hooks := side.ServeWebhooks(func(r *http.Request) string {
+		if r.URL.Path == "/label" {
+			return `[{"op":"add","path":"/metadata/labels/hook","value":"yes"}]`
+		}
+		return ""
+	})
 	hook := func(name, path string) string {
-		return fmt.Sprintf(`{"name":"%s.example.com","clientConfig":{"url":"%s/%s","caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],
+		return fmt.Sprintf(`{"name":"%s.example.com","clientConfig":%s,"sideEffects":"None","admissionReviewVersions":["v1"],
 			"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}],
-			"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}}`, name, srv.URL, path, ca)
+			"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}}`, name, hooks.ClientConfig(path))
 	}
 	for _, c := range []struct{ kind, path, hooks string }{
 		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", hook("label", "label")},
 		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", hook("a", "allow") + "," + hook("b", "allow")},
 	} {
 		body := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":%q,"metadata":{"name":"bench"},"webhooks":[%s]}`, c.kind, c.hooks)
-		if err := post(ctx, s, registration+c.path, body); err != nil {
-			srv.Close()
+		if err := post(ctx, s, side.Registration+c.path, body); err != nil {
+			hooks.Close()
 			return nil, err
 		}
 	}
 	remove := func() error {
-		defer srv.Close()
-		return deleteAll(ctx, s, registration+"mutatingwebhookconfigurations", registration+"validatingwebhookconfigurations")
+		defer hooks.Close()
+		return deleteAll(ctx, s, side.Registration+"mutatingwebhookconfigurations", side.Registration+"validatingwebhookconfigurations")
 	}
-	return remove, side.Sleep(ctx, inForce)
-}
-
-// review answers an AdmissionReview: yes, at /label with a label.
-func review(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Request struct {
-			UID string `json:"uid"`
-		} `json:"request"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	patch := ""
-	if r.URL.Path == "/label" {
-		patch = `,"patchType":"JSONPatch","patch":"` + base64.StdEncoding.EncodeToString(
-			[]byte(`[{"op":"add","path":"/metadata/labels/hook","value":"yes"}]`)) + `"`
-	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true%s}}`, in.Request.UID, patch)
+	return remove, side.Sleep(ctx, side.InForce)
 }
 
 func post(ctx context.Context, s *side.Side, path, body string) error {
@@ -156,5 +124,5 @@ func deleteAll(ctx context.Context, s *side.Side, paths ...string) error {
 			return err
 		}
 	}
-	return side.Sleep(ctx, inForce)
+	return side.Sleep(ctx, side.InForce)
 }

@@ -23,7 +23,6 @@ import (
 // soon as the last is answered.
 type flood struct {
 	clients int
-	exempt  bool // it asks for next to nothing, and takes no seats
 	polite  bool // when refused, it waits for as long as it is told to
 }
 
@@ -53,7 +52,7 @@ func (f flood) start(ctx context.Context, url string) (*flooding, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", self, "-flood", url, "-clients", strconv.Itoa(f.clients),
-		"-exempt="+strconv.FormatBool(f.exempt), "-polite="+strconv.FormatBool(f.polite))
+		"-polite="+strconv.FormatBool(f.polite))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
@@ -107,12 +106,12 @@ func (f flood) send(ctx context.Context, url string, connected func()) rates {
 	})
 	for n := range f.clients {
 		wg.Go(func() {
-			c := side.NewClient(url, f.token())
+			c := side.NewClient(url, "flood")
 			defer c.Close()
-			_ = c.Do(ctx, version, io.Discard) // it is tried again below
+			_ = c.Do(ctx, side.Request{Method: http.MethodGet, Path: "/version"}, io.Discard) // it is tried again below
 			connecting.Done()
 			for ctx.Err() == nil {
-				err := c.Do(ctx, f.request(n), io.Discard)
+				err := c.Do(ctx, write(fmt.Sprintf("%s/c%d", listed, n%objects)), io.Discard)
 				switch {
 				case ctx.Err() != nil:
 				case err == nil:
@@ -133,22 +132,8 @@ func (f flood) send(ctx context.Context, url string, connected func()) rates {
 	return rates{float64(served.Load()) / seconds, float64(refused.Load()) / seconds, float64(failed.Load()) / seconds}
 }
 
-var version = side.Request{Method: http.MethodGet, Path: "/version"}
-
-// token is whose requests they are.
-func (f flood) token() string {
-	if f.exempt {
-		return side.Token
-	}
-	return "flood"
-}
-
-// request is what the n-th connection asks for next: a write, or if exempt next
-// to nothing.
-func (f flood) request(n int) side.Request {
-	if f.exempt {
-		return version
-	}
-	return side.Request{Method: http.MethodPatch, Path: fmt.Sprintf("%s/c%d", listed, n%objects), ContentType: "application/merge-patch+json",
+// write changes a config map.
+func write(path string) side.Request {
+	return side.Request{Method: http.MethodPatch, Path: path, ContentType: "application/merge-patch+json",
 		Body: fmt.Sprintf(`{"data":{"n":"%d"}}`, time.Now().UnixNano())}
 }

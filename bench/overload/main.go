@@ -6,14 +6,12 @@
 //	go run ./overload -kanzen ../kanzen -peer-bin peer/bin
 //
 // What they notice has two causes: that they wait for seats, and that the
-// machine's processors are busy with the flood's connections. To tell them
-// apart, there are three parts: alone; beside the flood; and beside as many
-// connections that keep the processors as busy, but take no seats of the others
-// (an exempt user asks for the version).
-//
-// It fails if on kanzen the other tenant's 99th percentile beside the flood is
-// more than twice the greater of the two others, if anybody but the flood is
-// refused, or if the server grows or ends. kube-apiserver is held to nothing.
+// machine's processors are busy with the flood. -wait has each write wait for a
+// webhook, so that there is too little of seats only: then a tenant that does
+// what the flood does must have its answers within twice the time that it has
+// them alone, at the 99th percentile, or the command fails. It fails too if
+// anybody but the flood is refused, and if the server grows or ends.
+// kube-apiserver is held to nothing.
 package main
 
 import (
@@ -21,6 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -54,6 +53,7 @@ type overload struct {
 	programs side.Programs
 	length   time.Duration // of each part
 	seats    int
+	wait     time.Duration // of each write of a config map, for a webhook
 	flood    flood
 }
 
@@ -65,8 +65,8 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.seats, "seats", 24, "seats of the server: --max-requests-inflight and --max-mutating-requests-inflight together")
 	flag.IntVar(&o.flood.clients, "clients", 600, "connections of the flood")
 	flag.BoolVar(&o.flood.polite, "polite", false, "the flood waits for as long as Retry-After says when it is refused, as client-go does; else it comes again at once")
+	flag.DurationVar(&o.wait, "wait", 0, "how long each write of the flood and the tenant waits for a webhook, so that not the processors but the seats are what there is too little of")
 	url := flag.String("flood", "", "be the flood at this address (what this program starts by itself)")
-	flag.BoolVar(&o.flood.exempt, "exempt", false, "be a flood that takes no seats")
 	flag.Parse()
 	if *url != "" {
 		return o.flood.run(ctx, *url)
@@ -78,7 +78,7 @@ func run(ctx context.Context) (err error) {
 	if o.programs, err = side.Build(ctx, *kanzen, *peerBin, sides...); err != nil {
 		return err
 	}
-	fmt.Printf("%s\n%d seats; %s\n", side.Machine(), o.seats, o.flood)
+	fmt.Printf("%s\n%d seats; %s; a webhook takes %s\n", side.Machine(), o.seats, o.flood, o.wait)
 	outcomes := map[string]*outcome{}
 	for _, name := range sides {
 		fmt.Printf("\n%s\n", name)
@@ -89,7 +89,7 @@ func run(ctx context.Context) (err error) {
 	if peer := outcomes[side.Peer]; peer != nil {
 		compare(peer, outcomes[side.Kanzen])
 	}
-	return outcomes[side.Kanzen].judge()
+	return outcomes[side.Kanzen].judge(o.wait > 0)
 }
 
 // measure starts a side, measures it and stops it.
@@ -116,6 +116,13 @@ func (o *overload) parts(ctx context.Context, s *side.Side) (out *outcome, err e
 	if err := fill(ctx, s); err != nil {
 		return nil, err
 	}
+	if o.wait > 0 {
+		done, err := installWebhook(ctx, s, o.wait)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	if err := s.Calm(ctx); err != nil {
 		return nil, err
 	}
@@ -131,14 +138,6 @@ func (o *overload) parts(ctx context.Context, s *side.Side) (out *outcome, err e
 		return nil, err
 	}
 	out.flooded.print("beside the flood")
-	// Last, because what an exempt level is seen to use, the others do without
-	// until the next adjustment.
-	exempt := o.flood
-	exempt.exempt = true
-	if out.busy, err = o.beside(ctx, s, exempt); err != nil {
-		return nil, err
-	}
-	out.busy.print("beside a flood without seats")
 	if out.after, err = s.RSS(); err != nil {
 		return nil, err
 	}
@@ -177,4 +176,25 @@ func fill(ctx context.Context, s *side.Side) error {
 		}
 	}
 	return nil
+}
+
+// installWebhook has each write of a config map wait for a webhook. done ends
+// serving that.
+func installWebhook(ctx context.Context, s *side.Side, wait time.Duration) (done func(), err error) {
+	hooks := side.ServeWebhooks(func(r *http.Request) string {
+		_ = side.Sleep(r.Context(), wait)
+		return ""
+	})
+	c := s.Client()
+	defer c.Close()
+	body := fmt.Sprintf(`{"metadata":{"name":"wait"},"webhooks":[{"name":"wait.example.com","clientConfig":%s,"sideEffects":"None","admissionReviewVersions":["v1"],
+		"rules":[{"operations":["UPDATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]}`, hooks.ClientConfig("wait"))
+	if err = c.Create(ctx, side.Registration+"validatingwebhookconfigurations", body); err == nil {
+		err = side.Sleep(ctx, side.InForce)
+	}
+	if err != nil {
+		hooks.Close()
+		return nil, err
+	}
+	return hooks.Close, nil
 }

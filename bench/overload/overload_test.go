@@ -33,26 +33,27 @@ func TestPolite(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	measured := func(alone, flooded, busy time.Duration) *outcome {
+	measured := func(alone, flooded time.Duration) *outcome {
 		var o outcome
 		o.alone.series[tenant].took = []time.Duration{alone}
 		o.flooded.series[tenant].took = []time.Duration{flooded}
-		o.busy.series[tenant].took = []time.Duration{busy}
 		return &o
 	}
-	refused, grown := measured(1, 1, 1), measured(1, 1, 1)
-	refused.busy.series[1].refused = 3
+	refused, grown := measured(1, 1), measured(1, 1)
+	refused.flooded.series[1].refused = 3
 	grown.before, grown.after = 100, 301
 	for name, c := range map[string]struct {
 		outcome *outcome
+		idle    bool
 		want    string // of the error; empty if there is none
 	}{
-		"twice as long as beside a busy machine": {measured(time.Millisecond, 4*time.Millisecond, 2*time.Millisecond), ""},
-		"longer":                                 {measured(2*time.Millisecond, 5*time.Millisecond, time.Millisecond), "the tenant's p99 is 5ms, more than 4ms"},
-		"refused":                                {refused, "3 requests of the node were refused"},
-		"grown":                                  {grown, "the server grew from 100 to 301 MiB"},
+		"twice as long":       {measured(2*time.Millisecond, 4*time.Millisecond), true, ""},
+		"longer":              {measured(2*time.Millisecond, 5*time.Millisecond), true, "the tenant's p99 is 5ms, more than 4ms"},
+		"busy with the flood": {measured(2*time.Millisecond, 5*time.Millisecond), false, ""},
+		"refused":             {refused, true, "3 requests of the node were refused"},
+		"grown":               {grown, false, "the server grew from 100 to 301 MiB"},
 	} {
-		err := c.outcome.judge()
+		err := c.outcome.judge(c.idle)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

@@ -19,12 +19,13 @@ var others = [...]struct {
 	every   time.Duration
 	request func() side.Request
 }{
-	tenant: {"tenant", 10 * time.Millisecond, func() side.Request { return side.Request{Method: http.MethodGet, Path: one} }},
+	tenant: {"tenant", 10 * time.Millisecond, func() side.Request { return write(one) }},
 	1:      {"node", 50 * time.Millisecond, renewal(lease + "/n")},
 	2:      {"controller", 50 * time.Millisecond, renewal(leader + "/kube-controller-manager")},
 }
 
-// tenant is the one of the others who shares the flood's priority level.
+// tenant is the one of the others who shares the flood's priority level, and
+// does what it does.
 const tenant = 0
 
 // renewal keeps a lease. The time is another each time, for a patch that changes
