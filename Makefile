@@ -3,7 +3,7 @@ GO ?= go
 GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
 RACE := ./internal/store/... ./internal/engine/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
-	./internal/allocation/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
+	./internal/allocation/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
 	./internal/flowcontrol/... ./internal/remote/... ./internal/cel/... ./internal/tracing/... ./internal/live/... ./pkg/...
 
 build:

@@ -134,16 +134,16 @@ func startPeerEtcd(t *testing.T, dir string) string {
 	return client
 }
 
-// startPeer starts kube-apiserver and waits until it is ready.
-func startPeer(t *testing.T, dir, client, tokens string) (url string, server *process) {
+// startPeer starts kube-apiserver, with further arguments, and waits until it is ready.
+func startPeer(t *testing.T, dir, client, tokens string, more ...string) (url string, server *process) {
 	sa := filepath.Join(dir, "sa.key")
 	writeKey(t, sa)
 	port := freePort(t)
-	server = start(t, filepath.Join(*peerBin, "kube-apiserver"), "--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", port,
+	server = start(t, filepath.Join(*peerBin, "kube-apiserver"), append([]string{"--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", port,
 		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
 		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", sa, "--service-account-signing-key-file", sa, "--token-auth-file", tokens,
-		"--disable-admission-plugins=ServiceAccount")
+		"--disable-admission-plugins=ServiceAccount"}, more...)...)
 	url = "https://127.0.0.1:" + port
 	within(t, 2*time.Minute, "kube-apiserver is ready", func(ctx context.Context) bool {
 		select {

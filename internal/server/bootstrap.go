@@ -26,6 +26,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -47,14 +48,13 @@ var itself = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.S
 // bootstrapper makes objects that are missing.
 type bootstrapper struct {
 	*objects
-	cfg    *Config
-	m      *milestones
-	port   int
-	ranges []*net.IPNet
-	all    []*engine.Endpoint
-	repair *allocation.Repair
-	lease  *identity
-	info   *authInfo
+	m       *milestones
+	ranges  []*net.IPNet
+	all     []*engine.Endpoint
+	repair  *allocation.Repair
+	service *kubernetesservice.Controller
+	lease   *identity
+	info    *authInfo
 }
 
 // task is one object to be made sure of, or one step of it.
@@ -86,7 +86,7 @@ func (b *bootstrapper) run(ctx context.Context) error {
 		{&b.m.serviceCIDR, []task{b.serviceCIDR}},
 		// A crash may have left addresses without their services.
 		{new(milestone), []task{b.repair.Once}},
-		{&b.m.kubernetesService, []task{b.kubernetesService, b.kubernetesEndpoints, b.kubernetesSlice}},
+		{&b.m.kubernetesService, []task{func(ctx context.Context) error { b.service.Start(ctx); return nil }}},
 		{&b.m.roles, roles},
 		{&b.m.priorityClasses, static["PriorityClass"]},
 		{&b.m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},

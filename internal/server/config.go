@@ -141,7 +141,10 @@ type Config struct {
 	EventTTL              time.Duration
 	ServiceClusterIPRange string
 	ServiceNodePortRange  string
-	ReconcileEndpoint     string // how the kubernetes service's endpoints are kept: lease, master-count, none
+	// The kubernetes service, by which pods reach the API.
+	EndpointReconcilerType    string // how its endpoints are kept: lease, master-count, none
+	APIServerCount            int    // for master-count
+	KubernetesServiceNodePort int    // 0: it has none
 
 	// given says whether a flag was given; nil where there were none.
 	given func(flag string) bool
@@ -177,9 +180,11 @@ func Default() Config {
 		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
 		AuthorizationWebhookUnauthorizedTTL: 30 * time.Second,
 
-		EventTTL:             time.Hour,
-		ServiceNodePortRange: "30000-32767",
-		ReconcileEndpoint:    "lease",
+		EventTTL:               time.Hour,
+		ServiceNodePortRange:   "30000-32767",
+		EndpointReconcilerType: "lease",
+		APIServerCount:         1,
+
 		AuditLog:             audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
 		AuditLogFormat:       "json",
 		AuditLogDelivery:     auditDelivery("blocking"),
@@ -242,12 +247,7 @@ func (c *Config) Validate() error {
 	}
 	c.validateAuthentication(bad)
 	c.validateAuthorization(bad)
-	if _, err := c.serviceRanges(); err != nil {
-		bad("service-cluster-ip-range", "%v", err)
-	}
-	if _, _, err := c.nodePorts(); err != nil {
-		bad("service-node-port-range", "%v", err)
-	}
+	c.validateServices(bad)
 	if _, err := tlsVersion(c.TLSMinVersion); err != nil {
 		bad("tls-min-version", "%v", err)
 	}
@@ -291,9 +291,6 @@ func (c *Config) Validate() error {
 	if c.EtcdCompactionInterval < 0 {
 		bad("etcd-compaction-interval", "must not be negative")
 	}
-	if !slices.Contains([]string{"lease", "master-count", "none"}, c.ReconcileEndpoint) {
-		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.ReconcileEndpoint)
-	}
 	c.validateAudit(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
@@ -311,6 +308,31 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	}
 	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
 		bad("service-account-signing-key-file", "must be specified")
+	}
+}
+
+// validateServices checks what services are given, and the kubernetes service.
+func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
+	ranges, err := c.serviceRanges()
+	if err != nil {
+		bad("service-cluster-ip-range", "%v", err)
+	}
+	first, last, err := c.nodePorts()
+	if err != nil {
+		bad("service-node-port-range", "%v", err)
+	} else if p := c.KubernetesServiceNodePort; p != 0 && (p < first || p > last) {
+		bad("kubernetes-service-node-port", "%d is not in the range %d-%d of --service-node-port-range", p, first, last)
+	}
+	if !slices.Contains([]string{"lease", "master-count", "none"}, c.EndpointReconcilerType) {
+		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.EndpointReconcilerType)
+	}
+	if c.APIServerCount <= 0 {
+		bad("apiserver-count", "must be positive")
+	}
+	// The service has one address, and its endpoints are of that family.
+	ip, err := c.advertise()
+	if err == nil && len(ranges) > 0 && c.EndpointReconcilerType != "none" && !ip.IsLoopback() && (ip.To4() == nil) != (ranges[0].IP.To4() == nil) {
+		bad("advertise-address", "%s is not of the address family of the services (%s)", ip, ranges[0])
 	}
 }
 

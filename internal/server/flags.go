@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // AddFlags binds the flags to a Config, whose values are their defaults.
@@ -31,10 +32,17 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.DurationVar(&c.EventTTL, "event-ttl", c.EventTTL, "How long events are kept.")
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
 	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
-	fs.StringVar(&c.ReconcileEndpoint, "endpoint-reconciler-type", c.ReconcileEndpoint, "How the endpoints of the kubernetes service are kept: lease, master-count, none.")
+	c.addKubernetesServiceFlags(fs)
 	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
 	addHarmless(fs)
 	c.given = fs.Changed
+}
+
+func (c *Config) addKubernetesServiceFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.EndpointReconcilerType, "endpoint-reconciler-type", c.EndpointReconcilerType, "How the servers of a cluster know of each other, to be the endpoints of the kubernetes service: lease, master-count, none.")
+	fs.IntVar(&c.KubernetesServiceNodePort, "kubernetes-service-node-port", c.KubernetesServiceNodePort, "Port that the kubernetes service opens on nodes; 0: none.")
+	fs.IntVar(&c.APIServerCount, "apiserver-count", c.APIServerCount, "How many servers the cluster has, for --endpoint-reconciler-type=master-count.")
+	_ = fs.MarkDeprecated("apiserver-count", "--endpoint-reconciler-type=lease needs no number") // fails for flags that are not there
 }
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
@@ -110,7 +118,7 @@ var harmless = map[string]string{
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
 	"kubelet-certificate-authority": "string", "kubelet-client-certificate": "string", "kubelet-client-key": "string",
-	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string", "kubernetes-service-node-port": "string",
+	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
 	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
@@ -153,14 +161,13 @@ func (c *Config) advertise() (net.IP, error) {
 	if c.BindAddress != nil && !c.BindAddress.IsUnspecified() {
 		return c.BindAddress, nil
 	}
-	addrs, err := net.InterfaceAddrs()
+	bind := c.BindAddress
+	if ranges, err := c.serviceRanges(); err == nil && ranges[0].IP.To4() != nil {
+		bind = net.IPv4zero // who listens on all IPv6 addresses does so on all others
+	}
+	ip, err := utilnet.ResolveBindAddress(bind) // that of the default route, of the family of bind
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no address to advertise; name one with --advertise-address: %w", err)
 	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			return n.IP, nil
-		}
-	}
-	return nil, fmt.Errorf("no address to advertise; name one with --advertise-address")
+	return ip, nil
 }

@@ -83,6 +83,16 @@ func newHealth(log *slog.Logger, st *store.Store, m *milestones, stopping <-chan
 	return h
 }
 
+// notReady is why no requests should come; nil: they may.
+func (h *health) notReady(ctx context.Context) error {
+	for _, c := range h.ready {
+		if err := c.test(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
 // milestones are the steps of starting up.
 type milestones struct {
 	namespaces, roles, priorityClasses, flowControl, flowConsumer, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking, authorizer, definitions milestone

@@ -95,6 +95,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			}
 		})
 	}
+	leave := func() {} // takes the server off the kubernetes service, once it is on
 	// 4. What a cluster starts with. An etcd that is not there yet is waited for.
 	if err := s.bootstrap(ctx); err != nil {
 		if ctx.Err() == nil {
@@ -108,6 +109,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		// 5. Controllers, which act through all of the above.
+		leave = s.join(partsCtx, &partsWait)
 		keep("repair of service addresses", func(ctx context.Context) { _ = s.repair.Run(ctx) })
 		keep("lease of this server", func(ctx context.Context) { s.boot.lease.run(ctx, s.clock.After) })
 		keep("authentication of extension servers", func(ctx context.Context) {
@@ -126,7 +128,22 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	case err := <-failed:
 		return err
 	}
-	return s.shutdown(srv, stopParts)
+	return s.shutdown(srv, leave, stopParts)
+}
+
+// join keeps the kubernetes service, and this server among its endpoints as
+// soon as it is ready. leave takes it off them, and returns when it is off.
+func (s *Server) join(ctx context.Context, wg *sync.WaitGroup) (leave func()) {
+	ctx, cancel := context.WithCancel(request.WithUser(ctx, itself))
+	left := make(chan struct{})
+	wg.Go(func() {
+		defer close(left)
+		s.guard.Keep(ctx, "kubernetes service", s.boot.service.Run)
+	})
+	return func() {
+		cancel()
+		<-left
+	}
 }
 
 // bootstrap makes the first objects, again while etcd cannot be reached.
@@ -150,12 +167,17 @@ func (s *Server) bootstrap(ctx context.Context) error {
 	}
 }
 
-// shutdown stops taking requests, lets those under way end, and closes.
-func (s *Server) shutdown(srv *http.Server, stopParts context.CancelFunc) error {
+// shutdown stops taking requests, lets those under way end, and closes. The
+// kubernetes service leads elsewhere before anybody is refused; load balancers
+// have ShutdownDelay to learn of it.
+func (s *Server) shutdown(srv *http.Server, leave func(), stopParts context.CancelFunc) error {
 	close(s.stopping) // unready from here on
+	var left sync.WaitGroup
+	left.Go(leave)
 	if s.cfg.ShutdownDelay > 0 {
 		<-s.clock.After(s.cfg.ShutdownDelay)
 	}
+	left.Wait()
 	close(s.gone)
 	if s.watches != nil {
 		s.watches.End(s.cfg.WatchTermination, s.clock)

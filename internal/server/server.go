@@ -209,8 +209,12 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Watches: s.watches,
 		Tracing: s.traced(m.Self),
 	})
-	s.boot = &bootstrapper{objects: s.objects, cfg: &s.cfg, m: s.progress, port: s.port(), ranges: s.ranges, all: s.endpoints,
-		repair: s.repair, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{objects: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
+	service, err := s.kubernetesService(eng, health.notReady)
+	if err != nil {
+		return nil, err
+	}
+	s.boot = &bootstrapper{objects: s.objects, m: s.progress, ranges: s.ranges, all: s.endpoints,
+		repair: s.repair, service: service, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{objects: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
 	return s, nil
 }
 

@@ -41,7 +41,8 @@ func (l *leaser) init(c *clientv3.Client, clk clock.Clock) {
 }
 
 // get returns a lease that lasts at least ttl, and no more than a twentieth
-// or a minute longer.
+// or a minute longer, in whole seconds: one of a few seconds is not shared, and
+// lasts just so long.
 func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
 	select {
 	case l.lock <- struct{}{}:
@@ -54,7 +55,7 @@ func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, 
 		c.objects++
 		return c.id, nil
 	}
-	reuse := min(leaseReuse, ttl/20)
+	reuse := min(leaseReuse, ttl/20).Truncate(time.Second)
 	r, err := l.client.Grant(ctx, int64((ttl+reuse+time.Second-1)/time.Second))
 	if err != nil {
 		return 0, err

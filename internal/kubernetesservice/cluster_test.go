@@ -1,0 +1,204 @@
+//lint:file-ignore SA1019 Endpoints are what this package is about
+
+package kubernetesservice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/builtin/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+)
+
+// cluster is one etcd and the servers on it.
+type cluster struct {
+	t    testing.TB
+	db   *etcd.DB
+	uids atomic.Int64
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	db, err := etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: t.TempDir(), UnsafeNoFsync: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	return &cluster{t: t, db: db}
+}
+
+// server is a Controller and the engine that it works with, under a clock of
+// its own.
+type server struct {
+	*Controller
+	t     testing.TB
+	eng   *engine.Engine
+	clock *clocktesting.FakeClock
+	log   lockedLog
+}
+
+// server adds a server that is reached at an address, on port 6443, and has a
+// lease.
+func (c *cluster) server(address string) *server {
+	c.t.Helper()
+	s := &server{t: c.t, clock: clocktesting.NewFakeClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
+	st := store.New(c.db, store.Options{Prefix: "/registry/"})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = st.Run(ctx) })
+	c.t.Cleanup(func() { cancel(); running.Wait() })
+	s.eng = engine.New(engine.Config{
+		Store: st, Admit: admission.Chain{}, Types: managedfields.NewDeducedTypeConverter(), Clock: clock.RealClock{},
+		NewUID: func() string { return fmt.Sprintf("uid-%d", c.uids.Add(1)) },
+	})
+	endpoint := map[string]*engine.Endpoint{}
+	for _, r := range append(core.Resources(core.Deps{Now: s.clock.Now, Objects: others{}, Addresses: allocator{}, NodePorts: ports{}}), discovery.Resources()...) {
+		eps, err := s.eng.Endpoints(r)
+		must(c.t, err)
+		endpoint[r.Plural] = eps[0]
+	}
+	ip := net.ParseIP(address)
+	leases, err := NewLeases(s.eng, ip)
+	must(c.t, err)
+	s.Controller = New(Config{
+		Services: endpoint["services"], Endpoints: endpoint["endpoints"], Slices: endpoint["endpointslices"],
+		ClusterIP: net.ParseIP("10.0.0.1"), Address: ip, Port: 6443, Roster: leases,
+		Ready: func(context.Context) error { return nil }, Clock: s.clock, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+	})
+	return s
+}
+
+// allocator and ports give services whatever they ask for.
+type allocator struct{}
+
+func (allocator) Families() []corev1.IPFamily { return []corev1.IPFamily{corev1.IPv4Protocol} }
+
+func (allocator) Allocate(_ context.Context, _ *corev1.Service, _ corev1.IPFamily, a netip.Addr, _ bool) (netip.Addr, error) {
+	return a, nil
+}
+
+func (allocator) Release(context.Context, *corev1.Service, netip.Addr) error { return nil }
+
+type ports struct{}
+
+func (ports) Allocate(_ context.Context, _ *corev1.Service, p int32, _ bool) (int32, error) {
+	return p, nil
+}
+
+func (ports) Release(context.Context, *corev1.Service, int32) error { return nil }
+
+// others is the endpoints that go with a service that is deleted: none.
+type others struct{ core.Objects }
+
+func (others) Delete(context.Context, schema.GroupResource, string, string, *metav1.DeleteOptions) error {
+	return nil
+}
+
+// lockedLog is the text of a log.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// get returns the object of an endpoint, nil if there is none.
+func get[T engine.Object](s *server, ep *engine.Endpoint) (obj T) {
+	s.t.Helper()
+	o, err := ep.GetObject(s.t.Context(), metav1.NamespaceDefault, name)
+	if apierrors.IsNotFound(err) {
+		return obj
+	}
+	must(s.t, err)
+	return o.(T)
+}
+
+// change edits an object as somebody would who has nothing to do with it.
+func change[T engine.Object](s *server, ep *engine.Endpoint, edit func(obj T)) {
+	s.t.Helper()
+	_, err := ep.Change(s.t.Context(), metav1.NamespaceDefault, name, "", "somebody", func(o engine.Object) error { edit(o.(T)); return nil })
+	must(s.t, err)
+}
+
+// lists says what the endpoints lead to, as "address,address:port", and fails
+// the test if the slice says something else.
+func (s *server) lists() string {
+	s.t.Helper()
+	e, slice := get[*corev1.Endpoints](s, s.Endpoints), get[*discoveryv1.EndpointSlice](s, s.Slices)
+	if e == nil {
+		if slice != nil {
+			s.t.Errorf("a slice without endpoints: %v", slice)
+		}
+		return "none"
+	}
+	out := listed(e)
+	var addresses []string
+	for _, a := range slice.Endpoints {
+		addresses = append(addresses, a.Addresses...)
+	}
+	also := strings.Join(addresses, ",") + ":"
+	for _, p := range slice.Ports {
+		also += fmt.Sprint(*p.Port)
+	}
+	if also != out {
+		s.t.Errorf("endpoints %s, and in the slice %s", out, also)
+	}
+	return out
+}
+
+func listed(e *corev1.Endpoints) string {
+	var addresses []string
+	port := ""
+	for _, s := range e.Subsets {
+		for _, a := range s.Addresses {
+			addresses = append(addresses, a.IP)
+		}
+		for _, p := range s.Ports {
+			port += fmt.Sprint(p.Port)
+		}
+	}
+	return strings.Join(addresses, ",") + ":" + port
+}
+
+func (s *server) expect(what, want string) {
+	s.t.Helper()
+	if got := s.lists(); got != want {
+		s.t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,95 @@
+//lint:file-ignore SA1019 a lease is stored as an Endpoints object
+
+package kubernetesservice
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// leaseTTL is how long a server that has ended without a farewell is believed
+// to be there: one renewal may fail.
+const leaseTTL = 15 * time.Second
+
+// Leases is a Roster of keys in etcd, one a server, that go away unless they
+// are renewed. kube-apiserver's own are among them: below "masterleases/",
+// named after the server's address, an Endpoints object that holds it.
+type Leases struct {
+	ep *engine.Endpoint
+	ip string
+}
+
+// NewLeases makes the roster of the server with an address. The leases are a
+// resource of the engine that no path leads to.
+func NewLeases(e *engine.Engine, address net.IP) (*Leases, error) {
+	v1 := corev1.SchemeGroupVersion
+	ep, err := e.Endpoint(&engine.Resource{
+		Plural: "masterleases", Singular: "masterlease", Kind: "Endpoints",
+		Prefix:              "masterleases",
+		Hub:                 v1,
+		Versions:            []*engine.Version{engine.VersionOf[corev1.Endpoints, corev1.EndpointsList](v1, nil)},
+		NoGarbageCollection: true,
+		TTL:                 func(engine.Object) time.Duration { return leaseTTL },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Leases{ep: ep, ip: address.String()}, nil
+}
+
+// Join is part of Roster: it makes or renews the lease.
+func (l *Leases) Join(ctx context.Context) error {
+	fill := func(obj engine.Object) error {
+		e := obj.(*corev1.Endpoints)
+		e.Generation++ // as kube-apiserver counts renewals
+		e.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: l.ip}}}}
+		return nil
+	}
+	_, err := l.ep.UpdateObject(ctx, "", l.ip, false, fill)
+	if apierrors.IsNotFound(err) {
+		e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: l.ip}}
+		_ = fill(e) // never fails
+		_, err = l.ep.CreateObject(ctx, e)
+	}
+	if err != nil {
+		return fmt.Errorf("renew the lease of %s: %w", l.ip, err)
+	}
+	return nil
+}
+
+// Leave is part of Roster: it removes the lease.
+func (l *Leases) Leave(ctx context.Context) error {
+	if err := l.ep.DeleteObject(ctx, "", l.ip, nil); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the lease of %s: %w", l.ip, err)
+	}
+	return nil
+}
+
+// Addresses is part of Roster: those of all leases.
+func (l *Leases) Addresses(ctx context.Context, _ []string) ([]string, error) {
+	leases, err := l.ep.ListObjects(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of API servers: %w", err)
+	}
+	var out []string
+	for _, obj := range leases { // in the order of their keys, which are the addresses
+		if s := obj.(*corev1.Endpoints).Subsets; len(s) > 0 && len(s[0].Addresses) > 0 {
+			out = append(out, s[0].Addresses[0].IP)
+		}
+	}
+	return out, nil
+}
+
+// Follow is part of Roster.
+func (l *Leases) Follow(ctx context.Context, gone func()) {
+	_ = l.ep.View().Follow(ctx, store.Follow{Changed: func(*store.Item) {}, Gone: func(*store.Item) { gone() }})
+}

@@ -1,0 +1,191 @@
+//lint:file-ignore SA1019 Endpoints are deprecated, and read by kubelets and proxies of all ages
+
+package kubernetesservice
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	netutils "k8s.io/utils/net"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// This file is the three objects: what is to be in them, and how they are
+// brought there.
+
+// keep makes an object what edit makes of it: made of blank where there is
+// none, and written only if edit changes it. edit may be called several times,
+// each time with what is stored then.
+func keep[T engine.Object](ctx context.Context, ep *engine.Endpoint, blank T, edit func(obj T) error) error {
+	have, err := ep.GetObject(ctx, metav1.NamespaceDefault, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := edit(blank); err != nil {
+			return err
+		}
+		if _, err := ep.Make(ctx, blank, manager); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		// Another server was faster. What it knew of is to be looked at.
+	case err != nil:
+		return err
+	default:
+		want := have.DeepCopyObject().(T)
+		if err := edit(want); err != nil || apiequality.Semantic.DeepEqual(have, want) {
+			return err
+		}
+	}
+	_, err = ep.Change(ctx, metav1.NamespaceDefault, name, "", manager, func(obj engine.Object) error { return edit(obj.(T)) })
+	return err
+}
+
+func meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault}
+}
+
+// keepService makes the Service if it is missing. One that is there is left as
+// it is, as kube-apiserver leaves it: its ports may have been changed on purpose.
+func (c *Controller) keepService(ctx context.Context) error {
+	single := corev1.IPFamilyPolicySingleStack
+	s := &corev1.Service{
+		ObjectMeta: meta(),
+		Spec: corev1.ServiceSpec{
+			Type:            corev1.ServiceTypeClusterIP,
+			ClusterIP:       c.ClusterIP.String(),
+			IPFamilyPolicy:  &single,
+			SessionAffinity: corev1.ServiceAffinityNone,
+			Ports:           []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt(c.Port)}},
+		},
+	}
+	s.Labels = map[string]string{"provider": "kubernetes", "component": "apiserver"}
+	if c.NodePort != 0 {
+		s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, int32(c.NodePort)
+	}
+	return keep(ctx, c.Services, s, func(*corev1.Service) error { return nil })
+}
+
+// errNobody says that the roster is empty, where that is not to be believed.
+var errNobody = errors.New("no API servers")
+
+// keepEndpoints brings the Endpoints and the EndpointSlice up to date with the
+// roster. last says that this server has left for good.
+func (c *Controller) keepEndpoints(ctx context.Context, last bool) error {
+	err := keep(ctx, c.Endpoints, &corev1.Endpoints{ObjectMeta: meta()}, func(e *corev1.Endpoints) error {
+		return c.fillEndpoints(ctx, e, last)
+	})
+	if errors.Is(err, errNobody) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.keepSlice(ctx)
+}
+
+func (c *Controller) fillEndpoints(ctx context.Context, e *corev1.Endpoints, last bool) error {
+	var have corev1.EndpointSubset
+	if len(e.Subsets) == 1 {
+		have = e.Subsets[0]
+	}
+	var addresses []string
+	for _, a := range have.Addresses {
+		addresses = append(addresses, a.IP)
+	}
+	addresses, err := c.Roster.Addresses(ctx, addresses)
+	if err != nil {
+		return err
+	}
+	// While this server runs there is one. Endpoints that lead to a server
+	// which may be there are better than none, unless it says itself that it goes.
+	if len(addresses) == 0 && (!last || e.ResourceVersion == "") {
+		return errNobody
+	}
+	if e.Labels == nil {
+		e.Labels = map[string]string{}
+	}
+	e.Labels[discoveryv1.LabelSkipMirror] = "true" // the slice is written here, and not by a controller
+	e.Subsets = nil
+	if len(addresses) == 0 {
+		return nil
+	}
+	s := corev1.EndpointSubset{Ports: have.Ports}
+	// All servers are to be reached at one port. Where they are not, those that
+	// are there have their way, or each would put its own in the others' place.
+	if len(s.Ports) == 0 || slices.Equal(addresses, []string{c.Address.String()}) {
+		s.Ports = []corev1.EndpointPort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: int32(c.Port)}}
+	}
+	for _, a := range addresses {
+		s.Addresses = append(s.Addresses, corev1.EndpointAddress{IP: a})
+	}
+	e.Subsets = []corev1.EndpointSubset{s}
+	return nil
+}
+
+// errOtherType says that the slice holds addresses of another family, which
+// cannot be changed.
+var errOtherType = errors.New("the endpoint slice is of another address type")
+
+// keepSlice makes the EndpointSlice say what the Endpoints say.
+func (c *Controller) keepSlice(ctx context.Context) error {
+	mirror := func() error {
+		return keep(ctx, c.Slices, &discoveryv1.EndpointSlice{ObjectMeta: meta()}, func(s *discoveryv1.EndpointSlice) error {
+			e, err := c.Endpoints.GetObject(ctx, metav1.NamespaceDefault, name)
+			if err != nil {
+				return err
+			}
+			return fillSlice(s, e.(*corev1.Endpoints))
+		})
+	}
+	err := mirror()
+	if !errors.Is(err, errOtherType) {
+		return err
+	}
+	if err := c.Slices.DeleteObject(ctx, metav1.NamespaceDefault, name, nil); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return mirror()
+}
+
+func fillSlice(s *discoveryv1.EndpointSlice, e *corev1.Endpoints) error {
+	family := addressType(e)
+	if s.AddressType != "" && s.AddressType != family {
+		return errOtherType
+	}
+	s.AddressType = family
+	s.Labels = map[string]string{discoveryv1.LabelServiceName: name}
+	s.Endpoints, s.Ports = nil, nil
+	ready := true
+	for _, subset := range e.Subsets {
+		for _, a := range subset.Addresses {
+			if netutils.IsIPv6String(a.IP) == (family == discoveryv1.AddressTypeIPv6) {
+				s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+			}
+		}
+		for _, p := range subset.Ports {
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port})
+		}
+	}
+	return nil
+}
+
+// addressType is IPv6 if all addresses are of that family.
+func addressType(e *corev1.Endpoints) discoveryv1.AddressType {
+	family := discoveryv1.AddressTypeIPv4
+	for _, subset := range e.Subsets {
+		for _, a := range subset.Addresses {
+			if !netutils.IsIPv6String(a.IP) {
+				return discoveryv1.AddressTypeIPv4
+			}
+			family = discoveryv1.AddressTypeIPv6
+		}
+	}
+	return family
+}
