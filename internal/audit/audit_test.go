@@ -393,7 +393,7 @@ func TestWebhook(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewWebhook(file, time.Nanosecond, clock.RealClock{}, &Reporter{Log: discard()})
+	h, err := NewWebhook(file, nil, time.Nanosecond, clock.RealClock{}, &Reporter{Log: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestWebhook(t *testing.T) {
 	if h.Process(&auditv1.Event{}) {
 		t.Error("after closing")
 	}
-	if _, err := NewWebhook(filepath.Join(t.TempDir(), "none"), 0, clock.RealClock{}, nil); err == nil {
+	if _, err := NewWebhook(filepath.Join(t.TempDir(), "none"), nil, 0, clock.RealClock{}, nil); err == nil {
 		t.Error("a kubeconfig that is not there")
 	}
 }

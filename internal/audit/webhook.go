@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,14 +38,14 @@ const (
 	webhookGrowth   = 1.5
 )
 
-// NewWebhook reads the kubeconfig of a webhook.
-func NewWebhook(kubeconfig string, pause time.Duration, clk clock.Clock, report *Reporter) (*Webhook, error) {
+// NewWebhook reads the kubeconfig of a webhook. dial, where it is not nil, connects.
+func NewWebhook(kubeconfig string, dial utilnet.DialFunc, pause time.Duration, clk clock.Clock, report *Reporter) (*Webhook, error) {
 	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kubeconfig, err)
 	}
-	cfg.Timeout = webhookTimeout
+	cfg.Timeout, cfg.Dial = webhookTimeout, dial
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kubeconfig, err)

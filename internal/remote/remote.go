@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -34,8 +35,8 @@ type Client struct {
 
 // FromKubeconfig reads where the server is and how to authenticate to it:
 // cluster and user of the file's current context. A timeout of zero is 30
-// seconds.
-func FromKubeconfig(path string, timeout time.Duration) (*Client, error) {
+// seconds; dial, where it is not nil, connects.
+func FromKubeconfig(path string, timeout time.Duration, dial utilnet.DialFunc) (*Client, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
@@ -44,7 +45,7 @@ func FromKubeconfig(path string, timeout time.Duration) (*Client, error) {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	c.Timeout = timeout
+	c.Timeout, c.Dial = timeout, dial
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func TestPost(t *testing.T) {
 			_, _ = w.Write([]byte(strings.Repeat(" ", 4<<20)))
 		}, 200, "longer than"},
 	} {
-		client, err := remote.FromKubeconfig(remotetest.Serve(t, c.answer), 5*time.Second)
+		client, err := remote.FromKubeconfig(remotetest.Serve(t, c.answer), 5*time.Second, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestPost(t *testing.T) {
 }
 
 func TestNoKubeconfig(t *testing.T) {
-	if _, err := remote.FromKubeconfig("/nowhere", 0); err == nil {
+	if _, err := remote.FromKubeconfig("/nowhere", 0, nil); err == nil {
 		t.Error("a kubeconfig that does not exist was accepted")
 	}
 }

@@ -21,7 +21,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -77,11 +79,16 @@ func validate(c *apiserverv1.TracingConfiguration) field.ErrorList {
 }
 
 // New connects to the collector that a configuration names. It is not an error
-// if that is not there; spans are lost then.
-func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string) (*Tracing, error) {
+// if that is not there; spans are lost then. dial, where it is not nil, connects.
+func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string, dial utilnet.DialFunc) (*Tracing, error) {
 	options := []otlptracegrpc.Option{otlptracegrpc.WithInsecure()}
 	if c.Endpoint != nil {
 		options = append(options, otlptracegrpc.WithEndpoint(*c.Endpoint))
+	}
+	if dial != nil {
+		options = append(options, otlptracegrpc.WithDialOption(grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return dial(ctx, "tcp", addr)
+		})))
 	}
 	exporter, err := otlptracegrpc.New(ctx, options...)
 	if err != nil {
