@@ -158,7 +158,7 @@ func (s *Server) deliver(b audit.Backend, d AuditDelivery, parallel bool, report
 		if d.Throttle {
 			o.QPS, o.Burst = float64(d.QPS), d.Burst
 		}
-		b = audit.NewBatch(b, o, s.clock, report)
+		b = audit.NewBatch(b, o, s.clock, s.guard, report)
 	} else {
 		b = audit.Blocking{Backend: b, Strict: d.Mode == "blocking-strict"}
 	}
