@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Network is where connections go to.
@@ -106,9 +109,15 @@ func proxyOf(c *apiserver.Connection) (*proxy, error) {
 
 // dialer connects through the proxy and measures it.
 func (p *proxy) dialer(m *metrics, clk clock.PassiveClock) utilnet.DialFunc {
+	name := fmt.Sprintf("Proxy via %s protocol over %s", p.protocol, p.transport)
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
+		ctx, s := span.Start(ctx, name)
+		defer s.End()
+		if s.On() {
+			s.Set(attribute.String("address", addr))
+		}
 		began := clk.Now()
 		m.started(p)
 		ask, err := p.connect(ctx)

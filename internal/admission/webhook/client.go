@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Resolver finds where the requests to a service go.
@@ -204,7 +206,7 @@ func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
 		return nil, err
 	}
 	u.Path = path.Join("/", u.Path)
-	return &client{url: u, transport: rt, closeIdle: t.CloseIdleConnections}, nil
+	return &client{url: u, transport: span.Transport(rt), closeIdle: t.CloseIdleConnections}, nil
 }
 
 func isLoopback(host string) bool {

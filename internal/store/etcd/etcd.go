@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // maxRequestBytes is the largest write the embedded etcd takes. Clusters have
@@ -61,6 +63,7 @@ func Dial(c Cluster) (*DB, error) {
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
+		grpc.WithChainUnaryInterceptor(span.Unary),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	}
 	if c.Dial != nil {
