@@ -160,11 +160,13 @@ func (o *outside) start(config string) *kanzen {
 	})
 	events := o.webhook("audit webhook", func(http.ResponseWriter, *http.Request) {})
 	_, issuers := o.issuer()
+	traces, tracing := collect(t, 1e6)
+	o.hosts["collector of traces"] = traces.address
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--etcd-servers="+etcd, "--egress-selector-config-file="+config, "--controllers=",
 		"--service-cluster-ip-range=10.0.0.0/24", "--authentication-token-webhook-config-file="+users, "--authentication-token-webhook-version=v1",
 		"--authorization-mode=RBAC,Webhook", "--authorization-webhook-config-file="+permissions, "--authorization-webhook-version=v1",
 		"--audit-policy-file="+o.file("policy.yaml", "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}"),
-		"--audit-webhook-config-file="+events, "--audit-webhook-batch-max-wait=10ms", "--authentication-config="+issuers)
+		"--audit-webhook-config-file="+events, "--audit-webhook-batch-max-wait=10ms", "--authentication-config="+issuers, "--tracing-config-file="+tracing)
 	somebody := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://" + k.address, BearerToken: "any", TLSClientConfig: rest.TLSClientConfig{CAFile: k.config().CAFile, CAData: k.config().CAData}})
 	if _, err := somebody.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("a user whom webhooks know and allow: %v", err)

@@ -31,8 +31,9 @@ import (
 // spans is a collector of traces.
 type spans struct {
 	collector.UnimplementedTraceServiceServer
-	mu  sync.Mutex
-	all map[string][]*tracev1.Span // by trace; guarded by mu
+	address string
+	mu      sync.Mutex
+	all     map[string][]*tracev1.Span // by trace; guarded by mu
 }
 
 // Export is part of collector.TraceServiceServer.
@@ -50,17 +51,17 @@ func (s *spans) Export(_ context.Context, in *collector.ExportTraceServiceReques
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// collect starts a collector and returns the configuration that leads to it,
-// by which no request is sampled but those that ask for it.
-func collect(t *testing.T) (*spans, string) {
+// collect starts a collector and returns the configuration that leads to it, by
+// which so many requests of a million are sampled beside those that ask for it.
+func collect(t *testing.T, rate int) (*spans, string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	s, server := &spans{all: map[string][]*tracev1.Span{}}, grpc.NewServer()
+	s, server := &spans{address: l.Addr().String(), all: map[string][]*tracev1.Span{}}, grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, s)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
 	path := filepath.Join(t.TempDir(), "tracing.yaml")
-	must(t, os.WriteFile(path, fmt.Appendf(nil, "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\n", l.Addr()), 0o600))
+	must(t, os.WriteFile(path, fmt.Appendf(nil, "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\nsamplingRatePerMillion: %d\n", l.Addr(), rate), 0o600))
 	return s, path
 }
 
@@ -177,7 +178,7 @@ func testTraces(t *testing.T, s *spans, c *rest.Config) (want, got map[string][]
 // TestTraces collects the traces of requests whose client is sampled.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	s, config := collect(t)
+	s, config := collect(t, 0)
 	etcd, peer := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
 	start(t, link(t, "etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peer, "--data-dir="+filepath.Join(t.TempDir(), "etcd"), "--unsafe-no-fsync=true")
@@ -192,7 +193,7 @@ func TestTraces(t *testing.T) {
 
 // TestTracesOfPeer holds what is expected above against kube-apiserver.
 func TestTracesOfPeer(t *testing.T) {
-	s, config := collect(t)
+	s, config := collect(t, 0)
 	want, got := testTraces(t, s, peer.Start(t, "--tracing-config-file="+config))
 	for key, pairs := range want {
 		for _, pair := range pairs {

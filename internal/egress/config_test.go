@@ -1,10 +1,13 @@
 package egress
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
@@ -82,5 +85,18 @@ func TestNetworks(t *testing.T) {
 	}
 	if (*Selector)(nil).Dial(Cluster) != nil {
 		t.Error("a dialer without a configuration")
+	}
+}
+
+// A proxy has no more time than a plain connection, whoever asks for it.
+func TestBounded(t *testing.T) {
+	p := &proxy{connect: func(ctx context.Context) (ask, error) {
+		if d, ok := ctx.Deadline(); !ok || time.Until(d) > dialTimeout {
+			t.Errorf("the deadline is %v (%v)", d, ok)
+		}
+		return nil, errors.New("no proxy")
+	}}
+	if _, err := p.dialer(newMetrics(prometheus.NewRegistry()), clock.RealClock{})(t.Context(), "tcp", "a.example.com:1"); err == nil {
+		t.Error("no error")
 	}
 }
