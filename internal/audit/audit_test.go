@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -337,7 +338,7 @@ func TestTruncated(t *testing.T) {
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kept{}
-		b := NewBatch(k, BatchOptions{Buffer: 10, MaxSize: 3, MaxWait: time.Second}, clock.RealClock{}, &Reporter{Log: discard()})
+		b := NewBatch(k, BatchOptions{Buffer: 10, MaxSize: 3, MaxWait: time.Second}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
 		for range 4 {
 			b.Process(&auditv1.Event{})
 		}
@@ -364,11 +365,61 @@ func TestBatch(t *testing.T) {
 		b.Process(&auditv1.Event{}) // too late, and no panic
 		_ = b.Close()
 	})
-	full := NewBatch(&kept{}, BatchOptions{Buffer: 0, MaxSize: 1}, clock.RealClock{}, &Reporter{Log: discard()})
+	full := NewBatch(&kept{}, BatchOptions{Buffer: 0, MaxSize: 1}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
 	if !full.Process(&auditv1.Event{}, &auditv1.Event{}) {
 		t.Error("requests are never refused")
 	}
 	_ = full.Close()
+}
+
+// guarded is a guard whose panics nobody counts.
+func guarded() *guard.Guard { return guard.New(discard(), clock.RealClock{}, nil) }
+
+// Batches come at the rate that is set, those that are left at the end at once.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{}
+		b := NewBatch(k, BatchOptions{Buffer: 20, MaxSize: 1, QPS: 2, Burst: 3}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
+		for range 20 {
+			b.Process(&auditv1.Event{})
+		}
+		for n, want := range []int{3, 5, 7} {
+			if synctest.Wait(); len(k.batches()) != want {
+				t.Errorf("after %d seconds: %d batches, want %d", n, len(k.batches()), want)
+			}
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		if err := b.Close(); err != nil || len(k.events) != 20 || time.Since(began) != 0 {
+			t.Errorf("%d events, %v, closed after %v", len(k.events), err, time.Since(began))
+		}
+	})
+}
+
+// shaky panics at the first batch.
+type shaky struct {
+	kept
+	once sync.Once
+}
+
+func (s *shaky) Process(events ...*auditv1.Event) bool {
+	s.once.Do(func() { panic("shaky") })
+	return s.kept.Process(events...)
+}
+
+func TestBatchSurvivesPanics(t *testing.T) {
+	for _, parallel := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shaky{}
+			b := NewBatch(s, BatchOptions{Buffer: 5, MaxSize: 1, Parallel: parallel}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
+			b.Process(&auditv1.Event{})
+			synctest.Wait()
+			b.Process(&auditv1.Event{})
+			if err := b.Close(); err != nil || len(s.events) != 1 {
+				t.Errorf("%d events, %v", len(s.events), err)
+			}
+		})
+	}
 }
 
 func TestWebhook(t *testing.T) {
@@ -393,7 +444,7 @@ func TestWebhook(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewWebhook(file, time.Nanosecond, clock.RealClock{}, &Reporter{Log: discard()})
+	h, err := NewWebhook(file, nil, time.Nanosecond, clock.RealClock{}, &Reporter{Log: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +455,7 @@ func TestWebhook(t *testing.T) {
 	if err := json.Unmarshal([]byte(bodies[0]), &list); err != nil || list.Kind != "EventList" || len(list.Items) != 2 || list.Items[0].Kind != "" || list.Items[1].AuditID != "2" {
 		t.Errorf("%s: %v", bodies[0], err)
 	}
-	fails = webhookAttempts
+	fails = 5
 	if h.Process(&auditv1.Event{}) {
 		t.Error("it is never taken")
 	}
@@ -413,7 +464,7 @@ func TestWebhook(t *testing.T) {
 	if h.Process(&auditv1.Event{}) {
 		t.Error("after closing")
 	}
-	if _, err := NewWebhook(filepath.Join(t.TempDir(), "none"), 0, clock.RealClock{}, nil); err == nil {
+	if _, err := NewWebhook(filepath.Join(t.TempDir(), "none"), nil, 0, clock.RealClock{}, nil); err == nil {
 		t.Error("a kubeconfig that is not there")
 	}
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -9,6 +8,8 @@ import (
 	"golang.org/x/time/rate"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
 // BatchOptions say how events are gathered.
@@ -31,20 +32,21 @@ type Batch struct {
 	next    Backend
 	options BatchOptions
 	clock   clock.WithTicker
+	guard   *guard.Guard
 	report  *Reporter
 	limit   *rate.Limiter // nil: none
 	buffer  chan *auditv1.Event
 
-	mu     sync.RWMutex
-	closed bool // guarded by mu; nothing is sent to buffer from then on
-	done   chan struct{}
-	sends  sync.WaitGroup
+	mu      sync.RWMutex  // held by who sends to buffer, and to write by who closes
+	closing chan struct{} // closed with buffer
+	done    chan struct{}
+	sends   sync.WaitGroup
 }
 
 // NewBatch starts a Batch in front of next.
-func NewBatch(next Backend, o BatchOptions, clk clock.WithTicker, report *Reporter) *Batch {
-	b := &Batch{next: next, options: o, clock: clk, report: report,
-		buffer: make(chan *auditv1.Event, o.Buffer), done: make(chan struct{})}
+func NewBatch(next Backend, o BatchOptions, clk clock.WithTicker, g *guard.Guard, report *Reporter) *Batch {
+	b := &Batch{next: next, options: o, clock: clk, guard: g, report: report,
+		buffer: make(chan *auditv1.Event, o.Buffer), closing: make(chan struct{}), done: make(chan struct{})}
 	if o.QPS > 0 {
 		b.limit = rate.NewLimiter(rate.Limit(o.QPS), o.Burst)
 	}
@@ -61,7 +63,7 @@ var (
 func (b *Batch) Process(events ...*auditv1.Event) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	if b.closed {
+	if b.isClosing() {
 		b.report.lost("buffered", errShutDown, events)
 		return true
 	}
@@ -80,8 +82,9 @@ func (b *Batch) Process(events ...*auditv1.Event) bool {
 // Close hands on what is in the buffer and closes the backend behind.
 func (b *Batch) Close() error {
 	b.mu.Lock()
-	first := !b.closed
-	if b.closed = true; first {
+	first := !b.isClosing()
+	if first {
+		close(b.closing)
 		close(b.buffer)
 	}
 	b.mu.Unlock()
@@ -133,21 +136,45 @@ func (b *Batch) collect() (batch []*auditv1.Event, more bool) {
 	return batch, true
 }
 
-// send hands a batch on when the limit allows. What is left at the end is not
-// held back by it: the process is about to go.
+// send hands a batch on when the limit allows.
 func (b *Batch) send(batch []*auditv1.Event) {
-	if b.limit != nil && !b.isClosed() {
-		_ = b.limit.Wait(context.Background()) // an unending context, and a burst of one or more
+	b.throttle()
+	if b.options.Parallel {
+		b.sends.Go(func() { b.hand(batch) })
+	} else {
+		b.hand(batch)
 	}
-	if !b.options.Parallel {
-		b.next.Process(batch...)
-		return
-	}
-	b.sends.Go(func() { b.next.Process(batch...) })
 }
 
-func (b *Batch) isClosed() bool {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.closed
+// throttle waits until the limit allows another batch. What is left at the end
+// is not held back: the process is about to go.
+func (b *Batch) throttle() {
+	if b.limit == nil || b.isClosing() {
+		return
+	}
+	now := b.clock.Now()
+	wait := b.limit.ReserveN(now, 1).DelayFrom(now)
+	if wait <= 0 {
+		return
+	}
+	select {
+	case <-b.clock.After(wait):
+	case <-b.closing:
+	}
+}
+
+// hand hands a batch on. One at which the backend panics is lost alone.
+func (b *Batch) hand(batch []*auditv1.Event) {
+	if err := b.guard.Call("audit", func() error { b.next.Process(batch...); return nil }); err != nil {
+		b.report.lost("buffered", err, batch)
+	}
+}
+
+func (b *Batch) isClosing() bool {
+	select {
+	case <-b.closing:
+		return true
+	default:
+		return false
+	}
 }

@@ -12,14 +12,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// AccessLog writes a line for each request that is answered while verbose says so.
+// slowFrom is from when on a request is logged although others are not.
+const slowFrom = 500 * time.Millisecond
+
+// AccessLog writes a line for each request that is answered while verbose says
+// so, and one for each that was slow where information is logged at all.
 func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Filter {
 	if verbose == nil {
 		return nil
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !verbose() {
+			all := verbose()
+			if !all && !log.Enabled(r.Context(), slog.LevelInfo) {
 				next.ServeHTTP(w, r)
 				return
 			}
@@ -27,14 +32,20 @@ func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Fi
 			agent, from := r.UserAgent(), r.RemoteAddr
 			resp, w := responseOf(w)
 			defer func() {
-				logAccess(log, r, resp, path, agent, from, clk.Since(began))
+				took := clk.Since(began)
+				switch {
+				case all:
+					logAccess(log, "HTTP", r, resp, path, agent, from, took)
+				case took > slowFrom && !LongRunning(request.InfoFrom(r.Context())):
+					logAccess(log, "slow request", r, resp, path, agent, from, took)
+				}
 			}()
 			next.ServeHTTP(w, r)
 		})
 	}
 }
 
-func logAccess(log *slog.Logger, r *http.Request, resp *response, uri, agent, from string, took time.Duration) {
+func logAccess(log *slog.Logger, message string, r *http.Request, resp *response, uri, agent, from string, took time.Duration) {
 	ctx := r.Context()
 	attrs := []slog.Attr{
 		slog.String("verb", logVerb(request.InfoFrom(ctx).Verb)), slog.String("URI", uri), slog.Duration("latency", took),
@@ -52,7 +63,7 @@ func logAccess(log *slog.Logger, r *http.Request, resp *response, uri, agent, fr
 		code = http.StatusOK
 	}
 	attrs = append(attrs, slog.Int("resp", code))
-	log.LogAttrs(ctx, slog.LevelInfo, "HTTP", attrs...)
+	log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
 // logVerb spells a verb as kube-apiserver's log and metrics do.

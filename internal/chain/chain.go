@@ -145,7 +145,7 @@ func steps(c Config) []step {
 		{"tracing", c.Tracing},
 		// Audit records who really asks, therefore before impersonation.
 		{"audit", measured("audit", noLayer, &c, Audit(c.Auditor, c.WriteError))},
-		{"impersonation", measured("impersonation", request.LayerImpersonation, &c,
+		{"impersonation", measured(impersonationFilter(&c), request.LayerImpersonation, &c,
 			Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError))},
 		// The share of the server is the impersonated user's.
 		{"flow control", measured("priorityandfairness", noLayer, &c, c.FlowControl)},

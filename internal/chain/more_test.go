@@ -95,6 +95,31 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// Slow requests are logged where information is, but for those that last by nature.
+func TestSlowRequests(t *testing.T) {
+	for _, c := range []struct {
+		level   slog.Level
+		request string
+		took    time.Duration
+		logged  bool
+	}{
+		{slog.LevelInfo, "GET /api/v1/pods", time.Second, true},
+		{slog.LevelInfo, "GET /api/v1/pods", slowFrom, false},
+		{slog.LevelInfo, "GET /api/v1/pods?watch=1", time.Second, false},
+		{slog.LevelWarn, "GET /api/v1/pods", time.Second, false},
+	} {
+		var text bytes.Buffer
+		clk := clocktesting.NewFakeClock(time.Unix(0, 0))
+		cfg := config(func(http.ResponseWriter, *http.Request) { clk.Step(c.took) })
+		cfg.Clock, cfg.LogAccess = clk, func() bool { return false }
+		cfg.Log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: c.level}))
+		send(New(cfg), c.request, "Authorization: alice")
+		if logged := strings.Contains(text.String(), `msg="slow request" verb=LIST`); logged != c.logged {
+			t.Errorf("%+v: logged %q", c, &text)
+		}
+	}
+}
+
 // list is an audit backend that keeps a line for each event.
 type list struct{ lines []string }
 
@@ -170,7 +195,7 @@ func TestFiltersAreMeasured(t *testing.T) {
 	send(h, "GET /api", "Authorization: alice")
 	send(h, "GET /api", "Authorization: bad")
 	send(h, "GET /api", "Authorization: bob")
-	if got["authentication"] != 3 || got["impersonation"] != 2 || got["authorization"] != 2 {
+	if got["authentication"] != 3 || got["constrainedimpersonation"] != 2 || got["authorization"] != 2 {
 		t.Errorf("%v", got)
 	}
 }

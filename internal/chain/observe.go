@@ -8,6 +8,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Latency counts where a request's time goes.
@@ -39,11 +40,20 @@ func (t auditedAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (
 	return decision, reason, err
 }
 
+// impersonationFilter is the name that the filter has in the metric.
+func impersonationFilter(c *Config) string {
+	if c.LegacyImpersonation {
+		return "impersonation"
+	}
+	return "constrainedimpersonation"
+}
+
 // noLayer is where a filter's time is not told apart in the request's own.
 const noLayer request.Layer = -1
 
 // measured counts how long a request is in a filter before it passes on, or is
-// refused there: in the request's latency and for the metric.
+// refused there: in the request's latency and for the metric. In traces it has
+// a span that also has what follows in it.
 func measured(name string, layer request.Layer, c *Config, f Filter) Filter {
 	if f == nil {
 		return nil
@@ -67,6 +77,10 @@ func measured(name string, layer request.Layer, c *Config, f Filter) Filter {
 		}))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			request.LatencyFrom(r.Context()).Enter(c.Clock.Now())
+			if ctx, s := span.Start(r.Context(), name); s.On() {
+				defer s.End()
+				r = r.WithContext(ctx)
+			}
 			inner.ServeHTTP(w, r)
 			leave(r)
 		})

@@ -10,10 +10,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/crd/schema"
 )
 
-// Metrics measure the expressions of schemas and the webhooks that convert.
+// Metrics measure the expressions of schemas, updates that leave wrong what was
+// wrong, and the webhooks that convert.
 type Metrics struct {
 	clock                       clock.PassiveClock
 	compilation, evaluation     prometheus.Histogram
+	ratcheting                  prometheus.Histogram
 	requests                    *prometheus.CounterVec
 	requestSeconds, conversions *prometheus.HistogramVec
 }
@@ -26,6 +28,10 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Name: "apiserver_cel_compilation_duration_seconds", Help: "CEL compilation time in seconds.", Buckets: prometheus.DefBuckets}),
 		evaluation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "apiserver_cel_evaluation_duration_seconds", Help: "CEL evaluation time in seconds.", Buckets: prometheus.DefBuckets}),
+		ratcheting: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "apiextensions_apiserver_validation_ratcheting_seconds",
+			Help:    "Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_conversion_webhook_request_total",
 			Help: "Counter for conversion webhook requests with success/failure and failure error type",
@@ -39,7 +45,7 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"crd_name", "from_version", "to_version", "succeeded"}),
 	}
-	r.MustRegister(m.compilation, m.evaluation, m.requests, m.requestSeconds, m.conversions)
+	r.MustRegister(m.compilation, m.evaluation, m.ratcheting, m.requests, m.requestSeconds, m.conversions)
 	return m
 }
 
@@ -51,7 +57,8 @@ func (m *Metrics) timing() schema.Timing {
 			return func() { h.Observe(m.clock.Since(began).Seconds()) }
 		}
 	}
-	return schema.Timing{Compilation: of(m.compilation), Evaluation: of(m.evaluation)}
+	return schema.Timing{Compilation: of(m.compilation), Evaluation: of(m.evaluation),
+		Ratcheting: func(took time.Duration) { m.ratcheting.Observe(took.Seconds()) }, Now: m.clock.Now}
 }
 
 // Why a conversion failed, as metrics have it.

@@ -29,7 +29,7 @@ func (c *call) create() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
-	obj, err := c.decode(ctx, in.body, in.media, options.FieldValidation)
+	obj, err := c.converted(ctx, in, options.FieldValidation)
 	if err != nil {
 		return err
 	}
@@ -37,10 +37,13 @@ func (c *call) create() error {
 	if c.R.Create != nil {
 		return c.createVirtual(ctx, in.out, obj, options)
 	}
+	c.span.Event("About to store object in database")
 	i, err := c.createObject(ctx, obj, options)
+	c.wrote(in, err)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
+	defer c.answers().End()
 	return c.writeStored(http.StatusCreated, in.out, i)
 }
 
@@ -61,7 +64,7 @@ func (c *call) createInput(r restrict, typed bool) (in input, options *metav1.Cr
 	if in.media, err = inputMedia(c.req, typed); err != nil {
 		return in, nil, err
 	}
-	if in.body, err = c.e.readBody(c.req); err != nil {
+	if in.body, err = c.body(); err != nil {
 		return in, nil, err
 	}
 	if err = c.decodeQuery(options); err != nil {
@@ -85,6 +88,7 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 	if err != nil {
 		return c.storeError(err, a.Name)
 	}
+	defer c.answers().End()
 	if obj == nil {
 		st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
 		st.SetGroupVersionKind(statusGVK)
@@ -292,6 +296,7 @@ func (c *call) createSubresource() error {
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
+	defer c.answers().End()
 	code := http.StatusCreated
 	if st, ok := result.(*metav1.Status); ok {
 		st.SetGroupVersionKind(statusGVK)

@@ -35,16 +35,19 @@ func (c *call) delete() error {
 	if f := c.R.Rules.WarnDelete; f != nil {
 		request.AddWarning(ctx, f(options))
 	}
+	c.span.Event("About to delete object from database")
 	obj, gone, err := c.remove(ctx, c.name, options)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
+	c.span.Event("Object deleted from database")
 	return c.answerDelete(out, obj, gone, options)
 }
 
 // answerDelete writes what is left of a deleted object: the object where it is
 // not gone or its kind is given back, else a Status that names it.
 func (c *call) answerDelete(out output, obj Object, gone bool, options *metav1.DeleteOptions) error {
+	defer c.answers().End()
 	code := http.StatusOK
 	if orphan := orphanDependents(options); !gone && orphan != nil && !*orphan {
 		code = http.StatusAccepted
@@ -62,7 +65,7 @@ func (c *call) answerDelete(out output, obj Object, gone bool, options *metav1.D
 // deleteOptions reads the options of a deletion: from the body, or if there is
 // none from the query. (With a body the query counts for nothing, as upstream.)
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
-	body, err := c.e.readBody(c.req)
+	body, err := c.body()
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,7 @@ func (c *call) deleteCollection() error {
 	if failed != nil {
 		return failed
 	}
+	defer c.answers().End()
 	if out.shape == shapeTable {
 		st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 		st.SetGroupVersionKind(statusGVK)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -188,13 +189,16 @@ type call struct {
 	namespace, name string
 	// admitted says that admission has had its say in a deletion.
 	admitted bool
+	span     span.Span // of the verb
 }
 
 // ServeHTTP serves a request that the route table led here.
 func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	c := &call{Endpoint: ep, w: w, req: req, info: request.InfoFrom(req.Context())}
+	defer func() { c.span.End() }()
 	if err := c.serve(); err != nil {
-		WriteError(w, req, ep.GVR.GroupVersion(), err)
+		defer c.answers().End()
+		WriteError(w, c.req, ep.GVR.GroupVersion(), err)
 	}
 }
 
@@ -232,13 +236,15 @@ func (c *call) serve() error {
 	if c.name == "" && (i.Verb == "update" || i.Verb == "patch") {
 		return apierrors.NewBadRequest("name must be provided")
 	}
+	if i.Verb == "watch" {
+		return c.watch()
+	}
+	c.trace()
 	switch i.Verb {
 	case "get":
 		return c.get()
 	case "list":
 		return c.list()
-	case "watch":
-		return c.watch()
 	case "create":
 		return c.create()
 	case "update":
@@ -319,6 +325,7 @@ func (c *call) serveSubresource() error {
 }
 
 func (c *call) subresource() error {
+	c.trace()
 	if c.sub.Create != nil {
 		return c.createSubresource()
 	}

@@ -36,12 +36,15 @@ func (c *call) get() error {
 			return err
 		}
 		obj.GetObjectKind().SetGroupVersionKind(c.GVK)
+		defer c.answers().End()
 		return c.writeObject(200, out, obj)
 	}
+	c.span.Event("About to Get from storage")
 	i, err := c.read(c.req.Context(), c.key(c.name), options.ResourceVersion)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
+	defer c.answers().End()
 	if c.sub != nil && c.sub.Scale != nil {
 		return c.writeScaleOf(out, i)
 	}
@@ -62,6 +65,8 @@ func (c *call) readExport() error {
 // read returns the item at a key: the newest for an empty resourceVersion, any
 // for "0", else one at least as new as that.
 func (c *call) read(ctx context.Context, key, resourceVersion string) (*store.Item, error) {
+	ctx, s := c.reading(ctx, "cacher.Get", key, resourceVersion)
+	defer s.End()
 	if err := c.settle(ctx, resourceVersion); err != nil {
 		return nil, err
 	}

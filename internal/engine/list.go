@@ -37,6 +37,7 @@ func (c *call) list() error {
 	if err != nil {
 		return c.storeError(err, "")
 	}
+	defer c.answers().End()
 	return c.writeList(out, p)
 }
 
@@ -48,6 +49,8 @@ type page struct {
 
 // page selects what a list answers with.
 func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page, error) {
+	ctx, s := c.reading(ctx, "cacher.GetList", c.namespace, o.ResourceVersion)
+	defer s.End()
 	snap, start, err := c.snapshot(ctx, o)
 	if err != nil {
 		return nil, err
@@ -99,6 +102,7 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	if failed != nil {
 		return nil, failed
 	}
+	s.EventLen("Filtered items", "count", len(p.items))
 	if more {
 		last := p.items[len(p.items)-1]
 		p.meta.Continue = encodeContinue(strings.TrimPrefix(last.Key, sel.prefix)+"\x00", snap.Rev)
@@ -257,5 +261,6 @@ func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 		}
 		kept = append(kept, obj)
 	}
+	defer c.answers().End()
 	return c.writeObjects(out, kept, metav1.ListMeta{})
 }

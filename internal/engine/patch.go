@@ -53,6 +53,9 @@ func (c *call) patch() error {
 			return c.patched(ctx, kind, body, options, old, exists)
 		},
 	})
+	if err == nil {
+		c.span.Event("Object stored in database")
+	}
 	return c.answer(out, res, err)
 }
 
@@ -74,7 +77,7 @@ func (c *call) patchKind() (types.PatchType, error) {
 }
 
 func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, error) {
-	body, err := c.e.readBody(c.req)
+	body, err := c.body()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,6 +96,7 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 
 // patched makes the object that a patch asks for, tracked and admitted.
 func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object, exists bool) (Object, error) {
+	c.span.Event("About to apply patch")
 	var obj Object
 	var err error
 	switch {
@@ -117,6 +121,7 @@ func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, o
 	if err := c.fitName(obj); err != nil {
 		return nil, err
 	}
+	c.span.Event("About to check admission control")
 	uo := &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
 	return c.admit(ctx, obj, old, exists, uo)
 }

@@ -19,7 +19,7 @@ func (c *call) update() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
-	sent, err := c.decode(ctx, in.body, in.media, options.FieldValidation)
+	sent, err := c.converted(ctx, in, options.FieldValidation)
 	if err != nil {
 		return err
 	}
@@ -31,6 +31,7 @@ func (c *call) update() error {
 		return err
 	}
 	dedupOwners(ctx, sent, false)
+	c.span.Event("About to store object in database")
 	res, err := c.change(ctx, &change{
 		rules: c.rules(), options: options, uid: string(sent.GetUID()),
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
@@ -41,6 +42,7 @@ func (c *call) update() error {
 			return c.admit(ctx, obj, old, exists, options)
 		},
 	})
+	c.wrote(in, err)
 	return c.answer(in.out, res, err)
 }
 
@@ -57,6 +59,7 @@ func (c *call) answer(out output, res *outcome, err error) error {
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
+	defer c.answers().End()
 	code := http.StatusOK
 	if res.created {
 		code = http.StatusCreated
@@ -74,7 +77,7 @@ func (c *call) updateInput(r restrict, typed bool) (in input, options *metav1.Up
 	if in.out, err = negotiate(c.req, r); err != nil {
 		return in, nil, err
 	}
-	if in.body, err = c.e.readBody(c.req); err != nil {
+	if in.body, err = c.body(); err != nil {
 		return in, nil, err
 	}
 	if err = c.decodeQuery(options); err != nil {

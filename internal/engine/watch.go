@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -37,6 +38,10 @@ func (c *call) watch() error {
 	}
 	if c.view == nil {
 		return c.methodNotAllowed()
+	}
+	isList := o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
+	if isList {
+		c.trace()
 	}
 	timeout := c.watchTimeout(o)
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
@@ -59,8 +64,11 @@ func (c *call) watch() error {
 		return c.storeError(err, "")
 	}
 	defer w.Close()
+	if isList {
+		_, s.serving = span.Start(c.req.Context(), "WatchServer.HandleHTTP")
+	}
 	run := func(ctx context.Context) error {
-		return s.run(ctx, w, initial, o.SendInitialEvents != nil && *o.SendInitialEvents)
+		return s.run(ctx, w, initial, isList)
 	}
 	if isWebSocket(c.req) {
 		return s.overSocket(ctx, run)
@@ -81,6 +89,8 @@ func (c *call) watchTimeout(o *internalversion.ListOptions) time.Duration {
 // watchStart settles what a watch is told first (a snapshot, or nil) and the
 // revision after which its events begin.
 func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, int64, error) {
+	ctx, sp := c.reading(ctx, "cacher.Watch", c.namespace, o.ResourceVersion)
+	defer sp.End()
 	rev, err := parseRev(o.ResourceVersion)
 	if err != nil {
 		return nil, 0, err
@@ -114,7 +124,8 @@ type watchStream struct {
 	out       output
 	sel       selected
 	bookmarks bool
-	headed    bool // the table's columns were sent
+	headed    bool      // the table's columns were sent
+	serving   span.Span // of sending what a list begins with
 
 	buf   []byte
 	ends  []int                     // of the frames in buf
@@ -153,7 +164,7 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 		if err := s.sendInitial(initial); err != nil {
 			return s.sendError(err)
 		}
-		if initialEnd && s.bookmarks {
+		if initialEnd {
 			if err := s.bookmark(initial.Rev, true); err != nil {
 				return s.sendError(err)
 			}
@@ -161,6 +172,9 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 		if !s.send() {
 			return nil
 		}
+		s.serving.Event("Writing initial events done")
+		s.serving.End()
+		s.span.End()
 	}
 	request.Watching(ctx)
 	ticker := s.e.Clock.NewTicker(bookmarkEvery)

@@ -49,7 +49,7 @@ var exempt = map[string]string{
 var layers = []string{
 	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
 	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/audit", "internal/engine", "internal/admission",
-	"internal/authz", "internal/authn", "internal/store", "internal/request", "internal/guard",
+	"internal/authz", "internal/authn", "internal/store", "internal/request", "internal/guard", "internal/egress", "internal/span",
 }
 
 // layer is where a path stands: where the longest of the packages that it

@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -28,14 +29,14 @@ const defaultTimeout = 30 * time.Second
 
 // Client sends reviews to one server.
 type Client struct {
-	url  string
-	http *http.Client
+	url, host string
+	http      *http.Client
 }
 
 // FromKubeconfig reads where the server is and how to authenticate to it:
 // cluster and user of the file's current context. A timeout of zero is 30
-// seconds.
-func FromKubeconfig(path string, timeout time.Duration) (*Client, error) {
+// seconds; dial, where it is not nil, connects.
+func FromKubeconfig(path string, timeout time.Duration, dial utilnet.DialFunc) (*Client, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
@@ -44,7 +45,7 @@ func FromKubeconfig(path string, timeout time.Duration) (*Client, error) {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	c.Timeout = timeout
+	c.Timeout, c.Dial = timeout, dial
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func FromKubeconfig(path string, timeout time.Duration) (*Client, error) {
 	q := u.Query()
 	q.Set("timeout", timeout.String())
 	u.RawQuery = q.Encode()
-	return &Client{url: u.String(), http: h}, nil
+	return &Client{url: u.String(), host: u.Host, http: h}, nil
 }
 
 // Post sends in and reads the answer into out. It returns the status code of
@@ -73,25 +74,33 @@ func (c *Client) Post(ctx context.Context, in, out any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, */*")
-	resp, answer, err := Exchange(c.http, req, maxAnswer)
-	code := 0
-	if resp != nil {
-		code = resp.StatusCode
-	}
+	code, answer, err := c.Send(ctx, body)
 	if err != nil {
 		return code, err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return code, fmt.Errorf("the answer of %s cannot be read: %w", req.URL.Host, err)
+		return code, fmt.Errorf("the answer of %s cannot be read: %w", c.host, err)
 	}
 	return code, nil
 }
+
+// Send sends JSON and returns status code and body of the answer, as Post does.
+func (c *Client) Send(ctx context.Context, body []byte) (code int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, */*")
+	resp, answer, err := Exchange(c.http, req, maxAnswer)
+	if resp != nil {
+		code = resp.StatusCode
+	}
+	return code, answer, err
+}
+
+// Close gives connections up that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // IsTimeout says that an error is that of a server which took too long.
 func IsTimeout(err error) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestPost(t *testing.T) {
 			_, _ = w.Write([]byte(strings.Repeat(" ", 4<<20)))
 		}, 200, "longer than"},
 	} {
-		client, err := remote.FromKubeconfig(remotetest.Serve(t, c.answer), 5*time.Second)
+		client, err := remote.FromKubeconfig(remotetest.Serve(t, c.answer), 5*time.Second, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestPost(t *testing.T) {
 }
 
 func TestNoKubeconfig(t *testing.T) {
-	if _, err := remote.FromKubeconfig("/nowhere", 0); err == nil {
+	if _, err := remote.FromKubeconfig("/nowhere", 0, nil); err == nil {
 		t.Error("a kubeconfig that does not exist was accepted")
 	}
 }
@@ -90,5 +91,51 @@ func TestRetry(t *testing.T) {
 	cancel()
 	if err := (remote.Retry{Attempts: 3, Pause: time.Hour, Clock: clock.RealClock{}}).Do(ctx, func() error { return passing }); err == nil {
 		t.Error("no error after the request ended")
+	}
+}
+
+// pauses is a clock on which time passes at once, and that knows how much did.
+type pauses struct {
+	clock.Clock
+	all []time.Duration
+}
+
+func (p *pauses) After(d time.Duration) <-chan time.Time {
+	p.all = append(p.all, d)
+	now := make(chan time.Time, 1)
+	now <- time.Time{}
+	return now
+}
+
+// Pauses grow and are spread, and are as long as the server asks.
+func TestPauses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fails  error
+		random float64
+		want   []time.Duration
+	}{
+		{"no luck", apierrors.NewInternalError(errors.New("x")), 0, []time.Duration{1000, 1500, 2250, 3375}},
+		{"luck", apierrors.NewInternalError(errors.New("x")), 0.5, []time.Duration{1100, 1650, 2475, 3712}},
+		{"asked", apierrors.NewTooManyRequests("x", 2), 0, []time.Duration{2000, 2000, 2250, 3375}},
+		{"asked for ever", apierrors.NewTooManyRequests("x", 1<<30), 0, []time.Duration{60000, 60000, 60000, 60000}},
+	} {
+		p := &pauses{}
+		r := remote.DefaultRetry(p)
+		r.Pause, r.Random = time.Second, func() float64 { return c.random }
+		_ = r.Do(t.Context(), func() error { return c.fails })
+		for n := range p.all {
+			p.all[n] /= time.Millisecond
+		}
+		if !slices.Equal(p.all, c.want) {
+			t.Errorf("%s: %d, want %d milliseconds", c.name, p.all, c.want)
+		}
+	}
+	p, calls := &pauses{}, 0
+	r := remote.DefaultRetry(p)
+	r.Passes = func(error) bool { return true }
+	_ = r.Do(t.Context(), func() error { calls++; return apierrors.NewUnauthorized("x") })
+	if calls != 5 {
+		t.Errorf("%d attempts where every error may pass", calls)
 	}
 }

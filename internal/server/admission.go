@@ -19,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 )
@@ -75,7 +76,8 @@ func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) e
 
 // clients connect to webhooks.
 func (s *Server) clients(c webhook.Credentials) *webhook.Clients {
-	return webhook.NewClients(c, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
+	d := webhook.Dialers{Services: s.egress.Dial(egress.Cluster), URLs: s.egress.Dial(egress.ControlPlane)}
+	return webhook.NewClients(c, d, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
 }
 
 // policies makes the two plugins that evaluate policies.

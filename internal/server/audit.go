@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/egress"
 )
 
 // AuditDelivery is how audit events come to one backend.
@@ -140,7 +141,7 @@ func (s *Server) auditor(register func(...prometheus.Collector)) (*audit.Auditor
 		backends = append(backends, s.deliver(log, s.cfg.AuditLogDelivery, false, report))
 	}
 	if file := s.cfg.AuditWebhookConfigFile; file != "" {
-		hook, err := audit.NewWebhook(file, s.cfg.AuditWebhookBackoff, s.clock, report)
+		hook, err := audit.NewWebhook(file, s.egress.Dial(egress.ControlPlane), s.cfg.AuditWebhookBackoff, s.clock, report)
 		if err != nil {
 			_ = backends.Close()
 			return nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
@@ -157,7 +158,7 @@ func (s *Server) deliver(b audit.Backend, d AuditDelivery, parallel bool, report
 		if d.Throttle {
 			o.QPS, o.Burst = float64(d.QPS), d.Burst
 		}
-		b = audit.NewBatch(b, o, s.clock, report)
+		b = audit.NewBatch(b, o, s.clock, s.guard, report)
 	} else {
 		b = audit.Blocking{Backend: b, Strict: d.Mode == "blocking-strict"}
 	}

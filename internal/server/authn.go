@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
@@ -18,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/oidc"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authn/webhook"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
@@ -140,14 +142,34 @@ func (a *authentication) make(c *apiserver.AuthenticationConfiguration) ([]*oidc
 	}
 	var out []*oidc.Authenticator
 	for i := range c.JWT {
+		dial, err := s.dialIssuer(c.JWT[i].Issuer.EgressSelectorType)
+		if err != nil {
+			return nil, err
+		}
 		made, err := oidc.New(oidc.Options{Config: &c.JWT[i], Mapping: mappings[i], Algorithms: algorithms,
-			Clock: s.clock, Metrics: a.metrics, Log: s.log})
+			Dial: dial, Clock: s.clock, Metrics: a.metrics, Log: s.log})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, made)
 	}
 	return out, nil
+}
+
+// dialIssuer is how an issuer is reached; nil: without a proxy. One that names
+// a network is not reached otherwise.
+func (s *Server) dialIssuer(network apiserver.EgressSelectorType) (utilnet.DialFunc, error) {
+	if network == "" {
+		return nil, nil
+	}
+	if s.egress == nil {
+		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", network)
+	}
+	dial := s.egress.Dial(egress.Network(network)) // validated, and named alike
+	if dial == nil {
+		return nil, fmt.Errorf("oidc: egress lookup for %q is not configured", network)
+	}
+	return dial, nil
 }
 
 // reload puts a changed file in force.
@@ -214,7 +236,7 @@ func (a *authentication) authenticators() (authn.Tokens, error) {
 	if s.cfg.TokenWebhookFile == "" {
 		return t, nil
 	}
-	client, err := remote.FromKubeconfig(s.cfg.TokenWebhookFile, 0)
+	client, err := remote.FromKubeconfig(s.cfg.TokenWebhookFile, 0, s.egress.Dial(egress.ControlPlane))
 	if err != nil {
 		return t, fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/config"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
@@ -162,7 +163,7 @@ func (a *authorization) make(c *apiserver.AuthorizationConfiguration) (*authoriz
 
 func (a *authorization) webhook(c *apiserver.AuthorizerConfiguration) (*webhook.Authorizer, error) {
 	w := c.Webhook
-	client, err := remote.FromKubeconfig(*w.ConnectionInfo.KubeConfigFile, w.Timeout.Duration)
+	client, err := remote.FromKubeconfig(*w.ConnectionInfo.KubeConfigFile, w.Timeout.Duration, a.server.egress.Dial(egress.ControlPlane))
 	if err != nil {
 		return nil, err
 	}

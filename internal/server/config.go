@@ -68,6 +68,8 @@ type Config struct {
 	Profiling           bool
 	DebugSocketPath     string
 	TracingConfigFile   string
+	// EgressSelectorConfigFile says which connections go through proxies.
+	EgressSelectorConfigFile string
 	// Verbosity is how much is logged; nil is that of a number of 0.
 	Verbosity *Verbosity
 	// Flags are the settings by flag as they are told at /flagz.

@@ -80,6 +80,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.TLSSNICertKeys, "tls-sni-cert-key", c.TLSSNICertKeys, "Serving certificate and key for some names: cert,key or cert,key:name,name. May be given several times.")
 	fs.StringVar(&c.DebugSocketPath, "debug-socket-path", c.DebugSocketPath, "Unix socket that serves profiles without authentication, to who may open it.")
 	fs.StringVar(&c.TracingConfigFile, "tracing-config-file", c.TracingConfigFile, "File of a TracingConfiguration.")
+	fs.StringVar(&c.EgressSelectorConfigFile, "egress-selector-config-file", c.EgressSelectorConfigFile, "File of an EgressSelectorConfiguration: which of the server's own connections go through proxies.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -26,7 +27,7 @@ func (s *Server) startTracing(ctx context.Context) error {
 	}
 	c, err := tracing.Load(s.cfg.TracingConfigFile)
 	if err == nil {
-		s.tracing, err = tracing.New(ctx, c, s.cfg.hostname())
+		s.tracing, err = tracing.New(ctx, c, s.cfg.hostname(), s.egress.Dial(egress.ControlPlane))
 	}
 	if err != nil {
 		return fmt.Errorf("--tracing-config-file: %w", err)

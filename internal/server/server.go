@@ -35,6 +35,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -53,7 +54,8 @@ type Server struct {
 	cfg      Config
 	log      *slog.Logger
 	clock    clock.WithTicker
-	listener net.Listener // nil: only in-process requests are served
+	egress   *egress.Selector // nil: all connections are made plainly
+	listener net.Listener     // nil: only in-process requests are served
 	keys     *keys
 	db       *etcd.DB
 	store    *store.Store
@@ -111,11 +113,16 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	s.metrics = metrics.New()
+	s.guard = guard.New(log, s.clock, s.metrics.BackgroundPanicked)
+	if file := s.cfg.EgressSelectorConfigFile; file != "" {
+		if s.egress, err = egress.Load(file, s.metrics.Registry(), s.clock); err != nil {
+			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
+		}
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	s.metrics = metrics.New()
-	s.guard = guard.New(log, s.clock, s.metrics.BackgroundPanicked)
 	if s.keys, err = loadKeys(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
 		return nil, err
 	}
@@ -252,7 +259,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.db, err = etcd.Dial(etcd.Cluster{Endpoints: s.cfg.EtcdServers, TLS: t})
+	s.db, err = etcd.Dial(etcd.Cluster{Endpoints: s.cfg.EtcdServers, TLS: t, Dial: s.egress.Dial(egress.Etcd)})
 	return err
 }
 

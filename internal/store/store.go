@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -121,6 +122,8 @@ func (s *Store) Revision() int64 { return s.follow.rev.Load() }
 func (s *Store) Fresh(ctx context.Context) error {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerStorage, began)
+	ctx, sp := span.Start(ctx, "Fresh etcd3")
+	defer sp.End()
 	rev, err := s.db.Head(ctx)
 	if err != nil {
 		return err

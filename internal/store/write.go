@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // ConflictError says that the object at the key is not the one the writer
@@ -97,8 +97,18 @@ func (v *View) swap(ctx context.Context, prev *Item, guards []Guard, op clientv3
 func (v *View) commit(ctx context.Context, key string, rev int64, guards []Guard, op clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerStorage, began)
-	ctx, end := span(ctx, "etcd transaction", v.etcdPrefix+key)
-	defer end()
+	name := "GuaranteedUpdate etcd3"
+	switch {
+	case rev == 0:
+		name = "Create etcd3"
+	case op.IsDelete():
+		name = "Delete etcd3"
+	}
+	ctx, s := span.Start(ctx, name)
+	defer s.End()
+	if s.On() {
+		s.Set(attribute.String("audit-id", request.AuditIDFrom(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
+	}
 	conditions := append(v.store.conditions(guards), clientv3.Compare(clientv3.ModRevision(v.etcdPrefix+key), "=", rev))
 	r, err := v.store.db.Client.Txn(ctx).
 		If(conditions...).
@@ -108,16 +118,6 @@ func (v *View) commit(ctx context.Context, key string, rev int64, guards []Guard
 		v.store.leases.forget(ctx)
 	}
 	return r, err
-}
-
-// span begins a span in the one that ctx is in, if that is recorded.
-func span(ctx context.Context, name, key string) (context.Context, func()) {
-	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
-		return ctx, func() {}
-	}
-	ctx, s := parent.TracerProvider().Tracer("github.com/kanzen-io/kanzen/internal/store").Start(ctx, name, trace.WithAttributes(attribute.String("key", key)))
-	return ctx, func() { s.End() }
 }
 
 func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (clientv3.Op, error) {

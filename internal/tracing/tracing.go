@@ -1,5 +1,5 @@
 // Package tracing tells an OpenTelemetry collector where the time of sampled
-// requests goes: a span for each request, and spans of the layers below in it.
+// requests goes: a span for each request; package span makes those in it.
 // Without a configuration nothing of it is in the way of requests.
 package tracing
 
@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -21,7 +22,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -29,6 +32,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Tracing sends spans to a collector.
@@ -77,11 +81,16 @@ func validate(c *apiserverv1.TracingConfiguration) field.ErrorList {
 }
 
 // New connects to the collector that a configuration names. It is not an error
-// if that is not there; spans are lost then.
-func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string) (*Tracing, error) {
+// if that is not there; spans are lost then. dial, where it is not nil, connects.
+func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string, dial utilnet.DialFunc) (*Tracing, error) {
 	options := []otlptracegrpc.Option{otlptracegrpc.WithInsecure()}
 	if c.Endpoint != nil {
 		options = append(options, otlptracegrpc.WithEndpoint(*c.Endpoint))
+	}
+	if dial != nil {
+		options = append(options, otlptracegrpc.WithDialOption(grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return dial(ctx, "tcp", addr)
+		})))
 	}
 	exporter, err := otlptracegrpc.New(ctx, options...)
 	if err != nil {
@@ -97,8 +106,7 @@ func newTracing(export sdktrace.TracerProviderOption, c *apiserverv1.TracingConf
 	}
 	p := sdktrace.NewTracerProvider(export, sdktrace.WithSampler(sdktrace.ParentBased(sampler)), sdktrace.WithResource(
 		resource.NewSchemaless(attribute.String("service.name", "apiserver"), attribute.String("service.instance.id", instance))))
-	return &Tracing{provider: p, tracer: p.Tracer("github.com/kanzen-io/kanzen"),
-		remote: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})}
+	return &Tracing{provider: p, tracer: p.Tracer("github.com/kanzen-io/kanzen"), remote: span.Propagator()}
 }
 
 // Close sends what has not been sent.
@@ -126,11 +134,15 @@ func (t *Tracing) Filter(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		span.SetAttributes(attribute.String("http.method", r.Method), attribute.String("http.target", r.URL.RequestURI()),
+		span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.target", r.URL.RequestURI()),
+			attribute.String("url.scheme", "https"), attribute.String("url.path", r.URL.Path), attribute.String("network.protocol.version", strings.TrimPrefix(r.Proto, "HTTP/")),
 			attribute.String("user_agent.original", r.UserAgent()), attribute.String("audit-id", request.AuditIDFrom(ctx)))
+		if ip := utilnet.GetClientIP(r); ip != nil {
+			span.SetAttributes(attribute.String("client.address", ip.String()))
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 		code := chain.StatusOf(w)
-		span.SetAttributes(attribute.Int("http.status_code", code))
+		span.SetAttributes(attribute.Int("http.response.status_code", code), attribute.Int64("http.response.body.size", chain.SizeOf(w)))
 		request.LatencyFrom(ctx).Each(func(l request.Layer, d time.Duration) {
 			span.SetAttributes(attribute.String("latency."+l.String(), d.String()))
 		})

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // ask sends a review of a write to a webhook and returns a verified answer that
@@ -40,6 +43,8 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("could not get REST client: %w", err), 500}
 	}
+	ctx, sp := traced(ctx, h, a, uid, mutating)
+	defer sp.End()
 	if h.timeoutSeconds != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(*h.timeoutSeconds)*time.Second)
@@ -49,6 +54,7 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
 	}
+	sp.Event("Request completed")
 	answer, err := d.Clients.decoder.read(got, version)
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
@@ -67,6 +73,21 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 		return nil, denied(h.name, r.result)
 	}
 	return r, nil
+}
+
+// traced begins the span of a call.
+func traced(ctx context.Context, h *hook, a *admission.Attributes, uid types.UID, mutating bool) (context.Context, span.Span) {
+	name := "Call validating webhook"
+	if mutating {
+		name = "Call mutating webhook"
+	}
+	ctx, s := span.Start(ctx, name)
+	if s.On() {
+		s.Set(attribute.String("configuration", h.configuration), attribute.String("webhook", h.name),
+			attribute.String("resource", a.Resource.String()), attribute.String("subresource", a.Subresource),
+			attribute.String("operation", string(a.Operation)), attribute.String("UID", string(uid)))
+	}
+	return ctx, s
 }
 
 // observe counts a call, and what came of it.

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Resolver finds where the requests to a service go.
@@ -26,10 +29,15 @@ type Resolver interface {
 	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
 }
 
+// Dialers connect to webhooks that are services of the cluster, and to those
+// that are named by URL. Where one is nil a plain dialer does.
+type Dialers struct{ Services, URLs utilnet.DialFunc }
+
 // Clients connect to webhooks, over connections that are kept. It is safe for
 // concurrent use.
 type Clients struct {
 	credentials Credentials
+	dialers     Dialers
 	services    Resolver
 	// self serves requests to this server itself.
 	self http.RoundTripper
@@ -44,8 +52,8 @@ const maxClients = 200
 
 // NewClients makes clients. self serves webhooks that are this server itself:
 // the service kubernetes in the namespace default.
-func NewClients(c Credentials, services Resolver, self http.RoundTripper) *Clients {
-	return &Clients{credentials: c, services: services, self: self, decoder: newDecoder(),
+func NewClients(c Credentials, d Dialers, services Resolver, self http.RoundTripper) *Clients {
+	return &Clients{credentials: c, dialers: d, services: services, self: self, decoder: newDecoder(),
 		known: lru.NewWithEvictionFunc(maxClients, func(_ lru.Key, v any) { v.(*client).closeIdle() })}
 }
 
@@ -110,6 +118,7 @@ func (c *Clients) new(cc *admissionv1.WebhookClientConfig) (*client, error) {
 	if !isLoopback(u.Hostname()) {
 		cfg.NextProtos = http1
 	}
+	cfg.Dial = c.dialers.URLs
 	return newClient(cfg, url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, cc.CABundle)
 }
 
@@ -139,7 +148,10 @@ func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, erro
 	if cfg.ServerName == "" {
 		cfg.ServerName = name
 	}
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
+	dial := c.dialers.Services
+	if dial == nil {
+		dial = plain()
+	}
 	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == host {
 			var err error
@@ -147,7 +159,7 @@ func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, erro
 				return nil, err
 			}
 		}
-		return dialer.DialContext(ctx, network, addr)
+		return dial(ctx, network, addr)
 	}
 	return newClient(cfg, url.URL{Scheme: "https", Host: host, Path: at}, cc.CABundle)
 }
@@ -160,6 +172,11 @@ func (c *Clients) toSelf(at string) *client {
 // dialTimeout is how long a connection may take, and between its keepalives.
 const dialTimeout = 30 * time.Second
 
+// plain is a dialer without a proxy.
+func plain() utilnet.DialFunc {
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+}
+
 // newClient makes a client with connections of its own.
 func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
 	if len(cfg.CAData) > 0 {
@@ -167,7 +184,7 @@ func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
 	}
 	cfg.CAData = append(cfg.CAData, caBundle...)
 	if cfg.Dial == nil {
-		cfg.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+		cfg.Dial = plain()
 	}
 	tc, err := cfg.TransportConfig()
 	if err != nil {
@@ -189,7 +206,7 @@ func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
 		return nil, err
 	}
 	u.Path = path.Join("/", u.Path)
-	return &client{url: u, transport: rt, closeIdle: t.CloseIdleConnections}, nil
+	return &client{url: u, transport: span.Transport(rt), closeIdle: t.CloseIdleConnections}, nil
 }
 
 func isLoopback(host string) bool {

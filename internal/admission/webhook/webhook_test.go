@@ -57,7 +57,7 @@ func newSite(t *testing.T) *site {
 	d := webhook.Deps{
 		Mutating: s.mutating, Validating: s.validating, Namespaces: namespaces{}, Authorizer: authz.AlwaysAllow{},
 		Compiler: cel.NewCompiler(), Metrics: measure.New(), Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Clients: webhook.NewClients(webhook.Credentials{}, nil, nil),
+		Clients: webhook.NewClients(webhook.Credentials{}, webhook.Dialers{}, nil, nil),
 		NewUID:  func() types.UID { return types.UID(fmt.Sprint(n.Add(1))) },
 	}
 	s.chain = admission.Chain{webhook.Mutating(d), webhook.Validating(d)}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
 // requestTimeout is how long an issuer has for an answer; maxAnswer is how
@@ -41,10 +40,14 @@ type client struct {
 	metrics    *Metrics
 }
 
-func newClient(i *apiserver.Issuer, roots *x509.CertPool, m *Metrics) (*client, error) {
+func newClient(o *Options, roots *x509.CertPool) (*client, error) {
+	i := &o.Config.Issuer
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	c := &client{base: transport, issuer: i.URL, metrics: m}
+	if o.Dial != nil {
+		transport.DialContext = o.Dial
+	}
+	c := &client{base: transport, issuer: i.URL, metrics: o.Metrics}
 	if i.DiscoveryURL != "" {
 		u, err := url.Parse(i.DiscoveryURL)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
@@ -36,9 +37,11 @@ type Options struct {
 	Mapping *Mapping
 	// Algorithms that tokens may be signed with.
 	Algorithms []string
-	Clock      clock.WithTicker
-	Metrics    *Metrics
-	Log        *slog.Logger
+	// Dial connects to the issuer; nil: a plain dialer does.
+	Dial    utilnet.DialFunc
+	Clock   clock.WithTicker
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Authenticator knows the tokens of one issuer.
@@ -59,9 +62,6 @@ func New(o Options) (*Authenticator, error) {
 		}
 	}
 	issuer := &o.Config.Issuer
-	if issuer.EgressSelectorType != "" {
-		return nil, fmt.Errorf("oidc: egress lookup for %q is not configured", issuer.EgressSelectorType)
-	}
 	var roots *x509.CertPool
 	if issuer.CertificateAuthority != "" {
 		roots = x509.NewCertPool()
@@ -71,7 +71,7 @@ func New(o Options) (*Authenticator, error) {
 	}
 	a := &Authenticator{Options: o, issuer: issuer.URL}
 	var err error
-	if a.client, err = newClient(issuer, roots, o.Metrics); err != nil {
+	if a.client, err = newClient(&o, roots); err != nil {
 		return nil, err
 	}
 	if claim := o.Config.ClaimMappings.Groups.Claim; claim != "" {

@@ -36,7 +36,7 @@ func (h *hook) authenticator(t *testing.T, version string) *Authenticator {
 			return
 		}
 		_, _ = w.Write([]byte(`{"status":` + h.status + `}`))
-	}), time.Second)
+	}), time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

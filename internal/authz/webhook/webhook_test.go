@@ -38,7 +38,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func newWebhook(t *testing.T, s *server, change func(*Config)) (*Authorizer, *clocktesting.FakeClock) {
 	t.Helper()
-	client, err := remote.FromKubeconfig(remotetest.Serve(t, s.ServeHTTP), time.Second)
+	client, err := remote.FromKubeconfig(remotetest.Serve(t, s.ServeHTTP), time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"runtime"
 	"sync"
+	"time"
 	"weak"
 )
 
@@ -16,9 +17,12 @@ type Cache struct {
 }
 
 // Timing measures expressions: each func is called when one begins, and what it
-// returns when it ends. Either may be nil.
+// returns when it ends. Ratcheting is told of each update how long it took, by
+// Now, to compare old values to new ones. Any of them may be nil.
 type Timing struct {
 	Compilation, Evaluation func() (end func())
+	Ratcheting              func(took time.Duration)
+	Now                     func() time.Time
 }
 
 // begin calls one of them.

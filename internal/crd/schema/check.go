@@ -19,7 +19,8 @@ type validator struct {
 	// quiet is set while only the verdict matters: the first failure ends it.
 	quiet bool
 	// full is set once there is no room for more errors.
-	full bool
+	full    bool
+	ratchet *ratchet // nil: there are no old values
 }
 
 // step is one step of a path: a field, or an item where name is empty.
@@ -61,7 +62,7 @@ func (c *validator) value(n *node, v any, old before) result {
 	mark := c.mark()
 	r := c.check(n, v, old)
 	if r.failed && old.known && !r.differs {
-		if n.equal(v, old.value) {
+		if c.ratchet.same(n, v, old.value) {
 			c.cut(mark)
 			r.failed = false
 		} else {

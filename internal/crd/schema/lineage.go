@@ -11,6 +11,7 @@ type lineage struct {
 
 // pair is a value and its old value.
 type pair struct {
+	ratchet    *ratchet
 	node       *node
 	value, old any
 	olds       oldItems
@@ -24,7 +25,7 @@ func (p *pair) unchanged() bool {
 		return false
 	}
 	if !p.compared {
-		p.compared, p.equal = true, p.node.equal(p.value, p.old)
+		p.compared, p.equal = true, p.ratchet.same(p.node, p.value, p.old)
 	}
 	return p.equal
 }
@@ -53,7 +54,7 @@ func (l lineage) field(name string) lineage {
 		n = l.own.node.extra
 	}
 	if ok && n != nil {
-		out.own = &pair{node: n, value: value[name], old: was}
+		out.own = &pair{ratchet: l.own.ratchet, node: n, value: value[name], old: was}
 	}
 	return out
 }
@@ -69,7 +70,7 @@ func (l lineage) item(i int) lineage {
 		l.own.olds, l.own.hasOlds = l.own.node.oldItems(before{value: l.own.old}), true
 	}
 	if was := l.own.olds.of(list[i]); was.known {
-		out.own = &pair{node: l.own.node.items, value: list[i], old: was.value}
+		out.own = &pair{ratchet: l.own.ratchet, node: l.own.node.items, value: list[i], old: was.value}
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -274,6 +275,43 @@ func TestRatcheting(t *testing.T) {
 				t.Errorf("%q, want %q; warnings %q", got, test.want, v.Warnings)
 			}
 		})
+	}
+}
+
+// Each update is told of once, with what comparing took where it was called for.
+func TestRatchetingIsTimed(t *testing.T) {
+	var told []time.Duration
+	var now time.Time
+	cache := NewCache(Timing{Ratcheting: func(took time.Duration) { told = append(told, took) },
+		Now: func() time.Time { now = now.Add(time.Second); return now }})
+	s, err := Compile(parse(t, `{type: object, properties: {
+		a: {type: integer, maximum: 1}, b: {type: integer, x-kubernetes-validations: [{rule: self < 2}]},
+		status: {type: object, properties: {c: {type: integer, maximum: 1}}}}}`), Options{Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(obj, old string) Verdict {
+		return s.ValidateUpdate(t.Context(), objectOf(t, obj), objectOf(t, old))
+	}
+	for _, c := range []struct {
+		name     string
+		validate func() Verdict
+		errors   int
+		told     []time.Duration
+	}{
+		{"create", func() Verdict { return s.ValidateCreate(t.Context(), objectOf(t, `{a: 1}`)) }, 0, nil},
+		{"nothing wrong", func() Verdict { return update(`{a: 1, b: 1}`, `{a: 0}`) }, 0, []time.Duration{0}},
+		{"wrong as before", func() Verdict { return update(`{a: 5}`, `{a: 5}`) }, 0, []time.Duration{time.Second}},
+		{"two wrong as before", func() Verdict { return update(`{a: 5, b: 5}`, `{a: 5, b: 5}`) }, 0, []time.Duration{2 * time.Second}},
+		{"newly wrong", func() Verdict { return update(`{a: 6}`, `{a: 5}`) }, 1, []time.Duration{time.Second}},
+		{"status", func() Verdict {
+			return s.ValidateStatusUpdate(t.Context(), objectOf(t, `{status: {c: 5}}`), objectOf(t, `{status: {c: 5}}`))
+		}, 0, []time.Duration{time.Second}},
+	} {
+		told = nil
+		if v := c.validate(); len(v.Errors) != c.errors || !slices.Equal(told, c.told) {
+			t.Errorf("%s: told %v, want %v; %v", c.name, told, c.told, v.Errors)
+		}
 	}
 }
 

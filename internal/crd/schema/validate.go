@@ -23,39 +23,43 @@ func (s *Schema) ValidateCreate(ctx context.Context, obj map[string]any, found .
 	if s.root == nil {
 		return Verdict{Errors: errs}
 	}
-	errs = append(errs, s.root.conforms(obj, before{}, nil)...)
+	errs = append(errs, s.root.conforms(obj, before{}, nil, nil)...)
 	errs = append(errs, s.resources(obj)...)
 	errs = append(errs, s.lists(obj)...)
-	return s.rules(ctx, obj, nil, errs)
+	return s.rules(ctx, obj, nil, errs, nil)
 }
 
 // ValidateUpdate validates the new state of an object. What was wrong with the
 // old one may stay so where nothing changes. Found is as for ValidateCreate.
 func (s *Schema) ValidateUpdate(ctx context.Context, obj, old map[string]any, found ...*field.Error) Verdict {
+	r := &ratchet{now: s.timing.Now}
+	defer r.end(s.timing)
 	errs := append(field.ErrorList(nil), found...)
 	if s.root == nil {
 		return Verdict{Errors: errs}
 	}
-	errs = append(errs, s.root.conforms(obj, before{old, true}, nil)...)
+	errs = append(errs, s.root.conforms(obj, before{old, true}, nil, r)...)
 	errs = append(errs, s.resources(obj)...)
 	errs = append(errs, s.newRepetitions(obj, old)...)
-	return s.rules(ctx, obj, old, errs)
+	return s.rules(ctx, obj, old, errs, r)
 }
 
 // ValidateStatusUpdate is ValidateUpdate where only the status may change, and
 // only it is held against its schema. obj is the whole object.
 func (s *Schema) ValidateStatusUpdate(ctx context.Context, obj, old map[string]any, found ...*field.Error) Verdict {
+	r := &ratchet{now: s.timing.Now}
+	defer r.end(s.timing)
 	errs := append(field.ErrorList(nil), found...)
 	if s.root == nil {
 		return Verdict{Errors: errs}
 	}
 	if status, ok := obj["status"]; ok {
 		if n := s.root.property("status"); n != nil {
-			errs = append(errs, n.conforms(status, before{old["status"], true}, field.NewPath("status"))...)
+			errs = append(errs, n.conforms(status, before{old["status"], true}, field.NewPath("status"), r)...)
 		}
 	}
 	errs = append(errs, s.newRepetitions(obj, old)...)
-	return s.rules(ctx, obj, old, errs)
+	return s.rules(ctx, obj, old, errs, r)
 }
 
 // resources reports what is wrong with embedded resources.
@@ -85,8 +89,8 @@ func (s *Schema) newRepetitions(obj, old map[string]any) field.ErrorList {
 }
 
 // conforms holds a value against n; path is where the value is.
-func (n *node) conforms(v any, old before, path *field.Path) field.ErrorList {
-	c := validator{}
+func (n *node) conforms(v any, old before, path *field.Path, r *ratchet) field.ErrorList {
+	c := validator{ratchet: r}
 	if c.value(n, v, old); len(c.found) == 0 {
 		return nil
 	}
@@ -98,7 +102,7 @@ func (n *node) conforms(v any, old before, path *field.Path) field.ErrorList {
 }
 
 // rules evaluates the rules, unless errs has what makes them pointless.
-func (s *Schema) rules(ctx context.Context, obj, old map[string]any, errs field.ErrorList) Verdict {
+func (s *Schema) rules(ctx context.Context, obj, old map[string]any, errs field.ErrorList, r *ratchet) Verdict {
 	if !s.root.is(hasRules) {
 		return Verdict{Errors: errs}
 	}
@@ -113,7 +117,7 @@ func (s *Schema) rules(ctx context.Context, obj, old map[string]any, errs field.
 	root := subject{node: s.root, value: obj}
 	if old != nil {
 		root.old = old
-		root.lineage.own = &pair{node: s.root, value: obj, old: old}
+		root.lineage.own = &pair{ratchet: r, node: s.root, value: obj, old: old}
 	}
 	e.value(root)
 	sortByField(e.errs)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // maxRequestBytes is the largest write the embedded etcd takes. Clusters have
@@ -48,11 +51,24 @@ func (d *DB) Close() error { return d.close() }
 type Cluster struct {
 	Endpoints []string
 	TLS       *tls.Config // nil: plain TCP
+	// Dial connects to the servers; nil: a plain dialer does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Dial connects to a cluster. It does not wait for it to answer: requests do,
 // as long as their contexts allow.
 func Dial(c Cluster) (*DB, error) {
+	options := []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}),
+		grpc.WithChainUnaryInterceptor(span.Unary),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	}
+	if c.Dial != nil {
+		options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.Dial(ctx, "tcp", addr) }))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
@@ -61,13 +77,7 @@ func Dial(c Cluster) (*DB, error) {
 		DialKeepAliveTimeout: 10 * time.Second,
 		MaxCallSendMsgSize:   8 << 20,
 		Logger:               zap.NewNop(),
-		DialOptions: []grpc.DialOption{
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
-				MinConnectTimeout: 3 * time.Second,
-			}),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		},
+		DialOptions:          options,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd at %v: %w", c.Endpoints, err)

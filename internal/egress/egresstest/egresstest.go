@@ -1,0 +1,195 @@
+// Package egresstest serves the proxies of an egress selector to tests, and
+// writes the configuration that leads to them.
+package egresstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy leads connections on, and remembers where to.
+type Proxy struct {
+	// Connection is that of an egress selection, as YAML.
+	Connection string
+	// url and dir are those of one over TLS: where it is, and its certificate
+	// and key, which are also a client's.
+	url, dir string
+	// to, where it is set, is where all connections really go: the addresses
+	// they ask for need not exist then.
+	to string
+
+	mu    sync.Mutex
+	asked []string // guarded by mu
+}
+
+// Asked returns the addresses that have been asked for, in order.
+func (p *Proxy) Asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.asked...)
+}
+
+// dial connects to an address on behalf of a client.
+func (p *Proxy) dial(addr string) (net.Conn, error) {
+	p.mu.Lock()
+	p.asked = append(p.asked, addr)
+	p.mu.Unlock()
+	if p.to != "" {
+		addr = p.to
+	}
+	return net.Dial("tcp", addr)
+}
+
+// ServeHTTP is part of http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
+		return
+	}
+	there, err := p.dial(r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer there.Close()
+	here, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer here.Close()
+	_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(there, here); _ = there.Close() })
+	_, _ = io.Copy(here, there)
+	_ = here.Close()
+	wg.Wait()
+}
+
+// OverTLS starts an HTTP CONNECT proxy that wants a client certificate: its own.
+func OverTLS(t testing.TB, to string) *Proxy {
+	t.Helper()
+	p := &Proxy{to: to, dir: t.TempDir()}
+	cert, authority := certificate(t, p.dir)
+	s := httptest.NewUnstartedServer(p)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	p.url = s.URL
+	p.Connection = p.ConnectionWith(p, p)
+	return p
+}
+
+// ConnectionWith is the connection to a proxy over TLS that expects the server
+// to be one proxy, and shows the client certificate of another.
+func (p *Proxy) ConnectionWith(authority, client *Proxy) string {
+	return fmt.Sprintf(`{proxyProtocol: HTTPConnect, transport: {tcp: {url: "%s", tlsConfig: {caBundle: %s/cert, clientCert: %s/cert, clientKey: %s/key}}}}`,
+		p.url, authority.dir, client.dir, client.dir)
+}
+
+// OverTCP starts an HTTP CONNECT proxy without TLS.
+func OverTCP(t testing.TB, to string) *Proxy {
+	t.Helper()
+	p := &Proxy{to: to}
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	p.Connection = fmt.Sprintf(`{proxyProtocol: HTTPConnect, transport: {tcp: {url: "%s"}}}`, s.URL)
+	return p
+}
+
+// OverUnix starts an HTTP CONNECT proxy on a Unix socket.
+func OverUnix(t testing.TB, to string) *Proxy {
+	t.Helper()
+	p := &Proxy{to: to}
+	s := httptest.NewUnstartedServer(p)
+	_ = s.Listener.Close()
+	var socket string
+	s.Listener, socket = Listen(t)
+	s.Start()
+	t.Cleanup(s.Close)
+	p.Connection = fmt.Sprintf(`{proxyProtocol: HTTPConnect, transport: {uds: {udsName: %s}}}`, socket)
+	return p
+}
+
+// Listen opens a Unix socket.
+func Listen(t testing.TB) (l net.Listener, socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "egress") // a test's own may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	if l, err = net.Listen("unix", socket); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l, socket
+}
+
+// Write writes a configuration, of the connections by the names of their
+// networks, and returns its path.
+func Write(t testing.TB, connections map[string]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n")
+	for name, c := range connections {
+		fmt.Fprintf(&b, "- {name: %s, connection: %s}\n", name, c)
+	}
+	path := filepath.Join(t.TempDir(), "egress.yaml")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certificate makes one for 127.0.0.1 that is its own authority, in the files
+// cert and key.
+func certificate(t testing.TB, dir string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "proxy"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: der}, "key": {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert"), filepath.Join(dir, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(made.Leaf)
+	return made, pool
+}

@@ -1,0 +1,113 @@
+package span
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// sampled is a context in a span, and what becomes of the spans in it.
+func sampled(t *testing.T) (context.Context, *tracetest.InMemoryExporter) {
+	spans := tracetest.NewInMemoryExporter()
+	ctx, _ := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test").Start(t.Context(), "request")
+	return ctx, spans
+}
+
+func TestUnsampledCostsNothing(t *testing.T) {
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		in, s := Start(ctx, "work")
+		if in != ctx || s.On() {
+			t.Error("a span out of nothing")
+		}
+		s.Set()
+		s.Event("a step")
+		s.EventLen("read", "len", 1)
+		s.End()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestSampled(t *testing.T) {
+	ctx, spans := sampled(t)
+	ctx, outer := Start(ctx, "outer")
+	_, inner := Start(ctx, "inner")
+	inner.EventLen("read", "len", 7)
+	inner.End()
+	inner.End()
+	outer.End()
+	got := spans.GetSpans()
+	if len(got) != 2 || got[0].Name != "inner" || got[0].Parent.SpanID() != got[1].SpanContext.SpanID() || len(got[0].Events) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+type roundTripper func(r *http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransport(t *testing.T) {
+	var parent string
+	next := Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		parent = r.Header.Get("Traceparent")
+		if r.URL.Path == "/fails" {
+			return nil, errors.New("no way")
+		}
+		return &http.Response{StatusCode: http.StatusTeapot, Body: io.NopCloser(strings.NewReader(""))}, nil
+	}))
+	ask := func(ctx context.Context, path string) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://hook.example.com:8443"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := next.RoundTrip(r); err == nil {
+			_ = resp.Body.Close()
+		}
+		if r.Header.Get("Traceparent") != "" {
+			t.Error("the caller's request was changed")
+		}
+	}
+	if ask(t.Context(), "/"); parent != "" {
+		t.Errorf("a trace out of nothing: %s", parent)
+	}
+	ctx, spans := sampled(t)
+	ask(ctx, "/")
+	ask(ctx, "/fails")
+	got := spans.GetSpans()
+	if len(got) != 2 || got[0].Name != "HTTP POST" || !strings.Contains(parent, got[1].SpanContext.SpanID().String()) || got[1].Status.Code != codes.Error {
+		t.Errorf("%+v, then %s", got, parent)
+	}
+}
+
+func TestUnary(t *testing.T) {
+	var md metadata.MD
+	var called string
+	invoke := func(ctx context.Context, method string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+		md, _ = metadata.FromOutgoingContext(ctx)
+		called = method
+		return nil
+	}
+	const method = "/etcdserverpb.KV/Txn"
+	if err := Unary(t.Context(), method, nil, nil, nil, invoke); err != nil || called != method || len(md) != 0 {
+		t.Errorf("%v, %s, %v", err, called, md)
+	}
+	ctx, spans := sampled(t)
+	ctx = metadata.AppendToOutgoingContext(ctx, "k", "v")
+	if err := Unary(ctx, method, nil, nil, nil, invoke); err != nil || called != method || md.Get("k")[0] != "v" {
+		t.Errorf("%v, %s, %v", err, called, md)
+	}
+	got := spans.GetSpans()
+	if len(got) != 1 || got[0].Name != "etcdserverpb.KV/Txn" || !strings.Contains(md.Get("traceparent")[0], got[0].SpanContext.SpanID().String()) {
+		t.Errorf("%+v, %v", got, md)
+	}
+}
