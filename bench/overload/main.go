@@ -145,10 +145,18 @@ func (o *overload) parts(ctx context.Context, s *side.Side) (out *outcome, err e
 	return out, nil
 }
 
+// adjusted is how long it takes until seats have been moved to where they are
+// wanted: both servers do that every ten seconds.
+const adjusted = 11 * time.Second
+
 // beside measures a part while there is a flood.
 func (o *overload) beside(ctx context.Context, s *side.Side, f flood) (p part, err error) {
 	started, err := f.start(ctx, s.URL)
 	if err != nil {
+		return part{}, err
+	}
+	if err := side.Sleep(ctx, adjusted); err != nil {
+		_, _ = started.stop() // what it says does not matter any more
 		return part{}, err
 	}
 	before, err := s.CPU()

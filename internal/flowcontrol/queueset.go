@@ -60,9 +60,32 @@ type queue struct {
 	executing            int
 	seats                int // in use, lingering ones included
 	nextR                seatSeconds
+	running              running   // of those executing
 	refused              time.Time // when one was last
 	initialSum, seatsSum int       // of those waiting
 	workSum              seatSeconds
+}
+
+// running is what requests that are being served have taken beyond what their
+// queue was charged for when they began. A flow whose requests take long would
+// else be served again and again on credit.
+type running struct {
+	seats int
+	epoch time.Time // some time since when there have been any
+	since float64   // the sum over seats of when the guess is used up, in seconds from the epoch
+}
+
+func (r *running) add(t *ticket, sign int) {
+	if r.seats == 0 {
+		r.epoch, r.since = t.began, 0
+	}
+	r.seats += sign * t.Initial
+	r.since += float64(sign*t.Initial) * t.began.Add(guess).Sub(r.epoch).Seconds()
+}
+
+// beyond is how much it is.
+func (r *running) beyond(now time.Time) seatSeconds {
+	return seatSeconds(max(0, float64(r.seats)*now.Sub(r.epoch).Seconds()-r.since))
 }
 
 // limits configure a queueSet.
@@ -245,6 +268,7 @@ func (s *queueSet) finish(now time.Time, t *ticket) time.Duration {
 	s.executing--
 	if q := t.queue; q != nil {
 		q.executing--
+		q.running.add(t, -1)
 		if !q.busy() {
 			s.active--
 		}
@@ -298,7 +322,7 @@ func (s *queueSet) dispatch(now time.Time, only *queue) {
 	for s.waiting > 0 && s.seatsInUse < s.capacity {
 		q := only
 		if q == nil || len(q.waiting) != s.waiting {
-			q = s.next()
+			q = s.next(now)
 		}
 		t := q.waiting[0]
 		if !s.fits(t.seats()) {
@@ -320,6 +344,7 @@ func (s *queueSet) dispatch(now time.Time, only *queue) {
 		q.executing++
 		q.seats += t.seats()
 		s.serve(now, t)
+		q.running.add(t, 1)
 		q.nextR += t.work
 		q.bound()
 	}
@@ -349,7 +374,7 @@ func (s *queueSet) fits(seats int) bool {
 
 // next is the queue whose first request would be finished first in virtual
 // time; among equals the one after that last served.
-func (s *queueSet) next() *queue {
+func (s *queueSet) next(now time.Time) *queue {
 	inf := seatSeconds(math.Inf(1))
 	least, best := inf, -1
 	c := choice{r: s.r, least: inf, most: -inf, leastLess: inf, mostLess: -inf}
@@ -359,7 +384,7 @@ func (s *queueSet) next() *queue {
 			less := q.nextR - work(q.seats, guess)
 			c.least, c.most = min(c.least, q.nextR), max(c.most, q.nextR)
 			c.leastLess, c.mostLess = min(c.leastLess, less), max(c.mostLess, less)
-			if finish := q.nextR + q.waiting[0].work; finish < least {
+			if finish := q.nextR + q.running.beyond(now) + q.waiting[0].work; finish < least {
 				least, best = finish, at
 			}
 		}

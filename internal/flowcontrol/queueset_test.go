@@ -98,6 +98,23 @@ func TestQueueSetHolds(t *testing.T) {
 	come(waiting)
 }
 
+// A flow whose requests take longer than was guessed is not served before
+// others for what it has not been charged for yet.
+func TestQueueSetGivesNoCredit(t *testing.T) {
+	s := newScript(t, limits{queues: 2, length: 10, hand: 1, capacity: 2})
+	for n := range 4 {
+		s.come(fmt.Sprint("long", n), 0, one())
+	}
+	s.after(19 * time.Millisecond)
+	s.come("other", 1, one())
+	s.after(time.Millisecond)
+	s.finish(s.now, s.byName["long0"])
+	s.finish(s.now, s.byName["long1"])
+	if want := []string{"long0", "long1", "other", "long2"}; !slices.Equal(s.served, want) {
+		t.Errorf("served %v, want %v", s.served, want)
+	}
+}
+
 func TestQueueSetWithoutQueues(t *testing.T) {
 	s := newScript(t, limits{capacity: 2})
 	if s.come("wide", 0, Estimate{Initial: 9}) != started {
