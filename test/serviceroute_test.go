@@ -2,17 +2,10 @@ package test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +27,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
 // outerAddress is an address of this machine that endpoints may have: not one
@@ -53,21 +48,17 @@ func outerAddress(t *testing.T) net.IP {
 // serviceServer serves a handler on an address of this machine under the name
 // of a service, and returns its port and the certificate.
 func serviceServer(t *testing.T, ip net.IP, name string, h http.Handler) (port int32, ca []byte) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	must(t, err)
+	pair := pkitest.Server(t, name)
 	s := httptest.NewUnstartedServer(h)
 	_ = s.Listener.Close()
+	var err error
 	s.Listener, err = net.Listen("tcp", net.JoinHostPort(ip.String(), "0"))
 	must(t, err)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair.TLS()}}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	return int32(s.Listener.Addr().(*net.TCPAddr).Port), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return int32(s.Listener.Addr().(*net.TCPAddr).Port), pair.PEM()
 }
 
 // seen is what requests to a path of a webhook brought as credentials.

@@ -2,15 +2,11 @@ package authn
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -27,6 +23,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -37,48 +34,22 @@ var (
 
 // authority signs client certificates.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*pkitest.Pair
 	pool *x509.CertPool
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{key: key, pool: x509.NewCertPool()}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pool.AddCert(a.cert)
+	template := pkitest.Authority("")
+	template.NotAfter = now.Add(time.Hour)
+	a := &authority{pkitest.Issue(t, template, nil), x509.NewCertPool()}
+	a.pool.AddCert(a.Cert)
 	return a
 }
 
 func (a *authority) client(t testing.TB, subject pkix.Name, usage x509.ExtKeyUsage) *x509.Certificate {
 	t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: subject, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{usage},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
+	return pkitest.Issue(t, x509.Certificate{Subject: subject, NotAfter: now.Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{usage}}, a.Pair).Cert
 }
 
 func tokenFile(t *testing.T) TokenAuthenticator {

@@ -95,7 +95,7 @@ func New(c Config) http.Handler {
 			h = s.filter(h)
 		}
 	}
-	return record(h)
+	return growStack(record(h))
 }
 
 // step is a filter in its place.

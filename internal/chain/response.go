@@ -19,7 +19,6 @@ type response struct {
 // record makes the response that the filters in next share.
 func record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		growStack(r)
 		next.ServeHTTP(&response{ResponseWriter: w}, r)
 	})
 }

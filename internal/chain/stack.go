@@ -9,13 +9,16 @@ import "net/http"
 //
 // The stack grows for the size of a frame; its room is never used, and so
 // never cleared.
-func growStack(r *http.Request) {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		growForRead(false)
-	default:
-		growForWrite(false)
-	}
+func growStack(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+			growForRead(false)
+		default:
+			growForWrite(false)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // growForRead is for the filters, some thirty calls, and a handler as deep.

@@ -1,30 +1,19 @@
 package server
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"math/big"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
 // bundle is a certificate that ends at some time.
 func bundle(t *testing.T, serial int64, end time.Time) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: end.Add(-time.Hour), NotAfter: end}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return string(pkitest.Issue(t, x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: end}, nil).PEM())
 }
 
 // Servers of a cluster add to what the others wrote, while their authorities

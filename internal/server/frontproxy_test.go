@@ -2,70 +2,41 @@ package server
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
 // authority issues clients' certificates.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*pkitest.Pair
 	file string
 }
 
 func newTestAuthority(t *testing.T, name string) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{key: key, file: filepath.Join(t.TempDir(), name)}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return a
+	p := pkitest.Issue(t, pkitest.Authority(name), nil)
+	file, _ := p.Write(t, t.TempDir())
+	return &authority{p, file}
 }
 
 // issue makes a client's certificate that is good until a time.
 func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	cert := pkitest.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.Pair).TLS()
+	return &cert
 }
 
 // whoAmI asks the server over TLS who it takes the client for.

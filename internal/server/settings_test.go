@@ -3,17 +3,10 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,39 +20,14 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// pair writes a self-signed certificate for names and returns its files.
-func pair(t *testing.T, names ...string) (cert, key string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
-
 func TestServerNames(t *testing.T) {
-	aCert, aKey := pair(t, "a.example.com")
-	wildCert, wildKey := pair(t, "*.example.com")
-	namedCert, namedKey := pair(t, "other.test")
+	aCert, aKey := pkitest.Server(t, "a.example.com").Write(t, t.TempDir())
+	wildCert, wildKey := pkitest.Server(t, "*.example.com").Write(t, t.TempDir())
+	namedCert, namedKey := pkitest.Server(t, "other.test").Write(t, t.TempDir())
 	s := listening(t, func(c *Config) {
 		c.TLSSNICertKeys = []string{wildCert + "," + wildKey, aCert + "," + aKey, namedCert + "," + namedKey + ":chosen.test,*.chosen.test"}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
@@ -23,8 +24,8 @@ import (
 // provider is an OpenID Connect provider over TLS, and its authority.
 func provider(t *testing.T) (*mockoidc.MockOIDC, []byte) {
 	t.Helper()
-	cert, ca := certificate(t)
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}
+	pair := pkitest.Server(t, "127.0.0.1")
+	config := &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, NextProtos: []string{"http/1.1"}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func provider(t *testing.T) (*mockoidc.MockOIDC, []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Shutdown() })
-	return m, ca
+	return m, pair.PEM()
 }
 
 // login takes the way of a browser: it asks for a code and trades it for a token.
