@@ -1,5 +1,6 @@
-// Package jsonobject writes untyped objects as JSON. What it writes is byte for
-// byte what encoding/json writes, at a quarter of the cost: most of what a
+// Package jsonobject turns untyped objects into JSON and back, and cuts, finds
+// and merges parts of documents without decoding the rest. Marshal writes byte
+// for byte what encoding/json writes, at a quarter of the cost: most of what a
 // custom resource costs is being turned into JSON, once to be stored and once
 // to be answered.
 package jsonobject
