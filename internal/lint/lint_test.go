@@ -47,9 +47,9 @@ var exempt = map[string]string{
 // layers lists packages from the top down: one may import what stands below
 // it, never what stands above.
 var layers = []string{
-	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
-	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/audit", "internal/engine", "internal/admission",
-	"internal/authz", "internal/authn", "internal/store", "internal/request", "internal/guard", "internal/egress", "internal/span",
+	"cmd/", "pkg/", "internal/server", "internal/keys", "internal/config", "internal/controllers", "internal/crd", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
+	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/debug", "internal/audit", "internal/engine", "internal/admission",
+	"internal/authz", "internal/authn", "internal/store", "internal/route", "internal/request", "internal/guard", "internal/egress", "internal/span",
 }
 
 // layer is where a path stands: where the longest of the packages that it

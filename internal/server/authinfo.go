@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/keys"
 )
 
 // authInfoEvery is how often the object is looked at: authorities change, and
@@ -27,8 +29,8 @@ const authInfoEvery = time.Minute
 // but for certificates that have expired.
 type authInfo struct {
 	*objects
-	cfg  *Config
-	keys *keys
+	cfg  *config.Config
+	keys *keys.Keys
 	now  func() time.Time
 }
 
@@ -48,7 +50,7 @@ func (a *authInfo) run(ctx context.Context, after func(time.Duration) <-chan tim
 
 // ensure brings the object up to date.
 func (a *authInfo) ensure(ctx context.Context) error {
-	if a.keys.clientCA == nil && a.keys.requestHeaderCA == nil {
+	if a.keys.ClientCA == nil && a.keys.RequestHeaderCA == nil {
 		return nil
 	}
 	ep, err := a.endpoint(schema.GroupResource{Resource: "configmaps"})
@@ -89,8 +91,8 @@ func (a *authInfo) data(have map[string]string) map[string]string {
 			out[key] = a.certificates([]byte(have[key]), ours)
 		}
 	}
-	authorities("client-ca-file", a.keys.clientCAPEM())
-	ca := a.keys.requestHeaderCAPEM()
+	authorities("client-ca-file", a.keys.ClientCAPEM())
+	ca := a.keys.RequestHeaderCAPEM()
 	if len(ca) == 0 {
 		return out
 	}

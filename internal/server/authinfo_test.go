@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
@@ -38,23 +39,23 @@ func TestAuthInfoAdds(t *testing.T) {
 
 func TestAuthenticationFlags(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		says   string // part of the error; empty: none
 	}{
-		"nothing":             {func(*Config) {}, ""},
-		"issuer alone":        {func(c *Config) { c.OIDCIssuerURL = "https://x" }, "must be specified together"},
-		"two equal issuers":   {func(c *Config) { c.ServiceAccountIssuers = []string{"a", "a"} }, "is already specified"},
-		"short tokens":        {func(c *Config) { c.ServiceAccountMaxExpiration = time.Minute }, "between 1 hour and 2^32 seconds"},
-		"signer and key":      {func(c *Config) { c.ServiceAccountSigningEndpoint, c.ServiceAccountSigningKey = "/s", "/k" }, "can't be set with"},
-		"socket":              {func(c *Config) { c.ServiceAccountSigningEndpoint = "@a b" }, "abstract socket"},
-		"empty header":        {func(c *Config) { c.RequestHeaderUserHeaders = []string{" "} }, "empty value"},
-		"uid header":          {func(c *Config) { c.RequestHeaderUIDHeaders = []string{"X-Uid"} }, "X-Remote-Uid"},
-		"unknown mode":        {func(c *Config) { c.AuthorizationModes = []string{"X"} }, "not a valid mode"},
-		"mode twice":          {func(c *Config) { c.AuthorizationModes = []string{"RBAC", "RBAC"} }, "more than once"},
-		"ABAC without file":   {func(c *Config) { c.AuthorizationModes = []string{"ABAC"} }, "must be specified with the mode ABAC"},
-		"webhook's file only": {func(c *Config) { c.AuthorizationWebhookFile = "/f" }, "without the mode Webhook"},
+		"nothing":             {func(*config.Config) {}, ""},
+		"issuer alone":        {func(c *config.Config) { c.OIDCIssuerURL = "https://x" }, "must be specified together"},
+		"two equal issuers":   {func(c *config.Config) { c.ServiceAccountIssuers = []string{"a", "a"} }, "is already specified"},
+		"short tokens":        {func(c *config.Config) { c.ServiceAccountMaxExpiration = time.Minute }, "between 1 hour and 2^32 seconds"},
+		"signer and key":      {func(c *config.Config) { c.ServiceAccountSigningEndpoint, c.ServiceAccountSigningKey = "/s", "/k" }, "can't be set with"},
+		"socket":              {func(c *config.Config) { c.ServiceAccountSigningEndpoint = "@a b" }, "abstract socket"},
+		"empty header":        {func(c *config.Config) { c.RequestHeaderUserHeaders = []string{" "} }, "empty value"},
+		"uid header":          {func(c *config.Config) { c.RequestHeaderUIDHeaders = []string{"X-Uid"} }, "X-Remote-Uid"},
+		"unknown mode":        {func(c *config.Config) { c.AuthorizationModes = []string{"X"} }, "not a valid mode"},
+		"mode twice":          {func(c *config.Config) { c.AuthorizationModes = []string{"RBAC", "RBAC"} }, "more than once"},
+		"ABAC without file":   {func(c *config.Config) { c.AuthorizationModes = []string{"ABAC"} }, "must be specified with the mode ABAC"},
+		"webhook's file only": {func(c *config.Config) { c.AuthorizationWebhookFile = "/f" }, "without the mode Webhook"},
 	} {
-		cfg := Standalone()
+		cfg := config.Standalone()
 		c.change(&cfg)
 		err := cfg.Validate()
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -15,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
-	"github.com/kanzen-io/kanzen/internal/authn/config"
+	authnconfig "github.com/kanzen-io/kanzen/internal/authn/config"
 	"github.com/kanzen-io/kanzen/internal/authn/oidc"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/authn/webhook"
@@ -45,7 +44,7 @@ type authentication struct {
 func (s *Server) newAuthentication() (*authentication, error) {
 	r := s.metrics.Registry()
 	a := &authentication{server: s, metrics: oidc.NewMetrics(r, identityName(&s.cfg), s.clock)}
-	c, err := s.cfg.authentication()
+	c, err := s.cfg.Authentication()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (s *Server) newAuthentication() (*authentication, error) {
 			metrics: newReloadMetrics(r, "authentication", identityName(&s.cfg))}
 		data, err := a.file.read()
 		if err == nil {
-			c, err = config.Parse(data)
+			c, err = authnconfig.Parse(data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--authentication-config: %w", err)
@@ -66,73 +65,17 @@ func (s *Server) newAuthentication() (*authentication, error) {
 		return nil, fmt.Errorf("invalid authentication configuration: %w", err)
 	}
 	a.issuers = oidc.NewSet(s.clock, issuers...)
-	if a.anonymous, err = s.cfg.anonymous(c.Anonymous, s.authz.file == nil && s.authz.uses("AlwaysAllow")); err != nil {
+	if a.anonymous, err = s.cfg.Anonymous(c.Anonymous, s.authz.file == nil && s.authz.uses("AlwaysAllow")); err != nil {
 		return nil, err
 	}
 	a.tokens, err = a.authenticators()
 	return a, err
 }
 
-// authentication is the flags --oidc-* in the form of the file.
-func (c *Config) authentication() (*apiserver.AuthenticationConfiguration, error) {
-	out := &apiserver.AuthenticationConfiguration{}
-	if c.AuthenticationConfigFile != "" || c.OIDCIssuerURL == "" {
-		return out, nil
-	}
-	prefix := c.OIDCUsernamePrefix
-	switch {
-	case prefix == "-":
-		prefix = ""
-	case prefix == "" && c.OIDCUsernameClaim != "email":
-		prefix = c.OIDCIssuerURL + "#"
-	}
-	j := apiserver.JWTAuthenticator{
-		Issuer:        apiserver.Issuer{URL: c.OIDCIssuerURL, Audiences: []string{c.OIDCClientID}},
-		ClaimMappings: apiserver.ClaimMappings{Username: apiserver.PrefixedClaimOrExpression{Claim: c.OIDCUsernameClaim, Prefix: &prefix}},
-	}
-	if c.OIDCGroupsClaim != "" {
-		j.ClaimMappings.Groups = apiserver.PrefixedClaimOrExpression{Claim: c.OIDCGroupsClaim, Prefix: &c.OIDCGroupsPrefix}
-	}
-	if c.OIDCCAFile != "" {
-		ca, err := os.ReadFile(c.OIDCCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--oidc-ca-file: %w", err)
-		}
-		j.Issuer.CertificateAuthority = string(ca)
-	}
-	for claim, value := range c.OIDCRequiredClaims {
-		j.ClaimValidationRules = append(j.ClaimValidationRules, apiserver.ClaimValidationRule{Claim: claim, RequiredValue: value})
-	}
-	out.JWT = []apiserver.JWTAuthenticator{j}
-	return out, nil
-}
-
-// anonymous is who is let in without credentials: as the file says, or the flags.
-func (c *Config) anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (authn.Anonymous, error) {
-	switch {
-	case file != nil && c.given != nil && c.given("anonymous-auth"):
-		return authn.Anonymous{}, fmt.Errorf("--anonymous-auth: cannot be set when anonymous field is configured in authentication configuration file")
-	case file != nil && !file.Enabled:
-		return authn.Anonymous{}, nil
-	case file != nil:
-		a := authn.Anonymous{All: len(file.Conditions) == 0}
-		for _, condition := range file.Conditions {
-			a.Paths = append(a.Paths, condition.Path)
-		}
-		return a, nil
-	case !c.AnonymousAuth, allowAll && !c.AnonymousHealthOnly:
-		// Who allows everything to everyone does not mean nobody in particular.
-		return authn.Anonymous{}, nil
-	case c.AnonymousHealthOnly:
-		return authn.AnonymousHealth(), nil
-	}
-	return authn.Anonymous{All: true}, nil
-}
-
 // make makes the authenticators of a configuration's issuers.
 func (a *authentication) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authenticator, error) {
 	s := a.server
-	mappings, err := config.Compile(c, s.cfg.ServiceAccountIssuers)
+	mappings, err := authnconfig.Compile(c, s.cfg.ServiceAccountIssuers)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +117,7 @@ func (s *Server) dialIssuer(network apiserver.EgressSelectorType) (utilnet.DialF
 
 // reload puts a changed file in force.
 func (a *authentication) reload(ctx context.Context, data []byte) error {
-	c, err := config.Parse(data)
+	c, err := authnconfig.Parse(data)
 	if err != nil {
 		return err
 	}
@@ -198,7 +141,7 @@ func (a *authentication) run(ctx context.Context) {
 	if a.file != nil {
 		wg.Go(func() { a.server.guard.Keep(ctx, "authentication configuration", a.file.run) })
 	}
-	if signer := a.server.keys.external; signer != nil {
+	if signer := a.server.keys.External; signer != nil {
 		wg.Go(func() {
 			a.server.guard.Keep(ctx, "external signer of tokens", func(ctx context.Context) { signer.Run(ctx) })
 		})
@@ -212,13 +155,13 @@ func (a *authentication) authenticators() (authn.Tokens, error) {
 	s := a.server
 	aud := s.audiences()
 	t := authn.Tokens{Audiences: aud}
-	if s.keys.tokenFile != nil {
-		t.Authenticators = append(t.Authenticators, s.keys.tokenFile)
+	if s.keys.TokenFile != nil {
+		t.Authenticators = append(t.Authenticators, s.keys.TokenFile)
 	}
-	if s.keys.verify != nil {
-		legacy := serviceaccount.NewLegacyVerifier(s.keys.verify, s.objects, s.clock)
+	if s.keys.Verify != nil {
+		legacy := serviceaccount.NewLegacyVerifier(s.keys.Verify, s.objects, s.clock)
 		legacy.MarkUsed, legacy.NoLookup = a.markUsed, !s.cfg.ServiceAccountLookup
-		bound := serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.verify, &referents{objects: s.objects}, s.clock)
+		bound := serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.Verify, &referents{objects: s.objects}, s.clock)
 		uses := serviceaccount.NewMetrics(s.metrics.Registry())
 		bound.Metrics, legacy.Metrics = uses, uses
 		// Bound tokens first: they are the many, and known by their hash. Whose
@@ -271,12 +214,12 @@ func (a *authentication) markUsed(ctx context.Context, secret *corev1.Secret, da
 // authenticator is every way to authenticate that is configured.
 func (s *Server) authenticator() authn.Authenticator {
 	c := authn.Config{Clock: s.clock, Tokens: s.authn.tokens, Anonymous: s.authn.anonymous}
-	if s.keys.clientCA != nil {
-		c.ClientCA = s.keys.clientCA.Pool
+	if s.keys.ClientCA != nil {
+		c.ClientCA = s.keys.ClientCA.Pool
 	}
-	if s.keys.requestHeaderCA != nil {
+	if s.keys.RequestHeaderCA != nil {
 		c.RequestHeader = &authn.RequestHeader{
-			HeaderNames: s.proxyHeaders(), Authorities: s.keys.requestHeaderCA.Pool, AllowedNames: s.cfg.RequestHeaderAllowedNames,
+			HeaderNames: s.proxyHeaders(), Authorities: s.keys.RequestHeaderCA.Pool, AllowedNames: s.cfg.RequestHeaderAllowedNames,
 		}
 	}
 	return authn.New(c)
@@ -293,13 +236,13 @@ func (s *Server) audiences() []string {
 // tokenIssuer answers token requests.
 func (s *Server) tokenIssuer() *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
-		Signer: s.keys.signer, Objects: s.objects, Clock: s.clock, Audiences: s.audiences(),
+		Signer: s.keys.Signer, Objects: s.objects, Clock: s.clock, Audiences: s.audiences(),
 		MaxLife: s.cfg.ServiceAccountMaxExpiration, Extend: s.cfg.ServiceAccountExtend,
 	}
-	if s.keys.external != nil {
-		t.MaxExtended = s.keys.external.MaxLife
+	if s.keys.External != nil {
+		t.MaxExtended = s.keys.External.MaxLife
 		if t.MaxLife == 0 {
-			t.MaxLife = s.keys.external.MaxLife
+			t.MaxLife = s.keys.External.MaxLife
 		}
 	}
 	return t

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/abac"
-	"github.com/kanzen-io/kanzen/internal/authz/config"
+	authzconfig "github.com/kanzen-io/kanzen/internal/authz/config"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
 	"github.com/kanzen-io/kanzen/internal/egress"
@@ -48,13 +46,13 @@ type authorizers struct {
 func (s *Server) newAuthorization() (*authorization, error) {
 	r := s.metrics.Registry()
 	a := &authorization{server: s, rbac: newRBAC(), metrics: authz.NewMetrics(r), webhooks: webhook.NewMetrics(r)}
-	c := s.cfg.authorization()
+	c := s.cfg.Authorization()
 	if path := s.cfg.AuthorizationConfigFile; path != "" {
 		a.file = &reloader{path: path, take: a.reload, clock: s.clock, log: s.log,
 			metrics: newReloadMetrics(r, "authorization", identityName(&s.cfg))}
 		data, err := a.file.read()
 		if err == nil {
-			c, err = config.Load(data)
+			c, err = authzconfig.Load(data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--authorization-config: %w", err)
@@ -71,36 +69,6 @@ func (s *Server) newAuthorization() (*authorization, error) {
 	}
 	a.current.Store(made)
 	return a, nil
-}
-
-// authorization is the flags in the form of the file.
-func (c *Config) authorization() *apiserver.AuthorizationConfiguration {
-	modes := c.AuthorizationModes
-	if len(modes) == 0 {
-		modes = []string{"AlwaysAllow"}
-	}
-	out := &apiserver.AuthorizationConfiguration{}
-	for _, m := range modes {
-		a := apiserver.AuthorizerConfiguration{Type: apiserver.AuthorizerType(m), Name: config.NameOf(m)}
-		if a.Type == apiserver.TypeWebhook {
-			a.Name = "default"
-			a.Webhook = &apiserver.WebhookConfiguration{
-				AuthorizedTTL:              metav1.Duration{Duration: c.AuthorizationWebhookAuthorizedTTL},
-				CacheAuthorizedRequests:    c.AuthorizationWebhookAuthorizedTTL != 0,
-				UnauthorizedTTL:            metav1.Duration{Duration: c.AuthorizationWebhookUnauthorizedTTL},
-				CacheUnauthorizedRequests:  c.AuthorizationWebhookUnauthorizedTTL != 0,
-				Timeout:                    metav1.Duration{Duration: 30 * time.Second},
-				FailurePolicy:              apiserver.FailurePolicyNoOpinion,
-				SubjectAccessReviewVersion: c.AuthorizationWebhookVersion,
-				ConnectionInfo: apiserver.WebhookConnectionInfo{
-					Type:           apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile,
-					KubeConfigFile: &c.AuthorizationWebhookFile,
-				},
-			}
-		}
-		out.Authorizers = append(out.Authorizers, a)
-	}
-	return out
 }
 
 // lasting makes an authorizer that stays as long as the server does.
@@ -167,7 +135,7 @@ func (a *authorization) webhook(c *apiserver.AuthorizerConfiguration) (*webhook.
 	if err != nil {
 		return nil, err
 	}
-	match, errs := webhook.NewMatcher(config.Conditions(w), field.NewPath("matchConditions"))
+	match, errs := webhook.NewMatcher(authzconfig.Conditions(w), field.NewPath("matchConditions"))
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
@@ -189,7 +157,7 @@ func (a *authorization) webhook(c *apiserver.AuthorizerConfiguration) (*webhook.
 
 // reload puts a changed file in force.
 func (a *authorization) reload(_ context.Context, data []byte) error {
-	c, err := config.Load(data)
+	c, err := authzconfig.Load(data)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 // start runs a server without a socket until the test ends.
 func start(t testing.TB) *Server {
 	t.Helper()
-	return startWith(t, func(*Config) {})
+	return startWith(t, func(*config.Config) {})
 }
 
 var masters = &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}}

@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
 )
 
 // This file puts the API Extensions Server beside the API Server.
@@ -45,7 +46,7 @@ func (s *Server) unrouted(knows func(group string) bool) http.Handler {
 		case knows(i.Group):
 			writeError(w, r, engine.NoPath())
 		default:
-			notFound(w)
+			route.NotFound(w)
 		}
 	})
 }

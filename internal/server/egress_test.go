@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
 )
@@ -38,10 +40,10 @@ func TestDialIssuer(t *testing.T) {
 }
 
 func TestEgressSelectorFile(t *testing.T) {
-	cfg := Standalone()
+	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener = t.TempDir(), true
 	cfg.EgressSelectorConfigFile = egresstest.Write(t, map[string]string{"nodes": "{proxyProtocol: Direct}"})
-	_, err := New(t.Context(), cfg, nil)
+	_, err := New(t.Context(), cfg, nil, debug.NewVerbosity(0))
 	if err == nil || !strings.HasPrefix(err.Error(), "--egress-selector-config-file: failed to validate egress selector configuration: ") {
 		t.Error(err)
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -39,15 +40,15 @@ type identity struct {
 
 // identityName names a server after its host, as upstream does, so that one
 // that is started again takes its lease over.
-func identityName(cfg *Config) string {
-	sum := sha256.Sum256([]byte(cfg.hostname()))
+func identityName(cfg *config.Config) string {
+	sum := sha256.Sum256([]byte(cfg.Hostname()))
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-func newIdentity(o *objects, cfg *Config, port int, now func() time.Time) *identity {
+func newIdentity(o *objects, cfg *config.Config, port int, now func() time.Time) *identity {
 	id := identityName(cfg)
-	i := &identity{objects: o, name: id, holder: id + "_" + uuid.NewString(), host: cfg.hostname(), now: now}
-	if ip, err := cfg.advertise(); err == nil {
+	i := &identity{objects: o, name: id, holder: id + "_" + uuid.NewString(), host: cfg.Hostname(), now: now}
+	if ip, err := cfg.Advertise(); err == nil {
 		i.address = net.JoinHostPort(ip.String(), strconv.Itoa(port))
 	}
 	return i

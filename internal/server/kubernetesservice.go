@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
-	"net"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 )
@@ -49,17 +49,10 @@ func (b *bootstrapper) serviceCIDR(ctx context.Context) error {
 	return err
 }
 
-// firstAddress of a range is that of the kubernetes service.
-func firstAddress(r *net.IPNet) net.IP {
-	ip := append(net.IP{}, r.IP...)
-	ip[len(ip)-1]++
-	return ip
-}
-
 // kubernetesService makes what keeps the service.
 func (s *Server) kubernetesService(eng *engine.Engine, ready func(ctx context.Context) error) (*kubernetesservice.Controller, error) {
 	var roster kubernetesservice.Roster
-	address, err := s.cfg.advertise()
+	address, err := s.cfg.Advertise()
 	switch {
 	case s.cfg.EndpointReconcilerType == "none":
 	case err != nil:
@@ -76,7 +69,7 @@ func (s *Server) kubernetesService(eng *engine.Engine, ready func(ctx context.Co
 		Services:  s.objects.byGR[schema.GroupResource{Resource: "services"}],
 		Endpoints: s.objects.byGR[schema.GroupResource{Resource: "endpoints"}],
 		Slices:    s.objects.byGR[schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}],
-		ClusterIP: firstAddress(s.ranges[0]), NodePort: s.cfg.KubernetesServiceNodePort,
+		ClusterIP: config.FirstAddress(s.ranges[0]), NodePort: s.cfg.KubernetesServiceNodePort,
 		Address: address, Port: s.port(),
 		Roster: roster, Ready: ready,
 		Clock: s.clock, Log: s.log,

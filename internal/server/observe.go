@@ -27,7 +27,7 @@ func (s *Server) startTracing(ctx context.Context) error {
 	}
 	c, err := tracing.Load(s.cfg.TracingConfigFile)
 	if err == nil {
-		s.tracing, err = tracing.New(ctx, c, s.cfg.hostname(), s.egress.Dial(egress.ControlPlane))
+		s.tracing, err = tracing.New(ctx, c, s.cfg.Hostname(), s.egress.Dial(egress.ControlPlane))
 	}
 	if err != nil {
 		return fmt.Errorf("--tracing-config-file: %w", err)

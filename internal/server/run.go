@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -90,7 +91,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	if s.cfg.DebugSocketPath != "" {
 		start(&partsWait, func() {
-			if err := s.debugSocket(partsCtx); err != nil {
+			if err := debug.ServeSocket(partsCtx, s.cfg.DebugSocketPath, s.verbosity); err != nil {
 				failed <- err
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	stdlog "log"
@@ -12,7 +11,6 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -32,13 +30,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/crd"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
@@ -51,19 +52,20 @@ import (
 
 // Server is an API server. New makes one, Run runs it.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	clock    clock.WithTicker
-	egress   *egress.Selector // nil: all connections are made plainly
-	listener net.Listener     // nil: only in-process requests are served
-	keys     *keys
-	db       *etcd.DB
-	store    *store.Store
-	metrics  *metrics.Metrics
-	guard    *guard.Guard
-	authz    *authorization
-	authn    *authentication
-	objects  *objects
+	cfg       config.Config
+	log       *slog.Logger
+	verbosity *debug.Verbosity
+	clock     clock.WithTicker
+	egress    *egress.Selector // nil: all connections are made plainly
+	listener  net.Listener     // nil: only in-process requests are served
+	keys      *keys.Keys
+	db        *etcd.DB
+	store     *store.Store
+	metrics   *metrics.Metrics
+	guard     *guard.Guard
+	authz     *authorization
+	authn     *authentication
+	objects   *objects
 	// conversion are the connections to the webhooks of custom resources.
 	conversion *webhook.Clients
 	endpoints  []*engine.Endpoint // of the built-in kinds
@@ -94,11 +96,11 @@ type Server struct {
 // New opens what the server needs (its port, its keys, etcd) and puts the parts
 // together. Nothing is served before Run. What it opened it closes again
 // if it fails.
-func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err error) {
+func New(ctx context.Context, cfg config.Config, log *slog.Logger, verbosity *debug.Verbosity) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: log, clock: clock.RealClock{}, inFlight: &chain.InFlight{}, progress: &milestones{},
+	s := &Server{cfg: cfg, log: log, verbosity: verbosity, clock: clock.RealClock{}, inFlight: &chain.InFlight{}, progress: &milestones{},
 		stopping: make(chan struct{}), gone: make(chan struct{}), ready: make(chan struct{})}
 	if s.cfg.WatchTermination > 0 {
 		s.watches = chain.NewWatches()
@@ -123,7 +125,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if s.keys, err = loadKeys(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
+	if s.keys, err = keys.Load(ctx, &s.cfg, s.port(), s.clock, s.metrics.Registry(), log); err != nil {
 		return nil, err
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Guard: s.guard, Log: log})
@@ -136,9 +138,6 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 	}
 	authorizer := s.authz
 	m := s.metrics
-	if s.cfg.Verbosity == nil {
-		s.cfg.Verbosity = NewVerbosity(0)
-	}
 	admit, err := s.admission(authorizer, m)
 	if err != nil {
 		return nil, err
@@ -186,7 +185,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		return nil, err
 	}
 	m.Owns = s.owns(table)
-	health := newHealth(log, s.store, s.progress, s.stopping, m.Checked)
+	health := newHealth(log, s.store, s.progress, s.stopping, m.Checked, s.clock, s.cfg.LivezGrace)
 	resourceRoot := route.New(table, nil)
 	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
 	s.handler = chain.New(chain.Config{
@@ -194,8 +193,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 			resources: resourceRoot,
 			discovery: s.discovery(discovery.Builtin(resources)),
 			openapi:   s.docs,
-			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.discovery, profiling: s.cfg.Profiling, flow: s.flow,
-			zpages: &zpages{started: s.clock.Now(), clock: s.clock, flags: s.cfg.Flags}, verbosity: s.cfg.Verbosity,
+			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.Discovery, profiling: s.cfg.Profiling, flow: s.flow,
+			zpages: &debug.Zpages{Started: s.clock.Now(), Clock: s.clock, Flags: s.cfg.Flags, WriteError: writeError}, verbosity: s.verbosity,
 		},
 		Authenticator: authn.Measured(inProcess{s.authenticator()}, m.Registry(), s.clock),
 		Authorizer:    authz.Measured(authorizer, m.Registry(), s.clock),
@@ -204,19 +203,19 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (_ *Server, err erro
 		Log:        log, Clock: s.clock, OnPanic: m.Panicked,
 		RequestTimeout: s.cfg.RequestTimeout,
 		MaxReading:     s.cfg.MaxReadOnlyInFlight, MaxWriting: s.cfg.MaxMutatingInFlight,
-		CORS: s.corsOrigins(), HSTS: s.cfg.HSTSDirectives,
+		CORS: s.cfg.CORSOrigins(), HSTS: s.cfg.HSTSDirectives,
 		ProxyHeaders: s.proxyHeaders(), InFlight: s.inFlight,
 		SendRetryAfter: s.retryAfter(),
 		Auditor:        s.audit,
 		FlowControl:    s.flowFilter(),
 		Metrics:        m.Filter,
 		OnFilter:       m.Filtered,
-		LogAccess:      s.cfg.Verbosity.logsAccess,
+		LogAccess:      s.verbosity.LogsAccess,
 		GoawayChance:   s.cfg.GoawayChance, Random: mathrand.Float64,
 		Watches: s.watches,
 		Tracing: s.traced(m.Self),
 	})
-	service, err := s.kubernetesService(eng, health.notReady)
+	service, err := s.kubernetesService(eng, health.NotReady)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +254,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 			Verbose: s.log.Enabled(ctx, slog.LevelDebug)})
 		return err
 	}
-	t, err := s.cfg.etcdTLS()
+	t, err := s.cfg.EtcdTLS()
 	if err != nil {
 		return err
 	}
@@ -263,35 +262,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return err
 }
 
-// etcdTLS is how to talk to the etcd cluster; nil is plainly.
-func (c *Config) etcdTLS() (*tls.Config, error) {
-	if c.EtcdCAFile == "" && c.EtcdCertFile == "" {
-		return nil, nil
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.EtcdCAFile != "" {
-		pem, err := os.ReadFile(c.EtcdCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--etcd-cafile: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--etcd-cafile: no certificates in %s", c.EtcdCAFile)
-		}
-	}
-	if c.EtcdCertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.EtcdCertFile, c.EtcdKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("--etcd-certfile: %w", err)
-		}
-		t.Certificates = []tls.Certificate{cert}
-	}
-	return t, nil
-}
-
 // allocation makes what hands out the addresses and ports of services.
 func (s *Server) allocation(ctx context.Context) (err error) {
-	if s.ranges, err = s.cfg.serviceRanges(); err != nil {
+	if s.ranges, err = s.cfg.ServiceRanges(); err != nil {
 		return err
 	}
 	var families []corev1.IPFamily
@@ -302,7 +275,7 @@ func (s *Server) allocation(ctx context.Context) (err error) {
 		}
 		families = append(families, f)
 	}
-	first, last, err := s.cfg.nodePorts()
+	first, last, err := s.cfg.NodePorts()
 	if err != nil {
 		return err
 	}
@@ -395,8 +368,8 @@ func (s *Server) close() error {
 		// Nobody is served any more; what is buffered is kept.
 		errs = append(errs, s.audit.Backend.Close())
 	}
-	if s.keys != nil && s.keys.external != nil {
-		errs = append(errs, s.keys.external.Close())
+	if s.keys != nil && s.keys.External != nil {
+		errs = append(errs, s.keys.External.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -406,11 +379,11 @@ func (s *Server) close() error {
 
 // httpServer serves the handler over TLS.
 func (s *Server) httpServer() (*http.Server, error) {
-	minVersion, err := tlsVersion(s.cfg.TLSMinVersion)
+	minVersion, err := config.TLSVersion(s.cfg.TLSMinVersion)
 	if err != nil {
 		return nil, err
 	}
-	suites, err := cipherSuites(s.cfg.TLSCipherSuites)
+	suites, err := config.CipherSuites(s.cfg.TLSCipherSuites)
 	if err != nil {
 		return nil, err
 	}
@@ -423,7 +396,7 @@ func (s *Server) httpServer() (*http.Server, error) {
 		ErrorLog:          stdlog.New(&serverErrors{s.log, s.metrics}, "", 0),
 		TLSConfig: &tls.Config{
 			MinVersion: minVersion, CipherSuites: suites,
-			GetCertificate: certificateFor(s.keys.serving, s.keys.sni),
+			GetCertificate: s.keys.Certificate,
 			ClientAuth:     tls.RequestClientCert, // judged by the authenticators
 			NextProtos:     []string{"h2", "http/1.1"},
 		},
@@ -458,10 +431,10 @@ func (s *Server) controllersConfig() controllers.Config {
 // Files are the keys and certificates that the server made for itself; empty
 // if they were brought.
 func (s *Server) Files() pki.Files {
-	if s.keys.files == nil {
+	if s.keys.Files == nil {
 		return pki.Files{}
 	}
-	return *s.keys.files
+	return *s.keys.Files
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig; "" if the server

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,23 +112,13 @@ func (s *Server) deps(a authz.Authorizer) builtin.Deps {
 func (s *Server) serverAddresses() []metav1.ServerAddressByClientCIDR {
 	host := s.cfg.ExternalHostname
 	if host == "" {
-		ip, err := s.cfg.advertise()
+		ip, err := s.cfg.Advertise()
 		if err != nil {
 			return nil
 		}
 		host = ip.String()
 	}
 	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: fmt.Sprintf("%s:%d", host, s.port())}}
-}
-
-func (s *Server) corsOrigins() []*regexp.Regexp {
-	var out []*regexp.Regexp
-	for _, o := range s.cfg.CORSAllowedOrigins {
-		if re, err := regexp.Compile(o); err == nil { // Validate has compiled it before
-			out = append(out, re)
-		}
-	}
-	return out
 }
 
 // retryAfter is closed when clients are to go elsewhere; nil if they never are.

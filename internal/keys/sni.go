@@ -1,4 +1,4 @@
-package server
+package keys
 
 import (
 	"crypto/tls"
@@ -43,41 +43,39 @@ func loadSNI(flags []string, clk clock.PassiveClock, log *slog.Logger) ([]sniCer
 	return out, nil
 }
 
-// certificateFor chooses the certificate of a connection by the name that the
+// Certificate chooses the certificate of a connection by the name that the
 // client asks for, the default where none is for it. Certificates are read
 // again when their files change, and with them the names.
-func certificateFor(standard *pki.CertFile, others []sniCertificate) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if len(others) == 0 {
-		return standard.GetCertificate
+func (k *Keys) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if len(k.sni) == 0 {
+		return k.Serving.GetCertificate(hello)
 	}
-	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-		if name == "" {
-			return standard.GetCertificate(hello)
-		}
-		// Names that are spelled out go before wildcards, the first certificate
-		// before later ones.
-		for _, match := range []func(pattern string) bool{
-			func(p string) bool { return p == name },
-			func(p string) bool {
-				_, domain, ok := strings.Cut(name, ".")
-				return ok && p == "*."+domain
-			},
-		} {
-			for _, c := range others {
-				cert, err := c.file.GetCertificate(hello)
-				if err != nil {
-					continue
-				}
-				for _, p := range c.patterns(cert) {
-					if match(p) {
-						return cert, nil
-					}
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	if name == "" {
+		return k.Serving.GetCertificate(hello)
+	}
+	// Names that are spelled out go before wildcards, the first certificate
+	// before later ones.
+	for _, match := range []func(pattern string) bool{
+		func(p string) bool { return p == name },
+		func(p string) bool {
+			_, domain, ok := strings.Cut(name, ".")
+			return ok && p == "*."+domain
+		},
+	} {
+		for _, c := range k.sni {
+			cert, err := c.file.GetCertificate(hello)
+			if err != nil {
+				continue
+			}
+			for _, p := range c.patterns(cert) {
+				if match(p) {
+					return cert, nil
 				}
 			}
 		}
-		return standard.GetCertificate(hello)
 	}
+	return k.Serving.GetCertificate(hello)
 }
 
 // patterns are the names that a certificate is for.

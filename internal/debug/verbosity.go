@@ -1,4 +1,4 @@
-package server
+package debug
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/kanzen-io/kanzen/internal/route"
 )
 
 // Verbosity is how much a server logs, the number of -v. It may change while
@@ -43,21 +45,21 @@ func (v *Verbosity) Level() slog.Level { return v.level.Level() }
 // accessLog is from which number on requests are logged.
 const accessLog = 3
 
-// logsAccess says whether requests are logged.
-func (v *Verbosity) logsAccess() bool { return v.number.Load() >= accessLog }
+// LogsAccess says whether requests are logged.
+func (v *Verbosity) LogsAccess() bool { return v.number.Load() >= accessLog }
 
-// flagsPath is where flags may be changed while the server runs.
-const flagsPath = "/debug/flags"
+// FlagsPath is where flags may be changed while the server runs.
+const FlagsPath = "/debug/flags"
 
-// serveFlags changes the verbosity: PUT /debug/flags/v.
-func (v *Verbosity) serveFlags(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP changes the verbosity: PUT /debug/flags/v.
+func (v *Verbosity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say := func(code int, format string, args ...any) {
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(code)
 		fmt.Fprintf(w, format+"\n", args...)
 	}
-	switch name := strings.Trim(strings.TrimPrefix(r.URL.Path, flagsPath), "/"); name {
+	switch name := strings.Trim(strings.TrimPrefix(r.URL.Path, FlagsPath), "/"); name {
 	case "":
 		say(http.StatusOK, "flags that can be changed here: v")
 	case "v":
@@ -78,6 +80,6 @@ func (v *Verbosity) serveFlags(w http.ResponseWriter, r *http.Request) {
 		v.Set(int(n))
 		say(http.StatusOK, "successfully set klog.logging.verbosity to %d", n)
 	default:
-		notFound(w)
+		route.NotFound(w)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"crypto/tls"
@@ -10,8 +10,8 @@ var tlsVersions = map[string]uint16{
 	"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
 }
 
-// tlsVersion reads --tls-min-version.
-func tlsVersion(name string) (uint16, error) {
+// TLSVersion reads --tls-min-version.
+func TLSVersion(name string) (uint16, error) {
 	if name == "" {
 		return tls.VersionTLS12, nil
 	}
@@ -21,8 +21,8 @@ func tlsVersion(name string) (uint16, error) {
 	return 0, fmt.Errorf("%q is none of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13", name)
 }
 
-// cipherSuites reads --tls-cipher-suites.
-func cipherSuites(names []string) ([]uint16, error) {
+// CipherSuites reads --tls-cipher-suites.
+func CipherSuites(names []string) ([]uint16, error) {
 	known := map[string]uint16{}
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		known[s.Name] = s.ID

@@ -1,4 +1,4 @@
-package server
+package debug
 
 import (
 	"context"
@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/kanzen-io/kanzen/internal/route"
 )
 
-// debugSocket serves profiles and the verbosity at a Unix socket, to who may
-// open that file: it answers also when the server itself does not.
-func (s *Server) debugSocket(ctx context.Context) error {
-	path := s.cfg.DebugSocketPath
+// ServeSocket serves profiles and the verbosity at a Unix socket until ctx
+// ends. Only the file's owner may open it. It answers also when the server
+// itself does not.
+func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--debug-socket-path: %w", err)
 	}
@@ -28,11 +31,11 @@ func (s *Server) debugSocket(ctx context.Context) error {
 	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/debug/pprof"):
-			serveProfile(w, r)
-		case strings.HasPrefix(r.URL.Path, flagsPath):
-			s.cfg.Verbosity.serveFlags(w, r)
+			ServeProfile(w, r)
+		case strings.HasPrefix(r.URL.Path, FlagsPath):
+			v.ServeHTTP(w, r)
 		default:
-			notFound(w)
+			route.NotFound(w)
 		}
 	})}
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
@@ -40,4 +43,20 @@ func (s *Server) debugSocket(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// ServeProfile answers /debug/pprof.
+func ServeProfile(w http.ResponseWriter, r *http.Request) {
+	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
+	case "cmdline":
+		pprof.Cmdline(w, r)
+	case "profile":
+		pprof.Profile(w, r)
+	case "symbol":
+		pprof.Symbol(w, r)
+	case "trace":
+		pprof.Trace(w, r)
+	default:
+		pprof.Index(w, r)
+	}
 }

@@ -1,12 +1,16 @@
-package server
+package config
 
 import (
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 
-	"github.com/kanzen-io/kanzen/internal/authz/config"
+	authzconfig "github.com/kanzen-io/kanzen/internal/authz/config"
 )
 
 // authorizationFlags are those that --authorization-config takes the place of.
@@ -16,7 +20,7 @@ var authorizationFlags = []string{
 }
 
 func (c *Config) addAuthorizationFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: "+strings.Join(config.Types(), ", ")+". (default AlwaysAllow)")
+	fs.StringSliceVar(&c.AuthorizationModes, "authorization-mode", c.AuthorizationModes, "How requests are authorized, in this order: "+strings.Join(authzconfig.Types(), ", ")+". (default AlwaysAllow)")
 	fs.StringVar(&c.AuthorizationConfigFile, "authorization-config", c.AuthorizationConfigFile, "File that says how requests are authorized, instead of --authorization-mode and --authorization-webhook-*; taken up again when it changes.")
 	fs.StringVar(&c.AuthorizationPolicyFile, "authorization-policy-file", c.AuthorizationPolicyFile, "Policies of the mode ABAC, a JSON object a line.")
 	fs.StringVar(&c.AuthorizationWebhookFile, "authorization-webhook-config-file", c.AuthorizationWebhookFile, "kubeconfig of the server that the mode Webhook asks.")
@@ -34,8 +38,8 @@ func (c *Config) validateAuthorization(bad func(flag, format string, args ...any
 	}
 	seen := map[string]bool{}
 	for _, m := range c.AuthorizationModes {
-		if !slices.Contains(config.Types(), m) {
-			bad("authorization-mode", "%q is not a valid mode (%s)", m, strings.Join(config.Types(), ", "))
+		if !slices.Contains(authzconfig.Types(), m) {
+			bad("authorization-mode", "%q is not a valid mode (%s)", m, strings.Join(authzconfig.Types(), ", "))
 		}
 		if seen[m] {
 			bad("authorization-mode", "%q has mode specified more than once", c.AuthorizationModes)
@@ -54,4 +58,34 @@ func (c *Config) validateAuthorization(bad func(flag, format string, args ...any
 	case !seen["Webhook"] && c.AuthorizationWebhookFile != "":
 		bad("authorization-webhook-config-file", "cannot be specified without the mode Webhook")
 	}
+}
+
+// Authorization is the flags in the form of the file.
+func (c *Config) Authorization() *apiserver.AuthorizationConfiguration {
+	modes := c.AuthorizationModes
+	if len(modes) == 0 {
+		modes = []string{"AlwaysAllow"}
+	}
+	out := &apiserver.AuthorizationConfiguration{}
+	for _, m := range modes {
+		a := apiserver.AuthorizerConfiguration{Type: apiserver.AuthorizerType(m), Name: authzconfig.NameOf(m)}
+		if a.Type == apiserver.TypeWebhook {
+			a.Name = "default"
+			a.Webhook = &apiserver.WebhookConfiguration{
+				AuthorizedTTL:              metav1.Duration{Duration: c.AuthorizationWebhookAuthorizedTTL},
+				CacheAuthorizedRequests:    c.AuthorizationWebhookAuthorizedTTL != 0,
+				UnauthorizedTTL:            metav1.Duration{Duration: c.AuthorizationWebhookUnauthorizedTTL},
+				CacheUnauthorizedRequests:  c.AuthorizationWebhookUnauthorizedTTL != 0,
+				Timeout:                    metav1.Duration{Duration: 30 * time.Second},
+				FailurePolicy:              apiserver.FailurePolicyNoOpinion,
+				SubjectAccessReviewVersion: c.AuthorizationWebhookVersion,
+				ConnectionInfo: apiserver.WebhookConnectionInfo{
+					Type:           apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile,
+					KubeConfigFile: &c.AuthorizationWebhookFile,
+				},
+			}
+		}
+		out.Authorizers = append(out.Authorizers, a)
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -154,8 +154,8 @@ func WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
 	}
 }
 
-// advertise is the address that the kubernetes service leads to.
-func (c *Config) advertise() (net.IP, error) {
+// Advertise is the address that the kubernetes service leads to.
+func (c *Config) Advertise() (net.IP, error) {
 	if c.AdvertiseAddress != nil && !c.AdvertiseAddress.IsUnspecified() {
 		return c.AdvertiseAddress, nil
 	}
@@ -163,7 +163,7 @@ func (c *Config) advertise() (net.IP, error) {
 		return c.BindAddress, nil
 	}
 	bind := c.BindAddress
-	if ranges, err := c.serviceRanges(); err == nil && ranges[0].IP.To4() != nil {
+	if ranges, err := c.ServiceRanges(); err == nil && ranges[0].IP.To4() != nil {
 		bind = net.IPv4zero // who listens on all IPv6 addresses does so on all others
 	}
 	ip, err := utilnet.ResolveBindAddress(bind) // that of the default route, of the family of bind

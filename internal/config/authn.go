@@ -1,7 +1,8 @@
-package server
+package config
 
 import (
 	"encoding/pem"
+	"fmt"
 	"net/url"
 	"os"
 	"regexp"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 
+	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/oidc"
 )
 
@@ -111,4 +114,60 @@ func overlap(a, b string) bool {
 	}
 	each(a, func(der string) bool { in[der] = true; return false })
 	return each(b, func(der string) bool { return in[der] })
+}
+
+// Authentication is the flags --oidc-* in the form of the file.
+func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error) {
+	out := &apiserver.AuthenticationConfiguration{}
+	if c.AuthenticationConfigFile != "" || c.OIDCIssuerURL == "" {
+		return out, nil
+	}
+	prefix := c.OIDCUsernamePrefix
+	switch {
+	case prefix == "-":
+		prefix = ""
+	case prefix == "" && c.OIDCUsernameClaim != "email":
+		prefix = c.OIDCIssuerURL + "#"
+	}
+	j := apiserver.JWTAuthenticator{
+		Issuer:        apiserver.Issuer{URL: c.OIDCIssuerURL, Audiences: []string{c.OIDCClientID}},
+		ClaimMappings: apiserver.ClaimMappings{Username: apiserver.PrefixedClaimOrExpression{Claim: c.OIDCUsernameClaim, Prefix: &prefix}},
+	}
+	if c.OIDCGroupsClaim != "" {
+		j.ClaimMappings.Groups = apiserver.PrefixedClaimOrExpression{Claim: c.OIDCGroupsClaim, Prefix: &c.OIDCGroupsPrefix}
+	}
+	if c.OIDCCAFile != "" {
+		ca, err := os.ReadFile(c.OIDCCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+		j.Issuer.CertificateAuthority = string(ca)
+	}
+	for claim, value := range c.OIDCRequiredClaims {
+		j.ClaimValidationRules = append(j.ClaimValidationRules, apiserver.ClaimValidationRule{Claim: claim, RequiredValue: value})
+	}
+	out.JWT = []apiserver.JWTAuthenticator{j}
+	return out, nil
+}
+
+// Anonymous is who is let in without credentials: as the file says, or the flags.
+func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (authn.Anonymous, error) {
+	switch {
+	case file != nil && c.given != nil && c.given("anonymous-auth"):
+		return authn.Anonymous{}, fmt.Errorf("--anonymous-auth: cannot be set when anonymous field is configured in authentication configuration file")
+	case file != nil && !file.Enabled:
+		return authn.Anonymous{}, nil
+	case file != nil:
+		a := authn.Anonymous{All: len(file.Conditions) == 0}
+		for _, condition := range file.Conditions {
+			a.Paths = append(a.Paths, condition.Path)
+		}
+		return a, nil
+	case !c.AnonymousAuth, allowAll && !c.AnonymousHealthOnly:
+		// Who allows everything to everyone does not mean nobody in particular.
+		return authn.Anonymous{}, nil
+	case c.AnonymousHealthOnly:
+		return authn.AnonymousHealth(), nil
+	}
+	return authn.Anonymous{All: true}, nil
 }

@@ -1,4 +1,4 @@
-package server
+package debug
 
 import (
 	"encoding/json"
@@ -20,12 +20,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/version"
 )
 
-// zpages are /statusz and /flagz: what a server is and how it was started, for
+// Zpages are /statusz and /flagz: what a server is and how it was started, for
 // people, and for programs that ask for a version of the format.
-type zpages struct {
-	started time.Time
-	clock   clock.PassiveClock
-	flags   map[string]string // as given or by default
+type Zpages struct {
+	Started time.Time
+	Clock   clock.PassiveClock
+	Flags   map[string]string // as given or by default
+	// WriteError answers a request with an error.
+	WriteError func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 const zpageWarning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
@@ -49,8 +51,8 @@ type flagz struct {
 	Flags           map[string]string `json:"flags"`
 }
 
-// serve answers one of the two paths; false: it is neither.
-func (z *zpages) serve(w http.ResponseWriter, r *http.Request) bool {
+// Serve answers one of the two paths; false: it is neither.
+func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	named := map[string]string{"name": "apiserver"}
 	var text func() string
 	var object func(t metav1.TypeMeta) any
@@ -58,26 +60,26 @@ func (z *zpages) serve(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
 	case "/statusz":
 		info := version.Info()
-		up := z.clock.Since(z.started)
+		up := z.Clock.Since(z.Started)
 		paths := []string{"/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"}
 		kind = "Statusz"
 		object = func(t metav1.TypeMeta) any {
-			return statusz{t, named, metav1.NewTime(z.started), int64(up.Seconds()), runtime.Version(), version.Kubernetes, info.EmulationMajor + "." + info.EmulationMinor, paths}
+			return statusz{t, named, metav1.NewTime(z.Started), int64(up.Seconds()), runtime.Version(), version.Kubernetes, info.EmulationMajor + "." + info.EmulationMinor, paths}
 		}
 		text = func() string {
 			s := int(up.Seconds())
 			return fmt.Sprintf("\napiserver statusz\n%s\n\nStarted  %s\nUp  %d hr %02d min %02d sec\nGo version  %s\nBinary version  %s\nEmulation version  %s\nPaths  %s\n",
-				zpageWarning, z.started.UTC().Format(time.UnixDate), s/3600, s/60%60, s%60, runtime.Version(), version.Kubernetes,
+				zpageWarning, z.Started.UTC().Format(time.UnixDate), s/3600, s/60%60, s%60, runtime.Version(), version.Kubernetes,
 				info.EmulationMajor+"."+info.EmulationMinor, strings.Join(paths, " "))
 		}
 	case "/flagz":
 		kind = "Flagz"
-		object = func(t metav1.TypeMeta) any { return flagz{t, named, z.flags} }
+		object = func(t metav1.TypeMeta) any { return flagz{t, named, z.Flags} }
 		text = func() string {
 			var b strings.Builder
 			fmt.Fprintf(&b, "\napiserver flagz\n%s\n", zpageWarning)
-			for _, name := range slices.Sorted(maps.Keys(z.flags)) {
-				fmt.Fprintf(&b, "%s: %s\n", name, z.flags[name])
+			for _, name := range slices.Sorted(maps.Keys(z.Flags)) {
+				fmt.Fprintf(&b, "%s: %s\n", name, z.Flags[name])
 			}
 			return b.String()
 		}
@@ -90,7 +92,7 @@ func (z *zpages) serve(w http.ResponseWriter, r *http.Request) bool {
 
 // answer writes a page in the form asked for. Programs have to say which
 // version they read; there is none that is there to stay.
-func (z *zpages) answer(w http.ResponseWriter, r *http.Request, kind string, text func() string, object func(metav1.TypeMeta) any) {
+func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, text func() string, object func(metav1.TypeMeta) any) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		accept = "text/plain"
@@ -116,13 +118,13 @@ func (z *zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 			body, err = yaml.JSONToYAML(body)
 		}
 		if err != nil {
-			writeError(w, r, err)
+			z.WriteError(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", media+";g=config.k8s.io;v="+v+";as="+kind)
 		_, _ = w.Write(body)
 		return
 	}
-	writeError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+	z.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
 		Message: "only the following media types are accepted: application/json, application/yaml, text/plain"}})
 }

@@ -1,4 +1,8 @@
-package server
+// Package config is every setting of a server: one flat struct, its defaults,
+// the flags that change it and what is wrong with it. Nobody writes to a Config
+// once it has been judged; what is derived from it are methods here or values
+// of who needs them.
+package config
 
 import (
 	"errors"
@@ -70,8 +74,6 @@ type Config struct {
 	TracingConfigFile   string
 	// EgressSelectorConfigFile says which connections go through proxies.
 	EgressSelectorConfigFile string
-	// Verbosity is how much is logged; nil is that of a number of 0.
-	Verbosity *Verbosity
 	// Flags are the settings by flag as they are told at /flagz.
 	Flags map[string]string
 
@@ -250,10 +252,10 @@ func (c *Config) Validate() error {
 	c.validateAuthentication(bad)
 	c.validateAuthorization(bad)
 	c.validateServices(bad)
-	if _, err := tlsVersion(c.TLSMinVersion); err != nil {
+	if _, err := TLSVersion(c.TLSMinVersion); err != nil {
 		bad("tls-min-version", "%v", err)
 	}
-	if _, err := cipherSuites(c.TLSCipherSuites); err != nil {
+	if _, err := CipherSuites(c.TLSCipherSuites); err != nil {
 		bad("tls-cipher-suites", "%v", err)
 	}
 	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
@@ -315,11 +317,11 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 
 // validateServices checks what services are given, and the kubernetes service.
 func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
-	ranges, err := c.serviceRanges()
+	ranges, err := c.ServiceRanges()
 	if err != nil {
 		bad("service-cluster-ip-range", "%v", err)
 	}
-	first, last, err := c.nodePorts()
+	first, last, err := c.NodePorts()
 	if err != nil {
 		bad("service-node-port-range", "%v", err)
 	} else if p := c.KubernetesServiceNodePort; p != 0 && (p < first || p > last) {
@@ -332,14 +334,14 @@ func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
 		bad("apiserver-count", "must be positive")
 	}
 	// The service has one address, and its endpoints are of that family.
-	ip, err := c.advertise()
+	ip, err := c.Advertise()
 	if err == nil && len(ranges) > 0 && c.EndpointReconcilerType != "none" && !ip.IsLoopback() && (ip.To4() == nil) != (ranges[0].IP.To4() == nil) {
 		bad("advertise-address", "%s is not of the address family of the services (%s)", ip, ranges[0])
 	}
 }
 
-// serviceRanges reads the service address ranges, one or two.
-func (c *Config) serviceRanges() ([]*net.IPNet, error) {
+// ServiceRanges reads the service address ranges, one or two.
+func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
 	if c.ServiceClusterIPRange == "" {
 		_, n, err := net.ParseCIDR("10.0.0.0/24")
 		return []*net.IPNet{n}, err
@@ -361,8 +363,8 @@ func (c *Config) serviceRanges() ([]*net.IPNet, error) {
 	return out, nil
 }
 
-// nodePorts reads the range of ports for services: "first-last" or "first+count".
-func (c *Config) nodePorts() (first, last int, err error) {
+// NodePorts reads the range of ports for services: "first-last" or "first+count".
+func (c *Config) NodePorts() (first, last int, err error) {
 	s := c.ServiceNodePortRange
 	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
 		var count int
@@ -375,4 +377,34 @@ func (c *Config) nodePorts() (first, last int, err error) {
 		return 0, 0, fmt.Errorf("%q is not a range of ports", s)
 	}
 	return first, last, nil
+}
+
+// Hostname names the server: as it is told to outsiders, or as the machine is called.
+func (c *Config) Hostname() string {
+	if c.ExternalHostname != "" {
+		return c.ExternalHostname
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return h
+}
+
+// CORSOrigins are the origins whose scripts may use the API.
+func (c *Config) CORSOrigins() []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, o := range c.CORSAllowedOrigins {
+		if re, err := regexp.Compile(o); err == nil { // Validate has compiled it before
+			out = append(out, re)
+		}
+	}
+	return out
+}
+
+// FirstAddress of a range is that of the kubernetes service.
+func FirstAddress(r *net.IPNet) net.IP {
+	ip := append(net.IP{}, r.IP...)
+	ip[len(ip)-1]++
+	return ip
 }
