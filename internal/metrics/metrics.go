@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,7 @@ type Metrics struct {
 	// Owns says whether a resource path leads to a resource. Nothing is told
 	// of the others but that there was a request: their names are a stranger's
 	// to choose. Nil: none does.
-	Owns     func(ctx context.Context, i *request.Info) bool
+	Owns     func(r *http.Request, i *request.Info) bool
 	registry *prometheus.Registry
 	slis     *prometheus.Registry // service level indicators, at a path of their own
 

@@ -6,9 +6,6 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/cel"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -27,7 +25,7 @@ import (
 // admission is the chain of plugins, in order.
 func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (engine.Admission, error) {
 	d := plugin.Deps{
-		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
+		Objects: s.objects, Authorizer: a, Resources: s.objects.ResourcesOf, NameSuffix: nameSuffix, Clock: s.clock,
 		CreateNamespace: s.createNamespace,
 		NotReadySeconds: s.cfg.NotReadySeconds, UnreachableSeconds: s.cfg.UnreachableSeconds,
 		Others: map[string]admission.Plugin{},
@@ -85,69 +83,9 @@ func (s *Server) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
 	p := policy.Deps{
 		ValidatingPolicies: s.registered("validatingadmissionpolicies"), ValidatingBindings: s.registered("validatingadmissionpolicybindings"),
 		MutatingPolicies: s.registered("mutatingadmissionpolicies"), MutatingBindings: s.registered("mutatingadmissionpolicybindings"),
-		Params: params{s}, Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: s.log,
+		Params: catalog.Params{Raw: s.objects}, Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: s.log,
 	}
 	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
-}
-
-// params finds the parameters of policies among everything that is served.
-type params struct{ s *Server }
-
-// find returns what serves a kind, in any of its versions; nil if nothing does.
-func (p params) find(kind schema.GroupVersionKind) *engine.Endpoint {
-	for _, ep := range p.s.endpoints {
-		if ep.GVK == kind && ep.View() != nil {
-			return ep
-		}
-	}
-	for _, r := range p.s.custom.ResourceOf(kind) {
-		if ep, err := p.s.objects.endpoint(r.GroupResource()); err == nil {
-			return ep
-		}
-	}
-	return nil
-}
-
-// Namespaced is part of policy.Params.
-func (p params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
-	ep := p.find(kind)
-	return ep != nil && ep.R.Namespaced, ep != nil
-}
-
-// Get is part of policy.Params.
-func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
-	ep := p.find(kind)
-	if ep == nil {
-		return nil, errNoResource(kind.String())
-	}
-	obj, err := p.s.objects.Seen(ctx, ep.GVR.GroupResource(), namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	return inVersion(ep, obj, kind)
-}
-
-// List is part of policy.Params.
-func (p params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
-	ep := p.find(kind)
-	if ep == nil {
-		return nil, errNoResource(kind.String())
-	}
-	objs, err := ep.SeenObjects(ctx, namespace)
-	for i := range objs {
-		if objs[i], err = inVersion(ep, objs[i], kind); err != nil {
-			return nil, err
-		}
-	}
-	return objs, err
-}
-
-func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
-	out, err := ep.Versions().Convert(obj, kind)
-	if err != nil {
-		return nil, err
-	}
-	return out.(admission.Object), nil
 }
 
 // lateTransport is a transport to a server that is still being put together.
@@ -163,7 +101,7 @@ func (s *Server) registered(resource string) registered {
 }
 
 type registered struct {
-	objects *objects
+	objects *catalog.Raw
 	gr      schema.GroupResource
 }
 
@@ -179,24 +117,4 @@ func (r registered) Changed(ctx context.Context) (int64, error) {
 // Objects are the objects in the order of their names.
 func (r registered) Objects(ctx context.Context) ([]admission.Object, error) {
 	return r.objects.SeenList(ctx, r.gr, "")
-}
-
-// NamespaceLabels are the labels of a namespace, read off its bytes.
-func (o *objects) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	gr := corev1.Resource("namespaces")
-	v, err := o.View(gr)
-	if err != nil {
-		return nil, err
-	}
-	i, err := v.Get(ctx, name)
-	if err != nil {
-		// It may just have been made.
-		if err := o.store.Fresh(ctx); err != nil {
-			return nil, err
-		}
-		if i, err = v.Get(ctx, name); err != nil {
-			return nil, apierrors.NewNotFound(gr, name)
-		}
-	}
-	return v.Labels(i)
 }

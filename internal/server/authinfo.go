@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -28,7 +29,7 @@ const authInfoEvery = time.Minute
 // differ while its authorities are exchanged, so what others wrote stays,
 // but for certificates that have expired.
 type authInfo struct {
-	*objects
+	*catalog.Raw
 	cfg  *config.Config
 	keys *keys.Keys
 	now  func() time.Time
@@ -53,7 +54,7 @@ func (a *authInfo) ensure(ctx context.Context) error {
 	if a.keys.ClientCA == nil && a.keys.RequestHeaderCA == nil {
 		return nil
 	}
-	ep, err := a.endpoint(schema.GroupResource{Resource: "configmaps"})
+	ep, err := a.Endpoint(schema.GroupResource{Resource: "configmaps"})
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func (a *authentication) authenticators() (authn.Tokens, error) {
 	if s.keys.Verify != nil {
 		legacy := serviceaccount.NewLegacyVerifier(s.keys.Verify, s.objects, s.clock)
 		legacy.MarkUsed, legacy.NoLookup = a.markUsed, !s.cfg.ServiceAccountLookup
-		bound := serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.Verify, &referents{objects: s.objects}, s.clock)
+		bound := serviceaccount.NewVerifier(s.cfg.ServiceAccountIssuers, s.keys.Verify, &referents{Raw: s.objects}, s.clock)
 		uses := serviceaccount.NewMetrics(s.metrics.Registry())
 		bound.Metrics, legacy.Metrics = uses, uses
 		// Bound tokens first: they are the many, and known by their hash. Whose

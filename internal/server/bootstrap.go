@@ -24,6 +24,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
@@ -47,10 +48,10 @@ var itself = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.S
 
 // bootstrapper makes objects that are missing.
 type bootstrapper struct {
-	*objects
+	*catalog.Raw
 	m       *milestones
 	ranges  []*net.IPNet
-	all     []*engine.Endpoint
+	groups  []discovery.GroupVersion
 	repair  *allocation.Repair
 	service *kubernetesservice.Controller
 	lease   *identity
@@ -126,7 +127,7 @@ func (b *bootstrapper) step(ctx context.Context, m *milestone, tasks []task) err
 
 // ensure makes an object unless there is one of its name.
 func (b *bootstrapper) ensure(ctx context.Context, gr schema.GroupResource, obj engine.Object, manager string) error {
-	ep, err := b.endpoint(gr)
+	ep, err := b.Endpoint(gr)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (b *bootstrapper) static() (map[string][]task, error) {
 			manager = managerFlow
 		}
 		out[t.Kind] = append(out[t.Kind], func(ctx context.Context) error {
-			ep, err := b.endpoint(gr)
+			ep, err := b.Endpoint(gr)
 			if err != nil {
 				return err
 			}
@@ -212,7 +213,7 @@ func (b *bootstrapper) roles() ([]task, error) {
 func reconcile[T engine.Object](b *bootstrapper, resource string, wanted T, f func(existing, wanted T) (T, bootstrap.Action)) task {
 	return func(ctx context.Context) error {
 		gr := schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}
-		ep, err := b.endpoint(gr)
+		ep, err := b.Endpoint(gr)
 		if err != nil {
 			return err
 		}
@@ -264,14 +265,14 @@ func (b *bootstrapper) apiServices() []task {
 	gr := schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 	seen := map[schema.GroupVersion]bool{{Group: apiregistrationv1.GroupName, Version: "v1"}: true}
 	var out []task
-	for _, ep := range b.all {
-		gv := ep.GVR.GroupVersion()
+	for _, served := range b.groups {
+		gv := served.GroupVersion
 		if seen[gv] {
 			continue
 		}
 		seen[gv] = true
 		out = append(out, func(ctx context.Context) error {
-			group, version := discovery.Priorities(gv)
+			group, version := served.GroupPriority, served.VersionPriority
 			obj := &apiregistrationv1.APIService{
 				ObjectMeta: metav1.ObjectMeta{
 					Name:   gv.Version + "." + gv.Group,
@@ -291,7 +292,7 @@ func (b *bootstrapper) apiServices() []task {
 
 // available says of an APIService that this server itself serves it.
 func (b *bootstrapper) available(ctx context.Context, gr schema.GroupResource, name string) error {
-	ep, err := b.endpoint(gr)
+	ep, err := b.Endpoint(gr)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -26,10 +27,13 @@ type source struct {
 func newFeed(sources ...source) *feed { return &feed{sources: sources, ready: make(chan struct{})} }
 
 // run follows the views until ctx ends.
-func (f *feed) run(ctx context.Context, o *objects) {
+func (f *feed) run(ctx context.Context, o *catalog.Raw) {
 	var all, first sync.WaitGroup
 	for _, s := range f.sources {
-		ep := o.byGR[s.resource]
+		ep, err := o.Endpoint(s.resource)
+		if err != nil {
+			panic(err) // a name misspelled in this package
+		}
 		all.Add(1)
 		first.Add(1)
 		go func() {

@@ -10,13 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // flowControl makes what shares the server among requests, nil where they are
@@ -26,7 +24,7 @@ func (s *Server) flowControl(register func(...prometheus.Collector)) *flowcontro
 		return nil
 	}
 	m := flowcontrol.NewMetrics(register, s.clock.Now)
-	return flowcontrol.New(s.cfg.MaxReadOnlyInFlight+s.cfg.MaxMutatingInFlight, clock.RealClock{}, s.sizeOf, m)
+	return flowcontrol.New(s.cfg.MaxReadOnlyInFlight+s.cfg.MaxMutatingInFlight, clock.RealClock{}, s.objects.Size, m)
 }
 
 // flowFilter is the filter of flow control, nil where there is none.
@@ -37,29 +35,9 @@ func (s *Server) flowFilter() chain.Filter {
 	return s.flow.Filter(s.cfg.RequestTimeout)
 }
 
-// sizeOf tells how much of a resource is stored, where its view is loaded.
-func (s *Server) sizeOf(group, resource string) (count, size int64, ok bool) {
-	gr := schema.GroupResource{Group: group, Resource: resource}
-	var v *store.View
-	if ep := s.objects.byGR[gr]; ep != nil {
-		v = ep.View()
-	} else {
-		v = s.custom.View(gr)
-	}
-	if v == nil {
-		return 0, 0, false
-	}
-	n, bytes, ok := v.Size()
-	if !ok || n == 0 {
-		return 0, 0, ok
-	}
-	return int64(n), bytes / int64(n), true
-}
-
 func (s *Server) flowEndpoints() (levels, schemas *engine.Endpoint) {
 	const group = flowcontrolv1.GroupName
-	return s.objects.byGR[schema.GroupResource{Group: group, Resource: "prioritylevelconfigurations"}],
-		s.objects.byGR[schema.GroupResource{Group: group, Resource: "flowschemas"}]
+	return s.builtin(group, "prioritylevelconfigurations"), s.builtin(group, "flowschemas")
 }
 
 // flowConsumer puts the stored objects of flow control into force.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
@@ -33,7 +34,7 @@ var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "le
 
 // identity is the lease of one server.
 type identity struct {
-	*objects
+	*catalog.Raw
 	name, holder, host, address string
 	now                         func() time.Time
 }
@@ -45,9 +46,9 @@ func identityName(cfg *config.Config) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-func newIdentity(o *objects, cfg *config.Config, port int, now func() time.Time) *identity {
+func newIdentity(o *catalog.Raw, cfg *config.Config, port int, now func() time.Time) *identity {
 	id := identityName(cfg)
-	i := &identity{objects: o, name: id, holder: id + "_" + uuid.NewString(), host: cfg.Hostname(), now: now}
+	i := &identity{Raw: o, name: id, holder: id + "_" + uuid.NewString(), host: cfg.Hostname(), now: now}
 	if ip, err := cfg.Advertise(); err == nil {
 		i.address = net.JoinHostPort(ip.String(), strconv.Itoa(port))
 	}
@@ -56,7 +57,7 @@ func newIdentity(o *objects, cfg *config.Config, port int, now func() time.Time)
 
 // renew makes or renews the lease.
 func (i *identity) renew(ctx context.Context) error {
-	ep, err := i.endpoint(leases)
+	ep, err := i.Endpoint(leases)
 	if err != nil {
 		return err
 	}

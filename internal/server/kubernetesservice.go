@@ -29,7 +29,7 @@ func (b *bootstrapper) serviceCIDR(ctx context.Context) error {
 	if err := b.ensure(ctx, gr, obj, managerServer); err != nil {
 		return err
 	}
-	ep, err := b.endpoint(gr)
+	ep, err := b.Endpoint(gr)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (s *Server) kubernetesService(eng *engine.Engine, ready func(ctx context.Co
 		roster = kubernetesservice.NewCount(s.cfg.APIServerCount, address)
 	}
 	return kubernetesservice.New(kubernetesservice.Config{
-		Services:  s.objects.byGR[schema.GroupResource{Resource: "services"}],
-		Endpoints: s.objects.byGR[schema.GroupResource{Resource: "endpoints"}],
-		Slices:    s.objects.byGR[schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}],
+		Services:  s.builtin("", "services"),
+		Endpoints: s.builtin("", "endpoints"),
+		Slices:    s.builtin(discoveryv1.GroupName, "endpointslices"),
 		ClusterIP: config.FirstAddress(s.ranges[0]), NodePort: s.cfg.KubernetesServiceNodePort,
 		Address: address, Port: s.port(),
 		Roster: roster, Ready: ready,

@@ -8,13 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/tracing"
 )
 
@@ -59,13 +55,6 @@ func (s *Server) traced(self chain.Filter) chain.Filter {
 		return self
 	}
 	return func(next http.Handler) http.Handler { return s.tracing.Filter(self(next)) }
-}
-
-// owns says whether a path leads to a resource, a built-in or a custom one.
-func (s *Server) owns(table route.Table) func(ctx context.Context, i *request.Info) bool {
-	return func(ctx context.Context, i *request.Info) bool {
-		return table[schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource}] != nil || i.Group != "" && s.custom.Owns(ctx, i)
-	}
 }
 
 // serverErrors takes the log of the HTTP server: what goes wrong on connections,

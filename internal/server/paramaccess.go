@@ -106,7 +106,7 @@ func (p paramAccess) of(kind *admissionv1.ParamKind) (at *authz.Attributes, pars
 		return at, err, nil
 	}
 	at.Group, at.Version = gv.Group, gv.Version
-	found, err := p.s.resourceOf(gv.WithKind(kind.Kind))
+	found, err := p.s.objects.ResourcesOf(gv.WithKind(kind.Kind))
 	if err != nil {
 		return at, nil, err
 	}

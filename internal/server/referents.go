@@ -7,6 +7,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -14,7 +15,7 @@ import (
 // in their newest state, without decoding a pod for each request of it: what
 // was read off an object holds for as long as its revision is the same.
 type referents struct {
-	*objects
+	*catalog.Raw
 	known cache.Cache[referentKey, referent]
 }
 
@@ -27,7 +28,7 @@ type referent struct {
 
 // Referent is part of serviceaccount.Referents.
 func (r *referents) Referent(ctx context.Context, resource, namespace, name string) (serviceaccount.Referent, error) {
-	ep, err := r.endpoint(schema.GroupResource{Resource: resource})
+	ep, err := r.Endpoint(schema.GroupResource{Resource: resource})
 	if err != nil {
 		return serviceaccount.Referent{}, err
 	}

@@ -29,12 +29,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
@@ -44,7 +44,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/tracing"
@@ -65,10 +64,9 @@ type Server struct {
 	guard     *guard.Guard
 	authz     *authorization
 	authn     *authentication
-	objects   *objects
+	objects   *catalog.Raw
 	// conversion are the connections to the webhooks of custom resources.
 	conversion *webhook.Clients
-	endpoints  []*engine.Endpoint // of the built-in kinds
 	docs       *openapi.Handler
 	custom     *crd.Server
 	inFlight   *chain.InFlight
@@ -129,7 +127,7 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger, verbosity *de
 		return nil, err
 	}
 	s.store = store.New(s.db, store.Options{Prefix: s.cfg.EtcdPrefix + "/", Clock: s.clock, Guard: s.guard, Log: log})
-	s.objects = &objects{store: s.store, byGR: map[schema.GroupResource]*engine.Endpoint{}}
+	s.objects = &catalog.Raw{Live: catalog.New(), Store: s.store}
 	if s.authz, err = s.newAuthorization(); err != nil {
 		return nil, err
 	}
@@ -157,21 +155,12 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger, verbosity *de
 	if err := s.allocation(ctx); err != nil {
 		return nil, err
 	}
-	resources := builtin.Resources(s.deps(authorizer))
-	table := route.Table{}
-	for _, r := range resources {
-		eps, err := eng.Endpoints(r)
-		if err != nil {
-			return nil, err
-		}
-		for _, ep := range eps {
-			table[ep.GVR] = ep
-			s.endpoints = append(s.endpoints, ep)
-			s.objects.byGR[ep.GVR.GroupResource()] = ep
-		}
+	resources, err := catalog.Builtin(eng, builtin.Resources(s.deps(authorizer)))
+	if err != nil {
+		return nil, err
 	}
+	s.objects.Begin(resources...)
 	s.custom = s.customResources(eng)
-	s.objects.custom = s.custom.Endpoint
 	docs, err := openapi.New(s.clock.Now())
 	if err != nil {
 		return nil, err
@@ -184,14 +173,12 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger, verbosity *de
 	if err := s.startTracing(ctx); err != nil {
 		return nil, err
 	}
-	m.Owns = s.owns(table)
+	m.Owns = s.objects.Owns
 	health := newHealth(log, s.store, s.progress, s.stopping, m.Checked, s.clock, s.cfg.LivezGrace)
-	resourceRoot := route.New(table, nil)
-	resourceRoot.Missing = s.unrouted(resourceRoot.Knows)
 	s.handler = chain.New(chain.Config{
 		Handler: &root{
-			resources: resourceRoot,
-			discovery: s.discovery(discovery.Builtin(resources)),
+			resources: s.objects.Live,
+			discovery: s.discovery(),
 			openapi:   s.docs,
 			health:    health, metrics: m.Handler(s.cfg.Profiling), slis: m.SLIs(), issuer: s.keys.Discovery, profiling: s.cfg.Profiling, flow: s.flow,
 			zpages: &debug.Zpages{Started: s.clock.Now(), Clock: s.clock, Flags: s.cfg.Flags, WriteError: writeError}, verbosity: s.verbosity,
@@ -219,8 +206,8 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger, verbosity *de
 	if err != nil {
 		return nil, err
 	}
-	s.boot = &bootstrapper{objects: s.objects, m: s.progress, ranges: s.ranges, all: s.endpoints,
-		repair: s.repair, service: service, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{objects: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
+	s.boot = &bootstrapper{Raw: s.objects, m: s.progress, ranges: s.ranges, groups: s.objects.Now().GroupVersions(),
+		repair: s.repair, service: service, lease: newIdentity(s.objects, &s.cfg, s.port(), s.clock.Now), info: &authInfo{Raw: s.objects, cfg: &s.cfg, keys: s.keys, now: s.clock.Now}}
 	return s, nil
 }
 
@@ -292,7 +279,7 @@ func (s *Server) allocation(ctx context.Context) (err error) {
 
 // createNamespace makes a namespace as the server itself.
 func (s *Server) createNamespace(ctx context.Context, name string) error {
-	ep, err := s.objects.endpoint(schema.GroupResource{Resource: "namespaces"})
+	ep, err := s.objects.Endpoint(schema.GroupResource{Resource: "namespaces"})
 	if err != nil {
 		return err
 	}
@@ -421,7 +408,7 @@ func (s *Server) httpServer() (*http.Server, error) {
 func (s *Server) controllersConfig() controllers.Config {
 	return controllers.Config{
 		Transport: s.Transport,
-		Endpoints: s.allEndpoints,
+		Endpoints: s.objects.Endpoints,
 		Schema:    func(kind schema.GroupVersionKind) (*spec.Schema, error) { return s.docs.Set().Schema(kind) },
 		Objects:   s.objects, Marks: s.store,
 		Clock: s.clock, Guard: s.guard, Log: s.log,

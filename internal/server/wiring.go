@@ -6,7 +6,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/google/uuid"
@@ -132,8 +131,8 @@ func (s *Server) retryAfter() <-chan struct{} {
 // availability keeps a condition of APIServices.
 func (s *Server) availability() *aggregator.Availability {
 	return &aggregator.Availability{
-		APIServices: s.objects.byGR[schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}],
-		Services:    s.objects.byGR[schema.GroupResource{Resource: "services"}],
+		APIServices: s.builtin("apiregistration.k8s.io", "apiservices"),
+		Services:    s.builtin("", "services"),
 		Clock:       s.clock, Log: s.log,
 	}
 }
