@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -82,9 +83,13 @@ func serve(cmd *cobra.Command, cfg config.Config, started func(*server.Server)) 
 	cfg.Flags = map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
 	config.WarnIgnored(cmd.Flags(), log)
-	s, err := server.New(cmd.Context(), cfg, log, v)
+	ground, err := server.Open(cmd.Context(), &cfg, log, v)
 	if err != nil {
 		return err
+	}
+	s, err := server.New(cmd.Context(), &cfg, ground)
+	if err != nil {
+		return errors.Join(err, ground.Close())
 	}
 	go func() {
 		select {
@@ -93,7 +98,7 @@ func serve(cmd *cobra.Command, cfg config.Config, started func(*server.Server)) 
 		case <-cmd.Context().Done():
 		}
 	}()
-	return s.Run(cmd.Context())
+	return errors.Join(s.Run(cmd.Context()), ground.Close())
 }
 
 // verbosity is how much to log: the number of -v.

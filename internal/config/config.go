@@ -408,3 +408,11 @@ func FirstAddress(r *net.IPNet) net.IP {
 	ip[len(ip)-1]++
 	return ip
 }
+
+// Audiences are the API server's own: tokens must be for one of them.
+func (c *Config) Audiences() []string {
+	if len(c.APIAudiences) > 0 {
+		return c.APIAudiences
+	}
+	return slices.Clone(c.ServiceAccountIssuers)
+}

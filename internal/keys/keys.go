@@ -205,3 +205,11 @@ func (k *Keys) RequestHeaderCAPEM() []byte {
 	}
 	return k.RequestHeaderCA.PEM()
 }
+
+// Close gives back what Load took.
+func (k *Keys) Close() error {
+	if k.External == nil {
+		return nil
+	}
+	return k.External.Close()
+}

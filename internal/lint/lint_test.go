@@ -48,7 +48,7 @@ var exempt = map[string]string{
 // it, never what stands above.
 var layers = []string{
 	"cmd/", "pkg/", "internal/server", "internal/keys", "internal/config", "internal/controllers", "internal/crd", "internal/catalog", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
-	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/debug", "internal/audit", "internal/engine", "internal/admission",
+	"internal/builtin", "internal/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/debug", "internal/audit", "internal/engine", "internal/admission",
 	"internal/authz", "internal/authn", "internal/store", "internal/route", "internal/request", "internal/guard", "internal/egress", "internal/span",
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -93,13 +94,17 @@ func startWith(t testing.TB, change func(*config.Config)) *Server {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
 	change(&cfg)
-	s, err := New(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	ground, err := Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := New(context.Background(), &cfg, ground)
+	if err != nil {
+		t.Fatal(errors.Join(err, ground.Close()))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- errors.Join(s.Run(ctx), ground.Close()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

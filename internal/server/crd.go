@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/kanzen-io/kanzen/internal/admission/webhook"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,41 +21,48 @@ import (
 
 // This file puts the API Extensions Server beside the API Server.
 
-func (s *Server) customResources(eng *engine.Engine) *crd.Server {
+func (b *base) customResources(eng *engine.Engine, door *inprocess.Door) *crd.Server {
 	return crd.New(crd.Config{
-		Engine: eng, Store: s.store,
-		Definitions: s.builtin(apiextensionsv1.GroupName, "customresourcedefinitions"), Catalog: s.objects.Live,
-		Call:    s.callWebhook,
-		Metrics: crd.NewMetrics(s.metrics.Registry(), s.clock),
-		Clock:   s.clock, Guard: s.guard, Log: s.log,
+		Engine: eng, Store: b.objects.Store,
+		Definitions: b.builtin(apiextensionsv1.GroupName, "customresourcedefinitions"), Catalog: b.objects.Live,
+		Call:    (&conversion{b.clients(webhook.Credentials{}, door)}).call,
+		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock),
+		Clock:   b.ground.Clock, Guard: b.guard, Log: b.log,
 	})
 }
 
 // discovery is the documents of what there is.
-func (s *Server) discovery() *live.Value[*discovery.Set] {
-	return live.New(s.objects.Changes, func() *discovery.Set {
-		return discovery.New(s.serverAddresses(), s.objects.Now().GroupVersions())
+func (b *base) discovery() *live.Value[*discovery.Set] {
+	return live.New(b.objects.Changes, func() *discovery.Set {
+		return discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions())
 	})
 }
 
 // openAPI is the documents of what there is.
-func (s *Server) openAPI(builtin *openapi.Set) *live.Value[*openapi.Set] {
-	b := crdopenapi.NewBuilder(builtin)
-	return live.New(s.objects.Changes, func() *openapi.Set { return builtin.With(s.custom.OpenAPI(b)...) })
+func (b *base) openAPI(custom *crd.Server) (*openapi.Handler, error) {
+	docs, err := openapi.New(b.ground.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	builder := crdopenapi.NewBuilder(docs)
+	all := live.New(b.objects.Changes, func() *openapi.Set { return docs.With(custom.OpenAPI(builder)...) })
+	return openapi.NewHandler(all.Get, b.log), nil
 }
 
 // builtin is the endpoint of a built-in resource.
-func (s *Server) builtin(group, resource string) *engine.Endpoint {
-	ep, err := s.objects.Endpoint(schema.GroupResource{Group: group, Resource: resource})
+func (b *base) builtin(group, resource string) *engine.Endpoint {
+	ep, err := b.objects.Endpoint(schema.GroupResource{Group: group, Resource: resource})
 	if err != nil {
 		panic(err) // a name misspelled in this package
 	}
 	return ep
 }
 
-// callWebhook asks a conversion webhook. It is called as admission's are, but
-// with no credentials.
-func (s *Server) callWebhook(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error {
+// conversion asks conversion webhooks, as admission's are asked, but with no
+// credentials.
+type conversion struct{ clients *webhook.Clients }
+
+func (c *conversion) call(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error {
 	cc := &admissionv1.WebhookClientConfig{URL: w.URL, CABundle: w.CABundle}
 	if r := w.Service; r != nil {
 		cc.Service = &admissionv1.ServiceReference{Namespace: r.Namespace, Name: r.Name, Path: r.Path, Port: r.Port}
@@ -61,7 +71,7 @@ func (s *Server) callWebhook(ctx context.Context, w *apiextensionsv1.WebhookClie
 	if err != nil {
 		return err
 	}
-	answer, err := s.conversion.Post(ctx, cc, body)
+	answer, err := c.clients.Post(ctx, cc, body)
 	if err != nil {
 		return err
 	}

@@ -124,10 +124,7 @@ func TestOversizedHeaders(t *testing.T) {
 // their connections are bounded in time by the server's own setting.
 func TestSlowLoris(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
-	srv, err := s.httpServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := s.listener
 	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > time.Minute || srv.IdleTimeout <= 0 || srv.MaxHeaderBytes <= 0 {
 		t.Errorf("%s, %s, %d bytes", srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes)
 	}
@@ -194,7 +191,7 @@ func TestRapidReset(t *testing.T) {
 		_ = f.WritePing(false, [8]byte{1})
 	}()
 	for {
-		if n := s.inFlight.Now(); n > 1000 {
+		if n := s.ending.inFlight.Now(); n > 1000 {
 			t.Fatalf("%d requests in flight", n)
 		}
 		frame, err := f.ReadFrame()

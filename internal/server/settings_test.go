@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
@@ -52,7 +53,7 @@ func TestServerNames(t *testing.T) {
 
 func TestZpages(t *testing.T) {
 	s := startWith(t, func(c *config.Config) { c.Flags = map[string]string{"b": "2", "a": "1"} })
-	s.verbosity.Set(1)
+	s.base.ground.Verbosity.Set(1)
 	if text := string(do(t, s, "GET", "/flagz", "", "", nil, 200)); !strings.HasPrefix(text, "\napiserver flagz\n") || !strings.HasSuffix(text, "a: 1\nb: 2\n") {
 		t.Error(text)
 	}
@@ -70,11 +71,11 @@ func TestZpages(t *testing.T) {
 	do(t, s, "GET", "/statusz", "", "application/json", nil, 406)
 	do(t, s, "GET", "/statusz", "", "application/json;v=v9;g=config.k8s.io;as=Statusz", nil, 406)
 
-	if s.verbosity.Level() != slog.LevelInfo || s.verbosity.LogsAccess() {
+	if s.base.ground.Verbosity.Level() != slog.LevelInfo || s.base.ground.Verbosity.LogsAccess() {
 		t.Error("verbosity 1")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("4"), 200)
-	if s.verbosity.Level() != slog.LevelDebug || !s.verbosity.LogsAccess() {
+	if s.base.ground.Verbosity.Level() != slog.LevelDebug || !s.base.ground.Verbosity.LogsAccess() {
 		t.Error("verbosity 4")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("x"), 400)
@@ -142,9 +143,9 @@ func TestDebugSocket(t *testing.T) {
 // release has left one behind.
 func TestUpkeepOfFlowControl(t *testing.T) {
 	s := start(t)
-	ctx := request.WithUser(t.Context(), itself)
-	levels, schemas := s.flowEndpoints()
-	u, err := s.flowUpkeep()
+	ctx := request.WithUser(t.Context(), controlplane.Itself())
+	levels, schemas := s.base.flowEndpoints()
+	u, err := s.base.flowUpkeep()
 	if err != nil || len(u.WantedLevels) != 8 || len(u.WantedSchemas) == 0 {
 		t.Fatal(err, len(u.WantedLevels), len(u.WantedSchemas))
 	}
@@ -246,7 +247,7 @@ func TestSettingsAreJudged(t *testing.T) {
 		cfg := config.Standalone()
 		cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener = t.TempDir(), true, true
 		change(&cfg)
-		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0)); err == nil || !strings.Contains(err.Error(), name) {
+		if err := fails(t, &cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -292,4 +293,17 @@ func TestAuditLogOfAServer(t *testing.T) {
 	if seen["secrets"] != 4 || seen["configmaps"] != 4 {
 		t.Errorf("%v", seen)
 	}
+}
+
+// fails is why a server cannot be made of settings.
+func fails(t *testing.T, cfg *config.Config) error {
+	ground, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	if err != nil {
+		return err
+	}
+	_, err = New(t.Context(), cfg, ground)
+	if closing := ground.Close(); closing != nil {
+		t.Error(closing)
+	}
+	return err
 }

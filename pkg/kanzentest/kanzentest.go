@@ -14,6 +14,7 @@ package kanzentest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -78,13 +79,18 @@ func Start(t testing.TB, options ...Option) *Server {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := server.New(ctx, cfg, log, debug.NewVerbosity(0))
+	ground, err := server.Open(ctx, &cfg, log, debug.NewVerbosity(0))
 	if err != nil {
 		cancel()
 		t.Fatalf("kanzentest: %v", err)
 	}
+	s, err := server.New(ctx, &cfg, ground)
+	if err != nil {
+		cancel()
+		t.Fatalf("kanzentest: %v", errors.Join(err, ground.Close()))
+	}
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- errors.Join(s.Run(ctx), ground.Close()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
