@@ -7,7 +7,7 @@ import (
 
 	celenv "github.com/kanzen-io/kanzen/internal/cel"
 	"github.com/kanzen-io/kanzen/internal/rules"
-	"github.com/kanzen-io/kanzen/internal/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestExpressions(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
-	"github.com/kanzen-io/kanzen/internal/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 const definition = `

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func version(t *testing.T, name string) *engine.Version {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 // readsPods is an authorizer by which everybody may read pods, no more.
