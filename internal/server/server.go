@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	stdlog "log"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net"
@@ -402,46 +401,6 @@ func (s *Server) close() error {
 		errs = append(errs, s.db.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// httpServer serves the handler over TLS.
-func (s *Server) httpServer() (*http.Server, error) {
-	minVersion, err := tlsVersion(s.cfg.TLSMinVersion)
-	if err != nil {
-		return nil, err
-	}
-	suites, err := cipherSuites(s.cfg.TLSCipherSuites)
-	if err != nil {
-		return nil, err
-	}
-	srv := &http.Server{
-		Handler:           s.handler,
-		BaseContext:       func(net.Listener) context.Context { return s.requests },
-		ReadHeaderTimeout: 32 * time.Second,
-		IdleTimeout:       90 * time.Second,
-		MaxHeaderBytes:    1 << 20,
-		ErrorLog:          stdlog.New(&serverErrors{s.log, s.metrics}, "", 0),
-		TLSConfig: &tls.Config{
-			MinVersion: minVersion, CipherSuites: suites,
-			GetCertificate: certificateFor(s.keys.serving, s.keys.sni),
-			ClientAuth:     tls.RequestClientCert, // judged by the authenticators
-			NextProtos:     []string{"h2", "http/1.1"},
-		},
-	}
-	srv.Protocols = new(http.Protocols)
-	srv.Protocols.SetHTTP1(true)
-	if s.cfg.DisableHTTP2 {
-		srv.TLSConfig.NextProtos = []string{"http/1.1"}
-		return srv, nil
-	}
-	srv.Protocols.SetHTTP2(true)
-	srv.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: s.cfg.HTTP2MaxStreams,
-		// One stream's uploads and all of a connection's: room for most bodies
-		// without waiting for the server's leave in between.
-		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20,
-	}
-	return srv, nil
 }
 
 // controllersConfig is what the controllers in this process work with.
