@@ -20,7 +20,7 @@ func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			u, ok, err := a.Authenticate(r)
 			if err != nil {
-				log.WarnContext(r.Context(), "Could not authenticate a request", "err", err,
+				log.Log(r.Context(), request.FailureLevel(r.Context(), slog.LevelWarn), "Could not authenticate a request", "err", err,
 					"path", r.URL.Path, "from", r.RemoteAddr, "auditID", request.AuditIDFrom(r.Context()))
 			}
 			if r.ProtoMajor == 2 && (!ok || nobody(u)) {

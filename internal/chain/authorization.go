@@ -21,8 +21,13 @@ func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter)
 				// Also beside an error: a yes of RBAC is one whatever else is missing.
 				next.ServeHTTP(w, r)
 			case err != nil:
-				log.ErrorContext(ctx, "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
-				writeError(w, r, fmt.Errorf("authorize: %w", err))
+				log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
+				if request.TimedOut(ctx) {
+					err = request.TimeoutError()
+				} else {
+					err = fmt.Errorf("authorize: %w", err)
+				}
+				writeError(w, r, err)
 			default:
 				noSniff(w.Header())
 				writeError(w, r, authz.Forbidden(attributes, reason))

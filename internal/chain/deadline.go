@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,18 +16,22 @@ import (
 // defaultTimeout is that of --request-timeout.
 const defaultTimeout = time.Minute
 
-// Deadline ends a request's context when its time is up: the client's
-// ?timeout=, or limit if that is shorter. What the handler does then is up to
-// what it waits for; if it comes back without an answer, there is a 504. refuse
-// answers where the timeout asked for is none.
+// Deadline ends a request when its time is up: the client's ?timeout=, or limit
+// if that is shorter. Its context ends, and so does waiting for its body or for
+// the client to read. If the handler comes back without an answer, there is a
+// 504; an answer that had begun is cut off. refuse answers where the timeout
+// asked for is none.
+//
+// Long-running requests have no deadline. A watch ends when its client takes
+// nothing of what it is sent for the time of limit.
 func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError ErrorWriter) Filter {
 	if limit == 0 {
 		limit = defaultTimeout
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if LongRunning(request.InfoFrom(r.Context())) {
-				next.ServeHTTP(w, r)
+			if i := request.InfoFrom(r.Context()); LongRunning(i) {
+				serveLongRunning(w, r, i, limit, next)
 				return
 			}
 			timeout, err := timeoutOf(r, limit)
@@ -44,12 +47,34 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			ctx, cancel := context.WithTimeout(r.Context(), timeout-clk.Since(began))
 			defer cancel()
 			resp, w := responseOf(w)
-			next.ServeHTTP(w, r.WithContext(ctx))
-			if !resp.begun && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				writeError(w, r, apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0))
+			r = r.WithContext(ctx)
+			e := newExpiry(r, resp)
+			defer context.AfterFunc(ctx, e.interrupt)()
+			defer e.end()
+			next.ServeHTTP(w, r)
+			if !resp.begun.Load() && request.TimedOut(ctx) {
+				e.interrupt() // if that has not been done yet
+				writeError(w, r, request.TimeoutError())
+			}
+			if e.end() {
+				// What is there of the answer must not be taken for all of it.
+				panic(http.ErrAbortHandler)
 			}
 		})
 	}
+}
+
+// serveLongRunning serves a request without a deadline: not its own, and not
+// that of the HTTP server.
+func serveLongRunning(w http.ResponseWriter, r *http.Request, i *request.Info, limit time.Duration, next http.Handler) {
+	resp, w := responseOf(w)
+	control := http.NewResponseController(resp.ResponseWriter)
+	_ = control.SetReadDeadline(time.Time{}) // not supported in process, where there is none
+	_ = control.SetWriteDeadline(time.Time{})
+	if i.Verb == "watch" {
+		resp.writes = newProgress(resp.ResponseWriter, limit)
+	}
+	next.ServeHTTP(w, r)
 }
 
 // timeoutOf is how long a request may take.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -346,6 +347,37 @@ func TestAuthorization(t *testing.T) {
 		}
 		if q.code == 403 && (reason(t, w) != metav1.StatusReasonForbidden || w.Header().Get("X-Content-Type-Options") != "nosniff") {
 			t.Errorf("%s by %s: %v", q.request, q.user, w.Header())
+		}
+	}
+}
+
+// A client that goes away makes everything fail, which is no error of the
+// server's; one that waits for too long is told so.
+func TestAuthorizationIsInterrupted(t *testing.T) {
+	for _, c := range []struct {
+		name, logged, reason string
+		ctx                  func(context.Context) (context.Context, context.CancelFunc)
+	}{
+		{"goes on", "ERROR", "", context.WithCancel},
+		{"canceled", "DEBUG", "", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}},
+		{"timed out", "ERROR", "Timeout", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithDeadline(ctx, time.Unix(1, 0))
+		}},
+	} {
+		var text strings.Builder
+		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		h := Info()(Authentication(users{}, authn.HeaderNames{}, log, WriteStatus)(Authorization(policy{}, log, WriteStatus)(http.HandlerFunc(ok))))
+		ctx, cancel := c.ctx(t.Context())
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/api", nil)
+		r.Header.Set("Authorization", "broken")
+		h.ServeHTTP(w, r.WithContext(ctx))
+		cancel()
+		if !strings.Contains(text.String(), "level="+c.logged+" ") || string(reason(t, w)) != c.reason && c.reason != "" {
+			t.Errorf("%s: %s%s", c.name, &text, w.Body)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func Recover(log *slog.Logger, onPanic func(r *http.Request), writeError ErrorWr
 				if onPanic != nil {
 					onPanic(r)
 				}
-				if resp.begun {
+				if resp.begun.Load() {
 					panic(http.ErrAbortHandler)
 				}
 				for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding", "Etag"} {

@@ -4,16 +4,21 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // response is the ResponseWriter that the filters share: it knows whether the
 // answer has begun, and lets filters add headers just before it does.
 type response struct {
 	http.ResponseWriter
-	begun  bool  // the header is out, or the connection is somebody else's
-	code   int   // the status sent; 0 before it is
-	size   int64 // bytes of the body sent
+	begun  atomic.Bool // the header is out, or the connection is somebody else's
+	code   int         // the status sent; 0 before it is
+	size   int64       // bytes of the body sent
 	before []func(code int, h http.Header)
+	// expiry is told when the answer begins; nil: there is no deadline.
+	expiry *expiry
+	// writes bounds how long writing takes; nil does not.
+	writes *progress
 }
 
 // record makes the response that the filters in next share.
@@ -60,10 +65,14 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // begin runs what is to happen before the header goes out.
 func (w *response) begin(code int) {
-	if w.begun {
+	if w.begun.Load() {
 		return
 	}
-	w.begun, w.code = true, code
+	if w.expiry != nil {
+		w.expiry.begin(w.Header())
+	}
+	w.begun.Store(true)
+	w.code = code
 	for _, f := range w.before {
 		f(code, w.Header())
 	}
@@ -79,7 +88,11 @@ func (w *response) WriteHeader(code int) {
 
 func (w *response) Write(data []byte) (int, error) {
 	w.begin(http.StatusOK)
-	n, err := w.ResponseWriter.Write(data)
+	write := w.ResponseWriter.Write
+	if w.writes != nil {
+		write = func(data []byte) (int, error) { return w.writes.write(w.ResponseWriter, data) }
+	}
+	n, err := write(data)
 	w.size += int64(n)
 	return n, err
 }
@@ -91,7 +104,11 @@ func (w *response) Flush() { _ = w.FlushError() }
 // FlushError is Flush for http.ResponseController.
 func (w *response) FlushError() error {
 	w.begin(http.StatusOK)
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	flush := http.NewResponseController(w.ResponseWriter).Flush
+	if w.writes != nil {
+		return w.writes.during(flush)
+	}
+	return flush()
 }
 
 // Hijack hands over the connection where the protocol has one to give.
@@ -99,6 +116,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.begin(http.StatusSwitchingProtocols)
+		if w.writes != nil {
+			conn, buffer = w.writes.hijacked(conn, buffer)
+		}
 	}
 	return conn, buffer, err
 }

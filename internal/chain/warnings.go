@@ -27,7 +27,7 @@ func Warnings() Filter {
 			resp, w := responseOf(w)
 			resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
 			next.ServeHTTP(w, r.WithContext(ctx))
-			if !resp.begun {
+			if !resp.begun.Load() {
 				// Nothing was written: the header goes out after us.
 				addWarnings(w.Header(), warnings.Take())
 			}

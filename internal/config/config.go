@@ -43,18 +43,19 @@ type Config struct {
 	EtcdCompactionInterval time.Duration
 
 	// serving
-	BindAddress      net.IP
-	SecurePort       int
-	AdvertiseAddress net.IP
-	ExternalHostname string
-	CertDir          string
-	TLSCertFile      string
-	TLSKeyFile       string
-	TLSMinVersion    string
-	TLSCipherSuites  []string
-	TLSSNICertKeys   []string // "cert,key" or "cert,key:names"
-	DisableHTTP2     bool
-	HTTP2MaxStreams  int
+	BindAddress         net.IP
+	SecurePort          int
+	AdvertiseAddress    net.IP
+	ExternalHostname    string
+	CertDir             string
+	TLSCertFile         string
+	TLSKeyFile          string
+	TLSMinVersion       string
+	TLSCipherSuites     []string
+	TLSCurvePreferences []int32
+	TLSSNICertKeys      []string // "cert,key" or "cert,key:names"
+	DisableHTTP2        bool
+	HTTP2MaxStreams     int // on one connection; 0: 100
 
 	// requests
 	PriorityAndFairness bool
@@ -163,7 +164,6 @@ func Default() Config {
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,
 		CertDir:                "/var/run/kubernetes",
-		HTTP2MaxStreams:        250,
 		PriorityAndFairness:    true,
 		MaxReadOnlyInFlight:    400,
 		MaxMutatingInFlight:    200,
@@ -257,6 +257,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := CipherSuites(c.TLSCipherSuites); err != nil {
 		bad("tls-cipher-suites", "%v", err)
+	}
+	if _, err := CurvePreferences(c.TLSCurvePreferences); err != nil {
+		bad("tls-curve-preferences", "%v", err)
 	}
 	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
 		bad("goaway-chance", "must be from 0 to 0.02")

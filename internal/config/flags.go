@@ -64,8 +64,9 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TLSKeyFile, "tls-private-key-file", c.TLSKeyFile, "Key of the serving certificate.")
 	fs.StringVar(&c.TLSMinVersion, "tls-min-version", c.TLSMinVersion, "Oldest TLS version served: VersionTLS12, VersionTLS13, ...")
 	fs.StringSliceVar(&c.TLSCipherSuites, "tls-cipher-suites", c.TLSCipherSuites, "Cipher suites served with TLS 1.2; none: Go's own.")
+	fs.Int32SliceVar(&c.TLSCurvePreferences, "tls-curve-preferences", c.TLSCurvePreferences, "Key exchanges offered, by the numbers of Go's crypto/tls CurveID (23 is P-256, 29 is X25519, 4588 is X25519MLKEM768), in no order; none: Go's own.")
 	fs.BoolVar(&c.DisableHTTP2, "disable-http2-serving", c.DisableHTTP2, "Serve HTTP/1.1 only.")
-	fs.IntVar(&c.HTTP2MaxStreams, "http2-max-streams-per-connection", c.HTTP2MaxStreams, "Requests at a time on one HTTP/2 connection.")
+	fs.IntVar(&c.HTTP2MaxStreams, "http2-max-streams-per-connection", c.HTTP2MaxStreams, "Requests at a time on one HTTP/2 connection; 0: 100.")
 	fs.BoolVar(&c.PriorityAndFairness, "enable-priority-and-fairness", c.PriorityAndFairness, "Share the server among requests by FlowSchemas and PriorityLevelConfigurations.")
 	fs.IntVar(&c.MaxReadOnlyInFlight, "max-requests-inflight", c.MaxReadOnlyInFlight, "With priority and fairness, its sum with the next flag is the server's seats; without, reading requests at a time, 0: no limit.")
 	fs.IntVar(&c.MaxMutatingInFlight, "max-mutating-requests-inflight", c.MaxMutatingInFlight, "As --max-requests-inflight, for requests that write.")
@@ -125,7 +126,7 @@ var harmless = map[string]string{
 	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
 	"proxy-client-cert-file": "string", "proxy-client-key-file": "string", "runtime-config-emulation-forward-compatible": "bool",
 	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
-	"storage-initialization-timeout": "string", "storage-media-type": "string", "tls-curve-preferences": "string",
+	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
 }
 

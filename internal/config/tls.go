@@ -3,6 +3,8 @@ package config
 import (
 	"crypto/tls"
 	"fmt"
+	"math"
+	"strings"
 )
 
 var tlsVersions = map[string]uint16{
@@ -33,6 +35,27 @@ func CipherSuites(names []string) ([]uint16, error) {
 		if !ok {
 			return nil, fmt.Errorf("unknown cipher suite %q", n)
 		}
+		out = append(out, id)
+	}
+	return out, nil
+}
+
+// CurvePreferences reads --tls-curve-preferences: the numbers of the key
+// exchanges that are offered. Go orders them itself.
+func CurvePreferences(numbers []int32) ([]tls.CurveID, error) {
+	var out []tls.CurveID
+	seen := map[int32]bool{}
+	for _, n := range numbers {
+		id := tls.CurveID(n)
+		switch {
+		case n <= 0 || n > math.MaxUint16:
+			return nil, fmt.Errorf("curve preference %d is out of range (must be 1-%d)", n, math.MaxUint16)
+		case seen[n]:
+			return nil, fmt.Errorf("duplicate curve preference %d", n)
+		case strings.HasPrefix(id.String(), "CurveID("): // that is how Go prints those it does not have
+			return nil, fmt.Errorf("curve preference %d is not supported by the current Go version", n)
+		}
+		seen[n] = true
 		out = append(out, id)
 	}
 	return out, nil

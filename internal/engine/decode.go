@@ -23,21 +23,49 @@ import (
 // readBody reads a request body up to the engine's limit.
 func (e *Engine) readBody(req *http.Request) ([]byte, error) {
 	defer req.Body.Close()
-	size := req.ContentLength
-	if size > e.MaxBody {
+	if req.ContentLength > e.MaxBody {
 		return nil, tooLarge(e.MaxBody)
 	}
-	if size > 0 {
-		b := make([]byte, size)
-		_, err := io.ReadFull(req.Body, b)
-		return b, readError(err)
-	}
-	b, err := io.ReadAll(io.LimitReader(req.Body, e.MaxBody+1))
+	b, err := readAll(req.Body, req.ContentLength, e.MaxBody+1)
 	if err != nil {
 		return nil, readError(err)
 	}
 	if int64(len(b)) > e.MaxBody {
 		return nil, tooLarge(e.MaxBody)
+	}
+	return b, nil
+}
+
+// presized is how much room a body gets for being announced, which costs a
+// client nothing. Most objects are smaller and take one allocation.
+const presized = 32 << 10
+
+// readAll reads size bytes or, where size is not positive, to the end, but no
+// more than limit. From presized on there is room for no more than twice what
+// has come.
+func readAll(r io.Reader, size, limit int64) ([]byte, error) {
+	end, room := size, min(size, presized)
+	if size <= 0 {
+		end, room = limit, 512
+	}
+	b := make([]byte, 0, room)
+	for int64(len(b)) < end {
+		if len(b) == cap(b) {
+			grown := make([]byte, len(b), min(2*int64(len(b)), end))
+			copy(grown, b)
+			b = grown
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case err == nil || int64(len(b)) == end:
+		case errors.Is(err, io.EOF) && size <= 0:
+			return b, nil
+		case errors.Is(err, io.EOF):
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
 	}
 	return b, nil
 }

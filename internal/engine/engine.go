@@ -195,6 +195,9 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() { c.span.End() }()
 	if err := c.serve(); err != nil {
 		defer c.answers().End()
+		if request.TimedOut(req.Context()) {
+			err = request.TimeoutError() // whatever failed because of it
+		}
 		WriteError(w, c.req, ep.GVR.GroupVersion(), err)
 	}
 }

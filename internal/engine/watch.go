@@ -150,9 +150,10 @@ func (s *watchStream) begin() {
 	s.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(s.w)
 	s.write = func(frames []byte) error {
-		_, err := s.w.Write(frames)
-		_ = rc.Flush()
-		return err
+		if _, err := s.w.Write(frames); err != nil {
+			return err
+		}
+		return rc.Flush()
 	}
 	_ = rc.Flush()
 }

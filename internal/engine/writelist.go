@@ -226,6 +226,7 @@ type stream struct {
 	w   io.Writer
 	z   *gzipWriter
 	buf *[]byte
+	err error // the client is gone or does not read: nothing is written any more
 }
 
 var streamBuffers = sync.Pool{New: func() any {
@@ -250,14 +251,14 @@ func (c *call) stream(contentType string, size int) *stream {
 	return s
 }
 
-// write gathers pieces into the buffer; errors mean that the client is gone.
+// write gathers pieces into the buffer.
 func (s *stream) write(p []byte) {
 	b := *s.buf
 	if len(b)+len(p) > cap(b) {
-		_, _ = s.w.Write(b)
+		s.send(b)
 		b = b[:0]
 		if len(p) > cap(b) {
-			_, _ = s.w.Write(p)
+			s.send(p)
 			*s.buf = b
 			return
 		}
@@ -265,8 +266,14 @@ func (s *stream) write(p []byte) {
 	*s.buf = append(b, p...)
 }
 
+func (s *stream) send(p []byte) {
+	if s.err == nil {
+		_, s.err = s.w.Write(p)
+	}
+}
+
 func (s *stream) close() {
-	_, _ = s.w.Write(*s.buf)
+	s.send(*s.buf)
 	*s.buf = (*s.buf)[:0]
 	streamBuffers.Put(s.buf)
 	if s.z != nil {

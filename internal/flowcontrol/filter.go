@@ -27,7 +27,8 @@ const maxWait = time.Minute
 // Filter lets requests through when it is their turn. limit is how long a
 // request without a deadline may take in all.
 //
-// A watch takes seats only until it has sent what it begins with; other
+// A watch takes seats only until it has sent what it begins with, and no longer
+// than another request may last: a client that reads slowly costs little. Other
 // requests that last take none.
 func (c *Controller) Filter(limit time.Duration) chain.Filter {
 	return func(next http.Handler) http.Handler {
@@ -65,6 +66,7 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 			defer done()
 			if watch {
 				defer c.watches.add(r.URL, i)()
+				defer c.clock.AfterFunc(limit, done).Stop()
 				r = r.WithContext(request.WithWatching(ctx, done))
 			}
 			next.ServeHTTP(w, r)

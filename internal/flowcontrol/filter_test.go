@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -285,5 +286,69 @@ func BenchmarkFilter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(w, r)
+	}
+}
+
+// A watch that is slow to send what it begins with, because its client reads
+// slowly, has its seats for as long as another request may have them.
+func TestWatchGivesSeatsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(600, clock.RealClock{}, noStats, testMetrics())
+		c.Configure(suggested(t))
+		seats := func() int {
+			l := c.levels["global-default"]
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.set.seatsInUse
+		}
+		c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if time.Sleep(59 * time.Second); seats() == 0 {
+				t.Error("no seats while it begins")
+			}
+			if time.Sleep(2 * time.Second); seats() != 0 {
+				t.Errorf("%d seats after a minute", seats())
+			}
+		})).ServeHTTP(httptest.NewRecorder(), ask(c, "alice,system:authenticated", "GET", "/api/v1/pods?watch=1"))
+	})
+}
+
+// A request whose client goes away while it waits for its turn leaves the queue.
+func TestClientLeavesQueue(t *testing.T) {
+	c := controller(t, 600, noStats)
+	l := c.levels["global-default"]
+	l.mu.Lock()
+	l.set.capacity = 1
+	l.mu.Unlock()
+	waiting := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.set.waiting
+	}
+	served := 0
+	var h http.Handler
+	h = c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if served++; served > 1 {
+			return
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			r := ask(c, "alice,system:authenticated", "GET", "/api/v1/pods/x")
+			ctx = request.WithUser(request.WithInfo(ctx, request.InfoFrom(r.Context())), request.UserFrom(r.Context()))
+			h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+		}()
+		for waiting() == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+		<-left
+		if n := waiting(); n != 0 {
+			t.Errorf("%d requests still wait", n)
+		}
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), ask(c, "alice,system:authenticated", "GET", "/api/v1/pods/x"))
+	if served != 1 {
+		t.Errorf("%d were served", served)
 	}
 }

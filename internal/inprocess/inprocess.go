@@ -86,11 +86,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer uncut()
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			switch p := recover(); p {
+			case nil:
+				rw.finish()
+			case http.ErrAbortHandler:
+				rw.fail(io.ErrUnexpectedEOF) // what was written is not all
+			default:
 				rw.fail(errors.New("the handler panicked"))
-				return
 			}
-			rw.finish()
 		}()
 		(*handler).ServeHTTP(rw, in)
 	}()

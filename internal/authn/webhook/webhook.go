@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Authenticator asks a webhook.
@@ -46,7 +47,7 @@ func (w *Authenticator) AuthenticateToken(ctx context.Context, token string, aud
 		return err
 	})
 	if err != nil {
-		w.Log.ErrorContext(ctx, "Failed to make webhook authenticator request", "err", err)
+		w.Log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Failed to make webhook authenticator request", "err", err)
 		return nil, err
 	}
 	var good []string

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 const (
@@ -142,7 +143,7 @@ func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAcces
 	if err == nil {
 		return status, nil
 	}
-	w.Log.ErrorContext(ctx, "Failed to make webhook authorizer request", "authorizer", w.Name, "err", err)
+	w.Log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Failed to make webhook authorizer request", "authorizer", w.Name, "err", err)
 	if w.OnError == authz.NoOpinion && ctx.Err() == nil {
 		w.Metrics.failedOpen(w.Name, result)
 	}
