@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -47,7 +48,7 @@ func (c *call) watch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
 	defer cancel()
 
-	s := &watchStream{call: c, out: out, sel: c.selects(o), bookmarks: o.AllowWatchBookmarks}
+	s := &watchStream{call: c, out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(); err != nil {
 			return err
@@ -161,7 +162,7 @@ func (s *watchStream) begin() {
 // event of its own: the header is out.
 func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.Snapshot, initialEnd bool) error {
 	if initial != nil {
-		if err := s.sendInitial(initial); err != nil {
+		if err := s.sendInitial(ctx, initial); err != nil {
 			return s.sendError(err)
 		}
 		if initialEnd {
@@ -239,9 +240,9 @@ func (s *watchStream) send() bool {
 // sendEvery bounds what is gathered before it is written.
 const sendEvery = 64 << 10
 
-func (s *watchStream) sendInitial(snap *store.Snapshot) error {
+func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot) error {
 	var failed error
-	snap.Ascend(s.keyPrefix(), "", func(i *store.Item) bool {
+	err := snap.Ascend(ctx, store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
 		if s.exact() && i.Key != s.keyPrefix() {
 			return false
 		}
@@ -254,7 +255,7 @@ func (s *watchStream) sendInitial(snap *store.Snapshot) error {
 		}
 		return len(s.buf) < sendEvery || s.send()
 	})
-	return failed
+	return cmp.Or(failed, err)
 }
 
 // event tells the client what a change means to it: an object that begins or

@@ -204,7 +204,7 @@ func TestTransactionIsWhole(t *testing.T) {
 	s.windowBytes = 100
 	v := s.View(things)
 	other := s.View(Kind{Prefix: "other/", Transformer: decoding(func() {
-		if snap, err := v.Snapshot(t.Context()); err != nil || snap.Len()%3 != 0 {
+		if snap, err := v.Snapshot(t.Context()); err != nil || length(t, snap)%3 != 0 {
 			t.Errorf("in the middle of it: %s, %v", text(snap), err)
 		}
 	})})
