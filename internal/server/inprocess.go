@@ -63,11 +63,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer uncut()
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			switch p := recover(); p {
+			case nil:
+				rw.finish()
+			case http.ErrAbortHandler:
+				rw.fail(io.ErrUnexpectedEOF)
+			default:
 				rw.fail(errors.New("the handler panicked"))
-				return
 			}
-			rw.finish()
 		}()
 		t.handler.ServeHTTP(rw, in)
 	}()
