@@ -244,6 +244,7 @@ func TestTransactionIsWhole(t *testing.T) {
 // and sleep through the rest.
 func TestTrigger(t *testing.T) {
 	s := open(t)
+	fresh(t, s) // or there is no revision yet to wait for below
 	v := s.View(nodes)
 	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
 	if err != nil {
