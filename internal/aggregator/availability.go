@@ -66,7 +66,7 @@ func (a *Availability) all(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	snap.Ascend("", "", func(i *store.Item) bool {
+	_ = snap.Ascend(ctx, store.Range{}, func(i *store.Item) bool { // only the end of ctx is an error
 		a.look(ctx, i)
 		return true
 	})

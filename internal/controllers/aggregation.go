@@ -42,12 +42,15 @@ func (a *aggregator) look(ctx context.Context) error {
 		return err
 	}
 	var roles []*rbacv1.ClusterRole
-	snapshot.Ascend("", "", func(i *store.Item) bool {
+	err = snapshot.Ascend(ctx, store.Range{}, func(i *store.Item) bool {
 		if obj, err := a.roles.Decode(i); err == nil { // one that cannot be read gives no rules
 			roles = append(roles, obj.(*rbacv1.ClusterRole))
 		}
 		return true
 	})
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, r := range roles {
 		if r.AggregationRule != nil {

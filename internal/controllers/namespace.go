@@ -127,11 +127,11 @@ func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name 
 		return nil, err
 	}
 	var items []*store.Item
-	snap.Ascend(name+"/", "", func(i *store.Item) bool {
+	err = snap.Ascend(ctx, store.Range{Prefix: name + "/"}, func(i *store.Item) bool {
 		items = append(items, i)
 		return true
 	})
-	return items, nil
+	return items, err
 }
 
 // finalize lets the namespace go.

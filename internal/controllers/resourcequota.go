@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,30 +183,27 @@ func (k *quotaKeeper) stored(ctx context.Context, namespace string, quotas []*co
 			errs = append(errs, err)
 			continue
 		}
-		out = append(out, storedIn(snap, ep, namespace))
+		out = append(out, storedIn(ctx, snap, ep, namespace))
 	}
 	return out, errors.Join(errs...)
 }
 
-func storedIn(snap *store.Snapshot, ep *engine.Endpoint, namespace string) resourcequota.Stored {
+func storedIn(ctx context.Context, snap *store.Snapshot, ep *engine.Endpoint, namespace string) resourcequota.Stored {
+	in := store.Range{Prefix: namespace + "/"}
 	return resourcequota.Stored{
 		Resource: ep.GVR.GroupResource(),
-		Len: func() (n int64) {
-			snap.Ascend(namespace+"/", "", func(*store.Item) bool {
-				n++
-				return true
-			})
-			return n
-		},
-		Each: func(f func(obj runtime.Object) error) (err error) {
-			snap.Ascend(namespace+"/", "", func(i *store.Item) bool {
-				var obj engine.Object
-				if obj, err = ep.Decode(i); err == nil {
+		Len:      func() (int64, error) { return snap.Count(ctx, in) },
+		Each: func(f func(obj runtime.Object) error) error {
+			var failed error
+			err := snap.Ascend(ctx, in, func(i *store.Item) bool {
+				obj, err := ep.Decode(i)
+				if err == nil {
 					err = f(obj)
 				}
+				failed = err
 				return err == nil
 			})
-			return err
+			return cmp.Or(failed, err)
 		},
 	}
 }

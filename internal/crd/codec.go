@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,15 +44,18 @@ func (c codec) Settled(value []byte) (at int, ok bool) {
 type batchCodec struct{ codec }
 
 // DecodeAll is part of engine.BatchCodec: one call for all.
-func (c batchCodec) DecodeAll(values [][]byte) ([]engine.Object, error) {
+func (c batchCodec) DecodeAll(ctx context.Context, values [][]byte) ([]engine.Object, error) {
 	objs := make([]object, len(values))
 	for n, v := range values {
-		var err error
+		err := ctx.Err()
+		if err != nil {
+			return nil, err
+		}
 		if objs[n], err = c.serving.decode(v); err != nil {
 			return nil, err
 		}
 	}
-	objs, err := c.serving.convertAll(objs, c.version)
+	objs, err := c.serving.convertAll(ctx, objs, c.version)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
 
 // converted makes obj, which it may change, an object of another version.
 func (s *serving) converted(obj engine.Object, to string) (engine.Object, error) {
-	out, err := s.convertAll([]object{obj.(object)}, to)
+	out, err := s.convertAll(context.Background(), []object{obj.(object)}, to)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +133,7 @@ func (s *serving) converted(obj engine.Object, to string) (engine.Object, error)
 
 // convertAll converts those of the objects that are not of a version yet. It
 // may change the objects and the slice.
-func (s *serving) convertAll(objs []object, to string) ([]object, error) {
+func (s *serving) convertAll(ctx context.Context, objs []object, to string) ([]object, error) {
 	gv := s.def.gv(to).String()
 	var others []object
 	var at []int // where in objs they are
@@ -145,7 +149,7 @@ func (s *serving) convertAll(objs []object, to string) ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	others, err = s.convert(others, gv)
+	others, err = s.convert(ctx, others, gv)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,10 @@ func (c *controller) deleteInstances(ctx context.Context, d *apiextensionsv1.Cus
 		return err
 	}
 	var items []*store.Item
-	snap.Ascend("", "", func(i *store.Item) bool { items = append(items, i); return true })
+	err = snap.Ascend(ctx, store.Range{}, func(i *store.Item) bool { items = append(items, i); return true })
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, i := range items {
 		if err := ep.DeleteObject(ctx, i.Namespace(), i.Name(), nil); err != nil && !apierrors.IsNotFound(err) {
@@ -217,8 +220,9 @@ func (c *controller) deleteInstances(ctx context.Context, d *apiextensionsv1.Cus
 	if snap, err = ep.Fresh(ctx); err != nil {
 		return err
 	}
-	if snap.Len() > 0 {
-		return errInstances
+	left, err := snap.Count(ctx, store.Range{})
+	if err == nil && left > 0 {
+		err = errInstances
 	}
-	return nil
+	return err
 }

@@ -17,7 +17,7 @@ type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, requ
 // converter is how the objects of a definition become objects of another of
 // its versions. It may change what it is given; what it returns are as many
 // objects, in the same order.
-func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(objs []object, to string) ([]object, error) {
+func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(ctx context.Context, objs []object, to string) ([]object, error) {
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
 		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout, crd: d.Name, metrics: s.Metrics}
 		return w.convert
@@ -26,7 +26,7 @@ func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(obj
 }
 
 // relabel is the conversion None: the versions differ in nothing but their name.
-func relabel(objs []object, to string) ([]object, error) {
+func relabel(_ context.Context, objs []object, to string) ([]object, error) {
 	for _, u := range objs {
 		u.SetAPIVersion(to)
 	}

@@ -26,7 +26,7 @@ func TestConversionMetrics(t *testing.T) {
 				return answer(response.(*apiextensionsv1.ConversionReview))
 			}}
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
-		if _, err := w.convert([]object{obj}, "example.com/v2"); err == nil {
+		if _, err := w.convert(t.Context(), []object{obj}, "example.com/v2"); err == nil {
 			t.Errorf("%s: no error", failure)
 		}
 	}

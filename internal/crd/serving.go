@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -17,7 +18,7 @@ type serving struct {
 	server *Server
 	def    *definition
 	// convert makes one version of an object out of another.
-	convert func(objs []object, to string) ([]object, error)
+	convert func(ctx context.Context, objs []object, to string) ([]object, error)
 
 	mu sync.Mutex
 	// All below is guarded by mu.

@@ -39,8 +39,8 @@ const conversionTimeout = 30 * time.Second
 const maxBatch = 2 << 20
 
 // convert asks for all objects, in one call unless they are very many.
-func (w *webhook) convert(objs []object, to string) ([]object, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
+func (w *webhook) convert(ctx context.Context, objs []object, to string) ([]object, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	raw := make([]runtime.RawExtension, len(objs))
 	for i, u := range objs {

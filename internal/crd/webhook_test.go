@@ -52,7 +52,7 @@ func TestWebhookHangs(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	_, err := w.convert(objectsOf(1, 1), "example.com/v2")
+	_, err := w.convert(t.Context(), objectsOf(1, 1), "example.com/v2")
 	if err == nil || !strings.Contains(err.Error(), "conversion webhook for example.com/v1, Kind=Thing failed: context deadline exceeded") {
 		t.Errorf("got %v", err)
 	}
@@ -67,7 +67,7 @@ func TestWebhookBatches(t *testing.T) {
 			calls++
 			return honest(ctx, r)
 		})
-		out, err := w.convert(objectsOf(c.objects, c.size), "example.com/v2")
+		out, err := w.convert(t.Context(), objectsOf(c.objects, c.size), "example.com/v2")
 		if err != nil || len(out) != c.objects || calls != c.calls {
 			t.Errorf("%d objects of %d bytes: %d after %d calls, want %d; %v", c.objects, c.size, len(out), calls, c.calls, err)
 		}
@@ -85,7 +85,7 @@ func TestWebhookBatches(t *testing.T) {
 		}
 		return honest(ctx, r)
 	})
-	if _, err := w.convert(objectsOf(2, 2*maxBatch), "example.com/v2"); err == nil || !strings.Contains(err.Error(), "enough") {
+	if _, err := w.convert(t.Context(), objectsOf(2, 2*maxBatch), "example.com/v2"); err == nil || !strings.Contains(err.Error(), "enough") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -62,6 +62,9 @@ func (c *call) deleteCollection() error {
 	}
 	for _, i := range p.items {
 		mu.Lock()
+		if failed == nil {
+			failed = c.storeError(ctx.Err(), "")
+		}
 		stop := failed != nil
 		mu.Unlock()
 		if stop {
@@ -83,7 +86,7 @@ func (c *call) deleteCollection() error {
 		st.SetGroupVersionKind(statusGVK)
 		return writeAny(c.w, c.req, http.StatusOK, out, st)
 	}
-	return c.writeList(out, p)
+	return c.storeError(c.writeList(out, p), "")
 }
 
 // workerPanic is a panic in a worker, to be passed on to the request's own

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -159,7 +160,7 @@ const together = 500
 
 // encodeTogether makes the JSON of those items that do not have it yet, for
 // kinds whose objects are cheaper to decode many at a time.
-func (ep *Endpoint) encodeTogether(items []*store.Item, f *form) error {
+func (ep *Endpoint) encodeTogether(ctx context.Context, items []*store.Item, f *form) error {
 	b, ok := ep.R.Codec.(BatchCodec)
 	if !ok {
 		return nil
@@ -176,7 +177,7 @@ func (ep *Endpoint) encodeTogether(items []*store.Item, f *form) error {
 		}
 	}
 	for some := range slices.Chunk(missing, together) {
-		objs, err := ep.decodeTogether(b, some)
+		objs, err := ep.decodeTogether(ctx, b, some)
 		if err != nil {
 			return err
 		}
@@ -189,40 +190,17 @@ func (ep *Endpoint) encodeTogether(items []*store.Item, f *form) error {
 	return nil
 }
 
-func (ep *Endpoint) decodeTogether(b BatchCodec, items []*store.Item) ([]Object, error) {
+func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*store.Item) ([]Object, error) {
 	values := make([][]byte, len(items))
 	for n, i := range items {
 		values[n] = i.Value
 	}
-	objs, err := b.DecodeAll(values)
+	objs, err := b.DecodeAll(ctx, values)
 	if err != nil {
 		return nil, err
 	}
 	for n, i := range items {
 		objs[n].SetResourceVersion(formatRev(i.Rev))
-	}
-	return objs, nil
-}
-
-// decodeAll makes the hub objects of items.
-func (ep *Endpoint) decodeAll(items []*store.Item) ([]Object, error) {
-	objs := make([]Object, 0, len(items))
-	if b, ok := ep.R.Codec.(BatchCodec); ok {
-		for some := range slices.Chunk(items, together) {
-			more, err := ep.decodeTogether(b, some)
-			if err != nil {
-				return nil, err
-			}
-			objs = append(objs, more...)
-		}
-		return objs, nil
-	}
-	for _, i := range items {
-		obj, err := ep.Decode(i)
-		if err != nil {
-			return nil, err
-		}
-		objs = append(objs, obj)
 	}
 	return objs, nil
 }
@@ -240,6 +218,16 @@ func (ep *Endpoint) spliceable() bool {
 
 // protobuf appends the bytes of an item to dst, without an envelope.
 func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, error) {
+	pieces, err := ep.protobufPieces(i, out)
+	for _, p := range pieces {
+		dst = append(dst, p...)
+	}
+	return dst, err
+}
+
+// protobufPieces are the bytes of an item without an envelope, those that are
+// as they are stored not copied.
+func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) {
 	if out.shape == shapeObject && !out.dropManaged && ep.splices(i) {
 		raw, err := rawOf(i.Value)
 		if err != nil {
@@ -249,7 +237,7 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 		if err != nil {
 			return nil, err
 		}
-		return v.appendTo(dst), nil
+		return v.pieces(), nil
 	}
 	obj, err := ep.present(i)
 	if err != nil {
@@ -263,7 +251,7 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 		m = ep.partialOf(obj)
 	}
 	raw, err := marshalProtobuf(m)
-	return append(dst, raw...), err
+	return [][]byte{raw}, err
 }
 
 // partialOf reduces an object to its metadata.

@@ -73,19 +73,21 @@ func New(c Config) *Engine {
 
 // Endpoint is a Resource in one of its versions: what a path leads to.
 type Endpoint struct {
-	e        *Engine
-	R        *Resource
-	V        *Version
-	hub      *Version
-	view     *store.View // nil for virtual resources
-	GVK      schema.GroupVersionKind
-	GVR      schema.GroupVersionResource
-	forms    forms
-	typed    bool            // Go types with a protobuf encoding
-	declared *route.Declared // all that is served
-	retired  chan struct{}   // closed when the endpoint is no longer what its path leads to
-	mu       sync.Mutex
-	manager  map[string]*fieldManager // by subresource; guarded by mu
+	e     *Engine
+	R     *Resource
+	V     *Version
+	hub   *Version
+	view  *store.View // nil for virtual resources
+	GVK   schema.GroupVersionKind
+	GVR   schema.GroupVersionResource
+	forms forms
+	typed bool // Go types with a protobuf encoding
+	// selectable is the key by which items keep the fields of this version.
+	selectable byte
+	declared   *route.Declared // all that is served
+	retired    chan struct{}   // closed when the endpoint is no longer what its path leads to
+	mu         sync.Mutex
+	manager    map[string]*fieldManager // by subresource; guarded by mu
 	// all is what versions.All has found, by subresource; guarded by mu.
 	all map[string][]admission.Version
 }

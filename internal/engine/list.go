@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -38,7 +39,7 @@ func (c *call) list() error {
 		return c.storeError(err, "")
 	}
 	defer c.answers().End()
-	return c.writeList(out, p)
+	return c.storeError(c.writeList(out, p), "")
 }
 
 // page is the outcome of a list.
@@ -55,15 +56,32 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	if err != nil {
 		return nil, err
 	}
+	p, err := c.pageOf(ctx, snap, start, o)
+	if errors.Is(err, store.ErrCompacted) && o.Continue != "" {
+		err = continueExpired(start)
+	}
+	if err == nil {
+		s.EventLen("Filtered items", "count", len(p.items))
+	}
+	return p, err
+}
+
+// pageOf selects from a snapshot what a list answers with, from key start on,
+// which is below the namespace.
+func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o *internalversion.ListOptions) (*page, error) {
 	limit := int(o.Limit)
 	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
 		limit = 0 // any state will do: the whole of it is as cheap as a page
 	}
-	sel := c.selects(o)
+	sel := c.selects(ctx, o)
 	p := &page{meta: metav1.ListMeta{ResourceVersion: formatRev(snap.Rev)}}
 	if sel.name != "" && (c.namespace != "" || !c.R.Namespaced) {
 		// At most one object, found by its key.
-		if i := snap.Get(sel.prefix + sel.name); i != nil && (start == "" || i.Key >= sel.prefix+start) {
+		i, err := snap.Get(ctx, sel.prefix+sel.name)
+		if err != nil {
+			return nil, err
+		}
+		if i != nil && (start == "" || i.Key >= sel.prefix+start) {
 			ok, err := sel.match(i)
 			if err != nil {
 				return nil, err
@@ -74,49 +92,44 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 		}
 		return p, nil
 	}
-	if sel.all && limit == 0 && sel.prefix == "" {
-		p.items = make([]*store.Item, 0, snap.Len())
-	}
-	from := ""
-	if start != "" {
-		from = sel.prefix + start
-	}
-	var failed error
-	more := false
-	snap.Ascend(sel.prefix, from, func(i *store.Item) bool {
-		ok, err := sel.match(i)
+	r := store.Range{Prefix: sel.prefix, From: sel.prefix + start}
+	if limit > 0 {
+		r.Take = limit + 1
+	} else if sel.all && r == (store.Range{}) {
+		n, err := snap.Count(ctx, r)
 		if err != nil {
-			failed = err
-			return false
+			return nil, err
 		}
-		if !ok {
-			return true
-		}
-		if limit > 0 && len(p.items) == limit {
-			more = true
-			return false
-		}
-		p.items = append(p.items, i)
-		return true
-	})
-	if failed != nil {
-		return nil, failed
+		p.items = make([]*store.Item, 0, n)
 	}
-	s.EventLen("Filtered items", "count", len(p.items))
+	more := false
+	var failed error
+	err := snap.Ascend(ctx, r, func(i *store.Item) bool {
+		if more = limit > 0 && len(p.items) == limit; more {
+			return false // whether this one is selected is for the next page to say
+		}
+		ok, err := sel.match(i)
+		if failed = err; ok {
+			p.items = append(p.items, i)
+		}
+		return err == nil
+	})
+	if err = cmp.Or(failed, err); err != nil {
+		return nil, err
+	}
 	if more {
 		last := p.items[len(p.items)-1]
 		p.meta.Continue = encodeContinue(strings.TrimPrefix(last.Key, sel.prefix)+"\x00", snap.Rev)
 		if sel.all {
-			n := countFrom(snap, sel.prefix, last.Key+"\x00")
+			r.From = last.Key + "\x00"
+			n, err := snap.Count(ctx, r)
+			if err != nil {
+				return nil, err
+			}
 			p.meta.RemainingItemCount = &n
 		}
 	}
 	return p, nil
-}
-
-func countFrom(snap *store.Snapshot, prefix, from string) (n int64) {
-	snap.Ascend(prefix, from, func(*store.Item) bool { n++; return true })
-	return n
 }
 
 // snapshot returns the state that a list is to be taken from, and where in it
@@ -181,14 +194,17 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 		}
 		s, err = c.view.SnapshotAt(ctx, rev)
 	}
-	if errors.Is(err, store.ErrCompacted) {
-		gone := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
-			"the remainder of the results. Continuing with the provided token results in an inconsistent list.")
-		gone.ErrStatus.ListMeta.Continue = encodeContinue(start, -1)
-		return nil, "", gone
-	}
 	return s, start, err
+}
+
+// continueExpired is the answer to a continue token whose revision is
+// compacted: with another one, for what is there now from key start on.
+func continueExpired(start string) error {
+	gone := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+		"the remainder of the results. Continuing with the provided token results in an inconsistent list.")
+	gone.ErrStatus.ListMeta.Continue = encodeContinue(start, -1)
+	return gone
 }
 
 // continueToken is the wire form of a continue parameter, kube-apiserver's own.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object
 	}
 	var out []Object
 	var failed error
-	snap.Ascend(prefix, "", func(i *store.Item) bool {
+	err = snap.Ascend(ctx, store.Range{Prefix: prefix}, func(i *store.Item) bool {
 		obj, err := ep.Decode(i)
 		if err != nil {
 			failed = err
@@ -62,7 +63,7 @@ func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object
 		out = append(out, obj)
 		return true
 	})
-	return out, failed
+	return out, cmp.Or(failed, err)
 }
 
 // CreateObject stores a new object as it is; only its UID and creation time

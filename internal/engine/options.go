@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,8 +102,8 @@ type selected struct {
 	trigger string
 }
 
-// selects makes of options what they select.
-func (c *call) selects(o *internalversion.ListOptions) selected {
+// selects makes of options what they select, for as long as ctx lasts.
+func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) selected {
 	s := selected{all: everything(o.LabelSelector, o.FieldSelector)}
 	if c.namespace != "" {
 		s.prefix = c.namespace + "/"
@@ -120,11 +121,8 @@ func (c *call) selects(o *internalversion.ListOptions) selected {
 	wanted := fieldSel.Requirements()
 	hasLabels := o.LabelSelector != nil && !o.LabelSelector.Empty()
 	s.match = func(i *store.Item) (bool, error) {
-		for _, r := range wanted {
-			got, err := c.fieldOf(i, r.Field)
-			if err != nil || (got == r.Value) == (r.Operator == selection.NotEquals) {
-				return false, err
-			}
+		if ok, err := c.matches(ctx, i, wanted); !ok {
+			return false, err
 		}
 		if !hasLabels {
 			return true, nil
@@ -145,23 +143,49 @@ func (ep *Endpoint) trigger(f fields.Selector) string {
 	return value
 }
 
-// fieldOf is the value of an item's field: name and namespace from its key, the
-// others as the resource gives them.
-func (ep *Endpoint) fieldOf(i *store.Item, field string) (string, error) {
-	switch field {
-	case metav1.ObjectNameField:
-		return i.Name(), nil
-	case "metadata.namespace":
-		return i.Namespace(), nil
+// matches says whether an item's fields are what a selector wants: name and
+// namespace by its key, the others as the resource gives them. However many
+// terms ask for those, they are read once.
+func (ep *Endpoint) matches(ctx context.Context, i *store.Item, wanted fields.Requirements) (bool, error) {
+	var read fields.Set
+	for _, r := range wanted {
+		var got string
+		switch r.Field {
+		case metav1.ObjectNameField:
+			got = i.Name()
+		case "metadata.namespace":
+			got = i.Namespace()
+		default:
+			if read == nil {
+				var err error
+				if read, err = ep.fields(ctx, i); err != nil {
+					return false, err
+				}
+			}
+			got = read[r.Field]
+		}
+		if (got == r.Value) == (r.Operator == selection.NotEquals) {
+			return false, nil
+		}
 	}
-	if ep.R.Codec != nil {
-		// The fields are the version's, the view is all versions'.
+	return true, nil
+}
+
+// fields are those of an item that selectors can ask for beside its name and
+// namespace. They stay with the item.
+func (ep *Endpoint) fields(ctx context.Context, i *store.Item) (fields.Set, error) {
+	if ep.R.Codec == nil {
+		return ep.view.Fields(i)
+	}
+	// They are the version's, the view is all versions'.
+	return i.Selectable(ep.e.Store.Encodings, &ep.selectable, func(i *store.Item) (fields.Set, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err // decoding a large object takes its time
+		}
 		obj, err := ep.Decode(i)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		return ep.R.Fields(obj)[field], nil
-	}
-	f, err := ep.view.Fields(i)
-	return f[field], err
+		return ep.R.Fields(obj), nil
+	})
 }

@@ -139,8 +139,8 @@ type Codec interface {
 // where they are converted by another server.
 type BatchCodec interface {
 	Codec
-	// DecodeAll is Decode of each value.
-	DecodeAll(values [][]byte) ([]Object, error)
+	// DecodeAll is Decode of each value. It gives up when ctx ends.
+	DecodeAll(ctx context.Context, values [][]byte) ([]Object, error)
 }
 
 // SettledCodec is a Codec of objects that are often stored as they are served.

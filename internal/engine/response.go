@@ -121,6 +121,11 @@ func newGzip(w io.Writer) gzipWriter {
 
 func (z gzipWriter) close() {
 	_ = z.Close()
+	z.drop()
+}
+
+// drop gives the compressor back without ending what it has written.
+func (z gzipWriter) drop() {
 	z.Reset(io.Discard)
 	gzips.Put(z.Writer)
 }

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
 	"slices"
 	"time"
 
@@ -8,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 var tableGVK = metav1.SchemeGroupVersion.WithKind("Table")
@@ -76,21 +81,103 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 func (ep *Endpoint) rows(t *Table, objs []Object, include metav1.IncludeObjectPolicy) ([]metav1.TableRow, error) {
 	rows := make([]metav1.TableRow, 0, len(objs))
 	for _, obj := range objs {
-		row := metav1.TableRow{}
-		row.Cells, row.Conditions = t.Row(obj)
-		switch include {
-		case metav1.IncludeObject:
-			out, err := ep.outgoing(obj)
-			if err != nil {
-				return nil, err
-			}
-			row.Object = marshalRaw(out)
-		case metav1.IncludeMetadata:
-			row.Object = marshalRaw(ep.partialOf(obj))
+		row, err := ep.row(t, obj, include)
+		if err != nil {
+			return nil, err
 		}
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// row prints a hub object.
+func (ep *Endpoint) row(t *Table, obj Object, include metav1.IncludeObjectPolicy) (row metav1.TableRow, err error) {
+	row.Cells, row.Conditions = t.Row(obj)
+	switch include {
+	case metav1.IncludeObject:
+		if obj, err = ep.outgoing(obj); err != nil {
+			return row, err
+		}
+		row.Object = marshalRaw(obj)
+	case metav1.IncludeMetadata:
+		row.Object = marshalRaw(ep.partialOf(obj))
+	}
+	return row, nil
+}
+
+// writeTableList answers with a page as a table, row by row.
+func (c *call) writeTableList(out output, p *page) error {
+	t := c.table()
+	table, err := c.tableOf(t, nil, p.meta)
+	if err != nil {
+		return err
+	}
+	include, err := c.includeObject()
+	if err != nil {
+		return err
+	}
+	if out.media != mediaJSON || request.AuditFrom(c.req.Context()).Wants(request.AuditRequestResponse) {
+		if table.Rows, err = c.pageRows(t, p, include); err != nil {
+			return err
+		}
+		return writeAny(c.w, c.req, http.StatusOK, out, table)
+	}
+	head, err := json.Marshal(table)
+	if err != nil {
+		return err
+	}
+	l := jsonListing(out, bytes.TrimSuffix(head, []byte("]}")), len(p.items), func() itemFunc {
+		row := c.rowsOf(t, p, include)
+		return func(n int) (_, _ []byte, err error) {
+			r, err := row(n)
+			if err != nil {
+				return nil, nil, err
+			}
+			b, err := json.Marshal(r)
+			return nil, b, err
+		}
+	})
+	l.same = false // the age of an object is another by then
+	return c.writeListing(out, l)
+}
+
+// pageRows prints a page.
+func (c *call) pageRows(t *Table, p *page, include metav1.IncludeObjectPolicy) ([]metav1.TableRow, error) {
+	rows := make([]metav1.TableRow, len(p.items))
+	row := c.rowsOf(t, p, include)
+	for n := range rows {
+		err := ended(c.req.Context(), n)
+		if err == nil {
+			rows[n], err = row(n)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// rowsOf prints the items of a page in turn.
+func (c *call) rowsOf(t *Table, p *page, include metav1.IncludeObjectPolicy) func(n int) (metav1.TableRow, error) {
+	batch := c.batches(p.items)
+	var objs []Object // some, from the one numbered first on
+	first := 0
+	return func(n int) (row metav1.TableRow, err error) {
+		if some := batch(n); some != nil {
+			codec := c.R.Codec.(BatchCodec)
+			if objs, err = c.decodeTogether(c.req.Context(), codec, some); err != nil {
+				return row, err
+			}
+			first = n - n%together
+		}
+		var obj Object
+		if objs != nil {
+			obj, objs[n-first] = objs[n-first], nil
+		} else if obj, err = c.Decode(p.items[n]); err != nil {
+			return row, err
+		}
+		return c.row(t, obj, include)
+	}
 }
 
 // writeTable answers with a table of hub objects.

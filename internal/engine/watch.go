@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -47,7 +48,7 @@ func (c *call) watch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
 	defer cancel()
 
-	s := &watchStream{call: c, out: out, sel: c.selects(o), bookmarks: o.AllowWatchBookmarks}
+	s := &watchStream{call: c, out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(); err != nil {
 			return err
@@ -127,9 +128,11 @@ type watchStream struct {
 	headed    bool      // the table's columns were sent
 	serving   span.Span // of sending what a list begins with
 
-	buf   []byte
-	ends  []int                     // of the frames in buf
-	write func(frames []byte) error // sends what is in buf
+	emit  func(frame [][]byte) error // takes the pieces of one frame
+	flush func() error               // sends what emit has gathered
+	// pieces and scratch are of the frame that is being made.
+	pieces  [][]byte
+	scratch []byte
 }
 
 func (s *watchStream) exact() bool {
@@ -149,9 +152,16 @@ func (s *watchStream) begin() {
 	s.w.Header().Set("Transfer-Encoding", "chunked")
 	s.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(s.w)
-	s.write = func(frames []byte) error {
-		if _, err := s.w.Write(frames); err != nil {
-			return err
+	g := gatherer{w: s.w}
+	s.emit = func(frame [][]byte) error {
+		for _, p := range frame {
+			g.write(p)
+		}
+		return g.err
+	}
+	s.flush = func() error {
+		if g.flush(); g.err != nil {
+			return g.err
 		}
 		return rc.Flush()
 	}
@@ -162,16 +172,8 @@ func (s *watchStream) begin() {
 // event of its own: the header is out.
 func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.Snapshot, initialEnd bool) error {
 	if initial != nil {
-		if err := s.sendInitial(initial); err != nil {
+		if err := s.sendInitial(ctx, initial, initialEnd); err != nil {
 			return s.sendError(err)
-		}
-		if initialEnd {
-			if err := s.bookmark(initial.Rev, true); err != nil {
-				return s.sendError(err)
-			}
-		}
-		if !s.send() {
-			return nil
 		}
 		s.serving.Event("Writing initial events done")
 		s.serving.End()
@@ -188,13 +190,8 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 		if err != nil {
 			return s.sendError(s.storeError(err, ""))
 		}
-		for _, e := range events {
-			if err := s.event(e); err != nil {
-				return s.sendError(err)
-			}
-		}
-		if !s.send() {
-			return nil
+		if err := s.sendEvents(ctx, events); err != nil {
+			return s.sendError(err)
 		}
 		if len(events) > 0 {
 			continue
@@ -203,17 +200,8 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 		case <-w.Ready():
 		case <-ticker.C():
 			if s.bookmarks {
-				// What was not woken has nothing to tell, but may be far on.
-				if more, err := w.Poll(ctx); err == nil && len(more) == 0 {
-					if err := s.bookmark(w.Rev(), false); err != nil {
-						return s.sendError(err)
-					}
-				} else {
-					for _, e := range more {
-						if err := s.event(e); err != nil {
-							return s.sendError(err)
-						}
-					}
+				if err := s.tick(ctx, w); err != nil {
+					return s.sendError(err)
 				}
 			}
 		case <-s.retired:
@@ -224,25 +212,23 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	}
 }
 
-// send writes what was gathered; false: the client is gone.
-func (s *watchStream) send() bool {
-	if len(s.buf) == 0 {
-		return true
+// tick tells a quiet watch how far it is.
+func (s *watchStream) tick(ctx context.Context, w *store.Watcher) error {
+	// What was not woken has nothing to tell, but may be far on.
+	events, err := w.Poll(ctx)
+	if err != nil || len(events) > 0 {
+		return cmp.Or(err, s.sendEvents(ctx, events))
 	}
-	err := s.write(s.buf)
-	if cap(s.buf) > 1<<20 {
-		s.buf = nil
+	if err := s.bookmark(w.Rev(), false); err != nil {
+		return err
 	}
-	s.buf, s.ends = s.buf[:0], s.ends[:0]
-	return err == nil
+	return s.flush()
 }
 
-// sendEvery bounds what is gathered before it is written.
-const sendEvery = 64 << 10
-
-func (s *watchStream) sendInitial(snap *store.Snapshot) error {
+// sendInitial sends what there was when the watch began.
+func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end bool) error {
 	var failed error
-	snap.Ascend(s.keyPrefix(), "", func(i *store.Item) bool {
+	err := snap.Ascend(ctx, store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
 		if s.exact() && i.Key != s.keyPrefix() {
 			return false
 		}
@@ -250,12 +236,33 @@ func (s *watchStream) sendInitial(snap *store.Snapshot) error {
 		if err == nil && ok {
 			err = s.frame(watch.Added, i)
 		}
-		if failed = err; err != nil {
-			return false
-		}
-		return len(s.buf) < sendEvery || s.send()
+		failed = err
+		return err == nil
 	})
-	return failed
+	if err = cmp.Or(failed, err); err == nil && end {
+		err = s.bookmark(snap.Rev, true)
+	}
+	if err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// sendEvents sends what some changes mean to the client. What is gathered on
+// the way is bounded, however many they are.
+func (s *watchStream) sendEvents(ctx context.Context, events []*store.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	for n, e := range events {
+		if err := ended(ctx, n); err != nil {
+			return err
+		}
+		if err := s.event(e); err != nil {
+			return err
+		}
+	}
+	return s.flush()
 }
 
 // event tells the client what a change means to it: an object that begins or
@@ -286,7 +293,7 @@ func (s *watchStream) event(e *store.Event) error {
 	return nil
 }
 
-// frame gathers one event of an item.
+// frame sends one event of an item.
 func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 	if i.Err != nil {
 		return apierrors.NewInternalError(i.Err)
@@ -299,16 +306,15 @@ func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 		return s.tableFrame(t, obj)
 	}
 	if s.out.media == mediaProtobuf {
-		raw, err := s.protobuf(nil, i, s.out)
-		if err != nil {
-			return err
-		}
 		tm := s.forms.typeMeta
 		if s.out.shape == shapePartial {
 			tm = typeMeta(partialGVK)
 		}
-		s.protobufFrame(t, seal(tm, raw))
-		return nil
+		raw, err := s.protobufPieces(i, s.out)
+		if err != nil {
+			return err
+		}
+		return s.protobufFrame(t, tm, raw)
 	}
 	f := s.forms.of(s.out)
 	b, err := s.json(i, f)
@@ -316,37 +322,50 @@ func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 		return err
 	}
 	head, rest := f.parts(b)
-	s.jsonFrame(t, head, rest)
+	return s.jsonFrame(t, head, rest)
+}
+
+func (s *watchStream) jsonFrame(t watch.EventType, object ...[]byte) error {
+	s.scratch = append(append(append(s.scratch[:0], `{"type":"`...), t...), `","object":`...)
+	s.pieces = append(append(append(s.pieces[:0], s.scratch), object...), frameTail)
+	return s.emitFrame()
+}
+
+var frameTail = []byte("}\n")
+
+// emitFrame sends the frame of which pieces are, and keeps none of them.
+func (s *watchStream) emitFrame() error {
+	defer clear(s.pieces)
+	if err := s.emit(s.pieces); err != nil {
+		return errGone
+	}
 	return nil
 }
 
-func (s *watchStream) jsonFrame(t watch.EventType, parts ...[]byte) {
-	s.buf = append(s.buf, `{"type":"`...)
-	s.buf = append(s.buf, t...)
-	s.buf = append(s.buf, `","object":`...)
-	for _, p := range parts {
-		s.buf = append(s.buf, p...)
+// errGone says that the client is.
+var errGone = errors.New("the client is gone")
+
+// protobufFrame sends a WatchEvent around an object and its envelope: its
+// length in four bytes, then type (field 1) and object (field 2, a RawExtension
+// whose field 1 is the bytes).
+func (s *watchStream) protobufFrame(t watch.EventType, typeMeta []byte, raw [][]byte) error {
+	size := 0
+	for _, p := range raw {
+		size += len(p)
 	}
-	s.buf = append(s.buf, "}\n"...)
-	s.ends = append(s.ends, len(s.buf))
-}
-
-// protobufFrame gathers a WatchEvent around an enveloped object: its length in
-// four bytes, then type (field 1) and object (field 2, a RawExtension whose
-// field 1 is the bytes).
-func (s *watchStream) protobufFrame(t watch.EventType, object []byte) {
-	inner := 1 + uvarintLen(len(object)) + len(object)
+	object := len(magic) + len(typeMeta) + 1 + uvarintLen(size) + size + len(envelopeTail)
+	inner := 1 + uvarintLen(object) + object
 	n := 2 + len(t) + 1 + uvarintLen(inner) + inner
-	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(n))
-	s.buf = append(s.buf, tagBytes1, byte(len(t)))
-	s.buf = append(s.buf, t...)
-	s.buf = binary.AppendUvarint(append(s.buf, tagBytes2), uint64(inner))
-	s.buf = binary.AppendUvarint(append(s.buf, tagBytes1), uint64(len(object)))
-	s.buf = append(s.buf, object...)
-	s.ends = append(s.ends, len(s.buf))
+	b := binary.BigEndian.AppendUint32(s.scratch[:0], uint32(n))
+	b = append(append(b, tagBytes1, byte(len(t))), t...)
+	b = binary.AppendUvarint(append(b, tagBytes2), uint64(inner))
+	b = binary.AppendUvarint(append(b, tagBytes1), uint64(object))
+	s.scratch = appendEnvelope(b, typeMeta, size)
+	s.pieces = append(append(append(s.pieces[:0], s.scratch), raw...), envelopeTail)
+	return s.emitFrame()
 }
 
-// tableFrame gathers an event of one row; the first has the columns.
+// tableFrame sends an event of one row; the first has the columns.
 func (s *watchStream) tableFrame(t watch.EventType, obj Object) error {
 	table, err := s.tableOf(s.table(), []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	if err != nil {
@@ -359,25 +378,23 @@ func (s *watchStream) tableFrame(t watch.EventType, obj Object) error {
 	return s.anyFrame(t, table)
 }
 
-// anyFrame gathers an event of an object that has its type set.
+// anyFrame sends an event of an object that has its type set.
 func (s *watchStream) anyFrame(t watch.EventType, obj runtime.Object) error {
 	if s.out.media == mediaProtobuf {
 		raw, err := marshalProtobuf(obj)
 		if err != nil {
 			return err
 		}
-		s.protobufFrame(t, seal(typeMeta(obj.GetObjectKind().GroupVersionKind()), raw))
-		return nil
+		return s.protobufFrame(t, typeMeta(obj.GetObjectKind().GroupVersionKind()), [][]byte{raw})
 	}
 	b, err := json.Marshal(obj)
 	if err != nil {
 		return err
 	}
-	s.jsonFrame(t, b)
-	return nil
+	return s.jsonFrame(t, b)
 }
 
-// bookmark gathers a bookmark: an empty object that carries a revision.
+// bookmark sends a bookmark: an empty object that carries a revision.
 func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 	obj := s.V.New()
 	obj.GetObjectKind().SetGroupVersionKind(s.GVK)
@@ -408,12 +425,12 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 
 // sendError ends a watch with an event that says why.
 func (s *watchStream) sendError(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, io.ErrClosedPipe) {
+	if errors.Is(err, errGone) || errors.Is(err, context.Canceled) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
 	st := StatusOf(err)
 	if err := s.anyFrame(watch.Error, &st); err == nil {
-		s.send()
+		_ = s.flush()
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/websocket"
@@ -35,30 +36,23 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 			defer cancel()
 			_, _ = io.Copy(io.Discard, ws)
 		}()
-		s.write = func(frames []byte) error { return s.messages(ws, frames, binary) }
+		s.emit = func(frame [][]byte) error { return message(ws, frame, binary) }
+		s.flush = func() error { return nil }
 		err = run(ctx)
 		_ = ws.Close()
 	}).ServeHTTP(s.w, s.req)
 	return err
 }
 
-// messages sends each frame as a message.
-func (s *watchStream) messages(ws *websocket.Conn, frames []byte, binary bool) error {
-	from := 0
-	for _, end := range s.ends {
-		frame := frames[from:end]
-		from = end
-		var err error
-		if binary {
-			err = websocket.Message.Send(ws, frame[lengthSize:])
-		} else {
-			err = websocket.Message.Send(ws, string(frame))
-		}
-		if err != nil {
-			return err
-		}
+// message sends a frame as a message.
+func message(ws *websocket.Conn, frame [][]byte, binary bool) error {
+	whole := slices.Concat(frame...)
+	ws.PayloadType = websocket.TextFrame
+	if binary {
+		ws.PayloadType, whole = websocket.BinaryFrame, whole[lengthSize:]
 	}
-	return nil
+	_, err := ws.Write(whole)
+	return err
 }
 
 // lengthSize is the size of the length in front of each protobuf frame.

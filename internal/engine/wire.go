@@ -228,6 +228,11 @@ func withRevision(raw []byte, rev int64) (versioned, error) {
 	return v, nil
 }
 
+// pieces are the bytes, in order.
+func (v *versioned) pieces() [][]byte {
+	return [][]byte{v.head[:v.n], v.meta, v.rv[:v.rvn], v.tail}
+}
+
 func (v *versioned) appendTo(dst []byte) []byte {
 	dst = append(dst, v.head[:v.n]...)
 	dst = append(dst, v.meta...)

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"io"
 	"net/http"
-	"strconv"
-	"sync"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,21 +40,16 @@ func (ep *Endpoint) listGVK() schema.GroupVersionKind {
 }
 
 // writeList answers with a page, item by item: what is held in memory at once
-// is one buffer, however long the list.
+// is bounded, however long the list and however slow the client.
 func (c *call) writeList(out output, p *page) error {
-	if out.shape != shapeTable {
-		auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged}, p) })
+	if out.shape == shapeTable {
+		return c.writeTableList(out, p)
 	}
-	switch {
-	case out.shape == shapeTable:
-		objs, err := c.decodeAll(p.items)
-		if err != nil {
-			return err
-		}
-		return c.writeTable(http.StatusOK, out, objs, p.meta)
-	case out.media == mediaProtobuf:
+	auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged}, p) })
+	switch out.media {
+	case mediaProtobuf:
 		return c.writeProtobufList(out, p)
-	case out.media == mediaYAML || out.pretty:
+	case mediaYAML:
 		b, err := c.jsonList(out, p)
 		if err != nil {
 			return err
@@ -91,72 +83,65 @@ func (c *call) jsonList(out output, p *page) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := c.forms.of(out)
-	if err := c.encodeTogether(p.items, f); err != nil {
-		return nil, err
-	}
-	for n, i := range p.items {
-		item, err := c.itemJSON(i, f, out)
+	item := c.jsonItems(out, p)
+	for n := range p.items {
+		if err := ended(c.req.Context(), n); err != nil {
+			return nil, err
+		}
+		head, rest, err := item(n)
 		if err != nil {
 			return nil, err
 		}
 		if n > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, item...)
+		b = append(append(b, head...), rest...)
 	}
 	return append(b, "]}"...), nil
 }
 
-// itemJSON is an item inside a list; metadata-only items say what they are.
-func (c *call) itemJSON(i *store.Item, f *form, out output) ([]byte, error) {
-	b, err := c.json(i, f)
-	if err != nil || out.shape != shapePartial {
-		return b, err
+// jsonItems makes the items of a list; metadata-only items say what they are.
+func (c *call) jsonItems(out output, p *page) func(n int) (head, rest []byte, err error) {
+	ctx, f, batch := c.req.Context(), c.forms.of(out), c.batches(p.items)
+	return func(n int) (head, rest []byte, err error) {
+		if some := batch(n); some != nil {
+			if err := c.encodeTogether(ctx, some, f); err != nil {
+				return nil, nil, err
+			}
+		}
+		b, err := c.json(p.items[n], f)
+		if err != nil || out.shape != shapePartial {
+			return nil, b, err
+		}
+		head, rest = f.parts(b)
+		return head, rest, nil
 	}
-	return f.object(b), nil
 }
 
-// writeJSONList streams a list. Every item is encoded (or found encoded) before
-// the first byte goes out, so that an item that cannot be read is an error
-// and not half a list.
+// batches says which items to make with the n-th, if it is the first of them
+// that is asked for: where that costs little more than to make one.
+func (c *call) batches(items []*store.Item) func(n int) []*store.Item {
+	if _, ok := c.R.Codec.(BatchCodec); !ok {
+		return func(int) []*store.Item { return nil }
+	}
+	last := -1
+	return func(n int) []*store.Item {
+		if n/together == last {
+			return nil
+		}
+		last = n / together
+		from := last * together
+		return items[from:min(from+together, len(items))]
+	}
+}
+
 func (c *call) writeJSONList(out output, p *page) error {
 	head, err := c.listHead(out, p.meta)
 	if err != nil {
 		return err
 	}
-	f := c.forms.of(out)
-	if err := c.encodeTogether(p.items, f); err != nil {
-		return err
-	}
-	items := make([][]byte, len(p.items))
-	size := len(head) + 3
-	for n, i := range p.items {
-		if items[n], err = c.itemJSON(i, f, out); err != nil {
-			return err
-		}
-		size += len(items[n]) + 1
-	}
-	if len(items) > 0 {
-		size--
-	}
-	s := c.stream(out.contentType(false), size)
-	s.write(head)
-	for n, b := range items {
-		if n > 0 {
-			s.write(comma)
-		}
-		s.write(b)
-	}
-	s.write(listTail)
-	s.close()
-	return nil
+	return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.jsonItems(out, p) }))
 }
-
-var (
-	comma    = []byte{','}
-	listTail = []byte("]}\n")
-)
 
 // writeProtobufList streams a list: the envelope, the list's metadata, and each
 // item's stored bytes with its revision put in.
@@ -174,26 +159,36 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	if out.shape != shapeObject || out.dropManaged || !c.spliceable() {
 		return c.writeDecodedProtobufList(out, p, inner, gvk)
 	}
+	ctx := c.req.Context()
 	pieces := make([]versioned, len(p.items))
-	n := len(inner)
-	for k, i := range p.items {
+	size := len(inner)
+	for n, i := range p.items {
+		if err := ended(ctx, n); err != nil {
+			return err
+		}
 		raw, err := rawOf(i.Value)
 		if err != nil {
 			return err
 		}
-		if pieces[k], err = withRevision(raw, i.Rev); err != nil {
+		if pieces[n], err = withRevision(raw, i.Rev); err != nil {
 			return err
 		}
-		n += 1 + uvarintLen(pieces[k].size) + pieces[k].size
+		size += 1 + uvarintLen(pieces[n].size) + pieces[n].size
 	}
-	head := append(appendEnvelope(nil, typeMeta(gvk), n), inner...)
-	s := c.stream(out.contentType(false), len(head)+n-len(inner)+len(envelopeTail))
+	head := append(appendEnvelope(nil, typeMeta(gvk), size), inner...)
+	s := c.stream(out.contentType(false), len(head)+size-len(inner)+len(envelopeTail), true)
 	s.write(head)
 	var scratch []byte
-	for k := range pieces {
-		scratch = binary.AppendUvarint(append(scratch[:0], tagBytes2), uint64(pieces[k].size))
-		scratch = pieces[k].appendTo(scratch)
-		s.write(scratch)
+	for n := range pieces {
+		if !s.goesOn(ctx, n) {
+			return nil
+		}
+		v := &pieces[n]
+		scratch = binary.AppendUvarint(append(scratch[:0], tagBytes2), uint64(v.size))
+		s.write(append(scratch, v.head[:v.n]...))
+		s.write(v.meta)
+		s.write(v.rv[:v.rvn])
+		s.write(v.tail)
 	}
 	s.write(envelopeTail)
 	s.close()
@@ -201,16 +196,18 @@ func (c *call) writeProtobufList(out output, p *page) error {
 }
 
 func (c *call) writeDecodedProtobufList(out output, p *page, inner []byte, gvk schema.GroupVersionKind) error {
-	for _, i := range p.items {
-		raw, err := c.protobuf(nil, i, out)
-		if err != nil {
-			return err
-		}
-		inner = binary.AppendUvarint(append(inner, tagBytes2), uint64(len(raw)))
-		inner = append(inner, raw...)
-	}
-	writeBytes(c.w, c.req, http.StatusOK, out.contentType(false), seal(typeMeta(gvk), inner))
-	return nil
+	return c.writeListing(out, &listing{
+		head: func(size int) []byte {
+			return append(appendEnvelope(nil, typeMeta(gvk), len(inner)+size), inner...)
+		},
+		tail: envelopeTail, n: len(p.items), same: true,
+		pass: func() itemFunc {
+			return func(n int) (head, rest []byte, err error) {
+				raw, err := c.protobuf(nil, p.items[n], out)
+				return binary.AppendUvarint([]byte{tagBytes2}, uint64(len(raw))), raw, err
+			}
+		},
+	})
 }
 
 func uvarintLen(n int) int {
@@ -219,66 +216,6 @@ func uvarintLen(n int) int {
 		l++
 	}
 	return l
-}
-
-// stream is a response body of known size that is written in many pieces.
-type stream struct {
-	w   io.Writer
-	z   *gzipWriter
-	buf *[]byte
-	err error // the client is gone or does not read: nothing is written any more
-}
-
-var streamBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 64<<10)
-	return &b
-}}
-
-// stream begins a 200 answer of size bytes, compressed if it is worth it.
-func (c *call) stream(contentType string, size int) *stream {
-	h := c.w.Header()
-	h.Set("Content-Type", contentType)
-	s := &stream{w: c.w, buf: streamBuffers.Get().(*[]byte)}
-	if size >= gzipFrom && acceptsGzip(c.req) {
-		h.Set("Content-Encoding", "gzip")
-		h.Add("Vary", "Accept-Encoding")
-		z := newGzip(c.w)
-		s.w, s.z = z, &z
-	} else {
-		h.Set("Content-Length", strconv.Itoa(size))
-	}
-	c.w.WriteHeader(http.StatusOK)
-	return s
-}
-
-// write gathers pieces into the buffer.
-func (s *stream) write(p []byte) {
-	b := *s.buf
-	if len(b)+len(p) > cap(b) {
-		s.send(b)
-		b = b[:0]
-		if len(p) > cap(b) {
-			s.send(p)
-			*s.buf = b
-			return
-		}
-	}
-	*s.buf = append(b, p...)
-}
-
-func (s *stream) send(p []byte) {
-	if s.err == nil {
-		_, s.err = s.w.Write(p)
-	}
-}
-
-func (s *stream) close() {
-	s.send(*s.buf)
-	*s.buf = (*s.buf)[:0]
-	streamBuffers.Put(s.buf)
-	if s.z != nil {
-		s.z.close()
-	}
 }
 
 // writeObjects answers with a list of computed objects.

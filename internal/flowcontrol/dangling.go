@@ -105,7 +105,7 @@ func (l levels) all() {
 	if err != nil {
 		return
 	}
-	snap.Ascend("", "", func(i *store.Item) bool {
+	_ = snap.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool { // only the end of ctx is an error
 		l.d.look(l.ctx, i)
 		return true
 	})

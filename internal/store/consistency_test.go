@@ -323,34 +323,42 @@ func (w *world) list(ctx context.Context, g *generation, id int, known map[strin
 		return err
 	}
 	for _, k := range keys {
-		w.saw(id, call, k, s.Get(k), known)
+		i, err := s.Get(ctx, k)
+		if err != nil {
+			return err
+		}
+		w.saw(id, call, k, i, known)
 	}
-	w.sawSnapshot(s)
-	return nil
+	return w.sawSnapshot(s)
 }
 
 // past lists as of some earlier revision.
 func (w *world) past(ctx context.Context, g *generation, r *rand.Rand) error {
 	rev := max(1, g.store.Revision()-r.Int64N(80))
 	s, err := g.view.SnapshotAt(ctx, rev)
+	if err == nil {
+		// One older than the window is read from etcd only here.
+		err = w.sawSnapshot(s)
+	}
 	switch {
 	case errors.Is(err, ErrCompacted) && rev < w.compacted.Load():
 		return nil
 	case errors.Is(err, ErrFuture) || errors.Is(err, ErrCompacted):
 		w.t.Errorf("list at %d: %v (compacted at %d)", rev, err, w.compacted.Load())
 		return nil
-	case err != nil:
-		return err
 	}
-	w.sawSnapshot(s)
-	return nil
+	return err
 }
 
-func (w *world) sawSnapshot(s *Snapshot) {
-	seen := snapshotSeen{s.Rev, text(s)}
+func (w *world) sawSnapshot(s *Snapshot) error {
+	all, err := contents(s)
+	if err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.snapshots = append(w.snapshots, seen)
+	w.snapshots = append(w.snapshots, snapshotSeen{s.Rev, all})
+	return nil
 }
 
 // watchLog is what one watcher, or the next that took over from it, was told.
@@ -405,7 +413,9 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 			w.settle()
 			continue
 		}
-		w.sawSnapshot(snap)
+		if err := w.sawSnapshot(snap); err != nil {
+			w.t.Error(err)
+		}
 		s = &segment{from: snap.Rev, to: snap.Rev}
 		l.segments = append(l.segments, s)
 	}

@@ -41,11 +41,13 @@ func (v *View) followOnce(ctx context.Context, f Follower) error {
 	if err != nil {
 		return err
 	}
-	items := make([]*Item, 0, snap.Len())
-	snap.Ascend("", "", func(i *Item) bool {
+	var items []*Item
+	if err := snap.Ascend(ctx, Range{}, func(i *Item) bool {
 		items = append(items, i)
 		return true
-	})
+	}); err != nil {
+		return err
+	}
 	f.Reset(items)
 	f.Caught(snap.Rev)
 	w, err := v.Watch(ctx, WatchOptions{After: snap.Rev})

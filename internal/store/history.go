@@ -6,16 +6,28 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidwall/btree"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 )
 
 // Bounds of what watchers may hold of the past. A stretch ends early when it
-// has become large; its watcher asks for another once it has delivered it.
+// has become large; its watcher asks for another once it has delivered it. How
+// much etcd sends of it meanwhile is not for its reader to say: up to so many
+// revisions at a time, whatever their size. That is estimated, and bounds how
+// many stretches are read at a time.
 const (
-	historyBytes = 1 << 20
-	maxHistories = 128
+	historyBytes   = 1 << 20
+	historiesBytes = 64 << 20
+	maxHistories   = 128
+	etcdRevisions  = 1000
 )
+
+// sent estimates the bytes that etcd sends at a time of n revisions of a view
+// whose objects have a size.
+func sent(n, size int64) int64 {
+	return min(max(2*size*min(n, etcdRevisions), historiesBytes/maxHistories), historiesBytes)
+}
 
 // stretch is a piece of etcd's past that is read for one watcher: events after
 // the watcher's revision, and the revision up to which they are all.
@@ -74,12 +86,6 @@ func (w *Watcher) pollHistory() ([]*Event, error) {
 
 // past reads a stretch, beginning again where the connection to etcd breaks.
 func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
-	select {
-	case v.store.histories <- struct{}{}:
-		defer func() { <-v.store.histories }()
-	case <-ctx.Done():
-		return stretch{err: ctx.Err()}
-	}
 	for {
 		s := v.pastOnce(ctx, o, after)
 		switch {
@@ -105,11 +111,17 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	if err := v.lockLoaded(ctx); err != nil {
 		return stretch{err: err}
 	}
+	now, size := v.items.Copy(), v.bytes/int64(max(v.items.Len(), 1))
 	v.mu.Unlock()
 	head, err := v.store.db.Head(ctx)
 	if err != nil || after >= head {
 		return stretch{rev: after, err: err}
 	}
+	n := sent(head-after, size)
+	if err := v.store.histories.Acquire(ctx, n); err != nil {
+		return stretch{err: err}
+	}
+	defer v.store.histories.Release(n)
 	// A stream of its own: etcd tells how far a stream is only when all of
 	// its watches have caught up.
 	ctx, cancel := context.WithCancel(ctx)
@@ -123,7 +135,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	ask := time.NewTicker(askAfter)
 	defer ask.Stop()
 	s := stretch{rev: after}
-	for size := 0; size < historyBytes; {
+	for bytes := 0; bytes < historyBytes; {
 		select {
 		case <-ask.C:
 			if err := v.store.db.Client.RequestProgress(ctx); err != nil {
@@ -141,12 +153,15 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 					s.rev = head
 					return s
 				}
-				ev, err := v.pastEvent(ctx, e)
+				if bytes >= historyBytes && e.Kv.ModRevision > s.rev {
+					return s // etcd sends as much at a time as it likes
+				}
+				ev, err := v.pastEvent(ctx, now, e)
 				if err != nil {
 					return stretch{err: err}
 				}
 				s.events, s.rev = append(s.events, ev), ev.Rev
-				size += ev.size()
+				bytes += ev.size()
 			}
 			if r.IsProgressNotify() && r.Header.Revision >= head || s.rev >= head {
 				s.rev = head
@@ -157,12 +172,15 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	return s
 }
 
-// pastEvent makes the event of this view from one of etcd's history.
-func (v *View) pastEvent(ctx context.Context, e *clientv3.Event) (*Event, error) {
-	c := v.change(ctx, e)
-	ev := &Event{Rev: c.rev, Item: c.item}
+// pastEvent makes the event of this view from one of etcd's history. Many
+// watchers may read the same stretch, after a restart: they share its items.
+func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *clientv3.Event) (*Event, error) {
+	ev := &Event{Rev: e.Kv.ModRevision}
+	if e.Type != clientv3.EventTypeDelete {
+		ev.Item = v.shared(ctx, now, e.Kv)
+	}
 	if e.PrevKv != nil {
-		ev.Prev = v.item(ctx, e.PrevKv)
+		ev.Prev = v.shared(ctx, now, e.PrevKv)
 	} else if !e.IsCreate() {
 		return nil, ErrCompacted // what was there before the change, that is
 	}

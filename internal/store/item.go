@@ -39,43 +39,71 @@ func (i *Item) Namespace() string {
 // Name is the object's name.
 func (i *Item) Name() string { return i.Key[strings.LastIndexByte(i.Key, '/')+1:] }
 
-// encoding is one cached form of an item, in a list of few.
+// encoding is one cached form of an item, in a list of few: its bytes, or its
+// selectable fields.
 type encoding struct {
-	key   any
-	bytes []byte
-	next  *encoding
+	key    any
+	bytes  []byte
+	fields fields.Set
+	next   *encoding
 }
 
-// Encoded says whether the item is kept in the form that key stands for.
-func (i *Item) Encoded(key any) bool {
+// encoded finds the form that key stands for, nil if it is not kept.
+func (i *Item) encoded(key any) *encoding {
 	for e := i.enc.Load(); e != nil; e = e.next {
 		if e.key == key {
-			return true
+			return e
 		}
 	}
-	return false
+	return nil
 }
 
-// Encoding returns the item in the form that key stands for, made by encode on
-// first need and kept while the budget allows. Key must be comparable and
-// stand for the same encode func everywhere.
-func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
-	for e := i.enc.Load(); e != nil; e = e.next {
-		if e.key == key {
-			return e.bytes, nil
-		}
-	}
-	bytes, err := encode(i)
-	if err != nil {
-		return nil, err
-	}
-	n := &encoding{key: key, bytes: bytes}
+// keep puts a form of size bytes with the item.
+func (i *Item) keep(b *Budget, n *encoding, size int) {
 	for {
 		n.next = i.enc.Load()
 		if i.enc.CompareAndSwap(n.next, n) {
 			break
 		}
 	}
-	b.added(i, len(bytes))
+	b.added(i, size)
+}
+
+// Encoded says whether the item is kept in the form that key stands for.
+func (i *Item) Encoded(key any) bool { return i.encoded(key) != nil }
+
+// Encoding returns the item in the form that key stands for, made by encode on
+// first need and kept while the budget allows. Key must be comparable and
+// stand for the same encode func everywhere.
+func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
+	if e := i.encoded(key); e != nil {
+		return e.bytes, nil
+	}
+	bytes, err := encode(i)
+	if err != nil {
+		return nil, err
+	}
+	i.keep(b, &encoding{key: key, bytes: bytes}, len(bytes))
 	return bytes, nil
 }
+
+// Selectable is Encoding of fields by which the item is selected, for kinds
+// whose fields are not the view's to read: they differ by version.
+func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, error)) (fields.Set, error) {
+	if e := i.encoded(key); e != nil {
+		return e.fields, nil
+	}
+	set, err := read(i)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for k, v := range set {
+		size += len(k) + len(v) + fieldCost
+	}
+	i.keep(b, &encoding{key: key, fields: set}, size)
+	return set, nil
+}
+
+// fieldCost is what a field takes beside its bytes.
+const fieldCost = 48

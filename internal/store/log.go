@@ -234,6 +234,7 @@ func (s *Store) cutWindows(ctx context.Context) {
 				v.mu.Lock()
 				v.window.cut(now, 0)
 				v.mu.Unlock()
+				v.old.cut()
 			}
 		case <-ctx.Done():
 			return

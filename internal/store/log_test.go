@@ -204,7 +204,7 @@ func TestTransactionIsWhole(t *testing.T) {
 	s.windowBytes = 100
 	v := s.View(things)
 	other := s.View(Kind{Prefix: "other/", Transformer: decoding(func() {
-		if snap, err := v.Snapshot(t.Context()); err != nil || snap.Len()%3 != 0 {
+		if snap, err := v.Snapshot(t.Context()); err != nil || length(t, snap)%3 != 0 {
 			t.Errorf("in the middle of it: %s, %v", text(snap), err)
 		}
 	})})
@@ -244,6 +244,7 @@ func TestTransactionIsWhole(t *testing.T) {
 // and sleep through the rest.
 func TestTrigger(t *testing.T) {
 	s := open(t)
+	fresh(t, s) // or there is no revision yet to wait for below
 	v := s.View(nodes)
 	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
 	if err != nil {

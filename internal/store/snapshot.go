@@ -7,31 +7,71 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Snapshot is the objects of a view at one revision. It does not change.
+// Snapshot is the objects of a view at one revision. It does not change. One
+// of a revision that is older than the view's window holds nothing itself: it
+// reads from etcd what it is asked for.
 type Snapshot struct {
 	// Rev is the revision: all events up to it are in, none after it is.
 	Rev   int64
-	items *btree.Map[string, *Item]
+	items *btree.Map[string, *Item] // nil: they are read from etcd
+	view  *View
 }
+
+// Range says which items of a snapshot are meant.
+type Range struct {
+	// Prefix of their keys.
+	Prefix string
+	// From is the key to begin at (inclusive); empty: the first.
+	From string
+	// Take is how many items the caller is likely to take, 0 for all there
+	// are: what has to be read from etcd is not read far beyond that.
+	Take int
+}
+
+// start is the first key that a range can have.
+func (r Range) start() string { return max(r.Prefix, r.From) }
+
+// lookEvery is how many items of a loop pass between two looks at its context:
+// few enough to end soon, and so many that looking costs nothing.
+const lookEvery = 16
 
 // Get returns the item at a key, or nil.
-func (s *Snapshot) Get(key string) *Item {
+func (s *Snapshot) Get(ctx context.Context, key string) (*Item, error) {
+	if s.items == nil {
+		return s.view.pastItem(ctx, key, s.Rev)
+	}
 	i, _ := s.items.Get(key)
-	return i
+	return i, nil
 }
 
-// Len is the number of items.
-func (s *Snapshot) Len() int { return s.items.Len() }
-
-// Ascend calls yield for the items whose keys begin with prefix, in order from
-// key start on (inclusive; empty: from the first), until it returns false.
-func (s *Snapshot) Ascend(prefix, start string, yield func(*Item) bool) {
-	if start < prefix {
-		start = prefix
+// Ascend calls yield for the items of a range in order of their keys, until it
+// returns false or ctx ends, which is an error.
+func (s *Snapshot) Ascend(ctx context.Context, r Range, yield func(*Item) bool) error {
+	if s.items == nil {
+		return s.view.ascendPast(ctx, s.Rev, r, yield)
 	}
-	s.items.Ascend(start, func(key string, i *Item) bool {
-		return strings.HasPrefix(key, prefix) && yield(i)
+	var err error
+	n := 0
+	s.items.Ascend(r.start(), func(key string, i *Item) bool {
+		if n%lookEvery == 0 {
+			err = ctx.Err()
+		}
+		n++
+		return err == nil && strings.HasPrefix(key, r.Prefix) && yield(i)
 	})
+	return err
+}
+
+// Count is the number of items in a range.
+func (s *Snapshot) Count(ctx context.Context, r Range) (n int64, err error) {
+	if s.items == nil {
+		return s.view.countPast(ctx, s.Rev, r)
+	}
+	if r == (Range{}) {
+		return int64(s.items.Len()), nil
+	}
+	err = s.Ascend(ctx, r, func(*Item) bool { n++; return true })
+	return n, err
 }
 
 // Get returns the current item at a key, or ErrNotFound. It does not wait for
@@ -63,9 +103,9 @@ func (v *View) Snapshot(ctx context.Context) (*Snapshot, error) {
 // up to the larger of the two, and has nothing after it.
 func (v *View) passedLocked() int64 { return max(v.store.Revision(), v.rev) }
 
-// SnapshotAt returns the view as it was at revision rev, from memory where the
-// window reaches back so far and else from etcd. ErrCompacted: etcd has it no
-// more; ErrFuture: it has not come yet.
+// SnapshotAt returns the view as it was at revision rev: from memory where the
+// window reaches back so far; else its reads ask etcd, and are what returns
+// ErrCompacted if etcd has the revision no more. ErrFuture: it has not come yet.
 func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
@@ -76,11 +116,7 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	}
 	if rev < v.window.start {
 		v.mu.Unlock()
-		items, _, err := v.read(ctx, rev)
-		if err != nil {
-			return nil, err
-		}
-		return &Snapshot{Rev: rev, items: items}, nil
+		return &Snapshot{Rev: rev, view: v}, nil
 	}
 	s := &Snapshot{Rev: rev, items: v.items.Copy()}
 	undo, _ := v.window.since(v.window.after(rev))

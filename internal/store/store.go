@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -64,9 +65,9 @@ type Store struct {
 	follow      follower
 	leases      leaser
 	tasks       tasks
-	histories   chan struct{} // a slot for each stretch of history that may be read at a time
-	streams     atomic.Uint64 // numbers the watches of history
-	windowBytes int           // of each view's window
+	histories   *semaphore.Weighted // bytes of etcd's history that may be under way at a time
+	streams     atomic.Uint64       // numbers the watches of history
+	windowBytes int                 // of each view's window
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
@@ -91,7 +92,7 @@ func New(db *etcd.DB, o Options) *Store {
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
 
-		histories: make(chan struct{}, maxHistories), windowBytes: windowBytes,
+		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
 	s.leases.init(db.Client, o.Clock)
 	s.follow.init()

@@ -104,12 +104,29 @@ func fresh(t testing.TB, s *Store) {
 
 // text lists a snapshot as "key=value ...".
 func text(s *Snapshot) string {
-	out := ""
-	s.Ascend("", "", func(i *Item) bool {
+	out, err := contents(s)
+	if err != nil {
+		out += err.Error()
+	}
+	return out
+}
+
+func contents(s *Snapshot) (out string, err error) {
+	err = s.Ascend(context.Background(), Range{}, func(i *Item) bool {
 		out += fmt.Sprintf("%s=%s ", i.Key, i.Value)
 		return true
 	})
-	return out
+	return out, err
+}
+
+// length is how many items a snapshot has.
+func length(t testing.TB, s *Snapshot) int64 {
+	t.Helper()
+	n, err := s.Count(t.Context(), Range{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (e *Event) text() string {
@@ -217,8 +234,18 @@ func TestSnapshotAt(t *testing.T) {
 	if _, err := s.db.Client.Compact(t.Context(), a.Rev); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.SnapshotAt(t.Context(), before.Rev-1); !errors.Is(err, ErrCompacted) {
-		t.Errorf("compacted: %v", err)
+	compacted, err := v.SnapshotAt(t.Context(), before.Rev-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compacted.Get(t.Context(), "a"); !errors.Is(err, ErrCompacted) {
+		t.Errorf("get of what is compacted: %v", err)
+	}
+	if _, err := contents(compacted); !errors.Is(err, ErrCompacted) {
+		t.Errorf("list of what is compacted: %v", err)
+	}
+	if _, err := compacted.Count(t.Context(), Range{}); !errors.Is(err, ErrCompacted) {
+		t.Errorf("count of what is compacted: %v", err)
 	}
 }
 
@@ -344,7 +371,7 @@ func TestCompactionRounds(t *testing.T) {
 	if ver, _, err = s.compactOnce(t.Context(), ver, rev); err != nil || ver != 2 {
 		t.Fatal(ver, err)
 	}
-	if _, _, err := v.read(t.Context(), rev-1); !errors.Is(err, ErrCompacted) {
+	if err := v.ascendPast(t.Context(), rev-1, Range{}, nil); !errors.Is(err, ErrCompacted) {
 		t.Errorf("read before the compaction: %v", err)
 	}
 }

@@ -43,7 +43,9 @@ func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
 		// most of it is done without the lock.
 		all := v.items.Copy()
 		v.mu.Unlock()
-		all.Scan(func(_ string, i *Item) bool { v.trigger(i); return true })
+		if err := (&Snapshot{items: all}).Ascend(ctx, Range{}, func(i *Item) bool { v.trigger(i); return true }); err != nil {
+			return nil, err
+		}
 		if err := v.lockLoaded(ctx); err != nil {
 			return nil, err
 		}

@@ -42,7 +42,12 @@ func TestShare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			share.Ascend("ns1/", "", func(i *Item) bool { got = append(got, i.Key+" "+string(i.Value)); return true })
+			if err := share.Ascend(t.Context(), Range{Prefix: "ns1/"}, func(i *Item) bool {
+				got = append(got, i.Key+" "+string(i.Value))
+				return true
+			}); err != nil {
+				t.Fatal(err)
+			}
 			for key, i := range items {
 				if strings.HasPrefix(key, "ns1/") && strings.HasPrefix(string(i.Value), value+"|") {
 					want = append(want, key+" "+string(i.Value))

@@ -35,6 +35,7 @@ type View struct {
 	store      *Store
 	kind       Kind
 	etcdPrefix string
+	old        pastItems
 
 	mu sync.Mutex
 	// All below is guarded by mu. Snapshots of items may be read without.
@@ -149,9 +150,9 @@ var errReset = errors.New("view was reset while it was read")
 // that came meanwhile.
 func (v *View) load(ctx context.Context, l *load) {
 	defer close(l.done)
-	items, rev, err := v.read(ctx, 0)
+	items, rev, err := v.read(ctx)
 	for errors.Is(err, ErrCompacted) { // between two pages
-		items, rev, err = v.read(ctx, 0)
+		items, rev, err = v.read(ctx)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -182,10 +183,11 @@ func (v *View) load(ctx context.Context, l *load) {
 // loadPage is how many objects are asked of etcd at a time.
 const loadPage = 2000
 
-// read reads the whole view from etcd as of revision at (0: now), and returns
-// the revision it read.
-func (v *View) read(ctx context.Context, at int64) (*btree.Map[string, *Item], int64, error) {
+// read reads the whole view from etcd as of now, and returns the revision it
+// read.
+func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
+	at := int64(0)
 	from, end := v.etcdPrefix, clientv3.GetPrefixRangeEnd(v.etcdPrefix)
 	for {
 		r, err := v.store.db.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(at), clientv3.WithLimit(loadPage))

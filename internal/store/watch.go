@@ -34,6 +34,7 @@ type Watcher struct {
 	floor int64
 	// history feeds a watcher that is behind the window.
 	history *history
+	batch   []*Event // what Poll has returned last
 
 	wake chan struct{} // a token: there is something to look at
 
@@ -92,11 +93,24 @@ func (w *Watcher) Rev() int64 { return w.rev }
 // Ready is readable when Poll may have something.
 func (w *Watcher) Ready() <-chan struct{} { return w.wake }
 
-// Poll returns the events that have come since the last call, which may be
-// none; it does not block. Rev then says how far the watcher is. History that
-// has to be read for it is read until ctx ends. After an error the watcher is
-// of no more use.
+// pollBytes bounds what Poll returns at a time, by what its events keep in
+// memory: a reader that is held up by a slow client keeps no more of the past
+// from going than that.
+const pollBytes = 256 << 10
+
+// smallBatch is how many events a watcher keeps room for while it is idle.
+const smallBatch = 8
+
+// Poll returns the next events, which may be none; it does not block. It is to
+// be called again until there are none. They are the caller's until the next
+// call. Rev then says how far the watcher is. History that has to be read for
+// it is read until ctx ends. After an error the watcher is of no more use.
 func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
+	if cap(w.batch) > smallBatch {
+		w.batch = nil
+	}
+	clear(w.batch)
+	w.batch = w.batch[:0]
 	if w.history != nil {
 		return w.pollHistory()
 	}
@@ -104,10 +118,10 @@ func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	v.mu.Lock()
 	state, passed := v.state, v.passedLocked()
 	var events []*Event
-	have := true
+	next, have := w.next, true
 	if w.pending {
 		// A view that is not loaded has no window for anyone.
-		events, have = v.window.since(w.next)
+		events, have = v.window.since(next)
 		w.pending = !have
 	}
 	v.mu.Unlock()
@@ -121,28 +135,32 @@ func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	if !have {
 		return nil, w.startHistory(ctx)
 	}
+	if n := w.take(events); n < len(events) {
+		passed = events[n-1].Rev
+		// The others are for the next call, whatever has woken the watcher since.
+		v.mu.Lock()
+		w.pending, w.next = true, next+uint64(n)
+		v.mu.Unlock()
+		w.signal()
+	}
 	w.rev = max(w.rev, passed)
-	return w.wanted(events), nil
+	return w.batch, nil
 }
 
-// wanted selects from events of the window.
-func (w *Watcher) wanted(events []*Event) []*Event {
-	n := 0
-	for _, e := range events {
+// take puts into the batch what the watcher wants of events, as much as one
+// batch may have but whole revisions, and returns how many it has looked at.
+func (w *Watcher) take(events []*Event) int {
+	bytes := 0
+	for n, e := range events {
+		if bytes >= pollBytes && e.Rev != events[n-1].Rev {
+			return n
+		}
 		if w.wants(e) {
-			n++
+			w.batch = append(w.batch, e)
+			bytes += e.size()
 		}
 	}
-	if n == len(events) {
-		return events
-	}
-	out := make([]*Event, 0, n)
-	for _, e := range events {
-		if w.wants(e) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return len(events)
 }
 
 func (w *Watcher) wants(e *Event) bool {

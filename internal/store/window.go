@@ -38,8 +38,11 @@ func (e *Event) Gone() *Item {
 	return e.gone.Load()
 }
 
+// eventBytes is what an event takes beside its objects.
+const eventBytes = 256
+
 func (e *Event) size() int {
-	n := 256
+	n := eventBytes
 	if e.Item != nil {
 		n += len(e.Item.Value)
 	}

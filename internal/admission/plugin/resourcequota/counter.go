@@ -28,7 +28,7 @@ func NewCounter(objects admission.Objects, clock clock.PassiveClock) *Counter {
 type Stored struct {
 	Resource schema.GroupResource
 	// Len is how many there are.
-	Len func() int64
+	Len func() (int64, error)
 	// Each calls f with each of them until it returns an error.
 	Each func(f func(obj runtime.Object) error) error
 }
@@ -90,7 +90,10 @@ func (c *Counter) tally(ctx context.Context, m *meter, q *corev1.ResourceQuota, 
 		return total, nil
 	}
 	if m.each != nil {
-		n := s.Len()
+		n, err := s.Len()
+		if err != nil {
+			return nil, err
+		}
 		for name := range m.each {
 			total[name] = count(n)
 		}

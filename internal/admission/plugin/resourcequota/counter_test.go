@@ -16,7 +16,7 @@ import (
 func storedOf(gr schema.GroupResource, objs ...runtime.Object) Stored {
 	return Stored{
 		Resource: gr,
-		Len:      func() int64 { return int64(len(objs)) },
+		Len:      func() (int64, error) { return int64(len(objs)), nil },
 		Each: func(f func(runtime.Object) error) error {
 			for _, obj := range objs {
 				if err := f(obj); err != nil {

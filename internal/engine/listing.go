@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// itemFunc makes the n-th item of a list, in two pieces.
+type itemFunc func(n int) (head, rest []byte, err error)
+
+// listing is a list that is written item by item. Every item is made before
+// the first byte goes out, so that one that cannot be made is an error and not
+// half a list. Few are kept of those; the others are made again when their
+// turn comes, or found again: what is expensive to make is cached with the item.
+type listing struct {
+	// head begins the list; size is what all items take together.
+	head      func(size int) []byte
+	sep, tail []byte
+	n         int // of items
+	// pass begins to make the items, from any one on, in order.
+	pass func() itemFunc
+	// same says that each pass makes the same bytes.
+	same bool
+}
+
+// heldBytes is how much of a list is kept from its first pass for the second.
+const heldBytes = 2 << 20
+
+// heldItem is one item that was kept.
+type heldItem struct{ head, rest []byte }
+
+// measure is the first pass.
+func (l *listing) measure(ctx context.Context) (held []heldItem, size int, err error) {
+	item := l.pass()
+	for n := range l.n {
+		if err := ended(ctx, n); err != nil {
+			return nil, 0, err
+		}
+		head, rest, err := item(n)
+		if err != nil {
+			return nil, 0, err
+		}
+		if size += len(head) + len(rest); size <= heldBytes {
+			held = append(held, heldItem{head, rest})
+		}
+	}
+	return held, size, nil
+}
+
+// writeListing answers with a list.
+func (c *call) writeListing(out output, l *listing) error {
+	ctx := c.req.Context()
+	began := request.Begin(ctx)
+	held, size, err := l.measure(ctx)
+	request.End(ctx, request.LayerSerialize, began)
+	if err != nil {
+		return err
+	}
+	began = request.Begin(ctx)
+	defer request.End(ctx, request.LayerWrite, began)
+	head := l.head(size)
+	s := c.stream(out.contentType(false), len(head)+size+max(l.n-1, 0)*len(l.sep)+len(l.tail), l.same || len(held) == l.n)
+	s.write(head)
+	item := l.pass()
+	for n := range l.n {
+		if !s.goesOn(ctx, n) {
+			return nil
+		}
+		if n > 0 {
+			s.write(l.sep)
+		}
+		var i heldItem
+		if n < len(held) {
+			i = held[n]
+		} else if i.head, i.rest, err = item(n); err != nil {
+			s.abort()
+		}
+		s.write(i.head)
+		s.write(i.rest)
+	}
+	s.write(l.tail)
+	s.close()
+	return nil
+}
+
+var (
+	comma    = []byte{','}
+	listTail = []byte("]}\n")
+)
+
+// jsonListing is a list in JSON of n items, after a head that ends with the
+// bracket before them.
+func jsonListing(out output, head []byte, n int, pass func() itemFunc) *listing {
+	l := &listing{sep: comma, tail: listTail, n: n, pass: pass, same: true}
+	if out.pretty {
+		l.indent(&head)
+	}
+	l.head = func(int) []byte { return head }
+	return l
+}
+
+// indent makes the list one for people.
+func (l *listing) indent(head *[]byte) {
+	var b bytes.Buffer
+	if json.Indent(&b, append(*head, "]}"...), "", "  ") != nil {
+		return
+	}
+	*head, l.tail = bytes.TrimSuffix(b.Bytes(), []byte("]\n}")), []byte("]\n}\n")
+	if l.n == 0 {
+		return
+	}
+	l.tail = []byte("\n  ]\n}\n")
+	pass := l.pass
+	l.pass = func() itemFunc {
+		item := pass()
+		return func(n int) ([]byte, []byte, error) {
+			head, rest, err := item(n)
+			if err != nil {
+				return nil, nil, err
+			}
+			var b bytes.Buffer
+			b.WriteString("\n    ")
+			if head != nil {
+				rest = append(bytes.Clone(head), rest...)
+			}
+			err = json.Indent(&b, rest, "    ", "  ")
+			return nil, b.Bytes(), err
+		}
+	}
+}
+
+// stream is a response body that is written in many pieces.
+type stream struct {
+	gatherer
+	z *gzipWriter
+}
+
+// stream begins a 200 answer of size bytes (or about that, if it is not
+// exact), compressed if it is worth it.
+func (c *call) stream(contentType string, size int, exact bool) *stream {
+	h := c.w.Header()
+	h.Set("Content-Type", contentType)
+	s := &stream{gatherer: gatherer{w: c.w}}
+	if size >= gzipFrom && acceptsGzip(c.req) {
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		z := newGzip(c.w)
+		s.w, s.z = z, &z
+	} else if exact {
+		h.Set("Content-Length", strconv.Itoa(size))
+	}
+	c.w.WriteHeader(http.StatusOK)
+	return s
+}
+
+// goesOn says before the n-th item whether there is anyone to write it for. An
+// answer that has run out of its time is aborted.
+func (s *stream) goesOn(ctx context.Context, n int) bool {
+	err := ended(ctx, n)
+	if err == nil && s.err == nil {
+		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.abort()
+	}
+	s.drop()
+	return false
+}
+
+func (s *stream) close() {
+	s.flush()
+	if s.z != nil {
+		s.z.close()
+	}
+}
+
+// abort gives up an answer that has begun, so that nobody takes it for whole.
+func (s *stream) abort() {
+	s.drop()
+	panic(http.ErrAbortHandler)
+}
+
+// drop gives back what the stream has, and writes nothing more.
+func (s *stream) drop() {
+	s.err = http.ErrAbortHandler
+	s.flush()
+	if s.z != nil {
+		s.z.drop()
+	}
+}

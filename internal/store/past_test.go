@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// countingKV counts what is read from etcd.
+type countingKV struct {
+	clientv3.KV
+	reads, keys, largest atomic.Int64 // largest: of the answers, in bytes
+}
+
+func (c *countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	r, err := c.KV.Get(ctx, key, opts...)
+	if err == nil {
+		c.reads.Add(1)
+		c.keys.Add(int64(len(r.Kvs)))
+		bytes := int64(0)
+		for _, kv := range r.Kvs {
+			bytes += int64(len(kv.Value))
+		}
+		c.largest.Store(max(c.largest.Load(), bytes))
+	}
+	return r, err
+}
+
+// took returns what was read since it was called last.
+func (c *countingKV) took() string {
+	return fmt.Sprintf("%d keys in %d reads", c.keys.Swap(0), c.reads.Swap(0))
+}
+
+// old makes a view whose window does not reach back to the revision returned,
+// at which there are n objects of size bytes in each of the namespaces a and b.
+// All but those whose number is even have changed since.
+func old(t *testing.T, n, size int) (*View, *countingKV, int64) {
+	t.Helper()
+	s := open(t)
+	s.windowBytes = 1
+	v := s.View(things)
+	var items []*Item
+	for _, ns := range []string{"a", "b"} {
+		for k := range n {
+			items = append(items, create(t, v, fmt.Sprintf("%s/%03d", ns, k), fmt.Sprintf("%d|%s", k, strings.Repeat("x", size))))
+		}
+	}
+	fresh(t, s)
+	if _, err := v.Snapshot(t.Context()); err != nil { // loads the view
+		t.Fatal(err)
+	}
+	rev := items[len(items)-1].Rev
+	for k, i := range items {
+		if k%2 == 1 {
+			update(t, v, i, "new")
+		}
+	}
+	fresh(t, s)
+	kv := &countingKV{KV: s.db.Client.KV}
+	s.db.Client.KV = kv
+	return v, kv, rev
+}
+
+func TestPastReadsWhatIsAsked(t *testing.T) {
+	v, kv, rev := old(t, 20, 1)
+	snap, err := v.SnapshotAt(t.Context(), rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := kv.took(); got != "0 keys in 0 reads" {
+		t.Errorf("before anything is asked: %s", got)
+	}
+	for _, c := range []struct {
+		name  string
+		r     Range
+		stop  int // after so many items; 0: never
+		want  int
+		reads string
+	}{
+		{"a page", Range{Prefix: "b/", From: "b/005", Take: 4}, 4, 4, "4 keys in 1 reads"},
+		{"a page of which few are wanted", Range{Prefix: "b/", Take: 2}, 9, 9, "14 keys in 3 reads"},
+		{"the end", Range{Prefix: "a/", From: "a/018", Take: 10}, 0, 2, "2 keys in 1 reads"},
+		{"a namespace", Range{Prefix: "a/"}, 0, 20, "20 keys in 1 reads"},
+		{"everything", Range{}, 0, 40, "40 keys in 1 reads"},
+		{"nothing", Range{Prefix: "c/"}, 0, 0, "0 keys in 1 reads"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := 0
+			err := snap.Ascend(t.Context(), c.r, func(i *Item) bool {
+				if string(i.Value) == "new" || !strings.HasPrefix(i.Key, c.r.Prefix) || i.Key < c.r.From {
+					t.Errorf("got %s=%s", i.Key, i.Value)
+				}
+				n++
+				return n != c.stop
+			})
+			if got := kv.took(); err != nil || n != c.want || got != c.reads {
+				t.Errorf("%d items, %s, %v; want %d, %s", n, got, err, c.want, c.reads)
+			}
+		})
+	}
+	if i, err := snap.Get(t.Context(), "b/007"); err != nil || string(i.Value) != "7|x" {
+		t.Errorf("one: %v, %v", i, err)
+	}
+	if i, err := snap.Get(t.Context(), "b/070"); err != nil || i != nil {
+		t.Errorf("one that is not there: %v, %v", i, err)
+	}
+	if n, err := snap.Count(t.Context(), Range{Prefix: "b/", From: "b/015"}); err != nil || n != 5 {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	if got := kv.took(); got != "1 keys in 3 reads" {
+		t.Errorf("for two objects and a count: %s", got)
+	}
+}
+
+// However large objects are, not many are read at a time.
+func TestPastPages(t *testing.T) {
+	v, kv, rev := old(t, 8, 300<<10)
+	snap, err := v.SnapshotAt(t.Context(), rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := length(t, snap); n != 16 {
+		t.Errorf("%d items", n)
+	}
+	if err := snap.Ascend(t.Context(), Range{}, func(*Item) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if n := kv.largest.Load(); n > 2*pageBytes {
+		t.Errorf("%d bytes were read at a time", n)
+	}
+}
+
+// Those who read the same past share it, and what has not changed since with
+// the present.
+func TestPastIsShared(t *testing.T) {
+	v, _, rev := old(t, 10, 1)
+	read := func(rev int64) map[string]*Item {
+		snap, err := v.SnapshotAt(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]*Item{}
+		if err := snap.Ascend(t.Context(), Range{}, func(i *Item) bool { all[i.Key] = i; return true }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	first, again := read(rev), read(rev)
+	for key, i := range first {
+		if again[key] != i {
+			t.Errorf("%s is held twice", key)
+		}
+		now, err := v.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (now.Rev == i.Rev) != (now == i) {
+			t.Errorf("%s at %d is %p, and at %d %p", key, i.Rev, i, now.Rev, now)
+		}
+	}
+	if len(first) != 20 {
+		t.Errorf("%d items", len(first))
+	}
+}
+
+// endsAfter is a context that ends when it has been looked at some times.
+type endsAfter struct {
+	context.Context
+	looks atomic.Int64
+}
+
+func (c *endsAfter) Err() error {
+	if c.looks.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func ending(t *testing.T, looks int64) *endsAfter {
+	c := &endsAfter{Context: t.Context()}
+	c.looks.Store(looks)
+	return c
+}
+
+// Loops over items end soon after their context.
+func TestLoopsEndWithContext(t *testing.T) {
+	memory := &Snapshot{Rev: 3000, items: loadedView(3000).items}
+	v, _, rev := old(t, 50, 1)
+	past, err := v.SnapshotAt(t.Context(), rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Snapshot{"memory": memory, "etcd": past} {
+		for _, looks := range []int64{0, 2} {
+			n := int64(0)
+			err := s.Ascend(ending(t, looks), Range{}, func(*Item) bool { n++; return true })
+			if !errors.Is(err, context.Canceled) || n > looks*lookEvery {
+				t.Errorf("%s: %v after %d items and %d looks", name, err, n, looks)
+			}
+		}
+	}
+	if n, err := memory.Count(ending(t, 1), Range{Prefix: "ns"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("count: %d, %v", n, err)
+	}
+	read := 0
+	shared := v.store.View(Kind{Prefix: "shared/", Trigger: "node", Fields: func([]byte) (fields.Set, error) {
+		read++
+		return fields.Set{"node": "n"}, nil
+	}})
+	for n := range 100 {
+		create(t, shared, fmt.Sprintf("%03d", n), "1")
+	}
+	fresh(t, v.store)
+	if _, err := shared.Share(ending(t, 1), "n"); !errors.Is(err, context.Canceled) || read > lookEvery {
+		t.Errorf("share: %v after %d items", err, read)
+	}
+	if s, err := shared.Share(t.Context(), "n"); err != nil || length(t, s) != 100 {
+		t.Errorf("share: %v", err)
+	}
+}
