@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/remote"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -98,6 +99,9 @@ func (s *Server) callWebhook(ctx context.Context, w *apiextensionsv1.WebhookClie
 	}
 	answer, err := s.conversion.Post(ctx, cc, body)
 	if err != nil {
+		if said := remote.Said(err); said != "" {
+			s.log.Debug("a conversion webhook did not answer with a review", "error", err, "said", said)
+		}
 		return err
 	}
 	return json.Unmarshal(answer, response)
