@@ -20,6 +20,9 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 	if err != nil {
 		return nil, err
 	}
+	if err := boundQuantitiesIn(config.Object, c.V.New()); err != nil {
+		return nil, err
+	}
 	m, err := c.fields()
 	if err != nil {
 		return nil, err

@@ -140,6 +140,9 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		}
 		var raw []byte
 		if gvk, raw, err = envelope(data); err == nil {
+			err = boundQuantities(raw, obj)
+		}
+		if err == nil {
 			err = u.Unmarshal(raw)
 		}
 	case mediaYAML:
@@ -221,6 +224,9 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 			u.Object = map[string]any{}
 		}
 		return strict, err
+	}
+	if err := boundQuantities(data, into); err != nil {
+		return nil, err
 	}
 	if check {
 		return kjson.UnmarshalStrict(data, into)

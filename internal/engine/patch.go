@@ -292,6 +292,9 @@ func strategicMerge(ctx context.Context, current Object, body []byte, into Objec
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
+	if err := boundQuantitiesIn(patch, into); err != nil {
+		return err
+	}
 	merged, err := strategicpatch.StrategicMergeMapPatch(doc, patch, into)
 	if err != nil {
 		return strategicError(err)
