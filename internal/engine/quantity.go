@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 
@@ -13,9 +14,26 @@ import (
 // hours; some such texts take that even to be read.
 const maxExponent = 3
 
+// maxDigits is how long a quantity may be: to read one takes time and memory by
+// the square of its digits.
+const maxDigits = 10_000
+
+// longNumber says that there are that many digits, or half as many, in one place.
+func longNumber(data []byte) bool {
+	for at := maxDigits; at < len(data); at += maxDigits / 2 {
+		if run := data[at-maxDigits/2 : at]; isDigit(run[0]) && !bytes.ContainsFunc(run, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
+			return true
+		}
+	}
+	return false
+}
+
 // boundQuantities refuses data that something is to be decoded from if it holds
 // quantities where data holds what may be one with a very large exponent.
 func boundQuantities(data []byte, into any) error {
+	if longNumber(data) && holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
+		return apierrors.NewBadRequest(fmt.Sprintf("a number of more than %d digits is too long for a quantity", maxDigits))
+	}
 	if found := largeExponent(data); found != "" && holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
 		return apierrors.NewBadRequest(fmt.Sprintf("the exponent of %s is too large for a quantity", found))
 	}

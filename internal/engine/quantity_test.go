@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,12 @@ func TestQuantities(t *testing.T) {
 	} {
 		if found := largeExponent([]byte(text)); (found != "") != large {
 			t.Errorf("%s: found %q", text, found)
+		}
+	}
+	for digits, long := range map[int]bool{4000: false, 20_000: true, 1 << 20: true} {
+		body := []byte(`{"spec":{"overhead":{"cpu":"` + strings.Repeat("1", digits) + `"}}}`)
+		if _, err := unmarshalJSON(body, &corev1.Pod{}, true); (err != nil) != long {
+			t.Errorf("%d digits: %v", digits, err)
 		}
 	}
 	limits := corev1.ResourceList{"cpu": apiresource.MustParse("1e999999999")}

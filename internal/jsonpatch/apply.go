@@ -81,6 +81,7 @@ func (p *patcher) do(op library.Operation) error {
 	case "copy":
 		return p.copy(op)
 	default:
+		//lint:ignore ST1005 these are the words that clients know
 		return fmt.Errorf("Unexpected kind: %s", kind)
 	}
 }

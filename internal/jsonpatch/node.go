@@ -149,6 +149,7 @@ func (n *node) index(key string) (int, error) {
 // place makes an index of one that may count from the end.
 func place(at, size int) (int, error) {
 	if at >= size || at < -size {
+		//lint:ignore ST1005 these are the words that clients know
 		return 0, fmt.Errorf("Unable to access invalid index: %d: %w", at, library.ErrInvalidIndex)
 	}
 	if at < 0 {
@@ -185,6 +186,7 @@ func (p *patcher) insert(n *node, key string, v *node) error {
 func (p *patcher) drop(n *node, key string) error {
 	if n.kind == object {
 		if _, ok := n.fields[key]; !ok {
+			//lint:ignore ST1005 these are the words that clients know
 			return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, library.ErrMissing)
 		}
 		delete(n.fields, key)
