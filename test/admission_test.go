@@ -86,6 +86,23 @@ func TestAdmissionAnswers(t *testing.T) {
 	}
 }
 
+// discreet are the answers in which kanzen differs on purpose from what was
+// recorded: kube-apiserver shows clients what a webhook says that does not
+// answer with a review, and goes where it redirects to (CVE-2020-8561).
+var discreet = func() map[string]string {
+	out := map[string]string{}
+	for name, message := range map[string]string{
+		"500":        `an error on the server ("unknown") has prevented the request from succeeding`,
+		"403-status": "unknown",
+		"redirect":   "the server responded with the status code 307 but did not return more information",
+	} {
+		for _, kind := range []string{"ValidatingWebhookConfiguration ", "WebhookConfiguration "} {
+			out[kind+name] = fmt.Sprintf(`Internal error occurred: failed calling webhook "%s.example.com": failed to call webhook: %s`, name, message)
+		}
+	}
+	return out
+}()
+
 func compareAnswers(t *testing.T, file string, got []admissionAnswer) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -100,6 +117,13 @@ func compareAnswers(t *testing.T, file string, got []admissionAnswer) {
 		t.Fatalf("%d answers, want %d", len(got), len(want))
 	}
 	for i := range got {
+		if message, ok := discreet[strings.TrimPrefix(got[i].Name, "Mutating")]; ok && *peerBin == "" {
+			said, _ := got[i].Body.(map[string]any)
+			if said["message"] != message || len(got[i].Reviews) != 1 {
+				t.Errorf("%s: %d reviews, %v; want one, and %q", got[i].Name, len(got[i].Reviews), said["message"], message)
+			}
+			continue
+		}
 		g, _ := json.MarshalIndent(got[i], "", " ")
 		w, _ := json.MarshalIndent(want[i], "", " ")
 		if !bytes.Equal(g, w) {

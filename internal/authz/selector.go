@@ -19,17 +19,16 @@ func labelSelector(in *authorizationv1.LabelSelectorAttributes) (string, fault) 
 		}
 		return in.RawSelector, understood
 	}
-	all := labels.NewSelector()
-	good := 0
+	var good []labels.Requirement
 	for _, r := range in.Requirements {
 		requirement, err := labels.NewRequirement(r.Key, labelOperator(r.Operator), r.Values)
 		if err != nil {
 			continue
 		}
-		all = all.Add(*requirement)
-		good++
+		good = append(good, *requirement)
 	}
-	return all.String(), faultOf(good, len(in.Requirements))
+	all := labels.NewSelector().Add(good...) // at once: each call copies and sorts
+	return all.String(), faultOf(len(good), len(in.Requirements))
 }
 
 func labelOperator(op metav1.LabelSelectorOperator) selection.Operator {

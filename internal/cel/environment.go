@@ -53,7 +53,13 @@ func NewEnvironments(s Scope, variables *apiservercel.DeclType) (*environment.En
 	case s.Variables:
 		o.EnvOptions = append(o.EnvOptions, cel.Variable(variablesName, cel.MapType(cel.StringType, cel.DynType)))
 	}
-	envs, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(o, environment.StrictCostOpt)
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	bounds, err := Bound(base.StoredExpressionsEnv())
+	if err != nil {
+		return nil, fmt.Errorf("bound CEL functions: %w", err)
+	}
+	o.EnvOptions = append(o.EnvOptions, bounds...)
+	envs, err := base.Extend(o, environment.StrictCostOpt)
 	if err == nil && s.Patch {
 		envs, err = envs.Extend(environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),

@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -212,6 +213,68 @@ func TestNamespaceOfCustomResources(t *testing.T) {
 		t.Errorf("what nothing holds: %v", err)
 	}
 	_, err = d.Resource(things).Namespace("work").Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	must(t, err)
+	await(t, func(ctx context.Context) string {
+		if _, err := k.CoreV1().Namespaces().Get(ctx, "work", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the namespace stays: %v", err)
+		}
+		return ""
+	})
+}
+
+// A namespace loses its pods first: while one of them still ends, or cannot be
+// deleted, all else stays, so that what confines it does.
+func TestNamespaceLosesPodsFirst(t *testing.T) {
+	t.Parallel()
+	s := kanzentest.Start(t)
+	d, k := dynamic.NewForConfigOrDie(s.Config()), kubernetes.NewForConfigOrDie(s.Config())
+	defineThings(t, d)
+	_, err := k.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "work"}}, metav1.CreateOptions{})
+	must(t, err)
+	grace := int64(3600)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "ends", Finalizers: []string{"example.com/hold"}}, Spec: corev1.PodSpec{
+		NodeName: "node", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	await(t, func(ctx context.Context) string {
+		if _, err := k.CoreV1().Pods("work").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err.Error() // its service account is made in a moment
+		}
+		return ""
+	})
+	_, err = k.NetworkingV1().NetworkPolicies("work").Create(t.Context(), &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "confine"}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = d.Resource(things).Namespace("work").Create(t.Context(), thing("free"), metav1.CreateOptions{})
+	must(t, err)
+	must(t, k.CoreV1().Namespaces().Delete(t.Context(), "work", metav1.DeleteOptions{}))
+	await(t, func(ctx context.Context) string {
+		ns, err := k.CoreV1().Namespaces().Get(ctx, "work", metav1.GetOptions{})
+		must(t, err)
+		said := fmt.Sprint(ns.Status.Conditions)
+		for _, want := range []string{"Some resources are remaining: pods. has 1 resource instances}", "example.com/hold in 1 resource instances"} {
+			if !strings.Contains(said, want) {
+				return fmt.Sprintf("%q is missing in %s", want, said)
+			}
+		}
+		return ""
+	})
+	p, err := k.CoreV1().Pods("work").Get(t.Context(), "ends", metav1.GetOptions{})
+	must(t, err)
+	if p.DeletionTimestamp == nil {
+		t.Error("the pod is not asked to end")
+	}
+	stays := func() {
+		t.Helper()
+		if _, err := k.NetworkingV1().NetworkPolicies("work").Get(t.Context(), "confine", metav1.GetOptions{}); err != nil {
+			t.Errorf("the policy that confines the pod: %v", err)
+		}
+		if _, err := d.Resource(things).Namespace("work").Get(t.Context(), "free", metav1.GetOptions{}); err != nil {
+			t.Errorf("a custom resource: %v", err)
+		}
+	}
+	stays()
+	now := int64(0)
+	must(t, k.CoreV1().Pods("work").Delete(t.Context(), "ends", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	stays() // the finalizer still holds the pod
+	_, err = k.CoreV1().Pods("work").Patch(t.Context(), "ends", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	must(t, err)
 	await(t, func(ctx context.Context) string {
 		if _, err := k.CoreV1().Namespaces().Get(ctx, "work", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

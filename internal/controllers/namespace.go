@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/queue"
@@ -60,7 +61,7 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 		return nil
 	}
 	left := n.empty(ctx, name)
-	if len(left.failed) > 0 || left.count > 0 {
+	if !left.nothing() {
 		return errors.Join(errRemaining, n.report(ctx, ns, left))
 	}
 	if len(ns.Status.Conditions) > 0 {
@@ -75,49 +76,66 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 // leftover is what is still in a namespace after an attempt to empty it.
 type leftover struct {
 	count      int
-	kinds      map[string]int // objects, by resource
+	kinds      map[string]int // objects, by resource and group
 	finalizers map[string]int // objects, by what holds them
 	failed     []string
 }
 
-// empty deletes what is in a namespace and tells what is left.
+// empty deletes what is in a namespace and tells what is left. Pods go first:
+// the rest stays as long as one of them is there or could not be deleted, since
+// a pod that still ends must not outlive the NetworkPolicies that confine it.
 func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
 	left := leftover{kinds: map[string]int{}, finalizers: map[string]int{}}
-	fail := func(err error) { left.failed = append(left.failed, err.Error()) }
+	pods := corev1.Resource("pods")
+	if n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr == pods }); left.nothing() {
+		n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr != pods })
+	}
+	return left
+}
+
+// nothing says that nothing is left, as far as is known.
+func (l *leftover) nothing() bool { return l.count == 0 && len(l.failed) == 0 }
+
+// emptyWhere deletes what is in a namespace of the resources that are in
+// question, and adds to left.
+func (n *namespaceCleaner) emptyWhere(ctx context.Context, name string, left *leftover, in func(schema.GroupResource) bool) {
 	seen := map[*engine.Resource]bool{}
 	for _, ep := range n.Endpoints() {
-		if !ep.R.Namespaced || ep.View() == nil || seen[ep.R] {
+		if !ep.R.Namespaced || ep.View() == nil || seen[ep.R] || !in(ep.GVR.GroupResource()) {
 			continue
 		}
 		seen[ep.R] = true
-		items, err := n.items(ctx, ep, name)
-		if err != nil {
-			fail(err)
-			continue
+		if err := n.emptyOf(ctx, name, ep, left); err != nil {
+			left.failed = append(left.failed, err.Error())
 		}
-		if len(items) == 0 {
-			continue
-		}
-		background := metav1.DeletePropagationBackground
-		options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
-		if err := n.client.do(ctx, "DELETE", collection(ep.GVR, name), options, nil); err != nil && !apierrors.IsNotFound(err) {
-			fail(fmt.Errorf("delete %s: %w", ep.GVR.Resource, err))
-		}
-		if items, err = n.items(ctx, ep, name); err != nil {
-			fail(err)
-			continue
-		}
-		for _, i := range items {
-			left.count++
-			left.kinds[ep.GVR.GroupResource().String()]++
-			if obj, err := ep.Decode(i); err == nil {
-				for _, f := range obj.GetFinalizers() {
-					left.finalizers[f]++
-				}
+	}
+}
+
+// emptyOf deletes the objects of one resource, and adds those that stay to left.
+func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.Endpoint, left *leftover) error {
+	items, err := n.items(ctx, ep, name)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
+	failed := n.client.do(ctx, "DELETE", collection(ep.GVR, name), options, nil)
+	if failed = ignoreMissing(failed); failed != nil {
+		failed = fmt.Errorf("delete %s: %w", ep.GVR.Resource, failed)
+	}
+	if items, err = n.items(ctx, ep, name); err != nil {
+		return errors.Join(failed, err)
+	}
+	for _, i := range items {
+		left.count++
+		left.kinds[ep.GVR.Resource+"."+ep.GVR.Group]++
+		if obj, err := ep.Decode(i); err == nil {
+			for _, f := range obj.GetFinalizers() {
+				left.finalizers[f]++
 			}
 		}
 	}
-	return left
+	return failed
 }
 
 // items are the newest objects of a resource in a namespace.

@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -16,8 +16,11 @@ import (
 // object with what the manager now says laid over it, and what it said before
 // and no longer says taken out.
 func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
-	config, err := decodeConfig(body)
+	config, strict, err := decodeConfig(body, directive(options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
+		return nil, err
+	}
+	if err := boundQuantitiesIn(config.Object, c.V.New()); err != nil {
 		return nil, err
 	}
 	m, err := c.fields()
@@ -29,7 +32,7 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 	if err != nil {
 		return nil, err
 	}
-	if err := c.strictConfig(ctx, body, options.FieldValidation); err != nil {
+	if err := strictConfig(ctx, strict, options.FieldValidation); err != nil {
 		return nil, err
 	}
 	obj, ok := out.(Object)
@@ -39,33 +42,30 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 	return obj, nil
 }
 
-// decodeConfig reads the body of an apply.
-func decodeConfig(body []byte) (*unstructured.Unstructured, error) {
+// decodeConfig reads the body of an apply. With check it also returns the
+// errors of fields that occur more than once.
+func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error, error) {
 	config := &unstructured.Unstructured{Object: map[string]any{}}
-	doc, err := yaml.YAMLToJSON(body)
+	doc, strict, err := yamlToJSON(body, check)
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return nil, nil, err
+	}
 	if err == nil {
 		_, err = unmarshalJSON(doc, config, false) // integers stay integers
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
-	return config, nil
+	return config, strict, nil
 }
 
-// strictConfig looks for duplicate keys; unknown fields are an error of apply itself.
-func (c *call) strictConfig(ctx context.Context, body []byte, fieldValidation string) error {
-	d := directive(fieldValidation)
-	if d == metav1.FieldValidationIgnore {
-		return nil
+// strictConfig settles what decodeConfig has found; unknown fields are an error
+// of apply itself.
+func strictConfig(ctx context.Context, strict []error, fieldValidation string) error {
+	if len(strict) > 0 && directive(fieldValidation) == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", errors.Join(strict...)))
 	}
-	err := yaml.UnmarshalStrict(body, &map[string]any{})
-	if err == nil {
-		return nil
-	}
-	if d == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
-	}
-	for _, err := range yamlErrors(err) {
+	for _, err := range strict {
 		request.AddWarning(ctx, err.Error())
 	}
 	return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -168,20 +168,15 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		}
 		var raw []byte
 		if gvk, raw, err = envelope(data); err == nil {
+			err = boundQuantities(raw, obj)
+		}
+		if err == nil {
 			err = u.Unmarshal(raw)
 		}
 	case mediaYAML:
-		var j []byte
-		if check {
-			// Duplicate keys are lost in the conversion, so they are looked
-			// for before it.
-			if derr := yaml.UnmarshalStrict(data, new(any)); derr != nil {
-				strict = append(strict, yamlErrors(derr)...)
-			}
-		}
-		if j, err = yaml.YAMLToJSON(data); err == nil {
+		if data, strict, err = yamlToJSON(data, check); err == nil {
 			var more []error
-			more, err = unmarshalJSON(j, obj, check)
+			more, err = unmarshalJSON(data, obj, check)
 			strict = append(strict, more...)
 		}
 		gvk = obj.GetObjectKind().GroupVersionKind()
@@ -189,13 +184,16 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		strict, err = unmarshalJSON(data, obj, check)
 		gvk = obj.GetObjectKind().GroupVersionKind()
 	}
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return err
+	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
 	}
 	if m != mediaProtobuf && gvk.Kind != "" && gvk.Version == "" {
 		// A malformed apiVersion reads as none; look at its text.
 		var t metav1.TypeMeta
-		if yaml.Unmarshal(data, &t) == nil {
+		if json.Unmarshal(data, &t) == nil {
 			if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
 				return apierrors.NewBadRequest(err.Error())
 			}
@@ -254,6 +252,9 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 			u.Object = map[string]any{}
 		}
 		return strict, err
+	}
+	if err := boundQuantities(data, into); err != nil {
+		return nil, err
 	}
 	if check {
 		return kjson.UnmarshalStrict(data, into)

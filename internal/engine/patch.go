@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -238,7 +238,10 @@ func jsonPatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	if err := rootHasValue(p); err != nil {
 		return nil, nil, unprocessable(err)
 	}
-	out, err := p.Apply(doc)
+	out, err := boundedpatch.Apply(p, doc)
+	if errors.Is(err, boundedpatch.ErrCost) {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
 	if err != nil {
 		return nil, nil, unprocessable(err)
 	}
@@ -260,13 +263,6 @@ func rootHasValue(p jsonpatch.Patch) error {
 	}
 	return nil
 }
-
-// maxCopied bounds what the copies of one JSON patch may add up to, in bytes:
-// each may double the document.
-const maxCopied = 3 << 20
-
-// limitCopies sets the library's bound, which is one for the process.
-var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = maxCopied })
 
 func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	var strict []error
@@ -298,6 +294,9 @@ func strategicMerge(ctx context.Context, current Object, body []byte, into Objec
 	strict, err := unmarshalJSON(body, &patch, check)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
+	}
+	if err := boundQuantitiesIn(patch, into); err != nil {
+		return err
 	}
 	merged, err := strategicpatch.StrategicMergeMapPatch(doc, patch, into)
 	if err != nil {

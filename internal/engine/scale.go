@@ -223,7 +223,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 }
 
 func (c *call) appliedScale(ctx context.Context, m *managedfields.FieldManager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
-	config, err := decodeConfig(a.body)
+	config, strict, err := decodeConfig(a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (c *call) appliedScale(ctx context.Context, m *managedfields.FieldManager, 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.strictConfig(ctx, a.body, a.options.FieldValidation); err != nil {
+	if err := strictConfig(ctx, strict, a.options.FieldValidation); err != nil {
 		return nil, err
 	}
 	s, ok := got.(*autoscalingv1.Scale)

@@ -195,3 +195,22 @@ func (s *skipper) skip() bool {
 	}
 	return s.at > begin && depth == 0
 }
+
+// Members calls each for the fields of an object, or for the items of a list,
+// which have no name, with the bytes of the value. Names are as they are written,
+// without the quotes. It reports false where data is neither; data is JSON that
+// has been checked before.
+func Members(data []byte, each func(name, value []byte)) bool {
+	s := skipper{data: data}
+	s.space()
+	if s.at == len(data) || data[s.at] != '{' && data[s.at] != '[' {
+		return false
+	}
+	return s.members(func(name []byte) bool {
+		s.space()
+		begin := s.at
+		ok := s.skip()
+		each(name, data[begin:s.at])
+		return ok
+	})
+}

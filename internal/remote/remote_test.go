@@ -33,12 +33,20 @@ func TestPost(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(`{"text":"yes"}`))
 		}, 200, ""},
-		{"refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "go away", http.StatusForbidden) }, 403, "go away"},
+		{"refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusForbidden) }, 403, "unknown"},
+		{"failure", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusInternalServerError) }, 500,
+			`an error on the server ("unknown") has prevented the request from succeeding`},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/review" {
+				t.Errorf("the redirect was followed to %s", r.URL.Path)
+			}
+			http.Redirect(w, r, "/secret", http.StatusTemporaryRedirect)
+		}, 307, "the server responded with the status code 307 but did not return more information"},
 		{"status", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(500)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","message":"broken","code":500}`))
-		}, 500, "broken"},
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","message":"secret","code":500}`))
+		}, 500, "unknown"},
 		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) }, 200, "cannot be read"},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(strings.Repeat(" ", 4<<20)))
@@ -51,8 +59,10 @@ func TestPost(t *testing.T) {
 		var out note
 		code, err := client.Post(t.Context(), note{"?"}, &out)
 		switch {
-		case code != c.code, (err == nil) != (c.want == ""), err != nil && !strings.Contains(err.Error(), c.want):
+		case code != c.code, (err == nil) != (c.want == ""), err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")):
 			t.Errorf("%s: %d, %v; want %d, %q", c.name, code, err, c.code, c.want)
+		case c.code >= 400 && !strings.Contains(remote.Said(err), "secret"):
+			t.Errorf("%s: the log learns %q", c.name, remote.Said(err))
 		case err == nil && out.Text != "yes":
 			t.Errorf("%s: answer %q", c.name, out.Text)
 		}

@@ -12,6 +12,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/kanzen-io/kanzen/internal/cel"
 )
 
 // scopeKey names what expressions about values of a schema can see.
@@ -51,8 +53,12 @@ func (s *scope) extend() (*celgo.Env, error) {
 	if s.optional {
 		old = types.NewOptionalType(self)
 	}
-	return env.Extend(celgo.CustomTypeProvider(p), celgo.CustomTypeAdapter(p),
-		celgo.Variable("self", self), celgo.Variable("oldSelf", old))
+	options, err := cel.Bound(env)
+	if err != nil {
+		return nil, fmt.Errorf("bound functions of expressions: %w", err)
+	}
+	return env.Extend(append(options, celgo.CustomTypeProvider(p), celgo.CustomTypeAdapter(p),
+		celgo.Variable("self", self), celgo.Variable("oldSelf", old))...)
 }
 
 // programKey names an expression. Rules of equal keys share a program.

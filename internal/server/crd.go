@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
@@ -17,6 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
 // This file puts the API Extensions Server beside the API Server.
@@ -25,7 +27,7 @@ func (b *base) customResources(eng *engine.Engine, door *inprocess.Door) *crd.Se
 	return crd.New(crd.Config{
 		Engine: eng, Store: b.objects.Store,
 		Definitions: b.builtin(apiextensionsv1.GroupName, "customresourcedefinitions"), Catalog: b.objects.Live,
-		Call:    (&conversion{b.clients(webhook.Credentials{}, door)}).call,
+		Call:    (&conversion{b.clients(webhook.Credentials{}, door), b.log}).call,
 		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock),
 		Clock:   b.ground.Clock, Guard: b.guard, Log: b.log,
 	})
@@ -60,7 +62,10 @@ func (b *base) builtin(group, resource string) *engine.Endpoint {
 
 // conversion asks conversion webhooks, as admission's are asked, but with no
 // credentials.
-type conversion struct{ clients *webhook.Clients }
+type conversion struct {
+	clients *webhook.Clients
+	log     *slog.Logger
+}
 
 func (c *conversion) call(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error {
 	cc := &admissionv1.WebhookClientConfig{URL: w.URL, CABundle: w.CABundle}
@@ -73,6 +78,9 @@ func (c *conversion) call(ctx context.Context, w *apiextensionsv1.WebhookClientC
 	}
 	answer, err := c.clients.Post(ctx, cc, body)
 	if err != nil {
+		if said := remote.Said(err); said != "" {
+			c.log.Debug("a conversion webhook did not answer with a review", "error", err, "said", said)
+		}
 		return err
 	}
 	return json.Unmarshal(answer, response)

@@ -1,6 +1,5 @@
 // Package patch applies the JSON patches of webhooks and policies, which may
-// hold anything, to objects. What an operation copies is bounded for the whole
-// process where the engine is made.
+// hold anything, to objects.
 package patch
 
 import (
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
+
+	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
 )
 
 // MaxOperations bounds a patch.
@@ -31,19 +32,13 @@ func Decode(data []byte) (jsonpatch.Patch, error) {
 
 // Apply applies a patch to a document. ErrTestFailed of the library is the
 // failure of a test operation.
-func Apply(p jsonpatch.Patch, doc []byte) (out []byte, err error) {
-	// The library has panicked on operations that lack what they need.
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = nil, fmt.Errorf("the patch cannot be applied: %v", r)
-		}
-	}()
+func Apply(p jsonpatch.Patch, doc []byte) ([]byte, error) {
 	for _, op := range p {
 		if op == nil {
 			return nil, errors.New("an operation is null")
 		}
 	}
-	return p.Apply(doc)
+	return boundedpatch.Apply(p, doc)
 }
 
 // DecodeObject decodes a document as an object of the type, and the apiVersion

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/remote"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
 )
@@ -52,6 +53,9 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 	}
 	got, err := client.post(ctx, body)
 	if err != nil {
+		if said := remote.Said(err); said != "" {
+			d.Log.Debug("a webhook did not answer with a review", "webhook", h.name, "error", err, "said", said)
+		}
 		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
 	}
 	sp.Event("Request completed")

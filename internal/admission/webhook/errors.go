@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -16,8 +17,13 @@ type callError struct {
 	code int
 }
 
+// maxReason bounds what a client is told of a failure, in bytes: a webhook may
+// call itself by a kind of any length.
+const maxReason = 4096
+
 func (e *callError) Error() string {
-	return fmt.Sprintf("failed calling webhook %q: %v", e.webhook, e.reason)
+	reason := e.reason.Error()
+	return fmt.Sprintf("failed calling webhook %q: %s", e.webhook, reason[:min(len(reason), maxReason)])
 }
 
 func (e *callError) Unwrap() error { return e.reason }
@@ -55,7 +61,8 @@ func denied(webhook string, result *metav1.Status) *rejection {
 
 // codeOf is the code of an error's status, or that of what it is instead.
 func codeOf(err error, instead int) int {
-	if st, ok := err.(*apierrors.StatusError); ok {
+	var st *apierrors.StatusError
+	if errors.As(err, &st) {
 		return int(st.ErrStatus.Code)
 	}
 	return instead

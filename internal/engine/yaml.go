@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	goyaml "go.yaml.in/yaml/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
+)
+
+// maxExpanded bounds what YAML may become as JSON by its aliases, in bytes: as
+// much as a body may be without them.
+const maxExpanded = 3 << 20
+
+// yamlToJSON converts a body. With check it also returns the errors of fields
+// that occur more than once, which are lost in the conversion. That what has no
+// such field is parsed once matters: it is the most expensive part of reading it.
+func yamlToJSON(data []byte, check bool) (doc []byte, strict []error, err error) {
+	if isJSONToo(data) {
+		if !check {
+			return data, nil, nil
+		}
+		if _, strict, err := jsonobject.UnmarshalStrict(data); err == nil && len(strict) == 0 {
+			return data, nil, nil
+		}
+	}
+	if err := boundYAML(data); err != nil {
+		return nil, nil, err
+	}
+	if check {
+		if doc, err = yaml.YAMLToJSONStrict(data); err == nil {
+			return doc, nil, nil
+		}
+		strict = yamlErrors(fmt.Errorf("error converting YAML to JSON: %w", err))
+	}
+	doc, err = yaml.YAMLToJSON(data)
+	return doc, strict, err
+}
+
+// isJSONToo says that YAML is a JSON object, as most clients send it, of which
+// the parser of YAML would make nothing else; that of JSON is far cheaper. It is
+// not sure where they differ: about fractions, very long numbers, tabs, long
+// names, characters and escapes that YAML does not know.
+func isJSONToo(data []byte) bool {
+	if len(data) == 0 || data[0] != '{' || !json.Valid(data) || !utf8.Valid(data) {
+		return false
+	}
+	for at := 0; at < len(data); at++ {
+		switch c := data[at]; {
+		case c == '"':
+			end := endOfText(data, at)
+			if end < 0 {
+				return false
+			}
+			at = end
+		case c == '.' || c == 'E' || c == '\t':
+			return false
+		case '0' <= c && c <= '9':
+			begin := at
+			for at+1 < len(data) && '0' <= data[at+1] && data[at+1] <= '9' {
+				at++
+			}
+			if at-begin > 17 || at+1 < len(data) && data[at+1] == 'e' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// maxName is how long the parser of YAML takes names to be at most.
+const maxName = 1000
+
+// endOfText returns where the closing quote of a text is, -1 if there is
+// something in it that YAML may not read as JSON does.
+func endOfText(data []byte, begin int) int {
+	for at := begin + 1; at < len(data); at++ {
+		switch c := data[at]; {
+		case c == '"':
+			if rest := bytes.TrimLeft(data[at+1:min(at+64, len(data))], " "); at-begin > maxName && (len(rest) == 0 || rest[0] == ':') {
+				return -1
+			}
+			return at
+		case c == '\\':
+			if at++; data[at] == '/' || data[at] == 'u' && (data[at+1] == 'd' || data[at+1] == 'D' || data[at+1] == 'f' || data[at+1] == 'F') {
+				return -1 // a half of a pair, or nothing
+			}
+		case c == 0x7f || c == 0xc2 || c == 0xe2 || c == 0xef:
+			return -1 // what follows may be a control character, or a line's end
+		}
+	}
+	return -1
+}
+
+// maxMarks bounds the characters in YAML that may begin a value or end one.
+// Values cost far more to parse than texts do: 3 MiB of lists of digits took
+// seconds and 350 MB.
+const maxMarks = 500_000
+
+// maxDirectives bounds the lines that begin with "%": the parser compares each
+// with all before it.
+const maxDirectives = 16
+
+// boundYAML refuses YAML that costs more to parse than its length lets expect.
+func boundYAML(data []byte) error {
+	marks := 0
+	for _, c := range []string{",", "\n", "\r", "[", "{", "? ", "- ", ": "} {
+		marks += bytes.Count(data, []byte(c))
+	}
+	if marks > maxMarks {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the YAML may hold %d values, as JSON it may hold more", maxMarks))
+	}
+	if n := bytes.Count(data, []byte("\n%")) + bytes.Count(data, []byte("\r%")); n > maxDirectives {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the YAML may hold %d directives", maxDirectives))
+	}
+	return boundAliases(data)
+}
+
+// boundAliases refuses YAML that its aliases make long. The parser bounds how
+// many values it makes, but not how long they are, and shares them; only the
+// JSON has them all.
+func boundAliases(data []byte) error {
+	if !marks(data, '&') || !marks(data, '*') {
+		return nil
+	}
+	var v any
+	if err := goyaml.Unmarshal(data, &v); err != nil {
+		return nil // whoever decodes it has the words for that
+	}
+	if left := afterJSON(v, maxExpanded); left < 0 {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases in the YAML make it longer than %d bytes", maxExpanded))
+	}
+	return nil
+}
+
+// marks says whether a name follows one of the marks somewhere: in a text, too,
+// which costs a second parsing and nothing else.
+func marks(data []byte, mark byte) bool {
+	for {
+		at := bytes.IndexByte(data, mark)
+		if at < 0 || at+1 == len(data) {
+			return false
+		}
+		c := data[at+1]
+		if c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' {
+			return true
+		}
+		data = data[at+1:]
+	}
+}
+
+// afterJSON returns what a value leaves of a number of bytes when it is written
+// as JSON, and something negative as soon as it does not fit.
+func afterJSON(v any, left int) int {
+	switch v := v.(type) {
+	case map[any]any:
+		left -= 2
+		for key, value := range v {
+			if left = afterJSON(value, afterJSON(key, left-2)); left < 0 {
+				break
+			}
+		}
+	case []any:
+		left -= 2
+		for _, item := range v {
+			if left = afterJSON(item, left-1); left < 0 {
+				break
+			}
+		}
+	case string:
+		if left -= len(v) + 2; left < 0 {
+			break
+		}
+		for i := range len(v) {
+			if c := v[i]; c < 0x20 || c == '<' || c == '>' || c == '&' {
+				left -= len(`\u0000`) - 1
+			} else if c == '"' || c == '\\' {
+				left--
+			}
+		}
+	case int:
+		left -= len(strconv.Itoa(v))
+	default:
+		left -= len("false")
+	}
+	return left
+}
