@@ -1,0 +1,249 @@
+package matrix
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patience is how long an answer may take.
+const patience = 15 * time.Second
+
+// asked is a server that is asked, one request after the other.
+type asked struct {
+	name, address string
+	conn          net.Conn
+	r             *bufio.Reader
+	fresh         bool                      // nothing was asked on the connection yet
+	made          map[string]map[string]any // what was sent to make the world, by path
+}
+
+// answer is what came back.
+type answer struct {
+	Code   int    `json:"code"`
+	Reason string `json:"reason,omitempty"`
+	// Message is kept of refusals, because it says what was asked for as the
+	// authorizer has understood it.
+	Message string `json:"message,omitempty"`
+	// Object says what came with success: its kind and names.
+	Object string `json:"object,omitempty"`
+	text   string // of any answer, to show
+}
+
+func (s *asked) close() {
+	if s.conn != nil {
+		_ = s.conn.Close() // it is of no use any more
+		s.conn = nil
+	}
+}
+
+func (s *asked) dial() error {
+	if s.conn != nil {
+		s.fresh = false
+		return nil
+	}
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", s.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		return err
+	}
+	s.conn, s.r, s.fresh = c, bufio.NewReader(c), true
+	return nil
+}
+
+// ask sends a request as it is, byte by byte, and reads the answer. What is
+// asked on a connection that the server has closed meanwhile is asked again.
+func (s *asked) ask(q *request, body string) (answer, error) {
+	for {
+		if err := s.dial(); err != nil {
+			return answer{}, err
+		}
+		a, again, err := s.once(q, body)
+		if err == nil {
+			return a, nil
+		}
+		s.close()
+		if !again || s.fresh {
+			return answer{}, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+}
+
+func (s *asked) once(q *request, body string) (a answer, again bool, err error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: server\r\nUser-Agent: matrix\r\n", q.Method, q.Target)
+	if q.Header["Accept"] == "" {
+		b.WriteString("Accept: application/json\r\n")
+	}
+	if q.User != "" {
+		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", q.User)
+	}
+	for _, name := range sortedKeys(q.Header) {
+		fmt.Fprintf(&b, "%s: %s\r\n", name, q.Header[name])
+	}
+	if body != "" || q.Method != http.MethodGet {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
+	}
+	b.WriteString("\r\n" + body)
+	if err := s.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return a, true, err
+	}
+	if _, err := s.conn.Write(b.Bytes()); err != nil {
+		return a, true, err
+	}
+	if _, err := s.r.Peek(1); err != nil {
+		return a, !errors.As(err, new(net.Error)), err
+	}
+	resp, err := http.ReadResponse(s.r, &http.Request{Method: q.Method})
+	if err != nil {
+		return a, false, err
+	}
+	a = s.read(q, resp)
+	return a, false, nil
+}
+
+// read takes an answer in. Of a watch only its beginning is of interest.
+func (s *asked) read(q *request, resp *http.Response) answer {
+	a := answer{Code: resp.StatusCode}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode == http.StatusOK && (q.Method == http.MethodConnect || streams(q)) {
+		s.close()
+		return a
+	}
+	if err := s.conn.SetReadDeadline(time.Now().Add(patience / 3)); err != nil {
+		s.close()
+		return a
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil || resp.Close {
+		s.close()
+	}
+	if err != nil {
+		a.Object = "a stream"
+	}
+	a.text = string(data[:min(len(data), 400)])
+	if l := resp.Header.Get("Location"); l != "" && resp.StatusCode/100 == 3 {
+		a.Reason = "to " + l
+	}
+	var o struct {
+		Kind, Reason, Message string
+		Metadata              struct{ Name, Namespace string }
+		Items                 []struct {
+			Metadata struct{ Name, Namespace string }
+		}
+	}
+	if json.Unmarshal(data, &o) != nil {
+		return a
+	}
+	switch {
+	case o.Kind == "Status" && resp.StatusCode >= 300:
+		a.Reason, a.text = o.Reason, o.Message
+		if resp.StatusCode == http.StatusForbidden {
+			a.Message = refusal(o.Message)
+		}
+	case o.Items != nil:
+		var names []string
+		for _, i := range o.Items {
+			if n := i.Metadata.Namespace + "/" + i.Metadata.Name; ofWorld(n) {
+				names = append(names, n)
+			}
+		}
+		slices.Sort(names)
+		a.Object = fmt.Sprint(o.Kind, " ", names)
+	case o.Kind != "":
+		a.Object = o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+	}
+	return a
+}
+
+// refusal leaves out of a message what is chance or wording.
+func refusal(message string) string {
+	message, _, _ = strings.Cut(message, ": RBAC: ")
+	return message[:min(len(message), 300)]
+}
+
+// ofWorld says that a name is of those that the requests make or meet, so that
+// lists are compared by them alone.
+func ofWorld(key string) bool {
+	ns, name, _ := strings.Cut(key, "/")
+	return ns == "ns1" || ns == "ns2" || ns == "" && (name == "a" || strings.HasPrefix(name, "a.") || strings.HasPrefix(name, "new") || name == "ns1" || name == "ns2")
+}
+
+// streams says that the answer may go on for ever.
+func streams(q *request) bool {
+	plain, err := url.PathUnescape(q.Target)
+	if err != nil {
+		plain = q.Target
+	}
+	plain = strings.ToLower(plain)
+	return strings.Contains(plain, "watch") || strings.Contains(plain, "follow")
+}
+
+// do sends a document as the administrator and expects success, or one of the codes.
+func (s *asked) do(method, path, contentType string, body any, but ...int) (answer, error) {
+	q := &request{User: "admin", Method: method, Target: path, Header: map[string]string{}}
+	data := ""
+	if body != nil {
+		data = encode(body)
+		q.Header["Content-Type"] = contentType
+	}
+	a, err := s.ask(q, data)
+	if err == nil && a.Code >= 300 && !slices.Contains(but, a.Code) {
+		err = fmt.Errorf("%s: %s %s: %d %s\n%s", s.name, method, path, a.Code, a.text, data)
+	}
+	return a, err
+}
+
+// raw reads a document of any length.
+func (s *asked) raw(path string) ([]byte, error) {
+	if err := s.dial(); err != nil {
+		return nil, err
+	}
+	if err := s.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: server\r\nUser-Agent: matrix\r\nAccept: application/json\r\nAuthorization: Bearer admin\r\n\r\n", path); err != nil {
+		s.close()
+		return nil, err
+	}
+	resp, err := http.ReadResponse(s.r, nil)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil || resp.Close {
+		s.close()
+	}
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: GET %s: %d %.300s", s.name, path, resp.StatusCode, data)
+	}
+	return data, err
+}
+
+func (s *asked) document(path string, into any) error {
+	data, err := s.raw(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
