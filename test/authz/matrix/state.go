@@ -1,20 +1,26 @@
 package matrix
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // object is one that a server has stored.
 type object struct {
-	path   string // to it
-	list   string // to its collection
-	raw    map[string]any
-	plain  string // without what differs by chance
-	status bool   // there is a status to be written apart
+	key     string // in the state
+	path    string // to it
+	list    string // to its collection
+	raw     map[string]any
+	bytes   string // as it was listed
+	plain   string // without what differs by chance, and without
+	managed string // managedFields
+	status  bool   // there is a status to be written apart
 }
 
 // state is what a server has stored, by group, resource, namespace and name.
@@ -42,36 +48,86 @@ func listed(routes []route) []route {
 // writtenByServers are kinds whose status the servers keep themselves.
 var writtenByServers = []string{"CustomResourceDefinition", "APIService", "FlowSchema", "PriorityLevelConfiguration", "ServiceCIDR"}
 
+// readers is how many lists are asked for at once: kube-apiserver has each wait
+// until its cache is up to date.
+const readers = 16
+
+// state reads everything that is stored.
 func (s *asked) state(routes []route) (state, error) {
-	out := state{}
-	for _, r := range listed(routes) {
-		var list struct{ Items []map[string]any }
-		root := "/" + strings.Join(r.root(), "/") + "/"
-		if err := s.document(root+r.resource, &list); err != nil {
-			if strings.Contains(err.Error(), " 404 ") && r.group == "matrix.test" {
-				continue // somebody has deleted the definition
+	lists := listed(routes)
+	for len(s.readers) < readers {
+		s.readers = append(s.readers, &asked{name: s.name, address: s.address})
+	}
+	next := make(chan int, len(lists))
+	for i := range lists {
+		next <- i
+	}
+	close(next)
+	got := make([][]*object, len(lists))
+	errs := make([]error, len(lists))
+	var wg sync.WaitGroup
+	for _, r := range s.readers {
+		wg.Go(func() {
+			for i := range next {
+				got[i], errs[i] = r.list(lists[i], s.known)
 			}
-			return nil, err
-		}
-		status := slices.ContainsFunc(routes, func(o route) bool {
-			return o.group == r.group && o.version == r.version && o.resource == r.resource && o.subresource == "status"
 		})
-		for _, o := range list.Items {
-			o["apiVersion"], o["kind"] = r.groupVersion(), r.kind.kind
-			m := metadata(o)
-			ns, name := text(m["namespace"]), text(m["name"])
-			at := root
-			if ns != "" {
-				at += "namespaces/" + ns + "/"
-			}
-			out[strings.Join([]string{r.group, r.resource, ns, name}, "/")] = &object{list: at + r.resource, path: at + r.resource + "/" + name, raw: o, plain: plain(o), status: status && !slices.Contains(writtenByServers, r.kind.kind)}
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	out := state{}
+	s.known = map[string]*object{}
+	for i, list := range got {
+		status := slices.ContainsFunc(routes, func(o route) bool {
+			return o.group == lists[i].group && o.version == lists[i].version && o.resource == lists[i].resource && o.subresource == "status"
+		})
+		for _, o := range list {
+			o.status = status && !slices.Contains(writtenByServers, lists[i].kind.kind)
+			out[o.key], s.known[o.bytes] = o, o
 		}
 	}
 	return out, nil
 }
 
-// plain is an object as text without what differs between servers.
-func plain(raw map[string]any) string {
+// list reads one collection. Objects that are as they were are not read again.
+func (s *asked) list(r route, known map[string]*object) ([]*object, error) {
+	var list struct{ Items []json.RawMessage }
+	root := "/" + strings.Join(r.root(), "/") + "/"
+	if err := s.document(root+r.resource, &list); err != nil {
+		if strings.Contains(err.Error(), " 404 ") && r.group == "matrix.test" {
+			return nil, nil // somebody has deleted the definition
+		}
+		return nil, err
+	}
+	var out []*object
+	for _, item := range list.Items {
+		if o := known[string(item)]; o != nil {
+			out = append(out, o)
+			continue
+		}
+		o := map[string]any{}
+		if err := json.Unmarshal(item, &o); err != nil {
+			return nil, err
+		}
+		o["apiVersion"], o["kind"] = r.groupVersion(), r.kind.kind
+		m := metadata(o)
+		ns, name := text(m["namespace"]), text(m["name"])
+		at := root
+		if ns != "" {
+			at += "namespaces/" + ns + "/"
+		}
+		made := &object{key: strings.Join([]string{r.group, r.resource, ns, name}, "/"), list: at + r.resource, path: at + r.resource + "/" + name, raw: o, bytes: string(item)}
+		made.plain, made.managed = plain(o)
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+// plain is an object as text without what differs between servers, and its
+// managedFields.
+func plain(raw map[string]any) (object, managed string) {
 	o := clone(raw)
 	m := metadata(o)
 	for _, k := range []string{"uid", "resourceVersion", "creationTimestamp"} {
@@ -85,13 +141,13 @@ func plain(raw map[string]any) string {
 	if slices.Contains(writtenByServers, text(o["kind"])) {
 		delete(o, "status")
 	}
-	if fields, ok := m["managedFields"].([]any); ok {
-		for _, f := range fields {
-			delete(f.(map[string]any), "time")
-		}
-		slices.SortFunc(fields, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+	fields, _ := m["managedFields"].([]any)
+	for _, f := range fields {
+		delete(f.(map[string]any), "time")
 	}
-	return encode(settled(o, ""))
+	slices.SortFunc(fields, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+	delete(m, "managedFields")
+	return encode(settled(o, "")), encode(fields)
 }
 
 var (
@@ -131,7 +187,7 @@ func settled(v any, key string) any {
 func (s state) difference(o state) []string {
 	var out []string
 	for k, a := range s {
-		if b := o[k]; b == nil || a.plain != b.plain {
+		if b := o[k]; b == nil || a.plain != b.plain || a.managed != b.managed {
 			out = append(out, k)
 		}
 	}
@@ -155,12 +211,13 @@ func rank(key string) int {
 }
 
 // restore makes a server hold what it held at the beginning, and returns that anew.
-func (s *asked) restore(routes []route, base state, ignored map[string]bool) (state, error) {
-	var now state
+func (s *asked) restore(routes []route, now, base state, ignored map[string]bool) (state, error) {
 	for round := range 40 {
-		var err error
-		if now, err = s.state(routes); err != nil {
-			return nil, err
+		if round > 0 {
+			var err error
+			if now, err = s.state(routes); err != nil {
+				return nil, err
+			}
 		}
 		keys := slices.DeleteFunc(now.difference(base), func(k string) bool { return ignored[k] })
 		if len(keys) == 0 {
@@ -187,7 +244,7 @@ func (o *object) text() string {
 	if o == nil {
 		return "nothing"
 	}
-	return o.plain
+	return o.plain + "\n         " + o.managed
 }
 
 // kept are namespaces that cannot be deleted.
@@ -201,7 +258,7 @@ func (s *asked) mend(round int, keys []string, now, base state) error {
 	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
 	over := map[string]bool{}
 	for _, k := range slices.Backward(keys) {
-		over[k] = now[k] != nil && base[k] != nil && (kept(k) || round%3 > 0 || !strings.Contains(base[k].plain, `"manager":"matrix"`))
+		over[k] = now[k] != nil && base[k] != nil && (kept(k) || round%3 > 0 || !strings.Contains(base[k].managed, `"manager":"matrix"`))
 		if o := now[k]; o != nil && !over[k] {
 			if err := s.remove(k, o, now); err != nil {
 				return err

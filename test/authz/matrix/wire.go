@@ -26,6 +26,8 @@ type asked struct {
 	r             *bufio.Reader
 	fresh         bool                      // nothing was asked on the connection yet
 	made          map[string]map[string]any // what was sent to make the world, by path
+	readers       []*asked                  // further connections
+	known         map[string]*object        // what was listed the last time, by its bytes
 }
 
 // answer is what came back.
