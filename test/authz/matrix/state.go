@@ -258,7 +258,7 @@ func (s *asked) mend(round int, keys []string, now, base state) error {
 	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
 	over := map[string]bool{}
 	for _, k := range slices.Backward(keys) {
-		over[k] = now[k] != nil && base[k] != nil && (kept(k) || round%3 > 0 || !strings.Contains(base[k].managed, `"manager":"matrix"`))
+		over[k] = now[k] != nil && base[k] != nil && (kept(k) || round%3 > 0 || s.made[base[k].path] == nil)
 		if o := now[k]; o != nil && !over[k] {
 			if err := s.remove(k, o, now); err != nil {
 				return err
