@@ -14,9 +14,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// allVerbs is what an engine.Resource that names no verbs has.
-var allVerbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-
 // GroupVersion is one group and version that is served.
 type GroupVersion struct {
 	schema.GroupVersion
@@ -70,20 +67,18 @@ func (gv *GroupVersion) resourceList() *metav1.APIResourceList {
 
 // apiResources is the resource and then its subresources.
 func (gv *GroupVersion) apiResources(r *engine.Resource) []metav1.APIResource {
+	declared := r.Declared()
 	main := metav1.APIResource{
-		Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: gv.kind(r), Verbs: r.Verbs,
+		Name: r.Plural, SingularName: r.Singular, Namespaced: declared.Namespaced, Kind: gv.kind(r), Verbs: declared.Verbs,
 		ShortNames: r.ShortNames, Categories: r.Categories,
-	}
-	if len(main.Verbs) == 0 {
-		main.Verbs = allVerbs
 	}
 	if r.Prefix != "" {
 		main.StorageVersionHash = storageVersionHash(r)
 	}
 	list := []metav1.APIResource{main}
-	for _, s := range r.Subresources {
+	for n, s := range r.Subresources {
 		sub := metav1.APIResource{
-			Name: r.Plural + "/" + s.Name, Namespaced: r.Namespaced, Kind: cmp.Or(s.Kind.Kind, main.Kind), Verbs: s.Verbs,
+			Name: r.Plural + "/" + s.Name, Namespaced: declared.Namespaced, Kind: cmp.Or(s.Kind.Kind, main.Kind), Verbs: declared.Subresources[n].Verbs,
 		}
 		if s.Kind.Kind != "" && s.Kind.GroupVersion() != gv.GroupVersion {
 			sub.Group, sub.Version = s.Kind.Group, s.Kind.Version

@@ -23,6 +23,11 @@ func (c *call) connect() error {
 			return err
 		}
 	}
+	if c.sub.MustCreate && c.info.Verb != "create" {
+		if err := c.mayCreate(c.req.Context()); err != nil {
+			return err
+		}
+	}
 	return c.e.Connect(c.w, c.req, c.Endpoint, c.sub)
 }
 

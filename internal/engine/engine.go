@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -73,18 +73,19 @@ func New(c Config) *Engine {
 
 // Endpoint is a Resource in one of its versions: what a path leads to.
 type Endpoint struct {
-	e       *Engine
-	R       *Resource
-	V       *Version
-	hub     *Version
-	view    *store.View // nil for virtual resources
-	GVK     schema.GroupVersionKind
-	GVR     schema.GroupVersionResource
-	forms   forms
-	typed   bool          // Go types with a protobuf encoding
-	retired chan struct{} // closed when the endpoint is no longer what its path leads to
-	mu      sync.Mutex
-	manager map[string]*fieldManager // by subresource; guarded by mu
+	e        *Engine
+	R        *Resource
+	V        *Version
+	hub      *Version
+	view     *store.View // nil for virtual resources
+	GVK      schema.GroupVersionKind
+	GVR      schema.GroupVersionResource
+	forms    forms
+	typed    bool            // Go types with a protobuf encoding
+	declared *route.Declared // all that is served
+	retired  chan struct{}   // closed when the endpoint is no longer what its path leads to
+	mu       sync.Mutex
+	manager  map[string]*fieldManager // by subresource; guarded by mu
 	// all is what versions.All has found, by subresource; guarded by mu.
 	all map[string][]admission.Version
 }
@@ -127,13 +128,12 @@ func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpo
 	ep.GVK = v.WithKind(r.Kind)
 	ep.GVR = v.WithResource(r.Plural)
 	ep.forms = newForms(ep)
+	ep.declared = r.Declared()
 	return ep
 }
 
 // HasSubresource says whether objects have a subresource.
-func (ep *Endpoint) HasSubresource(name string) bool {
-	return slices.ContainsFunc(ep.R.Subresources, func(s *Subresource) bool { return s.Name == name })
-}
+func (ep *Endpoint) HasSubresource(name string) bool { return ep.R.subresource(name) != nil }
 
 // Retire ends the endpoint's watches, as their timeout would: another endpoint
 // has taken its place, and clients go on there. It is called once.
@@ -203,44 +203,29 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (c *call) serve() error {
-	i := c.info
-	if i.Resource != c.R.Plural || i.Verb == "proxy" || !c.scopeFits() {
+	declared, err := c.declared.Find(c.info, c.req.Method)
+	switch {
+	case errors.Is(err, route.ErrMethod):
+		return c.methodNotAllowed()
+	case err != nil:
 		return errNoPath
 	}
-	if c.req.Method == http.MethodHead && c.typed {
-		return c.methodNotAllowed()
-	}
-	if c.R.Namespaced && i.Namespace == "" && c.req.Method != http.MethodGet {
-		return c.methodNotAllowed() // across namespaces there is only reading
-	}
-	c.namespace, c.name = i.Namespace, i.Name
-	if c.R.Plural == "namespaces" && c.GVR.Group == "" {
-		c.namespace = ""
-	}
-	if i.Subresource != "" {
-		return c.serveSubresource()
-	}
-	if !c.allows(i.Verb) {
-		return c.methodNotAllowed()
+	c.name = c.info.Name
+	if c.R.Namespaced {
+		c.namespace = c.info.Namespace
 	}
 	if err := c.checkSegments(); err != nil {
 		return err
 	}
-	if d := c.V.Deprecation; d != "" {
-		request.AddWarning(c.req.Context(), d)
-		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
-		if c.e.Deprecated != nil {
-			c.e.Deprecated(c.GVR, i.Subresource)
-		}
+	if declared != nil {
+		return c.serveSubresource(declared.Name)
 	}
-	if c.name == "" && (i.Verb == "update" || i.Verb == "patch") {
-		return apierrors.NewBadRequest("name must be provided")
-	}
-	if i.Verb == "watch" {
+	c.deprecated()
+	if c.info.Verb == "watch" {
 		return c.watch()
 	}
 	c.trace()
-	switch i.Verb {
+	switch c.info.Verb {
 	case "get":
 		return c.get()
 	case "list":
@@ -259,76 +244,27 @@ func (c *call) serve() error {
 	return c.methodNotAllowed()
 }
 
-// scopeFits says that the path names a namespace where, and only where, the
-// resource and verb want one.
-func (c *call) scopeFits() bool {
-	i := c.info
-	if !c.R.Namespaced {
-		return i.Namespace == "" || i.Resource == "namespaces" && i.Group == ""
+// deprecated warns of a version that will go.
+func (c *call) deprecated() {
+	if d := c.V.Deprecation; d != "" {
+		request.AddWarning(c.req.Context(), d)
+		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
+		if c.e.Deprecated != nil {
+			c.e.Deprecated(c.GVR, c.info.Subresource)
+		}
 	}
-	if i.Namespace != "" {
-		return true
-	}
-	return len(i.Parts) == 1
 }
 
-func (c *call) allows(verb string) bool {
-	// PUT, PATCH and such on a collection, POST on an object.
-	collection := len(c.info.Parts) == 1
-	if !c.typed {
-		return true // upstream's server of custom resources looks at the verb alone
-	}
-	switch verb {
-	case "create", "list", "deletecollection":
-		if !collection {
-			return false
-		}
-	case "get", "update", "patch", "delete":
-		if collection {
-			return false
-		}
-	}
-	if len(c.R.Verbs) == 0 {
-		return true
-	}
-	for _, v := range c.R.Verbs {
-		if v == verb {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *call) serveSubresource() error {
-	for _, s := range c.R.Subresources {
-		if s.Name != c.info.Subresource {
-			continue
-		}
-		c.sub = s
-		if err := c.checkSegments(); err != nil {
-			return err
-		}
-		if s.Connect != "" {
-			return c.connect()
-		}
-		if len(c.info.Parts) > 3 {
-			return errNoPath
-		}
-		for _, v := range s.Verbs {
-			if v == c.info.Verb {
-				return c.subresource()
-			}
-		}
-		return c.methodNotAllowed()
-	}
-	return errNoPath
-}
-
-func (c *call) subresource() error {
-	c.trace()
-	if c.sub.Create != nil {
+func (c *call) serveSubresource(name string) error {
+	c.sub = c.R.subresource(name)
+	switch {
+	case c.sub.Connect != "":
+		return c.connect()
+	case c.sub.Create != nil:
+		c.trace()
 		return c.createSubresource()
 	}
+	c.trace()
 	switch c.info.Verb {
 	case "get":
 		return c.get()
@@ -349,6 +285,9 @@ var errNoPath = &apierrors.StatusError{ErrStatus: metav1.Status{
 func NoPath() error { return errNoPath }
 
 func (c *call) methodNotAllowed() error {
+	if c.typed {
+		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, c.gr(), "", "", 0, false)
+	}
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/route"
 )
 
 // Object is an API object with metadata: a built-in Go type or an unstructured.
@@ -90,6 +91,27 @@ type Resource struct {
 	// Get and List serve a virtual resource that is computed.
 	Get  func(ctx context.Context, name string) (Object, error)
 	List func(ctx context.Context) ([]Object, error)
+}
+
+// Declared is what the resource serves, for discovery and routing.
+func (r *Resource) Declared() *route.Declared {
+	d := &route.Declared{Namespaced: r.Namespaced, Verbs: r.Verbs, Head: r.Codec != nil}
+	if len(d.Verbs) == 0 {
+		d.Verbs = route.AllVerbs()
+	}
+	for _, s := range r.Subresources {
+		d.Subresources = append(d.Subresources, route.Subresource{Name: s.Name, Verbs: s.Verbs, Proxy: s.Connect == "proxy"})
+	}
+	return d
+}
+
+func (r *Resource) subresource(name string) *Subresource {
+	for _, s := range r.Subresources {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
 }
 
 // Stored is a form of storage that another API server has chosen for a kind,
@@ -237,6 +259,9 @@ type Subresource struct {
 	// Connect marks a stream or proxy to a kubelet, pod or service: the value
 	// is the method of access ("exec", "log", ...).
 	Connect string
+	// MustCreate says that a Connect needs the verb create whatever its method:
+	// a websocket is opened by GET, and whoever may read does not get a shell.
+	MustCreate bool
 	// Options reads the options of a Connect, for admission to see, off the
 	// query and what follows the subresource in the path. Nil: admission is
 	// not asked.

@@ -52,7 +52,7 @@ func (c *call) writeScaleOf(out output, i *store.Item) error {
 
 func (c *call) writeScale(code int, out output, obj Object) error {
 	s, err := c.scaleOf(obj)
-	if errors.As(err, new(NoReplicas)) && c.req.Method == http.MethodGet {
+	if errors.As(err, new(NoReplicas)) && c.info.Verb == "get" {
 		return apierrors.NewInternalError(err)
 	}
 	if s == nil {

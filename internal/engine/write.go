@@ -338,7 +338,7 @@ func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun boo
 
 // attemptCreate carries out a change to an object that is not there.
 func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) {
-	if !ch.create && !c.R.Rules.CreateOnUpdate {
+	if c.sub != nil || !ch.create && !c.R.Rules.CreateOnUpdate {
 		return nil, store.ErrNotFound
 	}
 	live := c.hub.New()
@@ -363,7 +363,7 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 	return &outcome{item: i, created: true}, nil
 }
 
-// mayCreate asks whether the user of an update may also create.
+// mayCreate asks whether the user of a request with another verb may also create.
 func (c *call) mayCreate(ctx context.Context) error {
 	if c.info == nil {
 		return nil // the server itself

@@ -53,7 +53,7 @@ func errNoKubelets() error {
 }
 
 // ServeLog answers a request for a container's log. A pod that runs nowhere
-// has an empty one.
+// has none.
 func ServeLog(w http.ResponseWriter, p *corev1.Pod, container string) error {
 	if _, err := Container(p, container); err != nil {
 		return err
@@ -61,8 +61,7 @@ func ServeLog(w http.ResponseWriter, p *corev1.Pod, container string) error {
 	if p.Spec.NodeName != "" {
 		return errNoKubelets()
 	}
-	w.Header().Set("Content-Type", "text/plain")
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

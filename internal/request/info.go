@@ -3,6 +3,7 @@ package request
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -29,6 +30,17 @@ type Info struct {
 	Name        string
 	// Parts are the path segments from the resource on.
 	Parts []string
+	// InNamespace says that namespaces/NAMESPACE stands before the resource in
+	// the path. The paths of namespaces themselves have a Namespace, too, but
+	// are not in one.
+	InNamespace bool
+	// VerbInPath says that the verb is a legacy prefix of the path
+	// (/api/v1/watch/pods), whatever the method.
+	VerbInPath bool
+	// Gaps says that a segment that has a meaning is empty, as in
+	// /api/v1/namespaces//pods. Such a path is authorized by what it looks
+	// like, and nothing is served there.
+	Gaps bool
 	// FieldSelector and LabelSelector are as sent, for list, watch and deletecollection.
 	FieldSelector string
 	LabelSelector string
@@ -62,12 +74,12 @@ func NewInfo(r *http.Request) (*Info, error) {
 		if len(parts) < 2 {
 			return i, fmt.Errorf("no kind in path %q", r.URL.Path)
 		}
-		i.Verb, parts = parts[0], parts[1:]
+		i.Verb, i.VerbInPath, parts = parts[0], true, parts[1:]
 	}
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		i.Namespace = parts[1]
 		if len(parts) > 2 && !namespaceSubresources[parts[2]] {
-			parts = parts[2:]
+			i.InNamespace, parts = true, parts[2:]
 		}
 	}
 	i.Parts, i.Resource = parts, parts[0]
@@ -77,15 +89,19 @@ func NewInfo(r *http.Request) (*Info, error) {
 	if len(parts) > 2 && !legacyVerbs[i.Verb] {
 		i.Subresource = parts[2]
 	}
+	i.Gaps = strings.HasPrefix(r.URL.Path, "//") || i.Version == "" || i.Prefix == "apis" && i.Group == "" ||
+		i.InNamespace && i.Namespace == "" || slices.Contains(parts[:min(len(parts), 3)], "")
 	i.readQuery(r)
 	return i, nil
 }
 
 // readQuery settles the verbs, names and selectors that hang on the query.
 func (i *Info) readQuery(r *http.Request) {
+	if i.VerbInPath {
+		return // legacy watches are authorized without name and selectors
+	}
 	collection := i.Name == ""
 	switch {
-	case i.Verb == "watch":
 	case collection && i.Verb == "get":
 		i.Verb = "list"
 	case collection && i.Verb == "delete":

@@ -29,7 +29,7 @@ func streamSubresource(name, optionsKind string, options func(q url.Values) (run
 	return &engine.Subresource{
 		Name: name, Verbs: []string{"create", "get"},
 		Kind:    v1.WithKind(optionsKind),
-		Connect: name,
+		Connect: name, MustCreate: true,
 		Options: func(q url.Values, _ string) (runtime.Object, error) { return options(q) },
 	}
 }
