@@ -86,7 +86,7 @@ func NewInfo(r *http.Request) (*Info, error) {
 	if len(parts) > 1 {
 		i.Name = parts[1]
 	}
-	if len(parts) > 2 && !legacyVerbs[i.Verb] {
+	if len(parts) > 2 && i.Verb != "proxy" {
 		i.Subresource = parts[2]
 	}
 	i.Gaps = strings.HasPrefix(r.URL.Path, "//") || i.Version == "" || i.Prefix == "apis" && i.Group == "" ||
