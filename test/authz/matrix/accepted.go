@@ -43,7 +43,6 @@ func readAccepted() ([]*accepted, error) {
 func allowed(all []*accepted, difference string) bool {
 	for _, a := range all {
 		if a.match.MatchString(difference) {
-			a.used++
 			return true
 		}
 	}

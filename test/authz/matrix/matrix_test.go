@@ -2,13 +2,11 @@ package matrix
 
 import (
 	"flag"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +22,12 @@ var (
 	report = flag.String("report", "", "a file for all differences")
 )
 
-// batch is how many requests are made before what is stored is compared.
-const batch = 300
+const (
+	// batch is how many requests are made before what is stored is compared.
+	batch = 300
+	// whole is how many requests meet every accepted difference.
+	whole = 50_000
+)
 
 func tokenFile(t *testing.T) string {
 	t.Helper()
@@ -149,85 +151,13 @@ func (s *side) filled(q *request) string {
 	return strings.NewReplacer("${uid}", uid, "${rv}", rv).Replace(q.Body)
 }
 
+// restore makes the world anew.
+func (s *side) restore(routes []route, ignored map[string]bool) (err error) {
+	s.now, err = s.server.restore(routes, s.now, s.base, ignored)
+	return err
+}
+
 func (s *side) ask(q *request) (answer, error) { return s.server.ask(q, s.filled(q)) }
-
-// both does something with two servers at once.
-func both(t *testing.T, a, b *side, f func(s *side) error) {
-	t.Helper()
-	errs := [2]error{}
-	var wg sync.WaitGroup
-	for i, s := range []*side{a, b} {
-		wg.Go(func() { errs[i] = f(s) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// finding is a difference between the servers.
-type finding struct {
-	q           request
-	ours, their answer
-}
-
-func (f finding) String() string {
-	return fmt.Sprintf("%s %s as %q | %s | %s | body %s", f.q.Method, f.q.Target, f.q.User, "kanzen "+f.ours.String(), "peer "+f.their.String(), encode(f.q.Header)+" "+f.q.Body)
-}
-
-func (a answer) String() string {
-	out := fmt.Sprint(a.Code)
-	if a.Reason != "" {
-		out += " " + a.Reason
-	}
-	if a.Object != "" {
-		out += " {" + a.Object + "}"
-	}
-	return out + " " + fmt.Sprintf("%q", a.text)
-}
-
-// wrote says that a request may have changed something.
-func wrote(q *request, a answer) bool {
-	return a.Code/100 == 2 && !streams(q) && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, q.Method)
-}
-
-func same(q *request, ours, their answer) bool {
-	if behind(q, ours) && behind(q, their) {
-		return true
-	}
-	return ours.Code == their.Code && ours.Reason == their.Reason && ours.Message == their.Message && ours.Object == their.Object
-}
-
-// behind says that a request has come through to a kubelet, pod or service,
-// which neither server reaches.
-func behind(q *request, a answer) bool {
-	path, _, _ := strings.Cut(q.Target, "?")
-	for _, s := range []string{"exec", "attach", "portforward", "proxy", "log"} {
-		if strings.Contains(strings.ToLower(path), s) {
-			return a.Code == 500 || a.Code == 502 || a.Code == 503 || a.Code == 504 || a.Code == 101
-		}
-	}
-	return false
-}
-
-// lags says that kube-apiserver takes a written object up only after a moment.
-func lags(q *request) bool {
-	for _, s := range []string{rbac, "apiextensions", "apiregistration", "admissionregistration", "flowcontrol", "/namespaces", "serviceaccounts", "limitranges", "resourcequotas", "classes", "nodes", "servicecidrs", "ipaddresses"} {
-		path, _, _ := strings.Cut(q.Target, "?")
-		if s == "/namespaces" {
-			if i := strings.LastIndex(path, s); i >= 0 && strings.Count(path[i+1:], "/") <= 2 {
-				return true
-			}
-			continue
-		}
-		if strings.Contains(path, s) {
-			return true
-		}
-	}
-	return false
-}
 
 // TestAgainstPeer puts the same requests to kanzen and to kube-apiserver.
 func TestAgainstPeer(t *testing.T) {
@@ -235,104 +165,84 @@ func TestAgainstPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exceptions, err := readAccepted()
-	if err != nil {
-		t.Fatal(err)
-	}
 	their, ours := newPeer(t), newKanzen(t)
 	routes := their.prepare(t, docs)
 	ours.prepare(t, docs)
-	ignored := map[string]bool{}
+	r := newRun(t, ours, routes)
+	r.ignored = map[string]bool{}
 	for _, k := range ours.base.difference(their.base) {
-		ignored[k] = true
-		t.Logf("not compared: %s\n  kanzen %s\n  peer   %s", k, ours.base[k].text(), their.base[k].text())
+		r.ignored[k] = true
+		t.Logf("not compared, because the servers have made it differently: %s", k)
 	}
-	var all []string
-	differ := func(what string) {
-		if allowed(exceptions, what) {
-			return
-		}
-		all = append(all, what)
-		if len(all) <= 100 {
-			t.Error(what)
-		}
-	}
-	g := newGenerator(*seed, routes, users(), docs)
-	codes := map[int]int{}
-	begin := time.Now()
-	var writes []request
-	var inSettle, inSleep time.Duration
-	nSettle := 0
-	settle := func(compare bool) {
-		defer func(b time.Time) { inSettle += time.Since(b); nSettle++ }(time.Now())
-		both(t, ours, their, func(s *side) (err error) { s.now, err = s.server.state(routes); return err })
-		changed := ours.now.difference(their.now)
-		for _, k := range changed {
-			if compare && !ignored[k] {
-				var by []string
-				for _, q := range writes {
-					if strings.Contains(q.Target, strings.Split(k, "/")[1]) {
-						by = append(by, fmt.Sprintf("%s %s as %s %s", q.Method, q.Target, q.User, q.Body))
-					}
-				}
-				what := "stored"
-				if a, b := ours.now[k], their.now[k]; a != nil && b != nil && a.plain == b.plain {
-					what = "managed fields of"
-				}
-				differ(fmt.Sprintf(what+" %s\n  kanzen %s\n  peer   %s\n  %s", k, ours.now[k].text(), their.now[k].text(), strings.Join(by, "\n  ")))
-			}
-		}
-		both(t, ours, their, func(s *side) (err error) { s.now, err = s.server.restore(routes, s.now, s.base, ignored); return err })
-		if slices.ContainsFunc(writes, func(q request) bool { return lags(&q) }) {
-			time.Sleep(150 * time.Millisecond)
-		}
-		writes = nil
-	}
+	var lines []line
+	begin, g := time.Now(), newGenerator(*seed, routes, users(), docs)
 	for n := 1; n <= *count; n++ {
 		q := g.next()
-		var mine, peers answer
-		put := func() {
-			both(t, ours, their, func(s *side) error {
-				a, err := s.ask(&q)
-				if s == ours {
-					mine = a
-				} else {
-					peers = a
-				}
-				return err
-			})
-		}
-		put()
-		for try := 0; try < 3 && !same(&q, mine, peers) && !wrote(&q, mine) && !wrote(&q, peers); try++ {
-			inSleep += 30 * time.Millisecond
-			time.Sleep(30 * time.Millisecond) // reads of kube-apiserver's caches may be late
-			put()
-		}
-		codes[peers.Code]++
-		if wrote(&q, peers) || wrote(&q, mine) {
-			writes = append(writes, q)
-			if lags(&q) {
-				time.Sleep(50 * time.Millisecond)
-				inSleep += 50 * time.Millisecond
-			}
-		}
-		apart := false
-		if !same(&q, mine, peers) {
-			differ(finding{q, mine, peers}.String())
-			apart = wrote(&q, mine) != wrote(&q, peers)
-		}
+		mine, peers := r.live(their, &q)
+		apart := r.judge(&q, mine, peers)
+		lines = append(lines, line{Request: &q, Answer: &peers})
 		if apart || n%batch == 0 || n == *count {
-			settle(!apart)
+			r.both(their, func(s *side) (err error) { s.now, err = s.server.state(routes); return err })
+			if !apart {
+				r.stored(their.now)
+			}
+			lines = append(lines, line{Settle: true, Stored: delta(their.base, their.now, apart)})
+			r.both(their, func(s *side) error { return s.restore(routes, r.ignored) })
+			r.rest()
 		}
-		if n%3000 == 0 {
-			t.Log(inSettle, nSettle, inSleep)
-			t.Logf("%d requests in %v, %d differences", n, time.Since(begin).Round(time.Second), len(all))
+		if n%6000 == 0 {
+			t.Logf("%d requests in %v", n, time.Since(begin).Round(time.Second))
 		}
 	}
-	t.Logf("%d requests in %v, %d differences; kube-apiserver's codes: %v", *count, time.Since(begin).Round(time.Second), len(all), codes)
-	if *report != "" {
-		if err := os.WriteFile(*report, []byte(strings.Join(all, "\n")+"\n"), 0o644); err != nil {
+	t.Logf("%d requests in %v: %s", *count, time.Since(begin).Round(time.Second), r.summary())
+	if *record {
+		if err := write(lines); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if *count >= whole {
+		r.unused()
+	}
+	if *report != "" {
+		if err := os.WriteFile(*report, []byte(strings.Join(r.found, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRecorded puts to kanzen what kube-apiserver was asked once.
+func TestRecorded(t *testing.T) {
+	docs, err := readDocuments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := newKanzen(t)
+	routes := ours.prepare(t, docs)
+	r := newRun(t, ours, routes)
+	apart := false
+	for _, l := range lines {
+		if q := l.Request; q != nil {
+			a, err := ours.ask(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apart = r.judge(q, a, *l.Answer) || apart
+			continue
+		}
+		if ours.now, err = ours.server.state(routes); err != nil {
+			t.Fatal(err)
+		}
+		if l.Stored != nil && !apart {
+			r.stored(ours.base.with(l.Stored))
+		}
+		if err := ours.restore(routes, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.writes, apart = nil, false
+	}
+	t.Log(r.summary())
 }

@@ -39,7 +39,8 @@ type answer struct {
 	Message string `json:"message,omitempty"`
 	// Object says what came with success: its kind and names.
 	Object string `json:"object,omitempty"`
-	text   string // of any answer, to show
+	// Text is the beginning of the message, to show.
+	Text string `json:"text,omitempty"`
 }
 
 func (s *asked) close() {
@@ -132,7 +133,9 @@ func (s *asked) read(q *request, resp *http.Response) answer {
 	if err != nil {
 		a.Object = "a stream"
 	}
-	a.text = string(data[:min(len(data), 400)])
+	if resp.StatusCode >= 300 {
+		a.Text = string(data[:min(len(data), 200)])
+	}
 	if l := resp.Header.Get("Location"); l != "" && resp.StatusCode/100 == 3 {
 		a.Reason = "to " + l
 	}
@@ -148,7 +151,7 @@ func (s *asked) read(q *request, resp *http.Response) answer {
 	}
 	switch {
 	case o.Kind == "Status" && resp.StatusCode >= 300:
-		a.Reason, a.text = o.Reason, o.Message
+		a.Reason, a.Text = o.Reason, o.Message[:min(len(o.Message), 200)]
 		if resp.StatusCode == http.StatusForbidden {
 			a.Message = refusal(o.Message)
 		}
@@ -200,37 +203,51 @@ func (s *asked) do(method, path, contentType string, body any, but ...int) (answ
 	}
 	a, err := s.ask(q, data)
 	if err == nil && a.Code >= 300 && !slices.Contains(but, a.Code) {
-		err = fmt.Errorf("%s: %s %s: %d %s\n%s", s.name, method, path, a.Code, a.text, data)
+		err = fmt.Errorf("%s: %s %s: %d %s\n%s", s.name, method, path, a.Code, a.Text, data)
 	}
 	return a, err
 }
 
-// raw reads a document of any length.
+// raw reads a document of any length. kube-apiserver puts off who asks for
+// what its caches have not loaded yet.
 func (s *asked) raw(path string) ([]byte, error) {
+	for try := 0; ; try++ {
+		data, code, err := s.get(path)
+		switch {
+		case err != nil:
+			return nil, err
+		case code == http.StatusTooManyRequests && try < 100:
+			time.Sleep(100 * time.Millisecond)
+		case code != http.StatusOK:
+			return nil, fmt.Errorf("%s: GET %s: %d %.300s", s.name, path, code, data)
+		default:
+			return data, nil
+		}
+	}
+}
+
+func (s *asked) get(path string) (data []byte, code int, err error) {
 	if err := s.dial(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := s.conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if _, err := fmt.Fprintf(s.conn, "GET %s HTTP/1.1\r\nHost: server\r\nUser-Agent: matrix\r\nAccept: application/json\r\nAuthorization: Bearer admin\r\n\r\n", path); err != nil {
 		s.close()
-		return nil, err
+		return nil, 0, err
 	}
 	resp, err := http.ReadResponse(s.r, nil)
 	if err != nil {
 		s.close()
-		return nil, err
+		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
+	data, err = io.ReadAll(resp.Body)
 	if err != nil || resp.Close {
 		s.close()
 	}
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: GET %s: %d %.300s", s.name, path, resp.StatusCode, data)
-	}
-	return data, err
+	return data, resp.StatusCode, err
 }
 
 func (s *asked) document(path string, into any) error {
