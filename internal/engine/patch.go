@@ -146,7 +146,9 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 		return nil, err
 	}
 	if c.typed {
-		if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil {
+		// What a strategic merge patch says about the kind has no meaning, as in
+		// kube-apiserver, and is not kept.
+		if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil && kind != types.StrategicMergePatchType {
 			return nil, patchInvalid(body, err)
 		}
 		obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
