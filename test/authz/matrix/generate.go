@@ -56,12 +56,17 @@ func (g *generator) next() request {
 	}
 	p := g.place(r)
 	q := request{User: g.user(), Method: g.method(r), Header: map[string]string{}, Key: p.key()}
+	straight := g.chance(30)
+	if straight {
+		q.User, q.Method = pick(g, "admin", "admin", "ns1-all"), methodOf(pick(g, r.verbs...))
+	}
 	segments := p.segments()
-	if g.chance(12) {
+	if g.chance(12) && !straight {
 		segments = g.otherScope(p)
 	}
 	path := join(segments)
 	switch n := g.IntN(100); {
+	case straight:
 	case n < 4:
 		path = g.nonResource()
 	case n < 40:
@@ -69,7 +74,10 @@ func (g *generator) next() request {
 	case n < 50:
 		path = g.mangle(splitPath(g.mangle(segments)))
 	}
-	q.Target = path + g.query(&q, r)
+	q.Target = path
+	if !straight || g.chance(20) {
+		q.Target += g.query(r)
+	}
 	g.headers(&q, r)
 	switch q.Method {
 	case http.MethodPost, http.MethodPut:
@@ -103,6 +111,21 @@ func (g *generator) user() string {
 		return "" // anonymous
 	}
 	return pick(g, g.users...).name
+}
+
+// methodOf is the method by which a verb is asked for.
+func methodOf(verb string) string {
+	switch verb {
+	case "create":
+		return http.MethodPost
+	case "update":
+		return http.MethodPut
+	case "patch":
+		return http.MethodPatch
+	case "delete", "deletecollection":
+		return http.MethodDelete
+	}
+	return http.MethodGet
 }
 
 func (g *generator) method(r route) string {

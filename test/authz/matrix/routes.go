@@ -278,7 +278,7 @@ func title(s string) string {
 }
 
 // query adds parameters that change what a request means.
-func (g *generator) query(q *request, r route) string {
+func (g *generator) query(r route) string {
 	v := url.Values{}
 	n := 0
 	switch c := g.IntN(100); {
@@ -307,8 +307,11 @@ func (g *generator) query(q *request, r route) string {
 	if g.chance(5) {
 		enc = strings.ReplaceAll(enc, "&", ";")
 	}
-	if g.chance(3) {
+	switch g.IntN(40) {
+	case 0:
 		enc = "&" + enc + "&" + enc
+	case 1:
+		enc += "&%zz"
 	}
 	return "?" + enc
 }

@@ -73,7 +73,10 @@ func (r *run) live(their *side, q *request) (mine, peers answer) {
 
 // rest waits until kube-apiserver has taken up the world made anew.
 func (r *run) rest() {
-	if slices.ContainsFunc(r.writes, func(q request) bool { return lags(&q) }) {
+	switch {
+	case slices.ContainsFunc(r.writes, func(q request) bool { return strings.Contains(q.Target, "customresourcedefinitions") }):
+		time.Sleep(2 * time.Second)
+	case slices.ContainsFunc(r.writes, func(q request) bool { return lags(&q) }):
 		time.Sleep(150 * time.Millisecond)
 	}
 	r.writes = nil

@@ -322,7 +322,10 @@ func (s *asked) overwrite(was, is *object) error {
 		return err
 	}
 	delete(m, "resourceVersion")
-	_, err := s.do("PUT", was.path+"/status", "application/json", o, 404, 409, 422)
+	if _, err := s.do("PUT", was.path+"/status", "application/json", o, 404, 409, 422); err != nil || !kept(was.key) {
+		return err
+	}
+	_, err := s.do("PUT", was.path+"/finalize", "application/json", o, 404, 409, 422)
 	return err
 }
 

@@ -13,7 +13,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // patience is how long an answer may take.
@@ -75,8 +78,11 @@ func (s *asked) ask(q *request, body string) (answer, error) {
 			return a, nil
 		}
 		s.close()
-		if !again || s.fresh {
-			return answer{}, fmt.Errorf("%s: %w", s.name, err)
+		switch {
+		case s.fresh && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+			return answer{Reason: "the connection was closed"}, nil
+		case !again || s.fresh:
+			return answer{}, fmt.Errorf("%s: %s %s: %w", s.name, q.Method, q.Target, err)
 		}
 	}
 }
@@ -146,7 +152,11 @@ func (s *asked) read(q *request, resp *http.Response) answer {
 			Metadata struct{ Name, Namespace string }
 		}
 	}
-	if json.Unmarshal(data, &o) != nil {
+	decode := json.Unmarshal
+	if strings.Contains(resp.Header.Get("Content-Type"), "yaml") {
+		decode = func(data []byte, into any) error { return yaml.Unmarshal(data, into) }
+	}
+	if decode(data, &o) != nil {
 		return a
 	}
 	switch {
