@@ -32,7 +32,7 @@ func readAccepted() ([]*accepted, error) {
 		if a.Reason == "" {
 			return nil, fmt.Errorf("no reason for %q", a.Pattern)
 		}
-		if a.match, err = regexp.Compile(a.Pattern); err != nil {
+		if a.match, err = regexp.Compile("(?m)" + a.Pattern); err != nil {
 			return nil, err
 		}
 	}

@@ -66,7 +66,6 @@ type side struct {
 func (s *side) prepare(t *testing.T, docs *documents) []route {
 	t.Helper()
 
-	crds := 0
 	s.server.made = map[string]map[string]any{}
 	post := func(o map[string]any, list string) {
 		s.server.made[list+"/"+text(metadata(o)["name"])] = clone(o)
@@ -77,20 +76,10 @@ func (s *side) prepare(t *testing.T, docs *documents) []route {
 	for _, o := range docs.world {
 		if o["kind"] == "CustomResourceDefinition" {
 			post(o, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-			crds++
 		}
 	}
-	for range 200 {
-		n := 0
-		for _, path := range []string{"/apis/matrix.test/v1/widgets", "/apis/matrix.test/v2/gizmos", "/apis/matrix.test/v1/plains"} {
-			if _, err := s.server.raw(path); err == nil {
-				n++
-			}
-		}
-		if n == crds {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
+	if err := s.server.defined(); err != nil {
+		t.Fatal(err)
 	}
 	var routes []route
 	for range 100 { // until discovery has the custom resources
@@ -188,7 +177,7 @@ func TestAgainstPeer(t *testing.T) {
 			}
 			lines = append(lines, line{Settle: true, Stored: delta(their.base, their.now, apart)})
 			r.both(their, func(s *side) error { return s.restore(routes, r.ignored) })
-			r.rest()
+			r.rest(their)
 		}
 		if n%6000 == 0 {
 			t.Logf("%d requests in %v", n, time.Since(begin).Round(time.Second))

@@ -331,7 +331,7 @@ func (g *generator) tame(q *request) {
 	segments := strings.FieldsFunc(strings.ToLower(plain), func(c rune) bool { return c == '/' })
 	hit := len(segments) > 0 && slices.Contains(fenced, segments[len(segments)-1])
 	for _, s := range segments {
-		hit = hit || s == "kube-system"
+		hit = hit || s == "kube-system" || s == "customresourcedefinitions"
 	}
 	if !hit || strings.Contains(query, "dryRun") || q.Method != "DELETE" && q.Method != "delete" {
 		return

@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -72,11 +73,11 @@ func (r *run) live(their *side, q *request) (mine, peers answer) {
 }
 
 // rest waits until kube-apiserver has taken up the world made anew.
-func (r *run) rest() {
-	switch {
-	case slices.ContainsFunc(r.writes, func(q request) bool { return strings.Contains(q.Target, "customresourcedefinitions") }):
-		time.Sleep(2 * time.Second)
-	case slices.ContainsFunc(r.writes, func(q request) bool { return lags(&q) }):
+func (r *run) rest(their *side) {
+	if slices.ContainsFunc(r.writes, func(q request) bool { return strings.Contains(q.Target, "apiextensions.k8s.io") }) {
+		r.both(their, func(s *side) error { return s.server.defined() })
+	}
+	if slices.ContainsFunc(r.writes, func(q request) bool { return lags(&q) }) {
 		time.Sleep(150 * time.Millisecond)
 	}
 	r.writes = nil
@@ -150,9 +151,16 @@ func (r *run) summary() string {
 	return fmt.Sprintf("%d differences, %d accepted ones; codes of kube-apiserver %s", len(r.found), known, strings.Join(codes, ", "))
 }
 
-// finding writes a difference down.
+// finding writes a difference down, with the path once more where it is escaped.
 func finding(q *request, mine, peers answer) string {
-	return fmt.Sprintf("%s %s as %q | kanzen %s | peer %s | %s %s", q.Method, q.Target, q.User, mine, peers, encode(q.Header), q.Body)
+	line := func(target string) string {
+		return fmt.Sprintf("%s %s as %q | kanzen %s | peer %s", q.Method, target, q.User, mine, peers)
+	}
+	out := line(q.Target) + " | " + encode(q.Header) + " " + q.Body
+	if plain, err := url.PathUnescape(q.Target); err == nil && plain != q.Target {
+		out += "\n" + line(plain)
+	}
+	return out
 }
 
 func (a answer) String() string {

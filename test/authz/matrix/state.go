@@ -141,10 +141,14 @@ func plain(raw map[string]any) (object, managed string) {
 	if slices.Contains(writtenByServers, text(o["kind"])) {
 		delete(o, "status")
 	}
-	fields, _ := m["managedFields"].([]any)
-	for _, f := range fields {
-		delete(f.(map[string]any), "time")
+	if o["kind"] == "CustomResourceDefinition" {
+		delete(m, "generation") // it is not made anew
 	}
+	fields, _ := m["managedFields"].([]any)
+	fields = slices.DeleteFunc(fields, func(f any) bool {
+		delete(f.(map[string]any), "time")
+		return f.(map[string]any)["subresource"] == "status" && slices.Contains(writtenByServers, text(o["kind"]))
+	})
 	slices.SortFunc(fields, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
 	delete(m, "managedFields")
 	return encode(settled(o, "")), encode(fields)
@@ -247,9 +251,10 @@ func (o *object) text() string {
 	return o.plain + "\n         " + o.managed
 }
 
-// kept are namespaces that cannot be deleted.
+// kept are namespaces that cannot be deleted, and definitions, which take all
+// their objects with them.
 func kept(key string) bool {
-	return slices.Contains([]string{"/namespaces//default", "/namespaces//kube-system", "/namespaces//kube-public", "/namespaces//kube-node-lease"}, key)
+	return strings.HasPrefix(key, "apiextensions.k8s.io/") || slices.Contains([]string{"/namespaces//default", "/namespaces//kube-system", "/namespaces//kube-public", "/namespaces//kube-node-lease"}, key)
 }
 
 // mend brings objects back: as a rule what is new or changed is deleted and
@@ -322,7 +327,7 @@ func (s *asked) overwrite(was, is *object) error {
 		return err
 	}
 	delete(m, "resourceVersion")
-	if _, err := s.do("PUT", was.path+"/status", "application/json", o, 404, 409, 422); err != nil || !kept(was.key) {
+	if _, err := s.do("PUT", was.path+"/status", "application/json", o, 404, 409, 422); err != nil || !strings.HasPrefix(was.key, "/namespaces/") {
 		return err
 	}
 	_, err := s.do("PUT", was.path+"/finalize", "application/json", o, 404, 409, 422)
@@ -342,4 +347,21 @@ func (s *asked) put(was *object) error {
 	}
 	_, err := s.do("POST", was.list, "application/json", o, 404, 409, 403)
 	return err
+}
+
+// defined waits until the custom resources are served, for some time on end.
+func (s *asked) defined() error {
+	for n, try := 0, 0; n < 4; try++ {
+		n++
+		for _, path := range []string{"/apis/matrix.test/v1/widgets", "/apis/matrix.test/v2/widgets", "/apis/matrix.test/v1/gizmos", "/apis/matrix.test/v2/gizmos", "/apis/matrix.test/v1/plains"} {
+			if _, err := s.raw(path); err != nil {
+				if try == 400 {
+					return err
+				}
+				n = 0
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
 }
