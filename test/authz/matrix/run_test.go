@@ -94,7 +94,7 @@ func (r *run) judge(q *request, mine, peers answer) (apart bool) {
 		return false
 	}
 	r.differ(finding(q, mine, peers))
-	return wrote(q, mine) != wrote(q, peers)
+	return wrote(q, mine) != wrote(q, peers) || peers.Code == 0 // it may have done so before it failed
 }
 
 // stored compares what is stored.
@@ -109,7 +109,7 @@ func (r *run) stored(their state) {
 		}
 		var by strings.Builder
 		for _, q := range r.writes {
-			if strings.Contains(q.Target, strings.Split(k, "/")[1]) {
+			if plain, err := url.PathUnescape(q.Target); err != nil || strings.Contains(plain, strings.Split(k, "/")[1]) {
 				fmt.Fprintf(&by, "\n  %s %s as %q %s", q.Method, q.Target, q.User, q.Body)
 			}
 		}

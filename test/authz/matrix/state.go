@@ -118,7 +118,7 @@ func (s *asked) list(r route, known map[string]*object) ([]*object, error) {
 		if ns != "" {
 			at += "namespaces/" + ns + "/"
 		}
-		made := &object{key: strings.Join([]string{r.group, r.resource, ns, name}, "/"), list: at + r.resource, path: at + r.resource + "/" + name, raw: o, bytes: string(item)}
+		made := &object{key: strings.Join([]string{r.group, r.resource, ns, uuid.ReplaceAllString(name, "<uid>")}, "/"), list: at + r.resource, path: at + r.resource + "/" + name, raw: o, bytes: string(item)}
 		made.plain, made.managed = plain(o)
 		out = append(out, made)
 	}

@@ -168,14 +168,14 @@ func (s *asked) read(q *request, resp *http.Response) answer {
 	case o.Items != nil:
 		var names []string
 		for _, i := range o.Items {
-			if n := i.Metadata.Namespace + "/" + i.Metadata.Name; ofWorld(n) {
+			if n := i.Metadata.Namespace + "/" + uuid.ReplaceAllString(i.Metadata.Name, "<uid>"); ofWorld(n) {
 				names = append(names, n)
 			}
 		}
 		slices.Sort(names)
 		a.Object = fmt.Sprint(o.Kind, " ", names)
 	case o.Kind != "":
-		a.Object = o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+		a.Object = o.Kind + " " + o.Metadata.Namespace + "/" + uuid.ReplaceAllString(o.Metadata.Name, "<uid>") // of an object without a name
 	}
 	return a
 }
