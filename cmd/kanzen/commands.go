@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/version"
 )
@@ -36,7 +39,7 @@ started under the name etcd it is etcd's own server.`,
 }
 
 func serveCommand() *cobra.Command {
-	cfg := server.Standalone()
+	cfg := config.Standalone()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start a server; all it needs it makes below --data-dir",
@@ -52,7 +55,7 @@ func serveCommand() *cobra.Command {
 
 // apiserverCommand is what the binary is under the name kube-apiserver.
 func apiserverCommand() *cobra.Command {
-	cfg := server.Default()
+	cfg := config.Default()
 	var showVersion string
 	cmd := &cobra.Command{
 		Use:          "kube-apiserver",
@@ -74,15 +77,19 @@ func apiserverCommand() *cobra.Command {
 	return cmd
 }
 
-func serve(cmd *cobra.Command, cfg server.Config, started func(*server.Server)) error {
-	cfg.Verbosity = verbosity(cmd.Flags())
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: cfg.Verbosity}))
+func serve(cmd *cobra.Command, cfg config.Config, started func(*server.Server)) error {
+	v := verbosity(cmd.Flags())
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
 	cfg.Flags = map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
-	server.WarnIgnored(cmd.Flags(), log)
-	s, err := server.New(cmd.Context(), cfg, log)
+	config.WarnIgnored(cmd.Flags(), log)
+	ground, err := server.Open(cmd.Context(), &cfg, log, v)
 	if err != nil {
 		return err
+	}
+	s, err := server.New(cmd.Context(), &cfg, ground)
+	if err != nil {
+		return errors.Join(err, ground.Close())
 	}
 	go func() {
 		select {
@@ -91,22 +98,22 @@ func serve(cmd *cobra.Command, cfg server.Config, started func(*server.Server)) 
 		case <-cmd.Context().Done():
 		}
 	}()
-	return s.Run(cmd.Context())
+	return errors.Join(s.Run(cmd.Context()), ground.Close())
 }
 
 // verbosity is how much to log: the number of -v.
-func verbosity(fs *pflag.FlagSet) *server.Verbosity {
+func verbosity(fs *pflag.FlagSet) *debug.Verbosity {
 	n := 0
 	if f := fs.Lookup("v"); f != nil {
 		n, _ = strconv.Atoi(f.Value.String()) // what is no number is 0
 	}
-	return server.NewVerbosity(n)
+	return debug.NewVerbosity(n)
 }
 
 // greet says in three lines what to type next.
 func greet(w io.Writer, s *server.Server, dataDir string) {
 	arg := ""
-	if dataDir != server.Standalone().DataDir {
+	if dataDir != config.Standalone().DataDir {
 		arg = " --data-dir " + dataDir
 	}
 	fmt.Fprintf(w, `kanzen %s serves Kubernetes %s at https://%s (Ctrl-C stops it)
@@ -116,7 +123,7 @@ func greet(w io.Writer, s *server.Server, dataDir string) {
 }
 
 func kubeconfigCommand() *cobra.Command {
-	dir := server.Standalone().DataDir
+	dir := config.Standalone().DataDir
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the kubeconfig of a server's administrator",

@@ -24,3 +24,9 @@ var (
 	StorageClasses             = schema.GroupResource{Group: "storage.k8s.io", Resource: "storageclasses"}
 	VolumeAttributesClasses    = schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}
 )
+
+// Resource is what objects of a kind are served as.
+type Resource struct {
+	schema.GroupVersionResource
+	Namespaced bool
+}

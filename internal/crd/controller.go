@@ -151,7 +151,7 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 		Reason: "NeverEstablished", Message: "resource was never established",
 	}
 	switch {
-	case c.Builtin(d.Spec.Group, d.Spec.Names.Plural):
+	case c.builtin(d.Spec.Group, d.Spec.Names.Plural):
 		done.Reason, done.Message = "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"
 	case isTrue(d, apiextensionsv1.Established):
 		if err := c.say(ctx, d.Name, condition{

@@ -47,12 +47,6 @@ func (d *definition) servable() bool {
 	return (d.namesAccepted || d.established) && d.accepted.Plural != "" && d.accepted.Kind != ""
 }
 
-// serves says whether a version is served.
-func (d *definition) serves(name string) bool {
-	v := d.version(name)
-	return v != nil && v.served
-}
-
 func (d *definition) version(name string) *version {
 	if i := slices.IndexFunc(d.versions, func(v version) bool { return v.name == name }); i >= 0 {
 		return &d.versions[i]

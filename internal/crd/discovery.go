@@ -1,17 +1,18 @@
 package crd
 
 import (
+	"errors"
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
-
-// Priorities of all groups and versions of custom resources.
-const groupPriority, versionPriority = 1000, 100
 
 // Verbs as discovery lists them; a definition that is going away has fewer.
 var (
@@ -19,27 +20,57 @@ var (
 	verbsTerminating = []string{"delete", "deletecollection", "get", "list", "watch"}
 )
 
-// Changes counts what the documents about custom resources depend on.
-func (s *Server) Changes() int64 { return s.changes.Load() }
-
-// Discovery lists the groups and versions of custom resources.
-func (s *Server) Discovery() []discovery.GroupVersion {
-	byGV, order := s.served()
-	out := make([]discovery.GroupVersion, 0, len(order))
-	for _, gv := range order {
-		ds := byGV[gv]
-		out = append(out, discovery.GroupVersion{
-			GroupVersion: gv, GroupPriority: groupPriority, VersionPriority: versionPriority, Custom: true,
-			Resources: func() []*engine.Resource {
-				rs := make([]*engine.Resource, 0, len(ds))
-				for _, d := range ds {
-					rs = append(rs, d.described(gv.Version))
-				}
-				return rs
-			},
-		})
+// resource is the definition as the catalog has it; nil if it is not served.
+func (s *Server) resource(d *definition) *catalog.Resource {
+	if !d.servable() {
+		return nil
 	}
-	return out
+	r := &catalog.Resource{
+		GroupResource: apischema.GroupResource{Group: d.group, Resource: d.accepted.Plural},
+		Kind:          d.accepted.Kind, Namespaced: d.namespaced, Custom: true, Listed: d.established, Storage: d.storage(),
+		Endpoint: func(version string) (*engine.Endpoint, error) {
+			ep, err := d.serving.endpoint(version)
+			if err != nil {
+				s.Log.Error("a custom resource cannot be served", "definition", d.name, "error", err)
+				return nil, apierrors.NewInternalError(errors.New("error resolving resource"))
+			}
+			return ep, nil
+		},
+		View:      func() *store.View { return d.serving.view() },
+		Described: d.described,
+	}
+	for _, v := range d.versions {
+		if v.served {
+			r.Versions = append(r.Versions, v.name)
+		}
+	}
+	return r
+}
+
+// publish puts a definition into the catalog, or takes out one that is not served.
+func (s *Server) publish(d *definition) {
+	if s.builtin(d.group, d.accepted.Plural) {
+		return // another server gave the name away
+	}
+	if r := s.resource(d); r != nil {
+		s.Catalog.Put(r)
+	} else {
+		s.withdraw(d.name)
+	}
+}
+
+// withdraw takes the resource of a definition out of the catalog.
+func (s *Server) withdraw(name string) {
+	group, plural := splitName(name)
+	if !s.builtin(group, plural) {
+		s.Catalog.Remove(apischema.GroupResource{Group: group, Resource: plural})
+	}
+}
+
+// builtin says that a resource is one of the API Server's own.
+func (s *Server) builtin(group, plural string) bool {
+	r := s.Catalog.Now().Resource(apischema.GroupResource{Group: group, Resource: plural})
+	return r != nil && !r.Custom
 }
 
 // served sorts the definitions into the groups and versions that they serve.

@@ -60,6 +60,17 @@ func (f *follower) Caught(rev int64) {
 	f.moved = make(chan struct{})
 }
 
+// settled waits until definitions have been read, and then until the catalog has
+// all that is acknowledged. Until then a client would take a 404 for the truth.
+func (s *Server) settled(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return s.settle(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // settle waits until the index has all that is acknowledged: what a client was
 // told to be established is served.
 func (s *Server) settle(ctx context.Context) error {
@@ -134,6 +145,7 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 		d.serving = newServing(s, d)
 	}
 	g[d.name] = d
+	s.publish(d)
 	var look []string
 	if d.unsettled {
 		look = append(look, d.name)
@@ -142,7 +154,6 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 		look = append(look, s.latecomers(d)...)
 	}
 	s.mu.Unlock()
-	s.changes.Add(1)
 	s.replaced(old, d)
 	for _, name := range look {
 		s.control.changed.Add(name)
@@ -172,6 +183,7 @@ func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition, rev int64)
 	d := *old
 	d.accepted = obj.Status.AcceptedNames
 	s.groups[obj.Spec.Group][obj.Name] = &d
+	s.publish(&d)
 }
 
 // remove takes a definition out.
@@ -184,12 +196,12 @@ func (s *Server) remove(name string) {
 		if len(s.groups[group]) == 0 {
 			delete(s.groups, group)
 		}
+		s.withdraw(name)
 	}
 	s.mu.Unlock()
 	if d == nil {
 		return
 	}
-	s.changes.Add(1)
 	d.serving.retire()
 	d.serving.forget()
 	s.control.retryConflicts(group, name)

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
 // A custom resource can be held by an owner that is one too only by who may set
 // the owner's finalizers, and get another owner only from who may delete it.
 func TestOwnersThatBlock(t *testing.T) {
-	s := kanzentest.Start(t, func(c *server.Config) {
+	s := kanzentest.Start(t, func(c *config.Config) {
 		c.EnableAdmission = append(c.EnableAdmission, "OwnerReferencesPermissionEnforcement")
 	})
 	c := &cluster{t, s.Config(), dynamic.NewForConfigOrDie(s.Config())}

@@ -244,6 +244,16 @@ func sameType(got, want schema.GroupVersionKind) error {
 	return nil
 }
 
+// stillOfType refuses what a patch has made another type, or one that is none.
+func stillOfType(obj Object, want schema.GroupVersionKind) error {
+	if t, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok {
+		if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
+			return err
+		}
+	}
+	return sameType(obj.GetObjectKind().GroupVersionKind(), want)
+}
+
 // strictErrors warns of unknown and duplicate fields, or refuses them.
 func strictErrors(ctx context.Context, errs []error, fieldValidation string) error {
 	if len(errs) == 0 {

@@ -132,9 +132,6 @@ func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpo
 	return ep
 }
 
-// HasSubresource says whether objects have a subresource.
-func (ep *Endpoint) HasSubresource(name string) bool { return ep.R.subresource(name) != nil }
-
 // Retire ends the endpoint's watches, as their timeout would: another endpoint
 // has taken its place, and clients go on there. It is called once.
 func (ep *Endpoint) Retire() { close(ep.retired) }
@@ -207,6 +204,8 @@ func (c *call) serve() error {
 	switch {
 	case errors.Is(err, route.ErrMethod):
 		return c.methodNotAllowed()
+	case err != nil && !c.typed && c.info.Subresource != "" && c.R.subresource(c.info.Subresource) == nil:
+		return apierrors.NewNotFound(c.gr(), c.info.Name) // as upstream's server of custom resources says it
 	case err != nil:
 		return errNoPath
 	}

@@ -145,13 +145,14 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 	if err != nil {
 		return nil, err
 	}
-	if c.typed {
-		// What a strategic merge patch says about the kind has no meaning, as in
-		// kube-apiserver, and is not kept.
-		if err := sameType(obj.GetObjectKind().GroupVersionKind(), current.GetObjectKind().GroupVersionKind()); err != nil && kind != types.StrategicMergePatchType {
-			return nil, patchInvalid(body, err)
+	if want := current.GetObjectKind().GroupVersionKind(); c.typed {
+		// A strategic merge leaves the kind as it is, whatever it says.
+		if kind != types.StrategicMergePatchType {
+			if err := stillOfType(obj, want); err != nil {
+				return nil, patchInvalid(body, err)
+			}
 		}
-		obj.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
+		obj.GetObjectKind().SetGroupVersionKind(want)
 	}
 	return c.incoming(obj)
 }

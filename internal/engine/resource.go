@@ -416,6 +416,26 @@ func ResetFields(paths ...[]string) *fieldpath.Set {
 	return s
 }
 
+// The fields that one way of writing leaves alone. Most kinds with a status
+// let their own path change everything else, and the status subresource
+// nothing else; the newer ones keep metadata out of it too.
+var (
+	ResetStatus          = ResetFields([]string{"status"})
+	ResetSpec            = ResetFields([]string{"spec"})
+	ResetSpecAndMetadata = ResetFields([]string{"metadata"}, []string{"spec"})
+)
+
+// Answer adapts a typed func that answers a review for Resource.Create.
+func Answer[T Object](f func(ctx context.Context, in T) (T, error)) func(ctx context.Context, obj Object, _ *metav1.CreateOptions) (Object, error) {
+	return func(ctx context.Context, obj Object, _ *metav1.CreateOptions) (Object, error) {
+		out, err := f(ctx, obj.(T))
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+}
+
 // VersionOf makes the Version of a Go type and its list type, with a typed
 // defaulting func (nil: none).
 func VersionOf[T, L any, PT interface {

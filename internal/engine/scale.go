@@ -118,10 +118,11 @@ func (c *call) patchScale(kind types.PatchType) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := sameType(obj.GroupVersionKind(), scaleGVK); err != nil && kind != types.StrategicMergePatchType {
-			return nil, patchInvalid(body, err)
+		if kind != types.StrategicMergePatchType {
+			if err := stillOfType(obj, scaleGVK); err != nil {
+				return nil, patchInvalid(body, err)
+			}
 		}
-		obj.SetGroupVersionKind(scaleGVK)
 		if err := c.fitNamespace(obj); err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ import (
 // suggested reads the objects that a cluster comes with.
 func suggested(t testing.TB) (levels []*flowcontrolv1.PriorityLevelConfiguration, schemas []*flowcontrolv1.FlowSchema) {
 	t.Helper()
-	f, err := os.Open("../server/bootstrap.jsonl")
+	f, err := os.Open("../controlplane/bootstrap.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

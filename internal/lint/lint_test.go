@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -47,9 +48,11 @@ var exempt = map[string]string{
 // layers lists packages from the top down: one may import what stands below
 // it, never what stands above.
 var layers = []string{
-	"cmd/", "pkg/", "internal/server", "internal/controllers", "internal/crd", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
-	"internal/builtin", "internal/crd/schema", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/chain", "internal/audit", "internal/engine", "internal/admission",
-	"internal/authz", "internal/authn", "internal/store", "internal/request", "internal/guard", "internal/egress", "internal/span",
+	"cmd/", "pkg/", "internal/server", "internal/controlplane", "internal/authn/methods", "internal/authz/modes", "internal/keys", "internal/config",
+	"internal/controllers", "internal/crd", "internal/catalog", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
+	"internal/builtin", "internal/discovery", "internal/metrics", "internal/flowcontrol", "internal/tracing", "internal/inprocess", "internal/debug", "internal/chain",
+	"internal/audit", "internal/engine", "internal/resolver", "internal/admission", "internal/authz", "internal/podrefs", "internal/podspec", "internal/rules", "internal/schema",
+	"internal/authn", "internal/store", "internal/route", "internal/request", "internal/reload", "internal/guard", "internal/egress", "internal/span",
 }
 
 // layer is where a path stands: where the longest of the packages that it
@@ -149,5 +152,97 @@ func TestPackagesAreDocumented(t *testing.T) {
 		if !ok {
 			t.Errorf("package %s has no package comment", dir)
 		}
+	}
+}
+
+// TestFoldersDependOneWay has no folder below internal/ depend on another that
+// depends on it, directly or by way of others.
+func TestFoldersDependOneWay(t *testing.T) {
+	folder := func(path string) string {
+		rest, ok := strings.CutPrefix(path, "internal/")
+		if !ok {
+			return ""
+		}
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
+	needs := map[string]map[string]bool{}
+	eachFile(t, false, func(path string, imports []string) {
+		from := folder(path)
+		for _, i := range imports {
+			to := folder(strings.TrimPrefix(i, module))
+			if from == "" || to == "" || from == to {
+				continue
+			}
+			if needs[from] == nil {
+				needs[from] = map[string]bool{}
+			}
+			needs[from][to] = true
+		}
+	})
+	for from := range needs {
+		seen := map[string]bool{}
+		var follow func(name string)
+		follow = func(name string) {
+			for to := range needs[name] {
+				if to == from {
+					t.Errorf("internal/%s depends on internal/%s, which depends on it", from, name)
+				}
+				if !seen[to] {
+					seen[to] = true
+					follow(to)
+				}
+			}
+		}
+		follow(from)
+	}
+}
+
+// TestSettingsAreRead fails for a setting that nothing outside of its own package
+// reads: a flag that is taken and does nothing.
+func TestSettingsAreRead(t *testing.T) {
+	const settings = root + "/internal/config/config.go"
+	file, err := parser.ParseFile(token.NewFileSet(), settings, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.Name == "Config" {
+			for _, f := range spec.Type.(*ast.StructType).Fields.List {
+				for _, name := range f.Names {
+					if name.IsExported() {
+						unread[name.Name] = true
+					}
+				}
+			}
+		}
+		return true
+	})
+	if len(unread) < 50 {
+		t.Fatalf("only %d settings were found", len(unread))
+	}
+	// Methods of Config that derive something count as reading if they are called.
+	eachFile(t, false, func(path string, _ []string) {
+		own := strings.HasPrefix(path, "internal/config/")
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || own && !(f.Recv != nil && f.Name.IsExported() && f.Name.Name != "Validate" && f.Name.Name != "AddFlags") {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					delete(unread, sel.Sel.Name)
+				}
+				return true
+			})
+		}
+	})
+	for name := range unread {
+		t.Errorf("Config.%s is not read", name)
 	}
 }

@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -19,11 +18,12 @@ import (
 
 // Metrics are those of one server; two servers in a process have two.
 type Metrics struct {
-	// Owns says whether a resource path leads to a resource. Nothing is told
+	// owns says whether a resource path leads to a resource. Nothing is told
 	// of the others but that there was a request: their names are a stranger's
 	// to choose. Nil: none does.
-	Owns     func(ctx context.Context, i *request.Info) bool
+	owns     func(r *http.Request, i *request.Info) bool
 	registry *prometheus.Registry
+	others   prometheus.Gatherer  // what the process measures
 	slis     *prometheus.Registry // service level indicators, at a path of their own
 
 	total, self, aborts, terminations *prometheus.CounterVec
@@ -54,9 +54,10 @@ func (f *inFlight) leave() { f.now.Add(-1) }
 // take returns the most requests that there were at a time since the last call.
 func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 
-// New makes the metrics of a server.
-func New() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry()}
+// New makes the metrics of a server. owns says whether a resource path leads to a
+// resource; nil: none does. process has the metrics that are the process's own.
+func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Gatherer) *Metrics {
+	m := &Metrics{owns: owns, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
@@ -115,7 +116,7 @@ func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 // Handler serves the metrics as text. Where resetting is allowed, a DELETE sets
 // those of requests to zero.
 func (m *Metrics) Handler(reset bool) http.Handler {
-	read := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	read := promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.others}, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reset && r.Method == http.MethodDelete {
 			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.filters} {

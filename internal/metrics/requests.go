@@ -110,7 +110,7 @@ type labels struct {
 func (m *Metrics) labelsOf(i *request.Info, r *http.Request) labels {
 	l := labels{verb: verbOf(i, r)}
 	switch {
-	case i.IsResource && m.Owns != nil && m.Owns(r.Context(), i):
+	case i.IsResource && m.owns != nil && m.owns(r, i):
 		l.group, l.version, l.resource = i.Group, i.Version, i.Resource
 		if l.subresource = i.Subresource; l.subresource != "" && !subresources[l.subresource] {
 			l.subresource = "other"

@@ -3,12 +3,12 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
+	mathrand "math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,48 +18,51 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/metrics"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/resolver"
 )
 
 // admission is the chain of plugins, in order.
-func (s *Server) admission(a authz.Authorizer, m *metrics.Metrics) (engine.Admission, error) {
+func (b *base) admission(a authz.Authorizer, door *inprocess.Door) (engine.Admission, error) {
 	d := plugin.Deps{
-		Objects: s.objects, Authorizer: a, Resources: s.resourceOf, NameSuffix: nameSuffix, Clock: s.clock,
-		CreateNamespace: s.createNamespace,
-		NotReadySeconds: s.cfg.NotReadySeconds, UnreachableSeconds: s.cfg.UnreachableSeconds,
+		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: nameSuffix, Clock: b.ground.Clock,
+		CreateNamespace: b.createNamespace,
+		NotReadySeconds: b.cfg.NotReadySeconds, UnreachableSeconds: b.cfg.UnreachableSeconds,
 		Others: map[string]admission.Plugin{},
 	}
-	if file := s.cfg.AdmissionConfigFile; file != "" {
+	if file := b.cfg.AdmissionConfigFile; file != "" {
 		var err error
 		if d.Config, err = plugin.ReadConfig(file); err != nil {
 			return nil, fmt.Errorf("--admission-control-config-file: %w", err)
 		}
 	}
 	measures := measure.New()
-	m.Register(measures.Collectors()...)
-	s.conversion = s.clients(webhook.Credentials{})
-	compiler := cel.NewCompiler()
-	if err := s.webhooks(&d, compiler, measures); err != nil {
+	b.metrics.Register(measures.Collectors()...)
+	compiler := b.ground.Expressions
+	if err := b.webhooks(&d, compiler, measures, door); err != nil {
 		return nil, err
 	}
-	s.policies(&d, compiler, measures)
-	chain, err := plugin.Chain(d, s.cfg.EnableAdmission, s.cfg.DisableAdmission)
+	b.policies(&d, compiler, measures)
+	chain, err := plugin.Chain(d, b.cfg.EnableAdmission, b.cfg.DisableAdmission)
 	if err != nil {
 		return nil, err
 	}
-	return measures.Chain(chain, s.clock), nil
+	return measures.Chain(chain, b.ground.Clock), nil
 }
 
 // webhooks makes the two plugins that ask webhooks.
-func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
+func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, door *inprocess.Door) error {
 	w := webhook.Deps{
-		Mutating: s.registered("mutatingwebhookconfigurations"), Validating: s.registered("validatingwebhookconfigurations"),
-		Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
+		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
+		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
-		Clock:  s.clock, Log: s.log,
+		Clock:  b.ground.Clock, Log: b.log,
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,
@@ -68,102 +71,36 @@ func (s *Server) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) e
 		if err != nil {
 			return fmt.Errorf("configuration of %s: %w", name, err)
 		}
-		w.Clients = s.clients(credentials)
+		w.Clients = b.clients(credentials, door)
 		d.Others[name] = make(w)
 	}
 	return nil
 }
 
 // clients connect to webhooks.
-func (s *Server) clients(c webhook.Credentials) *webhook.Clients {
-	d := webhook.Dialers{Services: s.egress.Dial(egress.Cluster), URLs: s.egress.Dial(egress.ControlPlane)}
-	return webhook.NewClients(c, d, s.resolver(), lateTransport(func() http.RoundTripper { return s.Transport(itself) }))
+func (b *base) clients(c webhook.Credentials, door *inprocess.Door) *webhook.Clients {
+	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane)}
+	return webhook.NewClients(c, d, &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}, door.As(controlplane.Itself()))
 }
 
 // policies makes the two plugins that evaluate policies.
-func (s *Server) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
+func (b *base) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
 	p := policy.Deps{
-		ValidatingPolicies: s.registered("validatingadmissionpolicies"), ValidatingBindings: s.registered("validatingadmissionpolicybindings"),
-		MutatingPolicies: s.registered("mutatingadmissionpolicies"), MutatingBindings: s.registered("mutatingadmissionpolicybindings"),
-		Params: params{s}, Namespaces: s.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: s.log,
+		ValidatingPolicies: b.registered("validatingadmissionpolicies"), ValidatingBindings: b.registered("validatingadmissionpolicybindings"),
+		MutatingPolicies: b.registered("mutatingadmissionpolicies"), MutatingBindings: b.registered("mutatingadmissionpolicybindings"),
+		Params: catalog.Params{Raw: b.objects}, Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: b.log,
 	}
 	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
 }
 
-// params finds the parameters of policies among everything that is served.
-type params struct{ s *Server }
-
-// find returns what serves a kind, in any of its versions; nil if nothing does.
-func (p params) find(kind schema.GroupVersionKind) *engine.Endpoint {
-	for _, ep := range p.s.endpoints {
-		if ep.GVK == kind && ep.View() != nil {
-			return ep
-		}
-	}
-	for _, r := range p.s.custom.ResourceOf(kind) {
-		if ep, err := p.s.objects.endpoint(r.GroupResource()); err == nil {
-			return ep
-		}
-	}
-	return nil
-}
-
-// Namespaced is part of policy.Params.
-func (p params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
-	ep := p.find(kind)
-	return ep != nil && ep.R.Namespaced, ep != nil
-}
-
-// Get is part of policy.Params.
-func (p params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
-	ep := p.find(kind)
-	if ep == nil {
-		return nil, errNoResource(kind.String())
-	}
-	obj, err := p.s.objects.Seen(ctx, ep.GVR.GroupResource(), namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	return inVersion(ep, obj, kind)
-}
-
-// List is part of policy.Params.
-func (p params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
-	ep := p.find(kind)
-	if ep == nil {
-		return nil, errNoResource(kind.String())
-	}
-	objs, err := ep.SeenObjects(ctx, namespace)
-	for i := range objs {
-		if objs[i], err = inVersion(ep, objs[i], kind); err != nil {
-			return nil, err
-		}
-	}
-	return objs, err
-}
-
-func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
-	out, err := ep.Versions().Convert(obj, kind)
-	if err != nil {
-		return nil, err
-	}
-	return out.(admission.Object), nil
-}
-
-// lateTransport is a transport to a server that is still being put together.
-type lateTransport func() http.RoundTripper
-
-// RoundTrip is part of http.RoundTripper.
-func (t lateTransport) RoundTrip(r *http.Request) (*http.Response, error) { return t().RoundTrip(r) }
-
 // registered is the stored objects of one of the resources by which admission
 // is configured.
-func (s *Server) registered(resource string) registered {
-	return registered{s.objects, schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource}}
+func (b *base) registered(resource string) registered {
+	return registered{b.objects, schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource}}
 }
 
 type registered struct {
-	objects *objects
+	objects *catalog.Raw
 	gr      schema.GroupResource
 }
 
@@ -181,22 +118,12 @@ func (r registered) Objects(ctx context.Context) ([]admission.Object, error) {
 	return r.objects.SeenList(ctx, r.gr, "")
 }
 
-// NamespaceLabels are the labels of a namespace, read off its bytes.
-func (o *objects) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	gr := corev1.Resource("namespaces")
-	v, err := o.View(gr)
+// createNamespace makes a namespace as the server itself.
+func (b *base) createNamespace(ctx context.Context, name string) error {
+	ep, err := b.objects.Endpoint(schema.GroupResource{Resource: "namespaces"})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	i, err := v.Get(ctx, name)
-	if err != nil {
-		// It may just have been made.
-		if err := o.store.Fresh(ctx); err != nil {
-			return nil, err
-		}
-		if i, err = v.Get(ctx, name); err != nil {
-			return nil, apierrors.NewNotFound(gr, name)
-		}
-	}
-	return v.Labels(i)
+	_, err = ep.Make(request.WithUser(ctx, controlplane.Itself()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, controlplane.ManagerServer)
+	return err
 }

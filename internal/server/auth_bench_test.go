@@ -55,16 +55,3 @@ func BenchmarkServiceAccountRequest(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkServiceAccountToken is what authenticating such a token costs alone.
-func BenchmarkServiceAccountToken(b *testing.B) {
-	s := start(b)
-	token := authorized(b, s)
-	a := s.authn.tokens
-	b.ReportAllocs()
-	for b.Loop() {
-		if r, err := a.AuthenticateToken(b.Context(), token, a.Audiences); err != nil || r == nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -2,13 +2,14 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 // start runs a server without a socket until the test ends.
 func start(t testing.TB) *Server {
 	t.Helper()
-	return startWith(t, func(*Config) {})
+	return startWith(t, func(*config.Config) {})
 }
 
 var masters = &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}}
@@ -27,7 +28,7 @@ var masters = &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"
 func do(t testing.TB, s *Server, method, path, contentType, accept string, body []byte, want int) []byte {
 	t.Helper()
 	req := httptest.NewRequest(method, path, bytes.NewReader(body))
-	req = req.WithContext(context.WithValue(req.Context(), userKey{}, user.Info(masters)))
+	req = req.WithContext(inprocess.WithUser(req.Context(), masters))
 	req.Header.Set("User-Agent", "bench/1")
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -120,7 +121,7 @@ func benchRead(b *testing.B, objects int, path, accept string) {
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("GET", path, nil)
-		req = req.WithContext(context.WithValue(req.Context(), userKey{}, user.Info(masters)))
+		req = req.WithContext(inprocess.WithUser(req.Context(), masters))
 		req.Header.Set("Accept", accept)
 		w := &discard{h: http.Header{}}
 		s.handler.ServeHTTP(w, req)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
@@ -40,7 +43,7 @@ func BenchmarkWholeChain(b *testing.B) {
 	for name, audited := range map[string]bool{"": false, "Audited": true} {
 		b.Run("Chain"+name, func(b *testing.B) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-			s := startWith(b, func(c *Config) {
+			s := startWith(b, func(c *config.Config) {
 				if audited {
 					dir := b.TempDir()
 					c.AuditPolicyFile, c.AuditLog.Path = filepath.Join(dir, "policy"), filepath.Join(dir, "log")
@@ -86,18 +89,22 @@ func cpu(b *testing.B) int64 {
 }
 
 // startWith is start with other settings.
-func startWith(t testing.TB, change func(*Config)) *Server {
+func startWith(t testing.TB, change func(*config.Config)) *Server {
 	t.Helper()
-	cfg := Standalone()
+	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
 	change(&cfg)
-	s, err := New(context.Background(), cfg, slog.New(slog.DiscardHandler))
+	ground, err := Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := New(context.Background(), &cfg, ground)
+	if err != nil {
+		t.Fatal(errors.Join(err, ground.Close()))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- errors.Join(s.Run(ctx), ground.Close()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

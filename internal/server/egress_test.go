@@ -1,47 +1,20 @@
 package server
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/utils/clock"
-
-	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
 )
 
-// An issuer that is to be reached through a network's proxy needs that proxy.
-func TestDialIssuer(t *testing.T) {
-	with, err := egress.Load(egresstest.Write(t, map[string]string{"cluster": "{proxyProtocol: Direct}"}), prometheus.NewRegistry(), clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		egress  *egress.Selector
-		network apiserver.EgressSelectorType
-		dials   bool
-		want    string
-	}{
-		{nil, "", false, ""},
-		{with, "", false, ""},
-		{with, apiserver.EgressSelectorCluster, true, ""},
-		{with, apiserver.EgressSelectorControlPlane, false, `oidc: egress lookup for "controlplane" is not configured`},
-		{nil, apiserver.EgressSelectorCluster, false, `oidc: egress lookup required with egress selector type "cluster"`},
-	} {
-		dial, err := (&Server{egress: c.egress}).dialIssuer(c.network)
-		if (dial != nil) != c.dials || (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
-			t.Errorf("%q: %v, want %q", c.network, err, c.want)
-		}
-	}
-}
-
 func TestEgressSelectorFile(t *testing.T) {
-	cfg := Standalone()
+	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener = t.TempDir(), true
 	cfg.EgressSelectorConfigFile = egresstest.Write(t, map[string]string{"nodes": "{proxyProtocol: Direct}"})
-	_, err := New(t.Context(), cfg, nil)
+	_, err := Open(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err == nil || !strings.HasPrefix(err.Error(), "--egress-selector-config-file: failed to validate egress selector configuration: ") {
 		t.Error(err)
 	}

@@ -1,108 +1,56 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-
-	"github.com/prometheus/client_golang/prometheus"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // flowControl makes what shares the server among requests, nil where they are
 // only counted.
-func (s *Server) flowControl(register func(...prometheus.Collector)) *flowcontrol.Controller {
-	if !s.cfg.PriorityAndFairness {
+func (b *base) flowControl() *flowcontrol.Controller {
+	if !b.cfg.PriorityAndFairness {
 		return nil
 	}
-	m := flowcontrol.NewMetrics(register, s.clock.Now)
-	return flowcontrol.New(s.cfg.MaxReadOnlyInFlight+s.cfg.MaxMutatingInFlight, clock.RealClock{}, s.sizeOf, m)
+	m := flowcontrol.NewMetrics(b.metrics.Register, b.ground.Clock.Now)
+	return flowcontrol.New(b.cfg.MaxReadOnlyInFlight+b.cfg.MaxMutatingInFlight, clock.RealClock{}, b.objects.Size, m)
 }
 
 // flowFilter is the filter of flow control, nil where there is none.
-func (s *Server) flowFilter() chain.Filter {
-	if s.flow == nil {
+func flowFilter(flow *flowcontrol.Controller, cfg *config.Config) chain.Filter {
+	if flow == nil {
 		return nil
 	}
-	return s.flow.Filter(s.cfg.RequestTimeout)
+	return flow.Filter(cfg.RequestTimeout)
 }
 
-// sizeOf tells how much of a resource is stored, where its view is loaded.
-func (s *Server) sizeOf(group, resource string) (count, size int64, ok bool) {
-	gr := schema.GroupResource{Group: group, Resource: resource}
-	var v *store.View
-	if ep := s.objects.byGR[gr]; ep != nil {
-		v = ep.View()
-	} else {
-		v = s.custom.View(gr)
-	}
-	if v == nil {
-		return 0, 0, false
-	}
-	n, bytes, ok := v.Size()
-	if !ok || n == 0 {
-		return 0, 0, ok
-	}
-	return int64(n), bytes / int64(n), true
-}
-
-func (s *Server) flowEndpoints() (levels, schemas *engine.Endpoint) {
+func (b *base) flowEndpoints() (levels, schemas *engine.Endpoint) {
 	const group = flowcontrolv1.GroupName
-	return s.objects.byGR[schema.GroupResource{Group: group, Resource: "prioritylevelconfigurations"}],
-		s.objects.byGR[schema.GroupResource{Group: group, Resource: "flowschemas"}]
+	return b.builtin(group, "prioritylevelconfigurations"), b.builtin(group, "flowschemas")
 }
 
 // flowConsumer puts the stored objects of flow control into force.
-func (s *Server) flowConsumer() *flowcontrol.Consumer {
-	levels, schemas := s.flowEndpoints()
-	return &flowcontrol.Consumer{Controller: s.flow, Levels: levels, Schemas: schemas, Ready: s.progress.flowConsumer.set}
+func (b *base) flowConsumer(flow *flowcontrol.Controller, ready func()) *flowcontrol.Consumer {
+	levels, schemas := b.flowEndpoints()
+	return &flowcontrol.Consumer{Controller: flow, Levels: levels, Schemas: schemas, Ready: ready}
 }
 
 // dangling keeps a condition of flow schemas.
-func (s *Server) dangling() *flowcontrol.Dangling {
-	levels, schemas := s.flowEndpoints()
-	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Clock: s.clock, Log: s.log}
+func (b *base) dangling() *flowcontrol.Dangling {
+	levels, schemas := b.flowEndpoints()
+	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Clock: b.ground.Clock, Log: b.log}
 }
 
 // flowUpkeep keeps the objects of flow control that a cluster comes with.
-func (s *Server) flowUpkeep() (*flowcontrol.Upkeep, error) {
-	levels, schemas := s.flowEndpoints()
-	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Clock: s.clock, Log: s.log}
-	lines := json.NewDecoder(bytes.NewReader(bootstrapObjects))
-	for {
-		var line json.RawMessage
-		if err := lines.Decode(&line); errors.Is(err, io.EOF) {
-			return u, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read the bootstrap objects: %w", err)
-		}
-		var t metav1.TypeMeta
-		if err := json.Unmarshal(line, &t); err != nil {
-			return nil, err
-		}
-		switch t.Kind {
-		case "PriorityLevelConfiguration":
-			var pl flowcontrolv1.PriorityLevelConfiguration
-			if err := json.Unmarshal(line, &pl); err != nil {
-				return nil, err
-			}
-			u.WantedLevels = append(u.WantedLevels, &pl)
-		case "FlowSchema":
-			var fs flowcontrolv1.FlowSchema
-			if err := json.Unmarshal(line, &fs); err != nil {
-				return nil, err
-			}
-			u.WantedSchemas = append(u.WantedSchemas, &fs)
-		}
-	}
+func (b *base) flowUpkeep() (*flowcontrol.Upkeep, error) {
+	levels, schemas := b.flowEndpoints()
+	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Clock: b.ground.Clock, Log: b.log}
+	var err error
+	u.WantedLevels, u.WantedSchemas, err = controlplane.FlowControl()
+	return u, err
 }

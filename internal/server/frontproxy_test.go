@@ -15,6 +15,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
@@ -78,7 +79,7 @@ func whoAmI(t *testing.T, s *Server, cert *tls.Certificate, headers http.Header)
 // by its certificate, is believed nothing.
 func TestFrontProxy(t *testing.T) {
 	proxies, clients, strangers := newTestAuthority(t, "proxies"), newTestAuthority(t, "clients"), newTestAuthority(t, "strangers")
-	s := listening(t, func(c *Config) {
+	s := listening(t, func(c *config.Config) {
 		c.ClientCAFile, c.RequestHeaderCAFile, c.RequestHeaderAllowedNames = clients.file, proxies.file, []string{"front"}
 		c.RequestHeaderUserHeaders, c.RequestHeaderGroupHeaders = []string{"X-Remote-User"}, []string{"X-Remote-Group"}
 		c.RequestHeaderUIDHeaders, c.RequestHeaderExtraPrefixes = []string{"X-Remote-Uid"}, []string{"X-Remote-Extra-"}

@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
 // listening starts a server on a port of the loopback interface.
-func listening(t *testing.T, change func(*Config)) *Server {
-	return startWith(t, func(c *Config) {
+func listening(t *testing.T, change func(*config.Config)) *Server {
+	return startWith(t, func(c *config.Config) {
 		c.NoListener, c.SecurePort = false, 0
 		change(c)
 	})
@@ -73,7 +74,7 @@ func status(t *testing.T, s *Server, raw string) int {
 // A request that says twice how long it is, in different ways, is one request
 // to a proxy and two to the server behind it.
 func TestRequestSmuggling(t *testing.T) {
-	s := listening(t, func(*Config) {})
+	s := listening(t, func(*config.Config) {})
 	const smuggled = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, raw := range map[string]string{
 		"two lengths":          "POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\nhello" + smuggled,
@@ -106,7 +107,7 @@ func TestRequestSmuggling(t *testing.T) {
 }
 
 func TestOversizedHeaders(t *testing.T) {
-	s := listening(t, func(*Config) {})
+	s := listening(t, func(*config.Config) {})
 	for name, raw := range map[string]string{
 		"one header": "GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 2<<20) + "\r\n\r\n",
 		"many":       "GET /livez HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n", 60000) + "\r\n",
@@ -122,11 +123,8 @@ func TestOversizedHeaders(t *testing.T) {
 // Clients that send a header a byte at a time take nothing from others, and
 // their connections are bounded in time by the server's own setting.
 func TestSlowLoris(t *testing.T) {
-	s := listening(t, func(*Config) {})
-	srv, err := s.httpServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := listening(t, func(*config.Config) {})
+	srv := s.listener
 	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > time.Minute || srv.IdleTimeout <= 0 || srv.MaxHeaderBytes <= 0 {
 		t.Errorf("%s, %s, %d bytes", srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes)
 	}
@@ -180,7 +178,7 @@ func (f *frames) get(path string) (id uint32, err error) {
 // resets them at once. The server closes the connection or keeps pace: what it
 // has under way stays bounded, and it answers what comes after.
 func TestRapidReset(t *testing.T) {
-	s := listening(t, func(*Config) {})
+	s := listening(t, func(*config.Config) {})
 	f := speakHTTP2(t, s)
 	f.token = accountToken(t, s)
 	go func() {
@@ -193,7 +191,7 @@ func TestRapidReset(t *testing.T) {
 		_ = f.WritePing(false, [8]byte{1})
 	}()
 	for {
-		if n := s.inFlight.Now(); n > 1000 {
+		if n := s.ending.inFlight.Now(); n > 1000 {
 			t.Fatalf("%d requests in flight", n)
 		}
 		frame, err := f.ReadFrame()
@@ -217,7 +215,7 @@ func TestRapidReset(t *testing.T) {
 // Who is not known gets one request a connection by HTTP/2: asking the
 // server to do work for nothing has the price of a handshake.
 func TestStrangersGetOneRequestAConnection(t *testing.T) {
-	s := listening(t, func(*Config) {})
+	s := listening(t, func(*config.Config) {})
 	f := speakHTTP2(t, s)
 	if _, err := f.get("/livez"); err != nil {
 		t.Fatal(err)
@@ -235,7 +233,7 @@ func TestStrangersGetOneRequestAConnection(t *testing.T) {
 
 // Paths that a proxy, the authorizer and the router could read differently.
 func TestPathTricks(t *testing.T) {
-	s := listening(t, func(*Config) {})
+	s := listening(t, func(*config.Config) {})
 	for _, path := range []string{"/livez/../metrics", "/livez/..%2fmetrics", "//metrics", "/livez//../metrics", "/%6detrics", "/livez%2f..%2fmetrics",
 		"/api/v1/namespaces/default/pods/..%2f..%2fsecrets", "/apis//v1/secrets", "/api/v1//secrets", "/api/v1/namespaces//secrets/x", "/livez;/metrics", "/livez%00/metrics"} {
 		code := status(t, s, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path))

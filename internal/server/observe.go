@@ -8,64 +8,60 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/tracing"
 )
 
 // This file wires what watches the server: traces, metrics, its HTTP server's log.
 
-// startTracing connects to the collector of traces, where there is one.
-func (s *Server) startTracing(ctx context.Context) error {
-	if s.cfg.TracingConfigFile == "" {
-		return nil
+// traces are the spans of sampled requests on their way to the collector.
+type traces struct {
+	*tracing.Tracing // nil: nothing is traced
+	log              *slog.Logger
+}
+
+// tracing connects to the collector of traces, where there is one.
+func (b *base) tracing(ctx context.Context) (*traces, error) {
+	t := &traces{log: b.log}
+	if b.cfg.TracingConfigFile == "" {
+		return t, nil
 	}
-	c, err := tracing.Load(s.cfg.TracingConfigFile)
+	c, err := tracing.Load(b.cfg.TracingConfigFile)
 	if err == nil {
-		s.tracing, err = tracing.New(ctx, c, s.cfg.hostname(), s.egress.Dial(egress.ControlPlane))
+		t.Tracing, err = tracing.New(ctx, c, b.cfg.Hostname(), b.ground.Egress.Dial(egress.ControlPlane))
 	}
 	if err != nil {
-		return fmt.Errorf("--tracing-config-file: %w", err)
+		return nil, fmt.Errorf("--tracing-config-file: %w", err)
 	}
-	return nil
+	return t, nil
 }
 
 // closeTimeout bounds how long the end waits for the collector of traces.
 const closeTimeout = 3 * time.Second
 
-// stopTracing sends what has not been sent. That the collector is not there is
-// no failure of the server.
-func (s *Server) stopTracing() error {
-	if s.tracing == nil {
+// close sends what has not been sent. That the collector is not there is no
+// failure of the server.
+func (t *traces) close() error {
+	if t.Tracing == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := s.tracing.Close(ctx); err != nil {
-		s.log.Warn("traces were lost", "error", err)
+	if err := t.Close(ctx); err != nil {
+		t.log.Warn("traces were lost", "error", err)
 	}
 	return nil
 }
 
-// traced is what stands behind authentication and watches: traces, where there
+// filter is what stands behind authentication and watches: traces, where there
 // are any, and the count of the server's own requests.
-func (s *Server) traced(self chain.Filter) chain.Filter {
-	if s.tracing == nil {
+func (t *traces) filter(self chain.Filter) chain.Filter {
+	if t.Tracing == nil {
 		return self
 	}
-	return func(next http.Handler) http.Handler { return s.tracing.Filter(self(next)) }
-}
-
-// owns says whether a path leads to a resource, a built-in or a custom one.
-func (s *Server) owns(table route.Table) func(ctx context.Context, i *request.Info) bool {
-	return func(ctx context.Context, i *request.Info) bool {
-		return table[schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource}] != nil || i.Group != "" && s.custom.Owns(ctx, i)
-	}
+	return func(next http.Handler) http.Handler { return t.Filter(self(next)) }
 }
 
 // serverErrors takes the log of the HTTP server: what goes wrong on connections,

@@ -304,8 +304,8 @@ func split3(s string) (a, b, c string) {
 func TestStreamsNeedCreate(t *testing.T) {
 	s := withCustom(t)
 	admin := s.Config().Transport
-	made(t, admin, "/api/v1/namespaces/ns1/serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	made(t, admin, "/api/v1/namespaces/ns1/pods", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})
+	made(t, admin, "/api/v1/namespaces/ns1/serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}})
+	made(t, admin, "/api/v1/namespaces/ns1/pods", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{ServiceAccountName: "sa", Containers: []corev1.Container{{Name: "c", Image: "i"}}}})
 	streams := []string{"pods/exec", "pods/attach", "pods/portforward"}
 	reader := granted(t, s, "reader", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: streams})
 	creator := granted(t, s, "creator", rbacv1.PolicyRule{Verbs: []string{"get", "create"}, APIGroups: []string{""}, Resources: streams})

@@ -3,16 +3,17 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/pprof"
 	"slices"
 	"strings"
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/version"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,14 +25,14 @@ type root struct {
 	resources http.Handler
 	discovery *live.Value[*discovery.Set]
 	openapi   http.Handler
-	health    *health
+	health    *debug.Health
 	metrics   http.Handler
 	slis      http.Handler
 	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	profiling bool
 	flow      *flowcontrol.Controller // nil: there is none
-	zpages    *zpages
-	verbosity *Verbosity
+	zpages    *debug.Zpages
+	verbosity *debug.Verbosity
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +40,7 @@ func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// "//api/v1" and "/apis//v1" are authorized as what they look like,
 		// and lead nowhere.
 		if !strings.HasPrefix(r.URL.Path, "/"+i.Prefix+"/") || i.Prefix == "apis" && i.Group == "" {
-			notFound(w)
+			route.NotFound(w)
 			return
 		}
 		h.resources.ServeHTTP(w, r)
@@ -56,7 +57,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		} else if !found {
-			notFound(w)
+			route.NotFound(w)
 		}
 	case strings.HasPrefix(path, "/openapi/") && path != serviceaccount.JWKSPath:
 		h.openapi.ServeHTTP(w, r)
@@ -85,27 +86,19 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	case h.flow != nil && strings.HasPrefix(path, flowcontrol.DebugPath):
 		h.flow.ServeHTTP(w, r)
 	case h.profiling && strings.HasPrefix(path, "/debug/pprof"):
-		serveProfile(w, r)
-	case h.profiling && strings.HasPrefix(path, flagsPath):
-		h.verbosity.serveFlags(w, r)
-	case h.zpages.serve(w, r):
-	case h.health.serve(w, r):
+		debug.ServeProfile(w, r)
+	case h.profiling && strings.HasPrefix(path, debug.FlagsPath):
+		h.verbosity.ServeHTTP(w, r)
+	case h.zpages.Serve(w, r):
+	case h.health.Serve(w, r):
 	default:
-		notFound(w)
+		route.NotFound(w)
 	}
-}
-
-// notFound answers for paths that nobody owns, as upstream does: with a text.
-func notFound(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = w.Write([]byte("404 page not found\n"))
 }
 
 // paths are all that "/" lists.
 func (h *root) paths() []string {
-	out := append(h.discovery.Get().Paths(), h.health.paths()...)
+	out := append(h.discovery.Get().Paths(), h.health.Paths()...)
 	out = append(out, "/flagz", "/metrics", "/metrics/slis", "/statusz", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 	if h.issuer != nil {
 		out = append(out, serviceaccount.ConfigurationPath, serviceaccount.JWKSPath)
@@ -115,21 +108,6 @@ func (h *root) paths() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func serveProfile(w http.ResponseWriter, r *http.Request) {
-	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
-	case "cmdline":
-		pprof.Cmdline(w, r)
-	case "profile":
-		pprof.Profile(w, r)
-	case "symbol":
-		pprof.Symbol(w, r)
-	case "trace":
-		pprof.Trace(w, r)
-	default:
-		pprof.Index(w, r)
-	}
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

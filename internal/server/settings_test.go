@@ -18,7 +18,11 @@ import (
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -28,7 +32,7 @@ func TestServerNames(t *testing.T) {
 	aCert, aKey := pkitest.Server(t, "a.example.com").Write(t, t.TempDir())
 	wildCert, wildKey := pkitest.Server(t, "*.example.com").Write(t, t.TempDir())
 	namedCert, namedKey := pkitest.Server(t, "other.test").Write(t, t.TempDir())
-	s := listening(t, func(c *Config) {
+	s := listening(t, func(c *config.Config) {
 		c.TLSSNICertKeys = []string{wildCert + "," + wildKey, aCert + "," + aKey, namedCert + "," + namedKey + ":chosen.test,*.chosen.test"}
 	})
 	for name, want := range map[string]string{
@@ -45,22 +49,21 @@ func TestServerNames(t *testing.T) {
 			t.Errorf("for %q: %q, want %q", name, got, want)
 		}
 	}
-	for _, bad := range []string{"x", "x,", "none,none"} {
-		if _, err := loadSNI([]string{bad}, s.clock, s.log); err == nil || !strings.Contains(err.Error(), "--tls-sni-cert-key") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
 }
 
 func TestZpages(t *testing.T) {
-	s := startWith(t, func(c *Config) { c.Flags = map[string]string{"b": "2", "a": "1"}; c.Verbosity = NewVerbosity(1) })
+	s := startWith(t, func(c *config.Config) { c.Flags = map[string]string{"b": "2", "a": "1"} })
+	s.base.ground.Verbosity.Set(1)
 	if text := string(do(t, s, "GET", "/flagz", "", "", nil, 200)); !strings.HasPrefix(text, "\napiserver flagz\n") || !strings.HasSuffix(text, "a: 1\nb: 2\n") {
 		t.Error(text)
 	}
 	if text := string(do(t, s, "GET", "/statusz", "", "text/plain", nil, 200)); !strings.Contains(text, "Up  0 hr 00 min") {
 		t.Error(text)
 	}
-	var z statusz
+	var z struct {
+		metav1.TypeMeta
+		Paths []string
+	}
 	if err := json.Unmarshal(do(t, s, "GET", "/statusz", "", "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", nil, 200), &z); err != nil || z.Kind != "Statusz" || len(z.Paths) == 0 {
 		t.Errorf("%+v, %v", z, err)
 	}
@@ -68,11 +71,11 @@ func TestZpages(t *testing.T) {
 	do(t, s, "GET", "/statusz", "", "application/json", nil, 406)
 	do(t, s, "GET", "/statusz", "", "application/json;v=v9;g=config.k8s.io;as=Statusz", nil, 406)
 
-	if s.cfg.Verbosity.Level() != slog.LevelInfo || s.cfg.Verbosity.logsAccess() {
+	if s.base.ground.Verbosity.Level() != slog.LevelInfo || s.base.ground.Verbosity.LogsAccess() {
 		t.Error("verbosity 1")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("4"), 200)
-	if s.cfg.Verbosity.Level() != slog.LevelDebug || !s.cfg.Verbosity.logsAccess() {
+	if s.base.ground.Verbosity.Level() != slog.LevelDebug || !s.base.ground.Verbosity.LogsAccess() {
 		t.Error("verbosity 4")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("x"), 400)
@@ -118,7 +121,7 @@ func TestMetricsOfRequests(t *testing.T) {
 
 func TestDebugSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "debug")
-	s := startWith(t, func(c *Config) { c.DebugSocketPath = path })
+	s := startWith(t, func(c *config.Config) { c.DebugSocketPath = path })
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
@@ -140,9 +143,9 @@ func TestDebugSocket(t *testing.T) {
 // release has left one behind.
 func TestUpkeepOfFlowControl(t *testing.T) {
 	s := start(t)
-	ctx := request.WithUser(t.Context(), itself)
-	levels, schemas := s.flowEndpoints()
-	u, err := s.flowUpkeep()
+	ctx := request.WithUser(t.Context(), controlplane.Itself())
+	levels, schemas := s.base.flowEndpoints()
+	u, err := s.base.flowUpkeep()
 	if err != nil || len(u.WantedLevels) != 8 || len(u.WantedSchemas) == 0 {
 		t.Fatal(err, len(u.WantedLevels), len(u.WantedSchemas))
 	}
@@ -217,34 +220,34 @@ func mustGet(t *testing.T, ctx context.Context, ep *engine.Endpoint, name string
 }
 
 func TestSettingsAreJudged(t *testing.T) {
-	for flag, change := range map[string]func(*Config){
-		"audit-log-mode":                          func(c *Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = "x", "x" },
-		"audit-log-format":                        func(c *Config) { c.AuditLog.Path, c.AuditLogFormat = "x", "x" },
-		"audit-log-maxsize":                       func(c *Config) { c.AuditLog.Path, c.AuditLog.MaxSize = "x", -1 },
-		"audit-log-version":                       func(c *Config) { c.AuditLog.Path, c.AuditLogDelivery.Version = "x", "v1" },
-		"audit-webhook-batch-max-size":            func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.MaxSize = "x", 0 },
-		"audit-webhook-batch-throttle-qps":        func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.QPS = "x", 0 },
-		"audit-webhook-truncate-max-batch-size":   func(c *Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.TruncateBatch = "x", 1 },
-		"max-requests-inflight":                   func(c *Config) { c.MaxReadOnlyInFlight, c.MaxMutatingInFlight = 0, 0 },
-		"cors-allowed-origins":                    func(c *Config) { c.CORSAllowedOrigins = []string{"("} },
-		"strict-transport-security-directives":    func(c *Config) { c.HSTSDirectives = []string{"x"} },
-		"shutdown-watch-termination-grace-period": func(c *Config) { c.WatchTermination = -1 },
-		"goaway-chance":                           func(c *Config) { c.GoawayChance = 0.5 },
+	for flag, change := range map[string]func(*config.Config){
+		"audit-log-mode":                          func(c *config.Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = "x", "x" },
+		"audit-log-format":                        func(c *config.Config) { c.AuditLog.Path, c.AuditLogFormat = "x", "x" },
+		"audit-log-maxsize":                       func(c *config.Config) { c.AuditLog.Path, c.AuditLog.MaxSize = "x", -1 },
+		"audit-log-version":                       func(c *config.Config) { c.AuditLog.Path, c.AuditLogDelivery.Version = "x", "v1" },
+		"audit-webhook-batch-max-size":            func(c *config.Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.MaxSize = "x", 0 },
+		"audit-webhook-batch-throttle-qps":        func(c *config.Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.QPS = "x", 0 },
+		"audit-webhook-truncate-max-batch-size":   func(c *config.Config) { c.AuditWebhookConfigFile, c.AuditWebhookDelivery.TruncateBatch = "x", 1 },
+		"max-requests-inflight":                   func(c *config.Config) { c.MaxReadOnlyInFlight, c.MaxMutatingInFlight = 0, 0 },
+		"cors-allowed-origins":                    func(c *config.Config) { c.CORSAllowedOrigins = []string{"("} },
+		"strict-transport-security-directives":    func(c *config.Config) { c.HSTSDirectives = []string{"x"} },
+		"shutdown-watch-termination-grace-period": func(c *config.Config) { c.WatchTermination = -1 },
+		"goaway-chance":                           func(c *config.Config) { c.GoawayChance = 0.5 },
 	} {
-		c := Standalone()
+		c := config.Standalone()
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
 			t.Errorf("--%s: %v", flag, err)
 		}
 	}
-	for name, change := range map[string]func(*Config){
-		"--audit-policy-file":   func(c *Config) { c.AuditPolicyFile = "/none" },
-		"--tracing-config-file": func(c *Config) { c.TracingConfigFile = "/none" },
+	for name, change := range map[string]func(*config.Config){
+		"--audit-policy-file":   func(c *config.Config) { c.AuditPolicyFile = "/none" },
+		"--tracing-config-file": func(c *config.Config) { c.TracingConfigFile = "/none" },
 	} {
-		cfg := Standalone()
+		cfg := config.Standalone()
 		cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener = t.TempDir(), true, true
 		change(&cfg)
-		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), name) {
+		if err := fails(t, &cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -254,7 +257,7 @@ func TestSettingsAreJudged(t *testing.T) {
 func TestAuditLogOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
-	s := startWith(t, func(c *Config) {
+	s := startWith(t, func(c *config.Config) {
 		c.AuditPolicyFile, c.AuditLog.Path = filepath.Join(dir, "policy"), log
 		policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata, resources: [{resources: [secrets]}]}, {level: RequestResponse}]\n"
 		if err := os.WriteFile(c.AuditPolicyFile, []byte(policy), 0o600); err != nil {
@@ -290,4 +293,17 @@ func TestAuditLogOfAServer(t *testing.T) {
 	if seen["secrets"] != 4 || seen["configmaps"] != 4 {
 		t.Errorf("%v", seen)
 	}
+}
+
+// fails is why a server cannot be made of settings.
+func fails(t *testing.T, cfg *config.Config) error {
+	ground, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	if err != nil {
+		return err
+	}
+	_, err = New(t.Context(), cfg, ground)
+	if closing := ground.Close(); closing != nil {
+		t.Error(closing)
+	}
+	return err
 }

@@ -14,6 +14,7 @@ package kanzentest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/server"
 )
 
@@ -34,28 +37,28 @@ type Server struct {
 }
 
 // Option changes how a server is started.
-type Option func(*server.Config)
+type Option func(*config.Config)
 
 // Controllers runs these controllers in the server, as --controllers spells
 // them; without the option all that kanzen has run. None runs none.
 func Controllers(names ...string) Option {
-	return func(c *server.Config) { c.Controllers = names }
+	return func(c *config.Config) { c.Controllers = names }
 }
 
 // DataDir keeps the server's data in a directory of the caller's, so that a
 // later Start finds it again. Without it data goes with the test.
 func DataDir(dir string) Option {
-	return func(c *server.Config) { c.DataDir = dir }
+	return func(c *config.Config) { c.DataDir = dir }
 }
 
 // Etcd uses an etcd cluster in the place of the one inside the server.
 func Etcd(endpoints ...string) Option {
-	return func(c *server.Config) { c.EtcdServers = endpoints }
+	return func(c *config.Config) { c.EtcdServers = endpoints }
 }
 
 // Listen also serves on a port of the loopback interface, which the system chooses.
 func Listen() Option {
-	return func(c *server.Config) { c.NoListener = false }
+	return func(c *config.Config) { c.NoListener = false }
 }
 
 // startTimeout bounds how long a server may take to come up.
@@ -65,7 +68,7 @@ const startTimeout = 30 * time.Second
 // the server does not come up.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	cfg := server.Standalone()
+	cfg := config.Standalone()
 	cfg.DataDir = t.TempDir()
 	cfg.UnsafeNoFsync = true
 	cfg.NoListener = true
@@ -76,13 +79,18 @@ func Start(t testing.TB, options ...Option) *Server {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := server.New(ctx, cfg, log)
+	ground, err := server.Open(ctx, &cfg, log, debug.NewVerbosity(0))
 	if err != nil {
 		cancel()
 		t.Fatalf("kanzentest: %v", err)
 	}
+	s, err := server.New(ctx, &cfg, ground)
+	if err != nil {
+		cancel()
+		t.Fatalf("kanzentest: %v", errors.Join(err, ground.Close()))
+	}
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- errors.Join(s.Run(ctx), ground.Close()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

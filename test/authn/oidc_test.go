@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
-	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
@@ -79,7 +79,7 @@ func jane() *mockoidc.MockUser {
 
 func TestOIDCByFlags(t *testing.T) {
 	m, ca := provider(t)
-	s := kanzentest.Start(t, func(c *server.Config) {
+	s := kanzentest.Start(t, func(c *config.Config) {
 		c.OIDCIssuerURL, c.OIDCClientID, c.OIDCCAFile = m.Issuer(), m.ClientID, write(t, "ca", string(ca))
 		c.OIDCUsernameClaim, c.OIDCGroupsClaim, c.OIDCGroupsPrefix = "preferred_username", "groups", "oidc:"
 	})
@@ -125,7 +125,7 @@ func TestOIDCByFile(t *testing.T) {
   userValidationRules: [{expression: '!user.username.startsWith("system:")', message: "reserved"}]
 `)
 	path := write(t, "authentication.yaml", head+first)
-	s := kanzentest.Start(t, func(c *server.Config) { c.AuthenticationConfigFile = path })
+	s := kanzentest.Start(t, func(c *config.Config) { c.AuthenticationConfigFile = path })
 	token1, token2 := login(t, one, ca1, jane()), login(t, two, ca2, jane())
 	known := func(token string) bool { _, err := whoami(t.Context(), with(s, token)); return err == nil }
 	within(t, 15*time.Second, "the first issuer is known", func() bool { return known(token1) })

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
-	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
@@ -37,7 +37,7 @@ func TestWebhooks(t *testing.T) {
 		in.Status.Reason = "says the webhook"
 		_ = json.NewEncoder(w).Encode(in)
 	})
-	config := func(condition string) string {
+	authorization := func(condition string) string {
 		return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
 kind: AuthorizationConfiguration
 authorizers:
@@ -54,8 +54,8 @@ authorizers:
 - {type: RBAC, name: rbac}
 `, permissions, condition)
 	}
-	path := write(t, "authorization.yaml", config(`"hooked" in request.groups`))
-	s := kanzentest.Start(t, func(c *server.Config) {
+	path := write(t, "authorization.yaml", authorization(`"hooked" in request.groups`))
+	s := kanzentest.Start(t, func(c *config.Config) {
 		c.TokenWebhookFile, c.TokenWebhookVersion, c.AuthorizationConfigFile = users, "v1", path
 	})
 	c := with(s, "hook")
@@ -73,7 +73,7 @@ authorizers:
 		t.Errorf("what the webhook denies: %v", err)
 	}
 	// The file changes: the webhook is not asked about anybody here any more.
-	rewrite(t, path, config(`request.user == "somebody"`))
+	rewrite(t, path, authorization(`request.user == "somebody"`))
 	within(t, 15*time.Second, "the webhook is not asked", func() bool { return apierrors.IsForbidden(pods()) })
 	// Taking RBAC away is not possible while the server runs.
 	rewrite(t, path, "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: AlwaysAllow, name: alwaysallow}]\n")

@@ -10,8 +10,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	celenv "github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // compiler compiles expressions to see whether they are well typed. Its

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // fieldRef checks the JSONPath of the expression that a warning is about.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = admissionv1.SchemeGroupVersion
@@ -116,7 +116,7 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 			ValidateUpdate:       v.validateValidatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetStatus,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
 			PrepareUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
@@ -126,7 +126,7 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 			ValidateUpdate:       validateValidatingPolicyStatus,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetSpecAndMetadata,
+			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: validatingAdmissionPolicyTable(),
 	}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/openapi"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
-	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/rules"
+	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
 // How much the expressions of one schema may cost, by estimate.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	openapivalidate "k8s.io/kube-openapi/pkg/validation/validate"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
-	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/rules"
+	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
 // checkDefaults reports defaults that are no values of their schemas. unknown

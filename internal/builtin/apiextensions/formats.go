@@ -7,7 +7,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
 // warn warns of formats that nobody checks, of those that an update adds.

@@ -10,8 +10,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = apiextensionsv1.SchemeGroupVersion
@@ -50,7 +50,7 @@ func customResourceDefinitions() *engine.Resource {
 			ValidateUpdate:       validateUpdate,
 			Warn:                 warn,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetStatus,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
 			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
@@ -61,7 +61,7 @@ func customResourceDefinitions() *engine.Resource {
 			},
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetSpec,
+			Reset:                engine.ResetSpec,
 		})},
 		Table: customResourceDefinitionTable(),
 	}

@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
-	"github.com/kanzen-io/kanzen/internal/crd/schema"
+	"github.com/kanzen-io/kanzen/internal/rules"
+	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
 type props = apiextensionsv1.JSONSchemaProps

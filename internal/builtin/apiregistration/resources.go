@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = apiregistrationv1.SchemeGroupVersion
@@ -45,7 +45,7 @@ func apiServices(d Deps) *engine.Resource {
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetStatus,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiregistrationv1.APIService]{
 			PrepareUpdate: func(_ context.Context, s, old *apiregistrationv1.APIService) {
@@ -57,7 +57,7 @@ func apiServices(d Deps) *engine.Resource {
 			},
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetSpecAndMetadata,
+			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: apiServiceTable(),
 	}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func daemonSets() *engine.Resource {
@@ -34,7 +34,7 @@ func daemonSets() *engine.Resource {
 			Validate:       validateDaemonSet,
 			ValidateUpdate: validateDaemonSetUpdate,
 			Warn:           warnDaemonSet,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*appsv1.DaemonSet]{
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.DaemonSet) {
@@ -42,7 +42,7 @@ func daemonSets() *engine.Resource {
 				setTemplateGeneration(s, templateGeneration(old))
 			},
 			ValidateUpdate: validateDaemonSetStatus,
-			Reset:          rules.ResetSpec,
+			Reset:          engine.ResetSpec,
 		})},
 		Table: daemonSetTable(),
 		// To kube-apiserver it is a field of the spec.

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func replicaSets() *engine.Resource {
@@ -36,7 +36,7 @@ func replicaSets() *engine.Resource {
 			Validate:       validateReplicaSet,
 			ValidateUpdate: validateReplicaSetUpdate,
 			Warn:           warnReplicaSet,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			scale(
@@ -48,7 +48,7 @@ func replicaSets() *engine.Resource {
 			engine.Status(engine.Typed[*appsv1.ReplicaSet]{
 				PrepareUpdate:  func(_ context.Context, s, old *appsv1.ReplicaSet) { s.Spec = old.Spec },
 				ValidateUpdate: validateReplicaSetStatus,
-				Reset:          rules.ResetSpec,
+				Reset:          engine.ResetSpec,
 			}),
 		},
 		Fields: engine.Fields(func(s *appsv1.ReplicaSet) fields.Set {

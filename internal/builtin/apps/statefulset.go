@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func statefulSets() *engine.Resource {
@@ -37,7 +37,7 @@ func statefulSets() *engine.Resource {
 			Validate:       validateStatefulSet,
 			ValidateUpdate: validateStatefulSetUpdate,
 			Warn:           warnStatefulSet,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			scale(
@@ -49,7 +49,7 @@ func statefulSets() *engine.Resource {
 			engine.Status(engine.Typed[*appsv1.StatefulSet]{
 				PrepareUpdate:  func(_ context.Context, s, old *appsv1.StatefulSet) { s.Spec = old.Spec },
 				ValidateUpdate: validateStatefulSetStatus,
-				Reset:          rules.ResetSpec,
+				Reset:          engine.ResetSpec,
 			}),
 		},
 		Table: statefulSetTable(),

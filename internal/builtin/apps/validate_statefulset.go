@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // statefulSetOptions loosen the rules for sets that are stored already.

@@ -8,7 +8,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -29,14 +28,14 @@ func Resources(d Deps) []*engine.Resource {
 			// Reviews are never listed.
 			Versions: []*engine.Version{engine.VersionOf[authenticationv1.SelfSubjectReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.SelfSubjectReview),
+			Create:   engine.Answer(d.SelfSubjectReview),
 		},
 		{
 			Plural: "tokenreviews", Singular: "tokenreview", Kind: "TokenReview",
 			Hub:      v1,
 			Versions: []*engine.Version{engine.VersionOf[authenticationv1.TokenReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.TokenReview),
+			Create:   engine.Answer(d.TokenReview),
 		},
 	}
 }

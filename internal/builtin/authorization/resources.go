@@ -8,7 +8,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -32,28 +31,28 @@ func Resources(d Deps) []*engine.Resource {
 			// Reviews are never listed.
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.LocalSubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.LocalSubjectAccess),
+			Create:   engine.Answer(d.LocalSubjectAccess),
 		},
 		{
 			Plural: "selfsubjectaccessreviews", Singular: "selfsubjectaccessreview", Kind: "SelfSubjectAccessReview",
 			Hub:      v1,
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SelfSubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.SelfSubjectAccess),
+			Create:   engine.Answer(d.SelfSubjectAccess),
 		},
 		{
 			Plural: "selfsubjectrulesreviews", Singular: "selfsubjectrulesreview", Kind: "SelfSubjectRulesReview",
 			Hub:      v1,
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SelfSubjectRulesReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.SelfSubjectRules),
+			Create:   engine.Answer(d.SelfSubjectRules),
 		},
 		{
 			Plural: "subjectaccessreviews", Singular: "subjectaccessreview", Kind: "SubjectAccessReview",
 			Hub:      v1,
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
-			Create:   rules.Answer(d.SubjectAccess),
+			Create:   engine.Answer(d.SubjectAccess),
 		},
 	}
 }

@@ -10,8 +10,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var (
@@ -49,12 +49,12 @@ func horizontalPodAutoscalers() *engine.Resource {
 			},
 			Validate:       validate,
 			ValidateUpdate: validateUpdate,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
 			PrepareUpdate:  func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) { a.Spec = old.Spec },
 			ValidateUpdate: validateStatus,
-			Reset:          rules.ResetSpec,
+			Reset:          engine.ResetSpec,
 		})},
 		Table: horizontalPodAutoscalerTable(),
 	}

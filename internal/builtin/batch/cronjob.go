@@ -6,9 +6,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func cronJobs() *engine.Resource {
@@ -34,12 +34,12 @@ func cronJobs() *engine.Resource {
 			Validate:       validateCronJob,
 			ValidateUpdate: validateCronJobUpdate,
 			Warn:           warnCronJob,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*batchv1.CronJob]{
 			PrepareUpdate:  func(_ context.Context, c, old *batchv1.CronJob) { c.Spec = old.Spec },
 			ValidateUpdate: validateCronJobStatus,
-			Reset:          rules.ResetSpec,
+			Reset:          engine.ResetSpec,
 		})},
 		Table: cronJobTable(),
 	}

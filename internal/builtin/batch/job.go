@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // warnJobDelete tells those who do not say what becomes of the pods.
@@ -54,12 +54,12 @@ func jobs() *engine.Resource {
 			// always left its pods.
 			DefaultOrphan: true,
 			WarnDelete:    warnJobDelete,
-			Reset:         rules.ResetStatus,
+			Reset:         engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*batchv1.Job]{
 			PrepareUpdate:  func(_ context.Context, j, old *batchv1.Job) { j.Spec = old.Spec },
 			ValidateUpdate: validateJobStatus,
-			Reset:          rules.ResetSpec,
+			Reset:          engine.ResetSpec,
 		})},
 		Fields: engine.Fields(func(j *batchv1.Job) fields.Set {
 			return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}

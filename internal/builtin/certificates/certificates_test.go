@@ -14,7 +14,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func now() time.Time { return time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC) }

@@ -3,7 +3,7 @@ package coordination
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestLeases(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // preparePod settles what the server decides about a new pod.

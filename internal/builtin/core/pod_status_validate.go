@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {

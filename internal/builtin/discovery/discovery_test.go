@@ -3,7 +3,7 @@ package discovery
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestEndpointSlices(t *testing.T) {

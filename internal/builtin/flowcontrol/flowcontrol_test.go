@@ -3,7 +3,7 @@ package flowcontrol
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 // What has to be there is accepted by the rules for what may be there.

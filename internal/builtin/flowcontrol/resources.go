@@ -8,8 +8,8 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = flowcontrolv1.SchemeGroupVersion
@@ -36,7 +36,7 @@ func flowSchemas() *engine.Resource {
 			},
 			Validate:       validateFlowSchema,
 			ValidateUpdate: validateFlowSchemaUpdate,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.FlowSchema]{
 			PrepareUpdate: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
@@ -44,7 +44,7 @@ func flowSchemas() *engine.Resource {
 				s.Spec = old.Spec
 			},
 			ValidateUpdate: validateFlowSchemaStatus,
-			Reset:          rules.ResetSpecAndMetadata,
+			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: flowSchemaTable(),
 	}
@@ -72,7 +72,7 @@ func priorityLevelConfigurations() *engine.Resource {
 			},
 			Validate:       validatePriorityLevelConfiguration,
 			ValidateUpdate: validatePriorityLevelConfigurationUpdate,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{
 			PrepareUpdate: func(_ context.Context, l, old *flowcontrolv1.PriorityLevelConfiguration) {
@@ -80,7 +80,7 @@ func priorityLevelConfigurations() *engine.Resource {
 				l.Spec = old.Spec
 			},
 			ValidateUpdate: validatePriorityLevelConfigurationStatus,
-			Reset:          rules.ResetSpecAndMetadata,
+			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: priorityLevelConfigurationTable(),
 	}

@@ -6,8 +6,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // classAnnotation named the class before the field existed.
@@ -33,13 +33,13 @@ func ingresses() *engine.Resource {
 			Validate:       validateIngress,
 			ValidateUpdate: validateIngressUpdate,
 			Warn:           warnIngress,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*networkingv1.Ingress]{
 			PrepareUpdate:  func(_ context.Context, i, old *networkingv1.Ingress) { i.Spec = old.Spec },
 			ValidateUpdate: validateIngressStatus,
 			Warn:           warnIngressStatus,
-			Reset:          rules.ResetSpec,
+			Reset:          engine.ResetSpec,
 		})},
 		Table: ingressTable(),
 	}

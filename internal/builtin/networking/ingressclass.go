@@ -5,8 +5,8 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func ingressClasses() *engine.Resource {

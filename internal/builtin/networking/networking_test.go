@@ -3,7 +3,7 @@ package networking
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestIngresses(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -23,7 +22,7 @@ func serviceCIDRs() *engine.Resource {
 			PrepareUpdate:  func(_ context.Context, c, old *networkingv1.ServiceCIDR) { c.Status = old.Status },
 			Validate:       validateServiceCIDR,
 			ValidateUpdate: validateServiceCIDRUpdate,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*networkingv1.ServiceCIDR]{
 			PrepareUpdate: func(_ context.Context, c, old *networkingv1.ServiceCIDR) {
@@ -31,7 +30,7 @@ func serviceCIDRs() *engine.Resource {
 				metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
 			},
 			ValidateUpdate: validateServiceCIDRStatus,
-			Reset:          rules.ResetSpecAndMetadata,
+			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: serviceCIDRTable(),
 	}

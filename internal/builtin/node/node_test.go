@@ -3,7 +3,7 @@ package node
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestRuntimeClasses(t *testing.T) {

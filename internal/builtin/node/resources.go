@@ -8,8 +8,8 @@ import (
 
 	nodev1 "k8s.io/api/node/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = nodev1.SchemeGroupVersion

@@ -7,8 +7,8 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func validate(_ context.Context, c *nodev1.RuntimeClass) field.ErrorList {

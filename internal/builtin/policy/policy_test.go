@@ -3,7 +3,7 @@ package policy
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestDisruptionBudgets(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = policyv1.SchemeGroupVersion
@@ -38,13 +38,13 @@ func podDisruptionBudgets() *engine.Resource {
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetStatus,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*policyv1.PodDisruptionBudget]{
 			PrepareUpdate:        func(_ context.Context, b, old *policyv1.PodDisruptionBudget) { b.Spec = old.Spec },
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetSpec,
+			Reset:                engine.ResetSpec,
 		})},
 		Table: podDisruptionBudgetTable(),
 	}

@@ -7,7 +7,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func validate(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorList {

@@ -9,7 +9,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 const claim = `

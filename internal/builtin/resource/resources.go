@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = resourcev1.SchemeGroupVersion
@@ -81,7 +81,7 @@ func resourceClaims(v *validator) *engine.Resource {
 			PrepareUpdate:  func(_ context.Context, c, old *resourcev1.ResourceClaim) { c.Status = old.Status },
 			Validate:       v.validateResourceClaim,
 			ValidateUpdate: v.validateResourceClaimUpdate,
-			Reset:          rules.ResetStatus,
+			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.ResourceClaim) {
@@ -90,7 +90,7 @@ func resourceClaims(v *validator) *engine.Resource {
 				dropDeallocated(c, old)
 			},
 			ValidateUpdate: v.validateResourceClaimStatus,
-			Reset:          rules.ResetSpecAndMetadata,
+			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: resourceClaimTable(),
 	}

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = storagev1.SchemeGroupVersion
@@ -85,7 +85,7 @@ func volumeAttachments() *engine.Resource {
 			Validate:             validateVolumeAttachment,
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetStatus,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.VolumeAttachment]{
 			PrepareUpdate: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
@@ -94,7 +94,7 @@ func volumeAttachments() *engine.Resource {
 			},
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                rules.ResetSpecAndMetadata,
+			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: volumeAttachmentTable(),
 	}

@@ -3,7 +3,7 @@ package storage
 import (
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules/rulestest"
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestClasses(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/rules"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 func validateCSINode(_ context.Context, n *storagev1.CSINode) field.ErrorList {

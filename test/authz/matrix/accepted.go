@@ -14,6 +14,8 @@ type accepted struct {
 	Pattern string `json:"pattern"`
 	// Reason says why kanzen answers something else.
 	Reason string `json:"reason"`
+	// Rare differences are not met in each run.
+	Rare bool `json:"rare"`
 
 	match *regexp.Regexp
 	used  int

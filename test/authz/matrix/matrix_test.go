@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
@@ -48,7 +48,7 @@ func newPeer(t *testing.T) *side {
 }
 
 func newKanzen(t *testing.T) *side {
-	s := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers(), func(c *server.Config) {
+	s := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers(), func(c *config.Config) {
 		c.TokenAuthFile, c.AnonymousAuth, c.AnonymousHealthOnly = tokenFile(t), true, false
 		c.EnableAdmission = []string{"NodeRestriction"}
 	})

@@ -199,8 +199,8 @@ func streams(q *request) bool {
 	if err != nil {
 		plain = q.Target
 	}
-	plain = strings.ToLower(plain)
-	return strings.Contains(plain, "watch") || strings.Contains(plain, "follow")
+	path, query, _ := strings.Cut(strings.ToLower(plain), "?")
+	return strings.Contains(path, "watch") || (q.Method == http.MethodGet || q.Method == http.MethodHead) && (strings.Contains(query, "watch") || strings.Contains(query, "follow"))
 }
 
 // do sends a document as the administrator and expects success, or one of the codes.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // Name of the plugin in --enable-admission-plugins.

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/podrefs"
+	"github.com/kanzen-io/kanzen/internal/podrefs"
 )
 
 // admitPods lets a node create mirror pods of its own, and report on, evict

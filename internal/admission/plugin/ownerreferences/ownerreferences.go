@@ -22,14 +22,8 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "OwnerReferencesPermissionEnforcement"
 
-// Resource is what objects of a kind are served as.
-type Resource struct {
-	schema.GroupVersionResource
-	Namespaced bool
-}
-
 // Resources finds the resources of a kind; none is an error.
-type Resources func(gvk schema.GroupVersionKind) ([]Resource, error)
+type Resources func(gvk schema.GroupVersionKind) ([]admission.Resource, error)
 
 type plugin struct {
 	authorizer authz.Authorizer
@@ -77,7 +71,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 
 func (p *plugin) mayFinalize(ctx context.Context, a *admission.Attributes, owner metav1.OwnerReference) error {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	var resources []Resource
+	var resources []admission.Resource
 	if err == nil {
 		resources, err = p.resources(gv.WithKind(owner.Kind))
 	}

@@ -58,12 +58,12 @@ func TestOwners(t *testing.T) {
 		{"blocks now", allowed{"delete pods/ ns/p"}, at.Update(admission.Pods, "", pod(blocking), pod(free)), "can't set finalizers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := New(c.may, func(gvk schema.GroupVersionKind) ([]Resource, error) {
+			p := New(c.may, func(gvk schema.GroupVersionKind) ([]admission.Resource, error) {
 				if gvk.Kind != "ReplicaSet" {
 					return nil, errors.New("no such kind")
 				}
 				gvr := gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
-				return []Resource{{gvr, true}}, nil
+				return []admission.Resource{{GroupVersionResource: gvr, Namespaced: true}}, nil
 			})
 			at.Check(t, at.Run(p, c.a), c.want)
 		})

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // Options say what counts.

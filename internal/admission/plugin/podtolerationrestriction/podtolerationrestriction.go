@@ -15,7 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/tolerations"
-	"github.com/kanzen-io/kanzen/internal/builtin/podspec"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // Name of the plugin in --enable-admission-plugins.

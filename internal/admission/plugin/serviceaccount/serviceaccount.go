@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/podrefs"
+	"github.com/kanzen-io/kanzen/internal/podrefs"
 )
 
 // Name of the plugin in --enable-admission-plugins.

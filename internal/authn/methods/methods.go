@@ -1,0 +1,239 @@
+// Package methods puts together the ways to authenticate that a server's flags
+// or the file of --authentication-config name.
+package methods
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	authnconfig "github.com/kanzen-io/kanzen/internal/authn/config"
+	"github.com/kanzen-io/kanzen/internal/authn/oidc"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authn/webhook"
+	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/reload"
+	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// tokenTTL is how long the user of a token of an OpenID Connect issuer is
+// remembered. Service accounts are not: their tokens end at once with what
+// they are bound to.
+const tokenTTL = 10 * time.Second
+
+// Config is what the ways to authenticate are made of.
+type Config struct {
+	// Flags is what the flags say of issuers, in the form of the file; File takes
+	// its place.
+	Flags *apiserver.AuthenticationConfiguration
+	File  string
+	// Algorithms are the signatures accepted of the issuer that flags name.
+	Algorithms []string
+	// Anonymous is who is let in without credentials, by what the file says of it.
+	Anonymous func(file *apiserver.AnonymousAuthConfig) (authn.Anonymous, error)
+	// Audiences are the API server's own.
+	Audiences []string
+	// TokenFile knows the tokens of --token-auth-file; nil: there is none.
+	TokenFile       authn.TokenAuthenticator
+	ServiceAccounts ServiceAccounts
+	// Secrets has the bootstrap tokens; nil: they are not accepted.
+	Secrets serviceaccount.Objects
+	// WebhookFile is the kubeconfig of a server that is asked about tokens.
+	WebhookFile, WebhookVersion string
+	WebhookTTL                  time.Duration
+	// ClientCA are the authorities of client certificates as of now; nil: there are none.
+	ClientCA func() *x509.CertPool
+	// RequestHeader is the front proxy; nil: there is none.
+	RequestHeader *authn.RequestHeader
+
+	// Server names this server in metrics.
+	Server   string
+	Egress   *egress.Selector // nil: no proxies
+	Registry prometheus.Registerer
+	Clock    clock.WithTicker
+	Guard    *guard.Guard
+	Log      *slog.Logger
+}
+
+// ServiceAccounts is what service-account tokens are verified by.
+type ServiceAccounts struct {
+	Issuers   []string
+	Keys      serviceaccount.KeySource // nil: they are not accepted
+	Objects   serviceaccount.Objects
+	Referents serviceaccount.Referents
+	// NoLookup accepts old tokens whose secret is gone; MarkUsed writes on a
+	// secret the day when its token was last used.
+	NoLookup bool
+	MarkUsed func(ctx context.Context, secret *corev1.Secret, day string)
+}
+
+// Set is the ways to authenticate. The issuers of tokens that a configuration
+// file names change with it while the server runs.
+type Set struct {
+	Config
+	// Tokens are the ways of bearer tokens.
+	Tokens    authn.Tokens
+	anonymous authn.Anonymous
+	issuers   *oidc.Set
+	metrics   *oidc.Metrics
+	file      *reload.File                   // nil without a file
+	initial   *apiserver.AnonymousAuthConfig // of the file at the start
+}
+
+// New makes what flags or the file say.
+func New(cfg Config) (*Set, error) {
+	s := &Set{Config: cfg, metrics: oidc.NewMetrics(cfg.Registry, cfg.Server, cfg.Clock)}
+	c := cfg.Flags
+	if cfg.File != "" {
+		s.file = &reload.File{Path: cfg.File, Take: s.reload, Clock: s.Clock, Log: s.Log,
+			Metrics: reload.NewMetrics(cfg.Registry, "authentication", cfg.Server)}
+		data, err := s.file.Read()
+		if err == nil {
+			c, err = authnconfig.Parse(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--authentication-config: %w", err)
+		}
+		s.initial = c.Anonymous
+	}
+	issuers, err := s.make(c)
+	if err != nil {
+		return nil, fmt.Errorf("invalid authentication configuration: %w", err)
+	}
+	s.issuers = oidc.NewSet(s.Clock, issuers...)
+	if s.anonymous, err = cfg.Anonymous(c.Anonymous); err != nil {
+		return nil, err
+	}
+	s.Tokens, err = s.authenticators()
+	return s, err
+}
+
+// make makes the authenticators of a configuration's issuers.
+func (s *Set) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authenticator, error) {
+	mappings, err := authnconfig.Compile(c, s.ServiceAccounts.Issuers)
+	if err != nil {
+		return nil, err
+	}
+	algorithms := s.Algorithms
+	if s.file != nil {
+		algorithms = oidc.Algorithms()
+	}
+	var out []*oidc.Authenticator
+	for i := range c.JWT {
+		dial, err := s.dialIssuer(c.JWT[i].Issuer.EgressSelectorType)
+		if err != nil {
+			return nil, err
+		}
+		made, err := oidc.New(oidc.Options{Config: &c.JWT[i], Mapping: mappings[i], Algorithms: algorithms,
+			Dial: dial, Clock: s.Clock, Metrics: s.metrics, Log: s.Log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+// dialIssuer is how an issuer is reached; nil: without a proxy. One that names
+// a network is not reached otherwise.
+func (s *Set) dialIssuer(network apiserver.EgressSelectorType) (utilnet.DialFunc, error) {
+	if network == "" {
+		return nil, nil
+	}
+	if s.Egress == nil {
+		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", network)
+	}
+	dial := s.Egress.Dial(egress.Network(network)) // validated, and named alike
+	if dial == nil {
+		return nil, fmt.Errorf("oidc: egress lookup for %q is not configured", network)
+	}
+	return dial, nil
+}
+
+// reload puts a changed file in force.
+func (s *Set) reload(ctx context.Context, data []byte) error {
+	c, err := authnconfig.Parse(data)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(c.Anonymous, s.initial) {
+		return fmt.Errorf("anonymous: changed from initial configuration file")
+	}
+	issuers, err := s.make(c)
+	if err != nil {
+		return err
+	}
+	if err := s.issuers.Replace(ctx, issuers); err != nil {
+		return reload.NewPassing(err)
+	}
+	return nil
+}
+
+// Run reaches the issuers and follows the file until ctx ends.
+func (s *Set) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.issuers.Run(ctx) })
+	if s.file != nil {
+		wg.Go(func() { s.Guard.Keep(ctx, "authentication configuration", s.file.Run) })
+	}
+	wg.Wait()
+}
+
+// authenticators are the ways of tokens in their order: what is known here
+// first, what others must be asked about last.
+func (s *Set) authenticators() (authn.Tokens, error) {
+	aud := s.Audiences
+	t := authn.Tokens{Audiences: aud}
+	if s.TokenFile != nil {
+		t.Authenticators = append(t.Authenticators, s.TokenFile)
+	}
+	if sa := s.ServiceAccounts; sa.Keys != nil {
+		legacy := serviceaccount.NewLegacyVerifier(sa.Keys, sa.Objects, s.Clock)
+		legacy.MarkUsed, legacy.NoLookup = sa.MarkUsed, sa.NoLookup
+		bound := serviceaccount.NewVerifier(sa.Issuers, sa.Keys, sa.Referents, s.Clock)
+		uses := serviceaccount.NewMetrics(s.Registry)
+		bound.Metrics, legacy.Metrics = uses, uses
+		// Bound tokens first: they are the many, and known by their hash. Whose
+		// a token is hangs on its issuer, so the order decides nothing.
+		t.Authenticators = append(t.Authenticators,
+			authn.ServiceAccounts(bound, aud),
+			authn.LegacyServiceAccounts(legacy, aud))
+	}
+	if s.Secrets != nil {
+		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.Secrets, aud, s.Clock))
+	}
+	remembered := authn.NewCacheMetrics(s.Registry)
+	t.Authenticators = append(t.Authenticators, authn.Cached(authn.ForAudiences(aud, s.issuers.Authenticate),
+		authn.CacheConfig{Success: tokenTTL, Clock: s.Clock, Metrics: remembered}))
+	if s.WebhookFile == "" {
+		return t, nil
+	}
+	client, err := remote.FromKubeconfig(s.WebhookFile, 0, s.Egress.Dial(egress.ControlPlane))
+	if err != nil {
+		return t, fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
+	}
+	hook := &webhook.Authenticator{Client: client, Version: s.WebhookVersion, Implicit: aud, Retry: remote.DefaultRetry(s.Clock), Log: s.Log}
+	if err := hook.Validate(); err != nil {
+		return t, err
+	}
+	t.Authenticators = append(t.Authenticators, authn.Cached(hook,
+		authn.CacheConfig{Success: s.WebhookTTL, Failure: s.WebhookTTL, Clock: s.Clock, Metrics: remembered}))
+	return t, nil
+}
+
+// Authenticator is every way to authenticate that is configured.
+func (s *Set) Authenticator() authn.Authenticator {
+	return authn.New(authn.Config{Clock: s.Clock, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
+}

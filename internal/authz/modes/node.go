@@ -1,0 +1,139 @@
+package modes
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/authz/node"
+	"github.com/kanzen-io/kanzen/internal/podrefs"
+)
+
+// nodeAuthorizer is the mode Node, and what feeds its graph.
+type nodeAuthorizer struct {
+	*feed
+	*node.Authorizer
+}
+
+func newNodeAuthorizer(m *node.Metrics) (*nodeAuthorizer, error) {
+	rules, err := nodeRules()
+	if err != nil {
+		return nil, err
+	}
+	g := node.NewGraph()
+	clusterWide := func(remove func(name string)) func(namespace, name string) {
+		return func(_, name string) { remove(name) }
+	}
+	measured := func(what string, s source) source {
+		set, remove := s.set, s.remove
+		s.set = func(o metav1.Object) { m.Measure("Add"+what, func() { set(o) }) }
+		s.remove = func(namespace, name string) { m.Measure("Delete"+what, func() { remove(namespace, name) }) }
+		return s
+	}
+	f := newFeed(
+		measured("Pod", source{schema.GroupResource{Resource: "pods"}, func(o metav1.Object) {
+			pod := o.(*corev1.Pod)
+			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
+		}, g.DeletePod}),
+		measured("PV", source{schema.GroupResource{Resource: "persistentvolumes"}, func(o metav1.Object) {
+			g.SetVolume(o.(*corev1.PersistentVolume))
+		}, clusterWide(g.DeleteVolume)}),
+		measured("VolumeAttachment", source{schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, func(o metav1.Object) {
+			g.SetAttachment(o.(*storagev1.VolumeAttachment).Name, o.(*storagev1.VolumeAttachment).Spec.NodeName)
+		}, clusterWide(g.DeleteAttachment)}),
+		measured("ResourceSlice", source{schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, func(o metav1.Object) {
+			s, of := o.(*resourcev1.ResourceSlice), ""
+			if s.Spec.NodeName != nil {
+				of = *s.Spec.NodeName
+			}
+			g.SetSlice(s.Name, of)
+		}, clusterWide(g.DeleteSlice)}),
+	)
+	return &nodeAuthorizer{feed: f, Authorizer: node.New(g, f.ready, rules)}, nil
+}
+
+// nodeRules are those of the role system:node, as every cluster begins with it:
+// what an administrator makes of the role is RBAC's.
+func nodeRules() ([]rbacv1.PolicyRule, error) {
+	policy, err := bootstrap.Policy()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range policy.ClusterRoles {
+		if r.Name == "system:node" {
+			return r.Rules, nil
+		}
+	}
+	return nil, fmt.Errorf("the bootstrap policy has no role system:node")
+}
+
+// usesOf is what a pod gives its node access to. A mirror pod, which a node
+// makes itself, gives none.
+func usesOf(pod *corev1.Pod) []node.Ref {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || pod.Spec.NodeName == "" {
+		return nil
+	}
+	seen := map[node.Ref]bool{}
+	var out []node.Ref
+	add := func(kind node.Kind, name string) {
+		r := node.Ref{Kind: kind, Namespace: pod.Namespace, Name: name}
+		if name != "" && !seen[r] {
+			seen[r] = true
+			out = append(out, r)
+		}
+	}
+	add(node.ServiceAccount, pod.Spec.ServiceAccountName)
+	for name := range podrefs.Secrets(&pod.Spec) {
+		add(node.Secret, name)
+	}
+	for name := range podrefs.ConfigMaps(&pod.Spec) {
+		add(node.ConfigMap, name)
+	}
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			add(node.Claim, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			add(node.Claim, pod.Name+"-"+v.Name)
+		}
+	}
+	for name := range resourceClaims(pod) {
+		add(node.ResourceClaim, name)
+	}
+	return out
+}
+
+// resourceClaims yields the names of a pod's resource claims: those it names,
+// those made for it from templates, and the one for its extended resources.
+func resourceClaims(pod *corev1.Pod) func(yield func(string) bool) {
+	made := map[string]string{}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			made[s.Name] = *s.ResourceClaimName
+		}
+	}
+	return func(yield func(string) bool) {
+		for _, c := range pod.Spec.ResourceClaims {
+			name := ""
+			switch {
+			case c.ResourceClaimName != nil:
+				name = *c.ResourceClaimName
+			case c.ResourceClaimTemplateName != nil:
+				name = made[c.Name]
+			}
+			if !yield(name) {
+				return
+			}
+		}
+		if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+			yield(s.ResourceClaimName)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// Priorities of all groups and versions of custom resources.
+const customGroupPriority, customVersionPriority = 1000, 100
+
+// GroupVersions is what discovery lists, the built-in ones first. What is in
+// each is looked up when a document about it is made.
+func (c *Catalog) GroupVersions() []discovery.GroupVersion {
+	var out []discovery.GroupVersion
+	for _, custom := range []bool{false, true} {
+		in := map[schema.GroupVersion][]*Resource{}
+		var order []schema.GroupVersion
+		for r := range c.All() {
+			if r.Custom != custom || !r.Listed {
+				continue
+			}
+			for _, v := range r.Versions {
+				gv := schema.GroupVersion{Group: r.Group, Version: v}
+				if in[gv] == nil {
+					order = append(order, gv)
+				}
+				in[gv] = append(in[gv], r)
+			}
+		}
+		for _, gv := range order {
+			group, version := customGroupPriority, customVersionPriority
+			if !custom {
+				group, version = discovery.Priorities(gv)
+			}
+			out = append(out, discovery.GroupVersion{
+				GroupVersion: gv, GroupPriority: group, VersionPriority: version, Custom: custom,
+				Resources: func() []*engine.Resource {
+					var rs []*engine.Resource
+					for _, r := range in[gv] {
+						rs = append(rs, r.Described(gv.Version))
+					}
+					return rs
+				},
+			})
+		}
+	}
+	return out
+}
+
+// Endpoints returns one endpoint for each resource that discovery lists, for
+// those who go through everything that is stored.
+func (l *Live) Endpoints() []*engine.Endpoint {
+	var out []*engine.Endpoint
+	for r := range l.Now().All() {
+		if !r.Listed {
+			continue
+		}
+		if ep, err := r.Endpoint(r.Storage); err == nil {
+			out = append(out, ep)
+		}
+	}
+	return out
+}
+
+// Size tells how many objects of a resource are stored and how large they are on
+// average, in bytes. ok is false while that is not known.
+func (l *Live) Size(group, resource string) (count, size int64, ok bool) {
+	r := l.Now().Resource(schema.GroupResource{Group: group, Resource: resource})
+	if r == nil {
+		return 0, 0, false
+	}
+	v := r.View()
+	if v == nil {
+		return 0, 0, false
+	}
+	n, bytes, ok := v.Size()
+	if !ok || n == 0 {
+		return 0, 0, ok
+	}
+	return int64(n), bytes / int64(n), true
+}

@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// This file answers admission's questions about kinds.
+
+// ResourcesOf returns what a kind is served as; an error if nothing serves it.
+func (l *Live) ResourcesOf(gvk schema.GroupVersionKind) ([]admission.Resource, error) {
+	var out []admission.Resource
+	for _, r := range l.Now().Kind(gvk) {
+		out = append(out, admission.Resource{GroupVersionResource: r.WithVersion(gvk.Version), Namespaced: r.Namespaced})
+	}
+	if len(out) == 0 {
+		return nil, ErrNoResource("of kind " + gvk.String())
+	}
+	return out, nil
+}
+
+// Params finds the parameters of policies among everything that is served.
+type Params struct{ Raw *Raw }
+
+// find returns what serves a kind, in any of its versions; nil if nothing does.
+func (p Params) find(kind schema.GroupVersionKind) *engine.Endpoint {
+	for _, r := range p.Raw.Now().Kind(kind) {
+		version := r.Storage
+		if !r.Custom && slices.Contains(r.Versions, kind.Version) {
+			version = kind.Version
+		}
+		if ep, err := r.Endpoint(version); err == nil && ep.View() != nil {
+			return ep
+		}
+	}
+	return nil
+}
+
+// Namespaced is part of policy.Params.
+func (p Params) Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool) {
+	ep := p.find(kind)
+	return ep != nil && ep.R.Namespaced, ep != nil
+}
+
+// Get is part of policy.Params.
+func (p Params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error) {
+	ep := p.find(kind)
+	if ep == nil {
+		return nil, ErrNoResource(kind.String())
+	}
+	obj, err := p.Raw.Seen(ctx, ep.GVR.GroupResource(), namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return inVersion(ep, obj, kind)
+}
+
+// List is part of policy.Params.
+func (p Params) List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error) {
+	ep := p.find(kind)
+	if ep == nil {
+		return nil, ErrNoResource(kind.String())
+	}
+	objs, err := ep.SeenObjects(ctx, namespace)
+	for i := range objs {
+		if objs[i], err = inVersion(ep, objs[i], kind); err != nil {
+			return nil, err
+		}
+	}
+	return objs, err
+}
+
+func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
+	out, err := ep.Versions().Convert(obj, kind)
+	if err != nil {
+		return nil, err
+	}
+	return out.(admission.Object), nil
+}

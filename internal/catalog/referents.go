@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/authn/cache"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// Referents tell which objects there are that service-account tokens refer to,
+// in their newest state, without decoding a pod for each request of it: what
+// was read off an object holds for as long as its revision is the same.
+type Referents struct {
+	*Raw
+	known cache.Cache[referentKey, referent]
+}
+
+type referentKey struct{ resource, key string }
+
+type referent struct {
+	revision int64
+	is       serviceaccount.Referent
+}
+
+// Referent is part of serviceaccount.Referents.
+func (r *Referents) Referent(ctx context.Context, resource, namespace, name string) (serviceaccount.Referent, error) {
+	ep, err := r.Endpoint(schema.GroupResource{Resource: resource})
+	if err != nil {
+		return serviceaccount.Referent{}, err
+	}
+	key := referentKey{resource, name}
+	if namespace != "" {
+		key.key = namespace + "/" + name
+	}
+	item, err := ep.View().Get(ctx, key.key)
+	if err != nil {
+		// What is missing may just have been made: look again when all that
+		// is acknowledged has arrived.
+		obj, err := ep.GetObject(ctx, namespace, name)
+		if err != nil {
+			return serviceaccount.Referent{}, err
+		}
+		return referentOf(obj), nil
+	}
+	if known := r.known.Get(key); known != nil && known.revision == item.Rev {
+		return known.is, nil
+	}
+	obj, err := ep.Decode(item)
+	if err != nil {
+		return serviceaccount.Referent{}, err
+	}
+	is := referentOf(obj)
+	r.known.Put(key, &referent{item.Rev, is})
+	return is, nil
+}
+
+func referentOf(obj engine.Object) serviceaccount.Referent {
+	out := serviceaccount.Referent{UID: obj.GetUID()}
+	if d := obj.GetDeletionTimestamp(); d != nil {
+		out.Deleted = d.Time
+	}
+	return out
+}

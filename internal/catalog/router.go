@@ -1,0 +1,45 @@
+package catalog
+
+import (
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
+)
+
+// ServeHTTP leads a resource request to what serves it.
+func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i := request.InfoFrom(r.Context())
+	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}
+	found := l.Find(r.Context(), gv.WithResource(i.Resource))
+	switch {
+	case found != nil && (!found.Custom || found.inScope(i)):
+	case l.builtin[i.Group]:
+		engine.WriteError(w, r, gv, engine.NoPath())
+		return
+	default:
+		route.NotFound(w)
+		return
+	}
+	ep, err := found.Endpoint(i.Version)
+	if err != nil {
+		engine.WriteError(w, r, gv, err)
+		return
+	}
+	ep.ServeHTTP(w, r)
+}
+
+// inScope says that a path names a namespace where, and only where, the
+// resource and the verb want one.
+func (r *Resource) inScope(i *request.Info) bool {
+	return r.Namespaced == (i.Namespace != "") || r.Namespaced && (i.Verb == "list" || i.Verb == "watch")
+}
+
+// Owns says whether a request is for a resource that is served.
+func (l *Live) Owns(r *http.Request, i *request.Info) bool {
+	found := l.Find(r.Context(), schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource})
+	return found != nil && (!found.Custom || found.inScope(i))
+}

@@ -1,0 +1,418 @@
+// Package config is every setting of a server: one flat struct, its defaults,
+// the flags that change it and what is wrong with it. Nobody writes to a Config
+// once it has been judged; what is derived from it are methods here or values
+// of who needs them.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/controllers"
+)
+
+// Config is every setting of a server, flat: a field a setting, named after
+// its flag. Default or Standalone makes one, flags change it, Validate judges
+// it; after that it is only read, and only by the wiring.
+type Config struct {
+	// DataDir holds the embedded etcd and the server's own keys and
+	// certificates; empty when run as kube-apiserver.
+	DataDir string
+	// Controllers to run in this process, as kube-controller-manager spells
+	// them ("*", "namespace", "-namespace"); empty: none.
+	Controllers []string
+	// UnsafeNoFsync makes the embedded etcd fast and forgetful, for tests.
+	UnsafeNoFsync bool
+	// NoListener serves the in-process transport only, for tests.
+	NoListener bool
+
+	// etcd
+	EtcdServers            []string
+	EtcdPrefix             string
+	EtcdCAFile             string
+	EtcdCertFile           string
+	EtcdKeyFile            string
+	EtcdCompactionInterval time.Duration
+
+	// serving
+	BindAddress      net.IP
+	SecurePort       int
+	AdvertiseAddress net.IP
+	ExternalHostname string
+	CertDir          string
+	TLSCertFile      string
+	TLSKeyFile       string
+	TLSMinVersion    string
+	TLSCipherSuites  []string
+	TLSSNICertKeys   []string // "cert,key" or "cert,key:names"
+	DisableHTTP2     bool
+	HTTP2MaxStreams  int
+
+	// requests
+	PriorityAndFairness bool
+	MaxReadOnlyInFlight int
+	MaxMutatingInFlight int
+	RequestTimeout      time.Duration
+	MinRequestTimeout   int // seconds
+	CORSAllowedOrigins  []string
+	HSTSDirectives      []string
+	GoawayChance        float64
+	ShutdownDelay       time.Duration
+	ShutdownRetryAfter  bool
+	WatchTermination    time.Duration // over which watches are ended when shutting down
+	LivezGrace          time.Duration
+	Profiling           bool
+	DebugSocketPath     string
+	TracingConfigFile   string
+	// EgressSelectorConfigFile says which connections go through proxies.
+	EgressSelectorConfigFile string
+	// Flags are the settings by flag as they are told at /flagz.
+	Flags map[string]string
+
+	// authentication
+	AnonymousAuth              bool
+	AnonymousHealthOnly        bool // no flag: what `kanzen serve` does by itself
+	ClientCAFile               string
+	TokenAuthFile              string
+	BootstrapTokenAuth         bool
+	APIAudiences               []string
+	AuthenticationConfigFile   string
+	OIDCIssuerURL              string
+	OIDCClientID               string
+	OIDCCAFile                 string
+	OIDCUsernameClaim          string
+	OIDCUsernamePrefix         string
+	OIDCGroupsClaim            string
+	OIDCGroupsPrefix           string
+	OIDCSigningAlgorithms      []string
+	OIDCRequiredClaims         map[string]string
+	TokenWebhookFile           string
+	TokenWebhookVersion        string
+	TokenWebhookTTL            time.Duration
+	RequestHeaderCAFile        string
+	RequestHeaderAllowedNames  []string
+	RequestHeaderUserHeaders   []string
+	RequestHeaderUIDHeaders    []string
+	RequestHeaderGroupHeaders  []string
+	RequestHeaderExtraPrefixes []string
+
+	// service accounts
+	ServiceAccountIssuers    []string
+	ServiceAccountKeyFiles   []string
+	ServiceAccountSigningKey string
+	// ServiceAccountSigningEndpoint is the socket of a program that has the keys instead.
+	ServiceAccountSigningEndpoint string
+	ServiceAccountLookup          bool
+	ServiceAccountJWKSURI         string
+	ServiceAccountMaxExpiration   time.Duration
+	ServiceAccountExtend          bool
+
+	// authorization and admission
+	AuthorizationModes                  []string
+	AuthorizationPolicyFile             string
+	AuthorizationConfigFile             string
+	AuthorizationWebhookFile            string
+	AuthorizationWebhookVersion         string
+	AuthorizationWebhookAuthorizedTTL   time.Duration
+	AuthorizationWebhookUnauthorizedTTL time.Duration
+	EnableAdmission                     []string
+	DisableAdmission                    []string
+	// AdmissionConfigFile configures plugins.
+	AdmissionConfigFile string
+	// AggregatorRouting leads requests to services to their endpoints.
+	AggregatorRouting                   bool
+	NotReadySeconds, UnreachableSeconds int64
+
+	// audit
+	AuditPolicyFile        string
+	AuditLog               audit.LogFile
+	AuditLogFormat         string
+	AuditLogDelivery       AuditDelivery
+	AuditWebhookConfigFile string
+	AuditWebhookBackoff    time.Duration
+	AuditWebhookDelivery   AuditDelivery
+
+	// the API
+	AllowPrivileged       bool
+	EventTTL              time.Duration
+	ServiceClusterIPRange string
+	ServiceNodePortRange  string
+	// The kubernetes service, by which pods reach the API.
+	EndpointReconcilerType    string // how its endpoints are kept: lease, master-count, none
+	APIServerCount            int    // for master-count
+	KubernetesServiceNodePort int    // 0: it has none
+
+	// given says whether a flag was given; nil where there were none.
+	given func(flag string) bool
+}
+
+// Default is kube-apiserver's defaults: an etcd cluster is named, and keys and
+// certificates are brought.
+func Default() Config {
+	return Config{
+		EtcdPrefix:             "/registry",
+		EtcdCompactionInterval: 5 * time.Minute,
+		BindAddress:            net.IPv4zero,
+		SecurePort:             6443,
+		CertDir:                "/var/run/kubernetes",
+		HTTP2MaxStreams:        250,
+		PriorityAndFairness:    true,
+		MaxReadOnlyInFlight:    400,
+		MaxMutatingInFlight:    200,
+		RequestTimeout:         time.Minute,
+		MinRequestTimeout:      1800,
+		Profiling:              true,
+		AnonymousAuth:          true,
+		ServiceAccountLookup:   true,
+		ServiceAccountExtend:   true,
+		AuthorizationModes:     nil,
+
+		OIDCUsernameClaim:     "sub",
+		OIDCSigningAlgorithms: []string{"RS256"},
+		TokenWebhookVersion:   "v1beta1",
+		TokenWebhookTTL:       2 * time.Minute,
+
+		AuthorizationWebhookVersion:         "v1beta1",
+		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
+		AuthorizationWebhookUnauthorizedTTL: 30 * time.Second,
+
+		EventTTL:               time.Hour,
+		ServiceNodePortRange:   "30000-32767",
+		EndpointReconcilerType: "lease",
+		APIServerCount:         1,
+
+		AuditLog:             audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
+		AuditLogFormat:       "json",
+		AuditLogDelivery:     auditDelivery("blocking"),
+		AuditWebhookBackoff:  10 * time.Second,
+		AuditWebhookDelivery: auditDelivery("batch"),
+		NotReadySeconds:      300,
+		UnreachableSeconds:   300,
+	}
+}
+
+// Standalone is the defaults of `kanzen serve`: everything a server needs it
+// makes itself, below one directory, and only this machine reaches it.
+func Standalone() Config {
+	c := Default()
+	c.DataDir = defaultDataDir()
+	c.Controllers = []string{"*"}
+	c.BindAddress = net.IPv4(127, 0, 0, 1)
+	c.AnonymousHealthOnly = true
+	c.AuthorizationModes = []string{"Node", "RBAC"}
+	c.AllowPrivileged = true
+	c.ServiceAccountIssuers = []string{"https://kubernetes.default.svc"}
+	c.ServiceClusterIPRange = "10.0.0.0/24"
+	return c
+}
+
+func defaultDataDir() string {
+	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "kanzen")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "kanzen-data"
+	}
+	return filepath.Join(home, ".local", "share", "kanzen")
+}
+
+// Embedded says whether etcd runs inside this process.
+func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
+
+// Validate reports everything that is wrong with the settings, each by its flag.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+	}
+	if c.DataDir == "" {
+		c.validateBrought(bad)
+	}
+	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
+		bad("secure-port", "%d is not a port", c.SecurePort)
+	}
+	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
+		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		bad("tls-cert-file", "goes together with --tls-private-key-file")
+	}
+	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
+		bad("etcd-certfile", "goes together with --etcd-keyfile")
+	}
+	c.validateAuthentication(bad)
+	c.validateAuthorization(bad)
+	c.validateServices(bad)
+	if _, err := TLSVersion(c.TLSMinVersion); err != nil {
+		bad("tls-min-version", "%v", err)
+	}
+	if _, err := CipherSuites(c.TLSCipherSuites); err != nil {
+		bad("tls-cipher-suites", "%v", err)
+	}
+	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
+		bad("goaway-chance", "must be from 0 to 0.02")
+	}
+	if c.ShutdownDelay < 0 {
+		bad("shutdown-delay-duration", "must not be negative")
+	}
+	if c.WatchTermination < 0 {
+		bad("shutdown-watch-termination-grace-period", "must not be negative")
+	}
+	for _, o := range c.CORSAllowedOrigins {
+		if _, err := regexp.Compile(o); err != nil {
+			bad("cors-allowed-origins", "%v", err)
+		}
+	}
+	for _, d := range c.HSTSDirectives {
+		if name, _, _ := strings.Cut(strings.TrimSpace(d), "="); name != "max-age" && d != "includeSubDomains" && d != "preload" {
+			bad("strict-transport-security-directives", "%q is none of max-age=n, includeSubDomains, preload", d)
+		}
+	}
+	if c.RequestTimeout <= 0 {
+		bad("request-timeout", "must be positive")
+	}
+	if c.MinRequestTimeout < 0 {
+		bad("min-request-timeout", "must not be negative")
+	}
+	if c.MaxReadOnlyInFlight < 0 {
+		bad("max-requests-inflight", "must not be negative")
+	}
+	if c.MaxMutatingInFlight < 0 {
+		bad("max-mutating-requests-inflight", "must not be negative")
+	}
+	if c.PriorityAndFairness && c.MaxReadOnlyInFlight+c.MaxMutatingInFlight <= 0 {
+		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
+	}
+	if c.EtcdCompactionInterval < 0 {
+		bad("etcd-compaction-interval", "must not be negative")
+	}
+	c.validateAudit(bad)
+	if err := controllers.ValidNames(c.Controllers); err != nil {
+		bad("controllers", "%v", err)
+	}
+	return errors.Join(errs...)
+}
+
+// validateBrought checks that what the server does not make itself was brought.
+func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
+	if c.Embedded() {
+		bad("etcd-servers", "must be specified")
+	}
+	if len(c.ServiceAccountIssuers) == 0 {
+		bad("service-account-issuer", "must be specified")
+	}
+	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
+		bad("service-account-signing-key-file", "must be specified")
+	}
+}
+
+// validateServices checks what services are given, and the kubernetes service.
+func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
+	ranges, err := c.ServiceRanges()
+	if err != nil {
+		bad("service-cluster-ip-range", "%v", err)
+	}
+	first, last, err := c.NodePorts()
+	if err != nil {
+		bad("service-node-port-range", "%v", err)
+	} else if p := c.KubernetesServiceNodePort; p != 0 && (p < first || p > last) {
+		bad("kubernetes-service-node-port", "%d is not in the range %d-%d of --service-node-port-range", p, first, last)
+	}
+	if !slices.Contains([]string{"lease", "master-count", "none"}, c.EndpointReconcilerType) {
+		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.EndpointReconcilerType)
+	}
+	if c.APIServerCount <= 0 {
+		bad("apiserver-count", "must be positive")
+	}
+	// The service has one address, and its endpoints are of that family.
+	ip, err := c.Advertise()
+	if err == nil && len(ranges) > 0 && c.EndpointReconcilerType != "none" && !ip.IsLoopback() && (ip.To4() == nil) != (ranges[0].IP.To4() == nil) {
+		bad("advertise-address", "%s is not of the address family of the services (%s)", ip, ranges[0])
+	}
+}
+
+// ServiceRanges reads the service address ranges, one or two.
+func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
+	if c.ServiceClusterIPRange == "" {
+		_, n, err := net.ParseCIDR("10.0.0.0/24")
+		return []*net.IPNet{n}, err
+	}
+	var out []*net.IPNet
+	for _, s := range strings.Split(c.ServiceClusterIPRange, ",") {
+		_, n, err := net.ParseCIDR(strings.TrimSpace(s))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	if len(out) > 2 {
+		return nil, errors.New("may hold two ranges at most")
+	}
+	if len(out) == 2 && (out[0].IP.To4() == nil) == (out[1].IP.To4() == nil) {
+		return nil, errors.New("two ranges must be of different address families")
+	}
+	return out, nil
+}
+
+// NodePorts reads the range of ports for services: "first-last" or "first+count".
+func (c *Config) NodePorts() (first, last int, err error) {
+	s := c.ServiceNodePortRange
+	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
+		var count int
+		if n, _ := fmt.Sscanf(s, "%d+%d", &first, &count); n != 2 {
+			return 0, 0, fmt.Errorf("%q is not of the form first-last", s)
+		}
+		last = first + count
+	}
+	if first < 1 || last > 65535 || first > last {
+		return 0, 0, fmt.Errorf("%q is not a range of ports", s)
+	}
+	return first, last, nil
+}
+
+// Hostname names the server: as it is told to outsiders, or as the machine is called.
+func (c *Config) Hostname() string {
+	if c.ExternalHostname != "" {
+		return c.ExternalHostname
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return h
+}
+
+// CORSOrigins are the origins whose scripts may use the API.
+func (c *Config) CORSOrigins() []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, o := range c.CORSAllowedOrigins {
+		if re, err := regexp.Compile(o); err == nil { // Validate has compiled it before
+			out = append(out, re)
+		}
+	}
+	return out
+}
+
+// FirstAddress of a range is that of the kubernetes service.
+func FirstAddress(r *net.IPNet) net.IP {
+	ip := append(net.IP{}, r.IP...)
+	ip[len(ip)-1]++
+	return ip
+}
+
+// Audiences are the API server's own: tokens must be for one of them.
+func (c *Config) Audiences() []string {
+	if len(c.APIAudiences) > 0 {
+		return c.APIAudiences
+	}
+	return slices.Clone(c.ServiceAccountIssuers)
+}

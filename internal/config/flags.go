@@ -1,0 +1,174 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// AddFlags binds the flags to a Config, whose values are their defaults.
+func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
+	if standalone {
+		fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "Directory of the embedded etcd and of the server's own keys and certificates; made if missing.")
+		fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
+	}
+	c.addEtcdFlags(fs)
+	c.addServingFlags(fs)
+	c.addAuthFlags(fs)
+	c.addAuditFlags(fs)
+	c.addAuthorizationFlags(fs)
+	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
+	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
+	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
+	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
+	fs.Int64Var(&c.NotReadySeconds, "default-not-ready-toleration-seconds", c.NotReadySeconds, "How long pods tolerate a node that is not ready, if they do not say.")
+	fs.Int64Var(&c.UnreachableSeconds, "default-unreachable-toleration-seconds", c.UnreachableSeconds, "How long pods tolerate a node that is unreachable, if they do not say.")
+	fs.BoolVar(&c.AllowPrivileged, "allow-privileged", c.AllowPrivileged, "Allow privileged containers.")
+	fs.DurationVar(&c.EventTTL, "event-ttl", c.EventTTL, "How long events are kept.")
+	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
+	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
+	c.addKubernetesServiceFlags(fs)
+	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
+	addHarmless(fs)
+	c.given = fs.Changed
+}
+
+func (c *Config) addKubernetesServiceFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.EndpointReconcilerType, "endpoint-reconciler-type", c.EndpointReconcilerType, "How the servers of a cluster know of each other, to be the endpoints of the kubernetes service: lease, master-count, none.")
+	fs.IntVar(&c.KubernetesServiceNodePort, "kubernetes-service-node-port", c.KubernetesServiceNodePort, "Port that the kubernetes service opens on nodes; 0: none.")
+	fs.IntVar(&c.APIServerCount, "apiserver-count", c.APIServerCount, "How many servers the cluster has, for --endpoint-reconciler-type=master-count.")
+	_ = fs.MarkDeprecated("apiserver-count", "--endpoint-reconciler-type=lease needs no number") // fails for flags that are not there
+}
+
+func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&c.EtcdServers, "etcd-servers", c.EtcdServers, "URLs of an etcd cluster; none: etcd runs in this process.")
+	fs.StringVar(&c.EtcdPrefix, "etcd-prefix", c.EtcdPrefix, "What all keys in etcd begin with.")
+	fs.StringVar(&c.EtcdCAFile, "etcd-cafile", c.EtcdCAFile, "Authority of the etcd servers' certificates.")
+	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", c.EtcdCertFile, "Client certificate for etcd.")
+	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", c.EtcdKeyFile, "Key of the client certificate for etcd.")
+	fs.DurationVar(&c.EtcdCompactionInterval, "etcd-compaction-interval", c.EtcdCompactionInterval, "How often etcd is compacted; 0: not by this server.")
+}
+
+func (c *Config) addServingFlags(fs *pflag.FlagSet) {
+	fs.IPVar(&c.BindAddress, "bind-address", c.BindAddress, "Address to listen on.")
+	fs.IntVar(&c.SecurePort, "secure-port", c.SecurePort, "Port to serve HTTPS on.")
+	fs.IPVar(&c.AdvertiseAddress, "advertise-address", c.AdvertiseAddress, "Address by which the cluster reaches this server.")
+	fs.StringVar(&c.ExternalHostname, "external-hostname", c.ExternalHostname, "Host name in addresses that this server tells of itself.")
+	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "Directory of apiserver.crt and apiserver.key, made if no certificate is named.")
+	fs.StringVar(&c.TLSCertFile, "tls-cert-file", c.TLSCertFile, "Serving certificate.")
+	fs.StringVar(&c.TLSKeyFile, "tls-private-key-file", c.TLSKeyFile, "Key of the serving certificate.")
+	fs.StringVar(&c.TLSMinVersion, "tls-min-version", c.TLSMinVersion, "Oldest TLS version served: VersionTLS12, VersionTLS13, ...")
+	fs.StringSliceVar(&c.TLSCipherSuites, "tls-cipher-suites", c.TLSCipherSuites, "Cipher suites served with TLS 1.2; none: Go's own.")
+	fs.BoolVar(&c.DisableHTTP2, "disable-http2-serving", c.DisableHTTP2, "Serve HTTP/1.1 only.")
+	fs.IntVar(&c.HTTP2MaxStreams, "http2-max-streams-per-connection", c.HTTP2MaxStreams, "Requests at a time on one HTTP/2 connection.")
+	fs.BoolVar(&c.PriorityAndFairness, "enable-priority-and-fairness", c.PriorityAndFairness, "Share the server among requests by FlowSchemas and PriorityLevelConfigurations.")
+	fs.IntVar(&c.MaxReadOnlyInFlight, "max-requests-inflight", c.MaxReadOnlyInFlight, "With priority and fairness, its sum with the next flag is the server's seats; without, reading requests at a time, 0: no limit.")
+	fs.IntVar(&c.MaxMutatingInFlight, "max-mutating-requests-inflight", c.MaxMutatingInFlight, "As --max-requests-inflight, for requests that write.")
+	fs.DurationVar(&c.RequestTimeout, "request-timeout", c.RequestTimeout, "How long a request may take, if it is not a watch or stream.")
+	fs.IntVar(&c.MinRequestTimeout, "min-request-timeout", c.MinRequestTimeout, "Seconds after which a watch ends at the earliest.")
+	fs.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", c.CORSAllowedOrigins, "Origins allowed by CORS, as regular expressions.")
+	fs.StringSliceVar(&c.HSTSDirectives, "strict-transport-security-directives", c.HSTSDirectives, "Directives of the HSTS header; none: no header.")
+	fs.Float64Var(&c.GoawayChance, "goaway-chance", c.GoawayChance, "Chance that a client on HTTP/2 is asked to connect anew, 0 to 0.02.")
+	fs.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", c.ShutdownDelay, "How long to go on serving, unready, before shutting down.")
+	fs.BoolVar(&c.ShutdownRetryAfter, "shutdown-send-retry-after", c.ShutdownRetryAfter, "Answer 429 while shutting down.")
+	fs.DurationVar(&c.WatchTermination, "shutdown-watch-termination-grace-period", c.WatchTermination, "Over how long watches are ended one by one when shutting down; 0: all at once.")
+	fs.StringArrayVar(&c.TLSSNICertKeys, "tls-sni-cert-key", c.TLSSNICertKeys, "Serving certificate and key for some names: cert,key or cert,key:name,name. May be given several times.")
+	fs.StringVar(&c.DebugSocketPath, "debug-socket-path", c.DebugSocketPath, "Unix socket that serves profiles without authentication, to who may open it.")
+	fs.StringVar(&c.TracingConfigFile, "tracing-config-file", c.TracingConfigFile, "File of a TracingConfiguration.")
+	fs.StringVar(&c.EgressSelectorConfigFile, "egress-selector-config-file", c.EgressSelectorConfigFile, "File of an EgressSelectorConfiguration: which of the server's own connections go through proxies.")
+	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
+	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
+}
+
+func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&c.AnonymousAuth, "anonymous-auth", c.AnonymousAuth, "Let requests without credentials in as system:anonymous.")
+	c.addTokenFlags(fs)
+	fs.StringVar(&c.ClientCAFile, "client-ca-file", c.ClientCAFile, "Authorities of client certificates.")
+	fs.StringVar(&c.TokenAuthFile, "token-auth-file", c.TokenAuthFile, "CSV file of bearer tokens: token,user,uid,\"groups\".")
+	fs.BoolVar(&c.BootstrapTokenAuth, "enable-bootstrap-token-auth", c.BootstrapTokenAuth, "Accept the bootstrap tokens in kube-system.")
+	fs.StringSliceVar(&c.APIAudiences, "api-audiences", c.APIAudiences, "Audiences that service-account tokens must be for. (default: the issuers)")
+	fs.StringVar(&c.RequestHeaderCAFile, "requestheader-client-ca-file", c.RequestHeaderCAFile, "Authorities of the front proxy's certificate.")
+	fs.StringSliceVar(&c.RequestHeaderAllowedNames, "requestheader-allowed-names", c.RequestHeaderAllowedNames, "Common names of front proxies; none: any.")
+	fs.StringSliceVar(&c.RequestHeaderUserHeaders, "requestheader-username-headers", c.RequestHeaderUserHeaders, "Headers in which a front proxy names the user.")
+	fs.StringSliceVar(&c.RequestHeaderUIDHeaders, "requestheader-uid-headers", c.RequestHeaderUIDHeaders, "Headers in which a front proxy gives the user's UID.")
+	fs.StringSliceVar(&c.RequestHeaderGroupHeaders, "requestheader-group-headers", c.RequestHeaderGroupHeaders, "Headers in which a front proxy names the user's groups.")
+	fs.StringSliceVar(&c.RequestHeaderExtraPrefixes, "requestheader-extra-headers-prefix", c.RequestHeaderExtraPrefixes, "Prefixes of headers in which a front proxy says more of the user.")
+	fs.StringArrayVar(&c.ServiceAccountIssuers, "service-account-issuer", c.ServiceAccountIssuers, "Issuer of service-account tokens; further ones are accepted too.")
+	fs.StringArrayVar(&c.ServiceAccountKeyFiles, "service-account-key-file", c.ServiceAccountKeyFiles, "Keys that verify service-account tokens. (default: the signing key)")
+	fs.StringVar(&c.ServiceAccountSigningKey, "service-account-signing-key-file", c.ServiceAccountSigningKey, "Key that signs service-account tokens.")
+	fs.BoolVar(&c.ServiceAccountLookup, "service-account-lookup", c.ServiceAccountLookup, "Accept a service-account token only while its secret exists.")
+	fs.StringVar(&c.ServiceAccountJWKSURI, "service-account-jwks-uri", c.ServiceAccountJWKSURI, "Where others find the keys that verify service-account tokens.")
+	fs.DurationVar(&c.ServiceAccountMaxExpiration, "service-account-max-token-expiration", c.ServiceAccountMaxExpiration, "Longest life of a service-account token.")
+	fs.BoolVar(&c.ServiceAccountExtend, "service-account-extend-token-expiration", c.ServiceAccountExtend, "Let the tokens of pods live longer than asked, for clients that do not reload them.")
+}
+
+// harmless are kube-apiserver's flags that this server takes and ignores: what
+// they tune it does not have, or has no need to tune. Those of other names it
+// does not know are errors, because leaving them unheeded would change what a
+// cluster allows, hides or remembers.
+var harmless = map[string]string{
+	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
+	"contention-profiling":                  "bool",
+	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
+	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
+	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
+	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
+	"kubelet-certificate-authority": "string", "kubelet-client-certificate": "string", "kubelet-client-key": "string",
+	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string",
+	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
+	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
+	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
+	"proxy-client-cert-file": "string", "proxy-client-key-file": "string", "runtime-config-emulation-forward-compatible": "bool",
+	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
+	"storage-initialization-timeout": "string", "storage-media-type": "string", "tls-curve-preferences": "string",
+	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
+}
+
+func addHarmless(fs *pflag.FlagSet) {
+	const usage = "Taken for the sake of kube-apiserver's users and ignored."
+	for name, kind := range harmless {
+		if kind == "bool" {
+			fs.Bool(name, false, usage)
+		} else {
+			fs.StringSlice(name, nil, usage)
+		}
+	}
+}
+
+// WarnIgnored logs which flags were given that do nothing.
+func WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
+	var given []string
+	fs.Visit(func(f *pflag.Flag) {
+		if _, ok := harmless[f.Name]; ok {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	if len(given) > 0 {
+		slices.Sort(given)
+		log.Warn("flags without effect on this server", "flags", strings.Join(given, " "))
+	}
+}
+
+// Advertise is the address that the kubernetes service leads to.
+func (c *Config) Advertise() (net.IP, error) {
+	if c.AdvertiseAddress != nil && !c.AdvertiseAddress.IsUnspecified() {
+		return c.AdvertiseAddress, nil
+	}
+	if c.BindAddress != nil && !c.BindAddress.IsUnspecified() {
+		return c.BindAddress, nil
+	}
+	bind := c.BindAddress
+	if ranges, err := c.ServiceRanges(); err == nil && ranges[0].IP.To4() != nil {
+		bind = net.IPv4zero // who listens on all IPv6 addresses does so on all others
+	}
+	ip, err := utilnet.ResolveBindAddress(bind) // that of the default route, of the family of bind
+	if err != nil {
+		return nil, fmt.Errorf("no address to advertise; name one with --advertise-address: %w", err)
+	}
+	return ip, nil
+}

@@ -1,0 +1,142 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// authInfoEvery is how often the object is looked at: authorities change, and
+// so do those of other servers of the cluster.
+const authInfoEvery = time.Minute
+
+// AuthInfo keeps the ConfigMap extension-apiserver-authentication, by which
+// extension API servers know the users of this one. Servers of a cluster
+// differ while its authorities are exchanged, so what others wrote stays,
+// but for certificates that have expired.
+type AuthInfo struct {
+	*catalog.Raw
+	// ClientCA and RequestHeaderCA are the bundles of the authorities as of now;
+	// nil: there are none.
+	ClientCA, RequestHeaderCA func() []byte
+	// Lists are the settings of the front proxy by their keys in the ConfigMap.
+	Lists map[string][]string
+	Now   func() time.Time
+}
+
+// Run keeps the object until ctx ends.
+func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan time.Time, failed func(error)) {
+	for {
+		select {
+		case <-after(authInfoEvery):
+		case <-ctx.Done():
+			return
+		}
+		if err := a.ensure(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}
+}
+
+// ensure brings the object up to date.
+func (a *AuthInfo) ensure(ctx context.Context) error {
+	if a.ClientCA == nil && a.RequestHeaderCA == nil {
+		return nil
+	}
+	ep, err := a.Endpoint(schema.GroupResource{Resource: "configmaps"})
+	if err != nil {
+		return err
+	}
+	const name = "extension-apiserver-authentication"
+	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, name)
+	if apierrors.IsNotFound(err) {
+		_, err = ep.Make(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}, ManagerServer)
+		if apierrors.IsAlreadyExists(err) {
+			return nil // by another server; what is missing comes the next time
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if have := existing.(*corev1.ConfigMap).Data; maps.Equal(have, a.data(have)) {
+		return nil
+	}
+	_, err = ep.Change(ctx, metav1.NamespaceSystem, name, "", ManagerServer, func(o engine.Object) error {
+		m := o.(*corev1.ConfigMap)
+		m.Data = a.data(m.Data)
+		return nil
+	})
+	return err
+}
+
+// data is what there is with what this server says.
+func (a *AuthInfo) data(have map[string]string) map[string]string {
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	authorities := func(key string, ours []byte) {
+		if len(ours) > 0 {
+			out[key] = a.certificates([]byte(have[key]), ours)
+		}
+	}
+	if a.ClientCA != nil {
+		authorities("client-ca-file", a.ClientCA())
+	}
+	if a.RequestHeaderCA == nil {
+		return out
+	}
+	authorities("requestheader-client-ca-file", a.RequestHeaderCA())
+	for key, ours := range a.Lists {
+		if list := union(have[key], ours); list != "[]" || key != "requestheader-uid-headers" {
+			out[key] = list
+		}
+	}
+	return out
+}
+
+// certificates are those of several bundles, each once, that have not expired.
+func (a *AuthInfo) certificates(bundles ...[]byte) string {
+	var out []byte
+	seen := map[string]bool{}
+	for _, data := range bundles {
+		for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if block.Type != "CERTIFICATE" || seen[string(block.Bytes)] || err != nil || cert.NotAfter.Before(a.Now()) {
+				continue
+			}
+			seen[string(block.Bytes)] = true
+			out = append(out, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+	}
+	return string(out)
+}
+
+// union adds strings to a list in JSON.
+func union(list string, more []string) string {
+	all := []string{}
+	_ = json.Unmarshal([]byte(list), &all) // what is no list is replaced
+	for _, s := range more {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	out, err := json.Marshal(all)
+	if err != nil {
+		return list
+	}
+	return string(out)
+}

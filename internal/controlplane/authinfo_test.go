@@ -1,0 +1,36 @@
+package controlplane
+
+import (
+	"crypto/x509"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+)
+
+// bundle is a certificate that ends at some time.
+func bundle(t *testing.T, serial int64, end time.Time) string {
+	t.Helper()
+	return string(pkitest.Issue(t, x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: end}, nil).PEM())
+}
+
+// Servers of a cluster add to what the others wrote, while their authorities
+// are exchanged one after the other.
+func TestAuthInfoAdds(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	a := &AuthInfo{Now: func() time.Time { return now }}
+	ours, theirs, old := bundle(t, 1, now.Add(time.Hour)), bundle(t, 2, now.Add(time.Hour)), bundle(t, 3, now.Add(-time.Minute))
+	if got := a.certificates([]byte(theirs+old+"# no certificate\n"+ours), []byte(ours)); got != theirs+ours {
+		t.Errorf("certificates\n%s", got)
+	}
+	for _, c := range []struct {
+		have string
+		more []string
+		want string
+	}{{"", nil, "[]"}, {`["a"]`, []string{"b", "a"}, `["a","b"]`}, {"null", []string{"a"}, `["a"]`}, {"garbage", []string{"a"}, `["a"]`}} {
+		if got := union(c.have, c.more); got != c.want {
+			t.Errorf("%s and %v: %s, want %s", c.have, c.more, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+// Package controlplane is what a control plane consists of beside its API: the
+// objects it has from its first moment, the lease by which a server tells that it
+// is there, what extension servers are told of its users, and the health of it all.
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// This file makes the objects that a cluster has from its first moment, and
+// puts back those of them that are missing at a later start. They are written
+// as requests of the server itself, under kube-apiserver's manager names.
+
+//go:embed bootstrap.jsonl
+var firstObjects []byte
+
+const (
+	// ManagerServer is the field manager of what the server itself writes.
+	ManagerServer = "kube-apiserver"
+	managerFlow   = "api-priority-and-fairness-config-producer-v1"
+)
+
+// Itself is who the server is to itself.
+func Itself() user.Info {
+	return &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup}}
+}
+
+// Bootstrapper makes objects that are missing.
+type Bootstrapper struct {
+	*catalog.Raw
+	Milestones *Milestones
+	Ranges     []*net.IPNet // of the addresses of services
+	Groups     []discovery.GroupVersion
+	Repair     *allocation.Repair
+	Service    *kubernetesservice.Controller
+	Identity   *Identity
+	AuthInfo   *AuthInfo
+	Now        func() time.Time
+}
+
+// task is one object to be made sure of, or one step of it.
+type task func(ctx context.Context) error
+
+// together bounds how many objects are made at a time: etcd gathers what comes
+// together into one write to disk.
+const together = 16
+
+// Run makes everything, and says so step by step.
+func (b *Bootstrapper) Run(ctx context.Context) error {
+	ctx = request.WithUser(ctx, Itself())
+	// Namespaces first: most of the rest is in one.
+	if err := b.step(ctx, &b.Milestones.namespaces, b.namespaces()); err != nil {
+		return err
+	}
+	static, err := b.static()
+	if err != nil {
+		return err
+	}
+	roles, err := b.roles()
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		m     *Milestone
+		tasks []task
+	}{
+		{&b.Milestones.serviceCIDR, []task{b.serviceCIDR}},
+		// A crash may have left addresses without their services.
+		{new(Milestone), []task{b.Repair.Once}},
+		{&b.Milestones.kubernetesService, []task{func(ctx context.Context) error { b.Service.Start(ctx); return nil }}},
+		{&b.Milestones.roles, roles},
+		{&b.Milestones.priorityClasses, static["PriorityClass"]},
+		{&b.Milestones.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
+		{&b.Milestones.authenticationInfo, []task{b.AuthInfo.ensure}},
+		{&b.Milestones.identity, []task{b.Identity.renew}},
+		{&b.Milestones.tokenTracking, []task{b.tokenTracking}},
+		{new(Milestone), b.apiServices()},
+	}
+	for _, s := range steps {
+		if err := b.step(ctx, s.m, s.tasks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bootstrapper) step(ctx context.Context, m *Milestone, tasks []task) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, together)
+	errs := make([]error, len(tasks))
+	for n, t := range tasks {
+		wg.Add(1)
+		slots <- struct{}{}
+		go func() {
+			defer wg.Done()
+			errs[n] = t(ctx)
+			<-slots
+		}()
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	m.Set()
+	return nil
+}
+
+// ensure makes an object unless there is one of its name.
+func (b *Bootstrapper) ensure(ctx context.Context, gr schema.GroupResource, obj engine.Object, manager string) error {
+	ep, err := b.Endpoint(gr)
+	if err != nil {
+		return err
+	}
+	if _, err := ep.GetObject(ctx, obj.GetNamespace(), obj.GetName()); !apierrors.IsNotFound(err) {
+		return err
+	}
+	if _, err := ep.Make(ctx, obj, manager); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make %s %s: %w", gr, obj.GetName(), err)
+	}
+	return nil
+}
+
+func (b *Bootstrapper) namespaces() []task {
+	var out []task
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		out = append(out, func(ctx context.Context) error {
+			return b.ensure(ctx, schema.GroupResource{Resource: "namespaces"}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, ManagerServer)
+		})
+	}
+	return out
+}
+
+// static reads the embedded objects, by kind.
+func (b *Bootstrapper) static() (map[string][]task, error) {
+	resources := map[string]schema.GroupResource{
+		"PriorityClass":              {Group: "scheduling.k8s.io", Resource: "priorityclasses"},
+		"PriorityLevelConfiguration": {Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"},
+		"FlowSchema":                 {Group: "flowcontrol.apiserver.k8s.io", Resource: "flowschemas"},
+	}
+	out := map[string][]task{}
+	lines := json.NewDecoder(bytes.NewReader(firstObjects))
+	for {
+		var line json.RawMessage
+		if err := lines.Decode(&line); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the bootstrap objects: %w", err)
+		}
+		var t metav1.TypeMeta
+		if err := json.Unmarshal(line, &t); err != nil {
+			return nil, err
+		}
+		gr, manager := resources[t.Kind], ManagerServer
+		if gr.Group == "flowcontrol.apiserver.k8s.io" {
+			manager = managerFlow
+		}
+		out[t.Kind] = append(out[t.Kind], func(ctx context.Context) error {
+			ep, err := b.Endpoint(gr)
+			if err != nil {
+				return err
+			}
+			obj := ep.V.New()
+			if err := json.Unmarshal(line, obj); err != nil {
+				return err
+			}
+			return b.ensure(ctx, gr, obj, manager)
+		})
+	}
+}
+
+// roles makes sure of the bootstrap policy, rule by rule where a role exists.
+func (b *Bootstrapper) roles() ([]task, error) {
+	p, err := bootstrap.Policy()
+	if err != nil {
+		return nil, err
+	}
+	var out []task
+	for _, o := range p.ClusterRoles {
+		out = append(out, reconcile(b, "clusterroles", o, bootstrap.ReconcileClusterRole))
+	}
+	for _, o := range p.ClusterRoleBindings {
+		out = append(out, reconcile(b, "clusterrolebindings", o, bootstrap.ReconcileClusterRoleBinding))
+	}
+	for _, o := range p.Roles {
+		out = append(out, reconcile(b, "roles", o, bootstrap.ReconcileRole))
+	}
+	for _, o := range p.RoleBindings {
+		out = append(out, reconcile(b, "rolebindings", o, bootstrap.ReconcileRoleBinding))
+	}
+	return out, nil
+}
+
+func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f func(existing, wanted T) (T, bootstrap.Action)) task {
+	return func(ctx context.Context) error {
+		gr := schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}
+		ep, err := b.Endpoint(gr)
+		if err != nil {
+			return err
+		}
+		obj, err := ep.GetObject(ctx, wanted.GetNamespace(), wanted.GetName())
+		if apierrors.IsNotFound(err) {
+			return b.ensure(ctx, gr, wanted, ManagerServer)
+		}
+		if err != nil {
+			return err
+		}
+		changed, action := f(obj.(T), wanted)
+		switch action {
+		case bootstrap.Nothing:
+			return nil
+		case bootstrap.Recreate:
+			if err := ep.DeleteObject(ctx, wanted.GetNamespace(), wanted.GetName(), nil); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			return b.ensure(ctx, gr, wanted, ManagerServer)
+		}
+		_, err = ep.Change(ctx, wanted.GetNamespace(), wanted.GetName(), "", ManagerServer, func(o engine.Object) error {
+			switch t := o.(type) {
+			case *rbacv1.ClusterRole:
+				*t = *any(changed).(*rbacv1.ClusterRole)
+			case *rbacv1.Role:
+				*t = *any(changed).(*rbacv1.Role)
+			case *rbacv1.ClusterRoleBinding:
+				*t = *any(changed).(*rbacv1.ClusterRoleBinding)
+			case *rbacv1.RoleBinding:
+				*t = *any(changed).(*rbacv1.RoleBinding)
+			}
+			return nil
+		})
+		return err
+	}
+}
+
+// tokenTracking says since when the use of old service-account tokens is
+// written down; upstream counts from the day this object was made.
+func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
+	return b.ensure(ctx, schema.GroupResource{Resource: "configmaps"}, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
+		Data:       map[string]string{"since": b.Now().UTC().Format(time.DateOnly)},
+	}, ManagerServer)
+}
+
+// apiServices say that the built-in groups are served by this server.
+func (b *Bootstrapper) apiServices() []task {
+	gr := schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
+	seen := map[schema.GroupVersion]bool{{Group: apiregistrationv1.GroupName, Version: "v1"}: true}
+	var out []task
+	for _, served := range b.Groups {
+		gv := served.GroupVersion
+		if seen[gv] {
+			continue
+		}
+		seen[gv] = true
+		out = append(out, func(ctx context.Context) error {
+			group, version := served.GroupPriority, served.VersionPriority
+			obj := &apiregistrationv1.APIService{
+				ObjectMeta: metav1.ObjectMeta{
+					Name:   gv.Version + "." + gv.Group,
+					Labels: map[string]string{"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+				},
+				Spec: apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version,
+					GroupPriorityMinimum: int32(group), VersionPriority: int32(version)},
+			}
+			if err := b.ensure(ctx, gr, obj, ManagerServer); err != nil {
+				return err
+			}
+			return b.available(ctx, gr, obj.Name)
+		})
+	}
+	return out
+}
+
+// available says of an APIService that this server itself serves it.
+func (b *Bootstrapper) available(ctx context.Context, gr schema.GroupResource, name string) error {
+	ep, err := b.Endpoint(gr)
+	if err != nil {
+		return err
+	}
+	_, err = ep.UpdateObject(ctx, "", name, false, func(o engine.Object) error {
+		s := o.(*apiregistrationv1.APIService)
+		want := apiregistrationv1.APIServiceCondition{
+			Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue,
+			LastTransitionTime: metav1.Now(), Reason: "Local", Message: "Local APIServices are always available",
+		}
+		if len(s.Status.Conditions) == 1 && s.Status.Conditions[0].Status == want.Status {
+			want.LastTransitionTime = s.Status.Conditions[0].LastTransitionTime
+		}
+		if c := []apiregistrationv1.APIServiceCondition{want}; !apiequality.Semantic.DeepEqual(s.Status.Conditions, c) {
+			s.Status.Conditions = c
+		}
+		return nil
+	})
+	return err
+}
+
+// kubernetes is the name of the service by which pods reach the API, and of the
+// range that its address comes from.
+const kubernetes = "kubernetes"
+
+// serviceCIDR is the range that service addresses come from, as an object.
+func (b *Bootstrapper) serviceCIDR(ctx context.Context) error {
+	gr := schema.GroupResource{Group: networkingv1.GroupName, Resource: "servicecidrs"}
+	var cidrs []string
+	for _, r := range b.Ranges {
+		cidrs = append(cidrs, r.String())
+	}
+	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: kubernetes}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+	if err := b.ensure(ctx, gr, obj, ManagerServer); err != nil {
+		return err
+	}
+	ep, err := b.Endpoint(gr)
+	if err != nil {
+		return err
+	}
+	_, err = ep.Change(ctx, "", kubernetes, "status", "kubernetes-service-cidr-controller", func(o engine.Object) error {
+		c := o.(*networkingv1.ServiceCIDR)
+		for _, cond := range c.Status.Conditions {
+			if cond.Type == networkingv1.ServiceCIDRConditionReady {
+				return nil
+			}
+		}
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+			Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue,
+			LastTransitionTime: metav1.Now(), Message: "Kubernetes default Service CIDR is ready",
+		})
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,82 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"k8s.io/utils/clock"
+)
+
+// Milestone is a step of starting up that is done once.
+type Milestone struct{ done atomic.Bool }
+
+// Set marks the step as done.
+func (m *Milestone) Set() { m.done.Store(true) }
+
+func (m *Milestone) test(context.Context) error {
+	if m.done.Load() {
+		return nil
+	}
+	return errors.New("not finished")
+}
+
+// Milestones are the steps of starting up.
+type Milestones struct {
+	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking Milestone
+	// FlowConsumer, Authorizer and Definitions are done by others.
+	FlowConsumer, Authorizer, Definitions Milestone
+}
+
+// etcdTimeout bounds the question whether etcd is there.
+const etcdTimeout = 2 * time.Second
+
+// Health is the checks of a server, under the names that kube-apiserver has for
+// the same steps. m is done as the server starts up; stopping is closed when it is
+// told to end.
+func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration) *debug.Health {
+	etcd := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+		defer cancel()
+		return st.Ping(ctx)
+	}
+	ok := func(context.Context) error { return nil }
+	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: etcd}}
+	started := []debug.Check{
+		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},
+		{Name: "poststarthook/rbac/bootstrap-roles", Test: m.roles.test},
+		{Name: "poststarthook/scheduling/bootstrap-system-priority-classes", Test: m.priorityClasses.test},
+		{Name: "poststarthook/priority-and-fairness-config-producer", Test: m.flowControl.test},
+		{Name: "poststarthook/priority-and-fairness-config-consumer", Test: m.FlowConsumer.test},
+		{Name: "poststarthook/priority-and-fairness-filter", Test: ok},
+		{Name: "poststarthook/bootstrap-controller", Test: m.kubernetesService.test},
+		{Name: "poststarthook/start-kubernetes-service-cidr-controller", Test: m.serviceCIDR.test},
+		{Name: "poststarthook/start-cluster-authentication-info-controller", Test: m.authenticationInfo.test},
+		{Name: "poststarthook/start-kube-apiserver-identity-lease-controller", Test: m.identity.test},
+		{Name: "poststarthook/start-legacy-token-tracking-controller", Test: m.tokenTracking.test},
+		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
+	}
+	h := &debug.Health{Log: log, Checked: checked}
+	h.Healthz = append(append(h.Healthz, common...), started...)
+	h.Live = append(h.Live, common...)
+	for _, c := range started {
+		// Who restarts what is not alive is to be patient while it starts up.
+		h.Live = append(h.Live, c.After(clk.Now().Add(livezGrace), clk))
+	}
+	h.Ready = append(h.Ready, common...)
+	h.Ready = append(h.Ready, debug.Check{Name: "etcd-readiness", Test: etcd}, debug.Check{Name: "informer-sync", Test: m.Authorizer.test})
+	h.Ready = append(h.Ready, started...)
+	h.Ready = append(h.Ready, debug.Check{Name: "shutdown", Test: func(context.Context) error {
+		select {
+		case <-stopping:
+			return errors.New("process is shutting down")
+		default:
+			return nil
+		}
+	}})
+	return h
+}

@@ -1,0 +1,112 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// This file keeps the lease by which an API server tells that it is there.
+
+const (
+	identityLabel    = "apiserver.kubernetes.io/identity"
+	peerAddress      = "kubernetes.io/peer-advertise-address"
+	identityDuration = time.Hour
+	identityRenewal  = 10 * time.Minute
+)
+
+var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+
+// Identity is the lease of one server.
+type Identity struct {
+	*catalog.Raw
+	name, holder, host, address string
+	now                         func() time.Time
+}
+
+// IdentityName names a server after its host, as upstream does, so that one that
+// is started again takes its lease over.
+func IdentityName(hostname string) string {
+	sum := sha256.Sum256([]byte(hostname))
+	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+}
+
+// NewIdentity makes the lease of a server on a host. address is where the others
+// reach it; empty: it is not told.
+func NewIdentity(o *catalog.Raw, hostname, address string, now func() time.Time) *Identity {
+	id := IdentityName(hostname)
+	return &Identity{Raw: o, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, now: now}
+}
+
+// renew makes or renews the lease.
+func (i *Identity) renew(ctx context.Context) error {
+	ep, err := i.Endpoint(leases)
+	if err != nil {
+		return err
+	}
+	fill := func(o engine.Object) error {
+		l := o.(*coordinationv1.Lease)
+		renewed, seconds := metav1.NewMicroTime(i.now()), int32(identityDuration/time.Second)
+		l.Labels = map[string]string{identityLabel: "kube-apiserver", corev1.LabelHostname: i.host}
+		l.Annotations = map[string]string{peerAddress: i.address}
+		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &i.holder, &renewed, &seconds
+		return nil
+	}
+	if _, err := ep.GetObject(ctx, metav1.NamespaceSystem, i.name); !apierrors.IsNotFound(err) {
+		if err == nil {
+			_, err = ep.Change(ctx, metav1.NamespaceSystem, i.name, "", ManagerServer, fill)
+		}
+		return err
+	}
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: i.name, Namespace: metav1.NamespaceSystem}}
+	if err := fill(l); err != nil {
+		return err
+	}
+	if _, err = ep.Make(ctx, l, ManagerServer); apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// Run renews the lease until ctx ends, and removes those of servers that are gone.
+func (i *Identity) Run(ctx context.Context, after func(time.Duration) <-chan time.Time) {
+	for {
+		select {
+		case <-after(identityRenewal):
+		case <-ctx.Done():
+			return
+		}
+		// What fails is tried again; the lease lasts for several renewals.
+		_ = i.renew(ctx)
+		i.collect(ctx)
+	}
+}
+
+// collect removes the leases of servers that have not renewed them.
+func (i *Identity) collect(ctx context.Context) {
+	objs, err := i.List(ctx, leases, metav1.NamespaceSystem)
+	if err != nil {
+		return
+	}
+	for _, o := range objs {
+		l := o.(*coordinationv1.Lease)
+		s := l.Spec
+		if l.Labels[identityLabel] != "kube-apiserver" || s.RenewTime == nil || s.LeaseDurationSeconds == nil ||
+			i.now().Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
+			continue
+		}
+		_ = i.Delete(ctx, leases, l.Namespace, l.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &l.ResourceVersion}})
+	}
+}

@@ -1,0 +1,38 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestLivezGrace has a step of starting up that is not done: /livez is patient
+// with it for a while, the others are not.
+func TestLivezGrace(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	step := Check{Name: "step", Test: func(context.Context) error { return errors.New("not done") }}
+	h := &Health{Log: slog.New(slog.DiscardHandler), Checked: func(string, string, bool) {},
+		Healthz: []Check{step}, Live: []Check{step.After(clk.Now().Add(time.Minute), clk)}, Ready: []Check{step}}
+	code := func(path string) int {
+		w := httptest.NewRecorder()
+		h.Serve(w, httptest.NewRequest("GET", path, nil))
+		return w.Code
+	}
+	want := func(livez int) {
+		t.Helper()
+		for path, want := range map[string]int{"/healthz": 500, "/healthz/step": 500, "/readyz": 500, "/livez": livez, "/livez/step": livez} {
+			if got := code(path); got != want {
+				t.Errorf("%s: %d, want %d", path, got, want)
+			}
+		}
+	}
+	want(http.StatusOK)
+	clk.Step(time.Minute + time.Second)
+	want(http.StatusInternalServerError)
+}

@@ -1,0 +1,130 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/munnerz/goautoneg"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/version"
+)
+
+// Zpages are /statusz and /flagz: what a server is and how it was started, for
+// people, and for programs that ask for a version of the format.
+type Zpages struct {
+	Started time.Time
+	Clock   clock.PassiveClock
+	Flags   map[string]string // as given or by default
+	// WriteError answers a request with an error.
+	WriteError func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+const zpageWarning = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only."
+
+// statusz is the structured form of /statusz.
+type statusz struct {
+	metav1.TypeMeta  `json:",inline"`
+	Metadata         map[string]string `json:"metadata"`
+	StartTime        metav1.Time       `json:"startTime"`
+	UptimeSeconds    int64             `json:"uptimeSeconds"`
+	GoVersion        string            `json:"goVersion"`
+	BinaryVersion    string            `json:"binaryVersion"`
+	EmulationVersion string            `json:"emulationVersion"`
+	Paths            []string          `json:"paths"`
+}
+
+// flagz is the structured form of /flagz.
+type flagz struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        map[string]string `json:"metadata"`
+	Flags           map[string]string `json:"flags"`
+}
+
+// Serve answers one of the two paths; false: it is neither.
+func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
+	named := map[string]string{"name": "apiserver"}
+	var text func() string
+	var object func(t metav1.TypeMeta) any
+	kind := ""
+	switch r.URL.Path {
+	case "/statusz":
+		info := version.Info()
+		up := z.Clock.Since(z.Started)
+		paths := []string{"/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"}
+		kind = "Statusz"
+		object = func(t metav1.TypeMeta) any {
+			return statusz{t, named, metav1.NewTime(z.Started), int64(up.Seconds()), runtime.Version(), version.Kubernetes, info.EmulationMajor + "." + info.EmulationMinor, paths}
+		}
+		text = func() string {
+			s := int(up.Seconds())
+			return fmt.Sprintf("\napiserver statusz\n%s\n\nStarted  %s\nUp  %d hr %02d min %02d sec\nGo version  %s\nBinary version  %s\nEmulation version  %s\nPaths  %s\n",
+				zpageWarning, z.Started.UTC().Format(time.UnixDate), s/3600, s/60%60, s%60, runtime.Version(), version.Kubernetes,
+				info.EmulationMajor+"."+info.EmulationMinor, strings.Join(paths, " "))
+		}
+	case "/flagz":
+		kind = "Flagz"
+		object = func(t metav1.TypeMeta) any { return flagz{t, named, z.Flags} }
+		text = func() string {
+			var b strings.Builder
+			fmt.Fprintf(&b, "\napiserver flagz\n%s\n", zpageWarning)
+			for _, name := range slices.Sorted(maps.Keys(z.Flags)) {
+				fmt.Fprintf(&b, "%s: %s\n", name, z.Flags[name])
+			}
+			return b.String()
+		}
+	default:
+		return false
+	}
+	z.answer(w, r, kind, text, object)
+	return true
+}
+
+// answer writes a page in the form asked for. Programs have to say which
+// version they read; there is none that is there to stay.
+func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, text func() string, object func(metav1.TypeMeta) any) {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		accept = "text/plain"
+	}
+	for _, a := range goautoneg.ParseAccept(accept) {
+		media := a.Type + "/" + a.SubType
+		v := a.Params["v"]
+		switch {
+		case media == "text/plain" || media == "*/*" || media == "text/*":
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte(text()))
+			return
+		case media != "application/json" && media != "application/yaml":
+			continue
+		case a.Params["g"] != "config.k8s.io" || a.Params["as"] != kind || v != "v1alpha1" && v != "v1beta1":
+			continue
+		}
+		if v == "v1alpha1" {
+			request.AddWarning(r.Context(), fmt.Sprintf("This version of the %s endpoint is deprecated. Please use a newer version.", strings.ToLower(kind)))
+		}
+		body, err := json.MarshalIndent(object(metav1.TypeMeta{Kind: kind, APIVersion: "config.k8s.io/" + v}), "", "  ")
+		if err == nil && media == "application/yaml" {
+			body, err = yaml.JSONToYAML(body)
+		}
+		if err != nil {
+			z.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", media+";g=config.k8s.io;v="+v+";as="+kind)
+		_, _ = w.Write(body)
+		return
+	}
+	z.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: application/json, application/yaml, text/plain"}})
+}

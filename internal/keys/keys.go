@@ -1,0 +1,215 @@
+// Package keys loads the secrets and certificates that a server works with: those
+// that the configuration names, and those that the server makes for itself below
+// its data directory.
+package keys
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount/external"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/pki"
+)
+
+// Keys are the secrets and certificates of one server.
+type Keys struct {
+	Serving         *pki.CertFile
+	sni             []sniCertificate
+	ClientCA        *pki.BundleFile // nil: no client certificates
+	RequestHeaderCA *pki.BundleFile // nil: no front proxy
+	Signer          *serviceaccount.Signer
+	Verify          serviceaccount.KeySource  // nil: no tokens
+	External        *external.Signer          // nil: the keys are here
+	Discovery       *serviceaccount.Discovery // nil: the issuer cannot be discovered
+	TokenFile       authn.TokenAuthenticator
+	// Files are those that the server made for itself; nil if none.
+	Files *pki.Files
+}
+
+// files are the paths that keys are read from: those of the configuration, and
+// in the place of those that it does not name the server's own.
+type files struct {
+	servingCert, servingKey, clientCA, signing string
+}
+
+// Load reads what the configuration names and, below a data directory, makes the rest.
+// port is where the server listens.
+func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
+	k := &Keys{}
+	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey}
+	if cfg.DataDir != "" {
+		if err := k.own(cfg, &f, port, clk); err != nil {
+			return nil, err
+		}
+	}
+	if f.servingCert == "" {
+		ranges, err := cfg.ServiceRanges()
+		if err != nil {
+			return nil, err
+		}
+		f.servingCert, f.servingKey, err = pki.SelfSigned(cfg.CertDir, "apiserver", cfg.Hostname(), pki.SelfSignedAlternates(cfg.BindAddress, config.FirstAddress(ranges[0])), clk)
+		if err != nil {
+			return nil, fmt.Errorf("--cert-dir: %w", err)
+		}
+	}
+	var err error
+	if k.Serving, err = pki.NewCertFile(f.servingCert, f.servingKey, clk, log); err != nil {
+		return nil, fmt.Errorf("--tls-cert-file: %w", err)
+	}
+	if k.sni, err = loadSNI(cfg.TLSSNICertKeys, clk, log); err != nil {
+		return nil, err
+	}
+	if f.clientCA != "" {
+		if k.ClientCA, err = pki.NewBundleFile(f.clientCA, clk, log); err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+	}
+	if cfg.RequestHeaderCAFile != "" {
+		if k.RequestHeaderCA, err = pki.NewBundleFile(cfg.RequestHeaderCAFile, clk, log); err != nil {
+			return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
+		}
+	}
+	if cfg.TokenAuthFile != "" {
+		audiences := cfg.APIAudiences
+		if len(audiences) == 0 {
+			audiences = cfg.ServiceAccountIssuers
+		}
+		if k.TokenFile, err = authn.TokenFile(cfg.TokenAuthFile, audiences, log); err != nil {
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		}
+	}
+	if path := cfg.ServiceAccountSigningEndpoint; path != "" {
+		if k.External, err = external.Dial(ctx, path, clk, external.NewMetrics(r), log); err != nil {
+			return nil, fmt.Errorf("--service-account-signing-endpoint: %w", err)
+		}
+		if limit := k.External.MaxLife; cfg.ServiceAccountMaxExpiration > limit {
+			return k, fmt.Errorf("--service-account-max-token-expiration: cannot be set longer than the token expiration supported by service-account-signing-endpoint: %s > %s", cfg.ServiceAccountMaxExpiration, limit)
+		}
+	}
+	return k, k.serviceAccounts(cfg, f.signing, port, log)
+}
+
+// own makes sure of the server's own keys.
+func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveClock) error {
+	ranges, err := cfg.ServiceRanges()
+	if err != nil {
+		return err
+	}
+	host := "127.0.0.1"
+	if ip := cfg.BindAddress; ip != nil && !ip.IsUnspecified() {
+		host = ip.String()
+	}
+	o := pki.Options{
+		Dir: filepath.Join(cfg.DataDir, "pki"), ServiceIP: config.FirstAddress(ranges[0]), Clock: clk,
+		Server: "https://" + net.JoinHostPort(host, strconv.Itoa(port)),
+	}
+	if cfg.AdvertiseAddress != nil {
+		o.Hosts = append(o.Hosts, cfg.AdvertiseAddress.String())
+	}
+	if cfg.BindAddress != nil && !cfg.BindAddress.IsUnspecified() {
+		o.Hosts = append(o.Hosts, cfg.BindAddress.String())
+	}
+	if cfg.ExternalHostname != "" {
+		o.Hosts = append(o.Hosts, cfg.ExternalHostname)
+	}
+	made, err := pki.Ensure(o)
+	if err != nil {
+		return fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)
+	}
+	k.Files = made
+	if f.servingCert == "" {
+		f.servingCert, f.servingKey = made.ServingCert, made.ServingKey
+	}
+	if f.clientCA == "" {
+		f.clientCA = made.CACert
+	}
+	if f.signing == "" && cfg.ServiceAccountSigningEndpoint == "" {
+		f.signing = made.ServiceAccountKey
+	}
+	return nil
+}
+
+// serviceAccounts loads the keys that sign and verify tokens.
+func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log *slog.Logger) error {
+	if k.External != nil {
+		k.Verify = k.External.Keys()
+		k.Signer = serviceaccount.NewExternalSigner(cfg.ServiceAccountIssuers[0], k.External.Sign)
+		k.discover(cfg, port, log)
+		return nil
+	}
+	files := cfg.ServiceAccountKeyFiles
+	if len(files) == 0 && signing != "" {
+		files = []string{signing}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	keys, err := serviceaccount.LoadKeys(files...)
+	if err != nil {
+		return fmt.Errorf("--service-account-key-file: %w", err)
+	}
+	k.Verify = keys
+	if signing != "" && len(cfg.ServiceAccountIssuers) > 0 {
+		pem, err := os.ReadFile(signing)
+		if err != nil {
+			return fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+		key, err := pki.ParsePrivateKey(pem)
+		if err != nil {
+			return fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+		if k.Signer, err = serviceaccount.NewSigner(cfg.ServiceAccountIssuers[0], key); err != nil {
+			return fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+	}
+	k.discover(cfg, port, log)
+	return nil
+}
+
+// discover makes the documents by which others find the issuer's keys.
+func (k *Keys) discover(cfg *config.Config, port int, log *slog.Logger) {
+	host := cfg.Hostname()
+	if ip, err := cfg.Advertise(); cfg.ExternalHostname == "" && err == nil {
+		host = ip.String()
+	}
+	var err error
+	k.Discovery, err = serviceaccount.NewDiscovery(cfg.ServiceAccountIssuers[0], cfg.ServiceAccountJWKSURI, net.JoinHostPort(host, strconv.Itoa(port)), k.Verify)
+	if err != nil {
+		log.Warn("the issuer of service-account tokens cannot be discovered", "error", err)
+	}
+}
+
+// ClientCAPEM is the bundle of --client-ca-file; nil if there is none.
+func (k *Keys) ClientCAPEM() []byte {
+	if k.ClientCA == nil {
+		return nil
+	}
+	return k.ClientCA.PEM()
+}
+
+// RequestHeaderCAPEM is the bundle of --requestheader-client-ca-file; nil if there is none.
+func (k *Keys) RequestHeaderCAPEM() []byte {
+	if k.RequestHeaderCA == nil {
+		return nil
+	}
+	return k.RequestHeaderCA.PEM()
+}
+
+// Close gives back what Load took.
+func (k *Keys) Close() error {
+	if k.External == nil {
+		return nil
+	}
+	return k.External.Close()
+}

@@ -1,0 +1,243 @@
+package podspec
+
+import (
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/rules"
+)
+
+// ValidateTemplate reports what is wrong with a pod template.
+func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) field.ErrorList {
+	e := rules.At(path)
+	e.Labels("labels", t.Labels)
+	e.Annotations("annotations", t.Annotations)
+	e.Add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"), o))
+	e.Add(ValidateSpec(&t.Spec, nil, path.Child("spec"), o))
+	e.Add(ValidateProfiles(t.Annotations, &t.Spec, path.Child("spec")))
+	if len(t.Spec.EphemeralContainers) > 0 {
+		e.Field("spec").Field("ephemeralContainers").Forbidden("not allowed in pod templates")
+	}
+	return e.List()
+}
+
+// ValidateSpec reports what is wrong with a pod spec. meta is the pod's
+// metadata, nil where the spec is a template's.
+func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, o Options) field.ErrorList {
+	v := &validator{Options: o, spec: spec, meta: meta}
+	e := rules.At(path)
+	v.volumes(e.Field("volumes"))
+	v.resourceClaims(e.Field("resourceClaims"))
+	v.containers(e.Field("containers"))
+	v.initContainers(e.Field("initContainers"))
+	v.ephemeralContainers(e.Field("ephemeralContainers"))
+	v.podResources(e)
+	v.lifetime(e)
+	v.identity(e)
+	v.network(e)
+	v.scheduling(e)
+	v.podSecurity(e)
+	v.operatingSystem(e)
+	v.fileEnv(e)
+	return e.List()
+}
+
+// validator holds what the rules for parts of a pod look up in the whole.
+type validator struct {
+	Options
+	spec *corev1.PodSpec
+	meta *metav1.ObjectMeta
+	// sources are the well-formed volumes by name.
+	sources map[string]*corev1.VolumeSource
+	// claims are the names of the pod's resource claims.
+	claims map[string]bool
+}
+
+var (
+	restartPolicies = []corev1.RestartPolicy{
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever,
+	}
+	dnsPolicies = []corev1.DNSPolicy{
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone,
+	}
+	preemptionPolicies = []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
+)
+
+// lifetime checks when a pod ends and starts again.
+func (v *validator) lifetime(e rules.Errors) {
+	s := v.spec
+	if s.TerminationGracePeriodSeconds == nil {
+		e.Field("terminationGracePeriodSeconds").Required("")
+	}
+	rules.RequiredOneOf(e, "restartPolicy", s.RestartPolicy, restartPolicies)
+	if s.ActiveDeadlineSeconds != nil {
+		e.Range("activeDeadlineSeconds", *s.ActiveDeadlineSeconds, 1, math.MaxInt32)
+	}
+	for i, g := range s.ReadinessGates {
+		e.Field("readinessGates").Item(i).Field("conditionType").QualifiedName(string(g.ConditionType))
+	}
+}
+
+// identity checks what a pod is called and which other objects it names.
+func (v *validator) identity(e rules.Errors) {
+	s := v.spec
+	if s.ServiceAccountName != "" {
+		e.Name("serviceAccountName", s.ServiceAccountName, rules.ServiceAccountName)
+	}
+	if s.NodeName != "" {
+		e.Name("nodeName", s.NodeName, rules.Subdomain)
+	}
+	if s.PriorityClassName != "" {
+		e.Name("priorityClassName", s.PriorityClassName, rules.Subdomain)
+	}
+	if s.RuntimeClassName != nil {
+		e.Name("runtimeClassName", *s.RuntimeClassName, rules.Subdomain)
+	}
+	if s.PreemptionPolicy != nil {
+		rules.RequiredOneOf(e, "preemptionPolicy", *s.PreemptionPolicy, preemptionPolicies)
+	}
+	if s.Hostname != "" {
+		e.DNSLabel("hostname", s.Hostname)
+	}
+	if s.Subdomain != "" {
+		e.DNSLabel("subdomain", s.Subdomain)
+	}
+	if s.HostnameOverride != nil {
+		v.hostnameOverride(*s.HostnameOverride, e)
+	}
+	if g := s.SchedulingGroup; g != nil {
+		if g.PodGroupName == nil {
+			e.Field("schedulingGroup").Field("podGroupName").Invalid(nil, "must be set")
+		} else {
+			e.Field("schedulingGroup").Name("podGroupName", *g.PodGroupName, rules.Subdomain)
+		}
+	}
+}
+
+func (v *validator) hostnameOverride(name string, e rules.Errors) {
+	if f := v.spec.SetHostnameAsFQDN; f != nil && *f {
+		e.Field("hostnameOverride").Forbidden("may not be set together with setHostnameAsFQDN")
+	}
+	if v.spec.HostNetwork {
+		e.Field("hostnameOverride").Forbidden("may not be set together with hostNetwork")
+	}
+	if len(name) > 64 {
+		e.Field("hostnameOverride").TooLong(64)
+	}
+	e.DNSSubdomain("hostnameOverride", name)
+}
+
+// network checks name resolution and the ports of pods in their node's network.
+func (v *validator) network(e rules.Errors) {
+	s := v.spec
+	rules.RequiredOneOf(e, "dnsPolicy", s.DNSPolicy, dnsPolicies)
+	v.dnsConfig(e.Field("dnsConfig"))
+	for i := range s.HostAliases {
+		a := &s.HostAliases[i]
+		item := e.Field("hostAliases").Item(i)
+		item.Field("ip").IP(a.IP, nil)
+		for j, name := range a.Hostnames {
+			item.Field("hostnames").Item(j).Messages(name, validation.IsDNS1123Subdomain(name))
+		}
+	}
+	if !s.HostNetwork {
+		return
+	}
+	for i := range s.Containers {
+		for j, p := range s.Containers[i].Ports {
+			if p.HostPort != p.ContainerPort && (v.Pod || p.HostPort != 0) {
+				e.Field("containers").Item(i).Field("ports").Item(j).Field("hostPort").
+					Invalid(p.HostPort, "must equal containerPort where hostNetwork is true")
+			}
+		}
+	}
+}
+
+func (v *validator) dnsConfig(e rules.Errors) {
+	const maxServers, maxSearches, maxSearchChars = 3, 32, 2048
+	c := v.spec.DNSConfig
+	if v.spec.DNSPolicy == corev1.DNSNone {
+		if c == nil {
+			e.Required("dnsPolicy None needs a dnsConfig")
+			return
+		}
+		if len(c.Nameservers) == 0 {
+			e.Field("nameservers").Required("dnsPolicy None needs a name server")
+			return
+		}
+	}
+	if c == nil {
+		return
+	}
+	if len(c.Nameservers) > maxServers {
+		e.Field("nameservers").Invalid(c.Nameservers, "must have at most 3 name servers")
+	}
+	for i, ip := range c.Nameservers {
+		e.Field("nameservers").Item(i).IP(ip, nil)
+	}
+	if len(c.Searches) > maxSearches {
+		e.Field("searches").Invalid(c.Searches, "must have at most 32 search paths")
+	}
+	if len(strings.Join(c.Searches, " ")) > maxSearchChars {
+		e.Field("searches").Invalid(c.Searches, "must have at most 2048 characters, spaces between included")
+	}
+	for i, s := range c.Searches {
+		if s != "." {
+			e.Field("searches").Item(i).Messages(s, validation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(s, ".")))
+		}
+	}
+	for i, o := range c.Options {
+		if o.Name == "" {
+			e.Field("options").Item(i).Required("must have a name")
+		}
+	}
+}
+
+// resourceClaims checks the pod's claims of devices.
+func (v *validator) resourceClaims(e rules.Errors) {
+	v.claims = make(map[string]bool, len(v.spec.ResourceClaims))
+	for i := range v.spec.ResourceClaims {
+		c, item := &v.spec.ResourceClaims[i], e.Item(i)
+		if v.isMirror() {
+			e.Elsewhere(field.NewPath("")).Forbidden("static pods may not have resource claims")
+		} else {
+			v.resourceClaim(c, item)
+		}
+		if c.Name != "" {
+			v.claims[c.Name] = true
+		}
+	}
+}
+
+func (v *validator) resourceClaim(c *corev1.PodResourceClaim, e rules.Errors) {
+	if e.Present("name", c.Name) {
+		if v.claims[c.Name] {
+			e.Field("name").Duplicate(c.Name)
+		} else {
+			e.DNSLabel("name", c.Name)
+		}
+	}
+	if (c.ResourceClaimName == nil) == (c.ResourceClaimTemplateName == nil) {
+		e.Invalid(*c, "must have one of resourceClaimName and resourceClaimTemplateName")
+	}
+	if n := c.ResourceClaimName; n != nil {
+		e.Name("resourceClaimName", *n, rules.Subdomain)
+	}
+	if n := c.ResourceClaimTemplateName; n != nil {
+		e.Name("resourceClaimTemplateName", *n, rules.Subdomain)
+	}
+}
+
+// isMirror says whether the pod stands for one that its kubelet runs by itself.
+func (v *validator) isMirror() bool {
+	if v.meta == nil {
+		return false
+	}
+	_, found := v.meta.Annotations[corev1.MirrorPodAnnotationKey]
+	return found
+}

@@ -1,0 +1,114 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/rules"
+)
+
+var (
+	mountPropagations = []corev1.MountPropagationMode{
+		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone,
+	}
+	readOnlyModes = []corev1.RecursiveReadOnlyMode{
+		corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible,
+	}
+)
+
+// volumeMounts checks where a container's volumes are mounted. A volume is
+// either mounted or a device, and each path is used once.
+func (v *validator) volumeMounts(c *corev1.Container, e rules.Errors) {
+	paths := make(map[string]bool, len(c.VolumeMounts))
+	for i := range c.VolumeMounts {
+		m, item := &c.VolumeMounts[i], e.Item(i)
+		item.Present("name", m.Name)
+		if v.sources[m.Name] == nil {
+			item.Field("name").NotFound(m.Name)
+		}
+		item.Present("mountPath", m.MountPath)
+		if paths[m.MountPath] {
+			item.Field("mountPath").Invalid(m.MountPath, "must be unique")
+		}
+		paths[m.MountPath] = true
+		for j := range c.VolumeDevices {
+			if c.VolumeDevices[j].Name == m.Name {
+				item.Field("name").Invalid(m.Name, "is among volumeDevices already")
+			}
+			if c.VolumeDevices[j].DevicePath == m.MountPath {
+				item.Field("mountPath").Invalid(m.MountPath, "is a path of volumeDevices already")
+			}
+		}
+		mountOptions(m, c, e, item)
+	}
+}
+
+// mountOptions checks how a volume is mounted. Most faults are reported for
+// the mounts as a whole.
+func mountOptions(m *corev1.VolumeMount, c *corev1.Container, mounts, e rules.Errors) {
+	if m.SubPath != "" {
+		mounts.RelativePath("subPath", m.SubPath)
+	}
+	if m.SubPathExpr != "" {
+		if m.SubPath != "" {
+			e.Field("subPathExpr").Invalid(m.SubPathExpr, "subPath and subPathExpr exclude each other")
+		}
+		mounts.RelativePath("subPathExpr", m.SubPathExpr)
+	}
+	if p := m.MountPropagation; p != nil {
+		rules.OneOf(mounts, "mountPropagation", *p, mountPropagations)
+		if *p == corev1.MountPropagationBidirectional && !isPrivileged(c.SecurityContext) {
+			mounts.Field("mountPropagation").Forbidden("Bidirectional is for privileged containers")
+		}
+	}
+	r := m.RecursiveReadOnly
+	if r == nil {
+		return
+	}
+	rules.OneOf(mounts, "recursiveReadOnly", *r, readOnlyModes)
+	if *r != corev1.RecursiveReadOnlyEnabled && *r != corev1.RecursiveReadOnlyIfPossible {
+		return
+	}
+	if !m.ReadOnly {
+		mounts.Field("recursiveReadOnly").Forbidden("needs readOnly")
+	}
+	if p := m.MountPropagation; p != nil && *p != corev1.MountPropagationNone {
+		mounts.Field("recursiveReadOnly").Forbidden("excludes mountPropagation")
+	}
+}
+
+// volumeDevices checks the volumes that a container has as raw devices.
+func (v *validator) volumeDevices(c *corev1.Container, e rules.Errors) {
+	names, paths := map[string]bool{}, map[string]bool{}
+	for i, d := range c.VolumeDevices {
+		item := e.Item(i)
+		item.Present("name", d.Name)
+		if names[d.Name] {
+			item.Field("name").Invalid(d.Name, "must be unique")
+		}
+		if s := v.sources[d.Name]; s == nil {
+			item.Field("name").NotFound(d.Name)
+		} else if s.PersistentVolumeClaim == nil && s.Ephemeral == nil {
+			item.Field("name").Invalid(d.Name, "must be a claim or an ephemeral volume to be a device")
+		}
+		item.Present("devicePath", d.DevicePath)
+		if paths[d.DevicePath] {
+			item.Field("devicePath").Invalid(d.DevicePath, "must be unique")
+		}
+		if rules.HasBackstep(d.DevicePath) {
+			item.Field("devicePath").Invalid(d.DevicePath, "must not contain '..'")
+		} else {
+			paths[d.DevicePath] = true
+		}
+		for j := range c.VolumeMounts {
+			if c.VolumeMounts[j].Name == d.Name {
+				item.Field("name").Invalid(d.Name, "is among volumeMounts already")
+			}
+			if c.VolumeMounts[j].MountPath == d.DevicePath {
+				item.Field("devicePath").Invalid(d.DevicePath, "is a path of volumeMounts already")
+			}
+		}
+		if d.Name != "" {
+			names[d.Name] = true
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/uuid"
+
+	"github.com/kanzen-io/kanzen/internal/admission/policy"
+	"github.com/kanzen-io/kanzen/internal/aggregator"
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authn/methods"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/authz/modes"
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// This file makes the parts that New puts together out of the Config.
+
+// deps is what the built-in kinds need from the rest of the server.
+func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *services) builtin.Deps {
+	reviews := &authz.Reviews{Authorizer: a, Rules: a.Rules}
+	var d builtin.Deps
+	now := b.ground.Clock.Now
+	d.Core = core.Deps{
+		Now:       now,
+		NewUID:    func() types.UID { return types.UID(uuid.NewString()) },
+		EventTTL:  b.cfg.EventTTL,
+		Objects:   b.objects,
+		Addresses: services.addresses, NodePorts: services.nodePorts,
+		CreateToken: tokens.Create,
+		ComponentStatuses: func(ctx context.Context) ([]*corev1.ComponentStatus, error) {
+			return controlplane.ComponentStatuses(ctx, b.objects.Store.Ping)
+		},
+	}
+	access := policy.ParamAccess{Objects: b.objects, Resources: b.objects.ResourcesOf, Authorizer: a}
+	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
+	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
+	d.Authentication.TokenReview = authenticators.Tokens.ReviewToken
+	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.ground.Clock)
+	d.Authorization.SubjectAccess = reviews.SubjectAccess
+	d.Authorization.LocalSubjectAccess = reviews.LocalSubjectAccess
+	d.Authorization.SelfSubjectAccess = reviews.SelfSubjectAccess
+	d.Authorization.SelfSubjectRules = reviews.SelfSubjectRules
+	d.Resource.NamespaceLabels = func(ctx context.Context, name string) (map[string]string, error) {
+		ns, err := b.objects.Namespace(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return ns.Labels, nil
+	}
+	may := func(ctx context.Context, verb, group, resource, sub, namespace, name string) error {
+		return authorizeWith(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
+			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
+	}
+	claims := func(ctx context.Context, verb, sub, name string) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil // the server itself
+		}
+		return may(ctx, verb, "resource.k8s.io", "resourceclaims", sub, i.Namespace, name)
+	}
+	d.Resource.MayBind = func(ctx context.Context) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil
+		}
+		return claims(ctx, i.Verb, "binding", "")
+	}
+	d.Resource.MayReport = func(ctx context.Context, driver, node string) error {
+		i := request.InfoFrom(ctx)
+		if i == nil {
+			return nil
+		}
+		prefix := "arbitrary-node:"
+		if node != "" {
+			prefix = "associated-node:"
+		}
+		return claims(ctx, prefix+i.Verb, "driver", driver)
+	}
+	if a.Uses("RBAC") {
+		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
+			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil
+		}
+		d.RBAC.MayBind = func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool {
+			resource := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind]
+			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
+		}
+		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
+			return a.RBAC.Index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+		}
+		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+			return a.RBAC.Index.RoleRules(ref, namespace)
+		}
+	}
+	return d
+}
+
+// serverAddresses are where clients in a network find the server.
+func (b *base) serverAddresses() []metav1.ServerAddressByClientCIDR {
+	host := b.cfg.ExternalHostname
+	if host == "" {
+		ip, err := b.cfg.Advertise()
+		if err != nil {
+			return nil
+		}
+		host = ip.String()
+	}
+	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: fmt.Sprintf("%s:%d", host, b.port)}}
+}
+
+// availability keeps a condition of APIServices.
+func (b *base) availability() *aggregator.Availability {
+	return &aggregator.Availability{
+		APIServices: b.builtin("apiregistration.k8s.io", "apiservices"),
+		Services:    b.builtin("", "services"),
+		Clock:       b.ground.Clock, Log: b.log,
+	}
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/trim"
+)
+
+// Ground is what a process has once, however many control planes stand on it.
+// Each control plane has a prefix of its own in etcd.
+type Ground struct {
+	Log       *slog.Logger
+	Verbosity *debug.Verbosity
+	Clock     clock.WithTicker
+	// Listener is served by the control plane whose settings ask for a port; nil:
+	// there is none.
+	Listener net.Listener
+	DB       *etcd.DB
+	// Egress leads connections through proxies; nil: all are made plainly.
+	Egress *egress.Selector
+	// Expressions are those of policies and webhooks, compiled once.
+	Expressions *cel.Compiler
+	// Metrics are those of what is here.
+	Metrics *prometheus.Registry
+
+	closers closers
+}
+
+// Open opens the ground that settings name: the port first, so that nothing has
+// been touched if it is taken, then the embedded etcd or the cluster. Close gives
+// it back, once the control planes have ended.
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (_ *Ground, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Ground{Log: log, Verbosity: verbosity, Clock: clock.RealClock{}, Expressions: cel.NewCompiler(), Metrics: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if g.Listener, err = listen(cfg); err != nil {
+		return nil, err
+	}
+	g.closers.add(func() error { return closeListener(g.Listener) })
+	if file := cfg.EgressSelectorConfigFile; file != "" {
+		if g.Egress, err = egress.Load(file, g.Metrics, g.Clock); err != nil {
+			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
+		}
+	}
+	if g.DB, err = openEtcd(ctx, cfg, g.Egress, log); err != nil {
+		return nil, err
+	}
+	g.closers.add(g.DB.Close)
+	g.closers.add(background(func(ctx context.Context) { trim.Run(ctx, g.Clock) }))
+	return g, nil
+}
+
+// Close gives the ground back.
+func (g *Ground) Close() error { return g.closers.close() }
+
+func listen(cfg *config.Config) (net.Listener, error) {
+	if cfg.NoListener {
+		return nil, nil
+	}
+	addr := net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort))
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, errors.Unwrap(err))
+	}
+	return l, nil
+}
+
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, log *slog.Logger) (*etcd.DB, error) {
+	if cfg.Embedded() {
+		return etcd.OpenEmbedded(ctx, etcd.Embedded{
+			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync,
+			Verbose: log.Enabled(ctx, slog.LevelDebug)})
+	}
+	t, err := cfg.EtcdTLS()
+	if err != nil {
+		return nil, err
+	}
+	return etcd.Dial(etcd.Cluster{Endpoints: cfg.EtcdServers, TLS: t, Dial: proxies.Dial(egress.Etcd)})
+}
+
+// closers give back what was taken, the last first.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) close() error {
+	var errs []error
+	for n := len(*c) - 1; n >= 0; n-- {
+		errs = append(errs, (*c)[n]())
+	}
+	*c = nil
+	return errors.Join(errs...)
+}
+
+// background runs f until the closer that it returns is called.
+func background(f func(ctx context.Context)) func() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	return func() error {
+		cancel()
+		<-done
+		return nil
+	}
+}

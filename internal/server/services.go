@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	mathrand "math/rand/v2"
+	"net"
+	"strconv"
+
+	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// This file wires the addresses and ports of services, the service by which pods
+// reach the API, and the objects that a cluster has from its first moment.
+
+// services hand out the addresses and ports of services.
+type services struct {
+	ranges    []*net.IPNet
+	addresses *allocation.Addresses
+	nodePorts *allocation.NodePorts
+	repair    *allocation.Repair
+}
+
+func (b *base) allocation(ctx context.Context) (*services, error) {
+	ranges, err := b.cfg.ServiceRanges()
+	if err != nil {
+		return nil, err
+	}
+	var families []corev1.IPFamily
+	for _, r := range ranges {
+		f := corev1.IPv4Protocol
+		if r.IP.To4() == nil {
+			f = corev1.IPv6Protocol
+		}
+		families = append(families, f)
+	}
+	first, last, err := b.cfg.NodePorts()
+	if err != nil {
+		return nil, err
+	}
+	addresses := allocation.NewAddresses(b.objects, families, mathrand.Uint64N, b.ground.Clock)
+	nodePorts := allocation.NewNodePorts(b.objects.Store, b.objects, first, last, mathrand.Uint64N)
+	repair := allocation.NewRepair(addresses, nodePorts, b.ground.Clock, b.log)
+	if b.cfg.Embedded() {
+		// No other server is in the middle of anything: what was left behind
+		// before now is nobody's.
+		repair.Abandoned, err = b.ground.DB.Head(ctx)
+	}
+	return &services{ranges, addresses, nodePorts, repair}, err
+}
+
+// kubernetesService makes what keeps the service.
+func (b *base) kubernetesService(eng *engine.Engine, services *services, ready func(ctx context.Context) error) (*kubernetesservice.Controller, error) {
+	var roster kubernetesservice.Roster
+	address, err := b.cfg.Advertise()
+	switch {
+	case b.cfg.EndpointReconcilerType == "none":
+	case err != nil:
+		b.log.Warn("this server will not be an endpoint of the kubernetes service", "error", err)
+	case address.IsLoopback(): // where endpoints may not be
+	case b.cfg.EndpointReconcilerType == "lease":
+		if roster, err = kubernetesservice.NewLeases(eng, address); err != nil {
+			return nil, err
+		}
+	case b.cfg.EndpointReconcilerType == "master-count":
+		roster = kubernetesservice.NewCount(b.cfg.APIServerCount, address)
+	}
+	return kubernetesservice.New(kubernetesservice.Config{
+		Services:  b.builtin("", "services"),
+		Endpoints: b.builtin("", "endpoints"),
+		Slices:    b.builtin(discoveryv1.GroupName, "endpointslices"),
+		ClusterIP: config.FirstAddress(services.ranges[0]), NodePort: b.cfg.KubernetesServiceNodePort,
+		Address: address, Port: b.port,
+		Roster: roster, Ready: ready,
+		Clock: b.ground.Clock, Log: b.log,
+	}), nil
+}
+
+// firstObjects makes what makes the objects of a cluster's first moment.
+func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, steps *controlplane.Milestones, ready func(context.Context) error) (*controlplane.Bootstrapper, error) {
+	service, err := b.kubernetesService(eng, services, ready)
+	if err != nil {
+		return nil, err
+	}
+	address := ""
+	if ip, err := b.cfg.Advertise(); err == nil {
+		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
+	}
+	info := &controlplane.AuthInfo{Raw: b.objects, Now: b.ground.Clock.Now, Lists: map[string][]string{
+		"requestheader-username-headers": b.cfg.RequestHeaderUserHeaders, "requestheader-uid-headers": b.cfg.RequestHeaderUIDHeaders,
+		"requestheader-group-headers": b.cfg.RequestHeaderGroupHeaders, "requestheader-extra-headers-prefix": b.cfg.RequestHeaderExtraPrefixes,
+		"requestheader-allowed-names": b.cfg.RequestHeaderAllowedNames,
+	}}
+	if k.ClientCA != nil {
+		info.ClientCA = k.ClientCA.PEM
+	}
+	if k.RequestHeaderCA != nil {
+		info.RequestHeaderCA = k.RequestHeaderCA.PEM
+	}
+	return &controlplane.Bootstrapper{
+		Raw: b.objects, Milestones: steps, Ranges: services.ranges, Groups: b.objects.Now().GroupVersions(), Repair: services.repair,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
+	}, nil
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/authn/methods"
+	"github.com/kanzen-io/kanzen/internal/authz/modes"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/crd"
+	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// work is everything that runs beside requests, in the order in which it starts.
+// What stands further down needs what stands above, and is stopped before it.
+type work struct {
+	// storage is the log, which every read waits for.
+	storage []task
+	// indexes follow the log: what requests are judged by.
+	indexes []task
+	// bootstrap makes what a cluster starts with.
+	bootstrap func(ctx context.Context) error
+	// judged is closed when requests can be judged.
+	judged <-chan struct{}
+	// service keeps the kubernetes service leading to this server. It is stopped
+	// first, and waited for.
+	service task
+	// upkeep begins once there is what a cluster starts with.
+	upkeep []task
+	// controllers act through all of the above.
+	controllers func(ctx context.Context)
+}
+
+// task runs until its context ends. One with a name is begun again where it
+// panicked; the others guard their own loops.
+type task struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// parts are the parts of a control plane that run.
+type parts struct {
+	store          *store.Store
+	authorizers    *modes.Set
+	authenticators *methods.Set
+	keys           *keys.Keys
+	custom         *crd.Server
+	flow           *flowcontrol.Controller // nil: requests are only counted
+	services       *services
+	first          *controlplane.Bootstrapper
+	steps          *controlplane.Milestones
+}
+
+func (b *base) work(p parts) (work, error) {
+	upkeep, err := b.flowUpkeep()
+	if err != nil {
+		return work{}, err
+	}
+	after := b.ground.Clock.After
+	w := work{
+		storage:   []task{{"", p.store.Run}},
+		bootstrap: func(ctx context.Context) error { return b.bootstrap(ctx, p.first) },
+		judged:    p.authorizers.RBAC.Ready(),
+		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
+	}
+	if every := b.cfg.EtcdCompactionInterval; every > 0 {
+		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
+	}
+	w.indexes = []task{
+		{"", quietly(p.authorizers.Run)},
+		{"", quietly(p.authenticators.Run)},
+		{"", p.custom.Run},
+		{"", quietly(reached(p.authorizers.RBAC.Ready(), &p.steps.Authorizer))},
+		{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
+	}
+	if p.keys.External != nil {
+		w.indexes = append(w.indexes, task{"external signer of tokens", quietly(func(ctx context.Context) { p.keys.External.Run(ctx) })})
+	}
+	if p.flow == nil {
+		p.steps.FlowConsumer.Set()
+	} else {
+		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
+	}
+	if path := b.cfg.DebugSocketPath; path != "" {
+		w.indexes = append(w.indexes, task{"", func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.ground.Verbosity) }})
+	}
+	w.upkeep = []task{
+		{"repair of service addresses", p.services.repair.Run},
+		{"lease of this server", quietly(func(ctx context.Context) { p.first.Identity.Run(ctx, after) })},
+		{"authentication of extension servers", quietly(func(ctx context.Context) {
+			p.first.AuthInfo.Run(ctx, after, func(err error) {
+				b.log.Warn("could not tell extension servers how users are known", "error", err)
+			})
+		})},
+		{"flow control configuration", quietly(upkeep.Run)},
+		{"dangling flow schemas", b.dangling().Run},
+		{"availability of APIServices", b.availability().Run},
+	}
+	return w, nil
+}
+
+// quietly makes a task's func of one that does not fail.
+func quietly(f func(ctx context.Context)) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		f(ctx)
+		return nil
+	}
+}
+
+// reached sets a milestone when ready is closed.
+func reached(ready <-chan struct{}, m *controlplane.Milestone) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		select {
+		case <-ready:
+			m.Set()
+		case <-ctx.Done():
+		}
+	}
+}
+
+// bootstrap makes the first objects, again while etcd cannot be reached.
+func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := first.Run(attempt)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if b.cfg.Embedded() {
+			return fmt.Errorf("make the first objects: %w", err)
+		}
+		b.log.Warn("could not make the first objects, trying again", "error", err)
+		select {
+		case <-b.ground.Clock.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// group is tasks that run together and are stopped together.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+	guard  *guard.Guard
+	failed chan<- error
+}
+
+// newGroup makes a group whose tasks act as the server itself. failed is told of
+// those that end by themselves with an error.
+func newGroup(ctx context.Context, g *guard.Guard, failed chan<- error) *group {
+	made := &group{guard: g, failed: failed}
+	made.ctx, made.cancel = context.WithCancel(request.WithUser(ctx, controlplane.Itself()))
+	return made
+}
+
+func (g *group) start(tasks ...task) {
+	for _, t := range tasks {
+		g.wait.Go(func() {
+			if t.name != "" {
+				g.guard.Keep(g.ctx, t.name, func(ctx context.Context) { _ = t.run(ctx) })
+				return
+			}
+			if err := t.run(g.ctx); err != nil && g.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+				select {
+				case g.failed <- err:
+				default: // one is enough to end by
+				}
+			}
+		})
+	}
+}
+
+// stop ends the tasks and returns when they have ended.
+func (g *group) stop() {
+	g.cancel()
+	g.wait.Wait()
+}

@@ -1,0 +1,52 @@
+package trim
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// TestTrim holds that memory is given back once in each quiet time, and not
+// where there is little to give back.
+func TestTrim(t *testing.T) {
+	seconds := []struct {
+		allocated, live uint64
+		trims           bool
+	}{
+		{100 << 20, 20 << 20, false}, // busy
+		{100 << 20, 20 << 20, true},  // quiet, and much was allocated
+		{100 << 20, 20 << 20, false}, // once
+		{103 << 20, 20 << 20, false},
+		{103 << 20, 20 << 20, false}, // too little
+		{110 << 20, 20 << 20, false},
+		{110 << 20, 20 << 20, true},
+		{130 << 20, 200 << 20, false},
+		{130 << 20, 200 << 20, false}, // little beside what is alive
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var second atomic.Int64
+		trims := make([]bool, len(seconds))
+		tr := &trimmer{clock: clock.RealClock{}, trim: func() { trims[second.Load()] = true }}
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		tr.read = func() (uint64, uint64) {
+			s := seconds[second.Load()]
+			return s.allocated, s.live
+		}
+		go func() { tr.run(ctx); close(done) }()
+		for n, s := range seconds {
+			second.Store(int64(n))
+			time.Sleep(trimEvery)
+			synctest.Wait()
+			if trims[n] != s.trims {
+				t.Errorf("second %d: trimmed: %v, want %v", n, trims[n], s.trims)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
