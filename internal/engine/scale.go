@@ -185,6 +185,9 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if err != nil {
 				return nil, err
 			}
+			if err := c.sameObject(string(s.UID), old); err != nil {
+				return nil, err
+			}
 			if s, err = c.admitScale(ctx, s, live, options); err != nil {
 				return nil, err
 			}

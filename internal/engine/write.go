@@ -119,6 +119,15 @@ func revOf(i *store.Item) int64 {
 	return i.Rev
 }
 
+// sameObject refuses a change that is meant for another object of the name;
+// uid may be empty.
+func (c *call) sameObject(uid string, old Object) error {
+	if uid != "" && uid != string(old.GetUID()) {
+		return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID()))
+	}
+	return nil
+}
+
 // attempt carries a change out on item i (nil: there is none). sure says that i
 // came from etcd itself.
 func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool) (*outcome, error) {
@@ -129,8 +138,8 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	if err != nil {
 		return nil, unreadable(i, err)
 	}
-	if ch.uid != "" && ch.uid != string(old.GetUID()) {
-		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", ch.uid, old.GetUID()))
+	if err := c.sameObject(ch.uid, old); err != nil {
+		return nil, err
 	}
 	obj, err := ch.mutate(ctx, old, true)
 	if err != nil {

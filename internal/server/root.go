@@ -75,6 +75,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err := discovery.Paths(w, r, h.paths()); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
+	case h.issuer != nil && (path == serviceaccount.ConfigurationPath || path == serviceaccount.JWKSPath) && r.Method != http.MethodGet:
+		engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "openid"}, r.Method))
 	case h.issuer != nil && (path == serviceaccount.ConfigurationPath || path == serviceaccount.JWKSPath) && !serviceaccount.Acceptable(r):
 		engine.WriteError(w, r, schema.GroupVersion{}, serviceaccount.NotAcceptable(path))
 	case h.issuer != nil && path == serviceaccount.ConfigurationPath:
