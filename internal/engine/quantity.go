@@ -29,7 +29,7 @@ const maxDigits = 10_000
 // one by one where a text in it looks like such a quantity, which the text of a
 // label may do, too ("12e4567", the hash of a commit).
 func boundQuantities(data []byte, into any, proto bool) error {
-	suspect := longNumber(data) || largeExponent(data) || !proto && bytes.Contains(data, []byte(`\u`))
+	suspect := longNumber(data) || largeExponent(data) || !proto && escapedDigit(data)
 	if !suspect || !holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
 		return nil
 	}
@@ -236,11 +236,53 @@ func largeExponent(data []byte) bool {
 		for end < len(data) && isDigit(data[end]) {
 			end++
 		}
-		if end-digits > maxExponent {
+		if end-digits <= maxExponent {
+			continue
+		}
+		begin := at
+		for begin > 0 && (isDigit(data[begin-1]) || data[begin-1] == '.') {
+			begin--
+		}
+		if begin > 0 && (data[begin-1] == '-' || data[begin-1] == '+') {
+			begin--
+		}
+		if alone(data, begin, end) {
 			return true
 		}
 	}
 	return false
+}
+
+// alone says that what lies between is a whole text, and no part of a word, as of
+// the hash of an image. In protobuf a quantity is a message of one text: a tag, the
+// length and the text, whatever follows.
+func alone(data []byte, begin, end int) bool {
+	if begin > 1 && data[begin-2] == 0x0a && int(data[begin-1]) == end-begin {
+		return true
+	}
+	if begin > 1 && data[begin-1] == ':' && isWord(data[begin-2]) {
+		return false
+	}
+	return (begin == 0 || !isWord(data[begin-1])) && (end == len(data) || !isWord(data[end]))
+}
+
+func isWord(c byte) bool {
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '-' || c == '_' || c == '/' || c == '.'
+}
+
+// escapedDigit says that JSON has an escape that may stand for a part of a number.
+// Encoders escape none of those.
+func escapedDigit(data []byte) bool {
+	for {
+		at := bytes.Index(data, []byte(`\u00`))
+		if at < 0 || at+6 > len(data) {
+			return false
+		}
+		if c, err := strconv.ParseUint(string(data[at+4:at+6]), 16, 8); err == nil && strings.ContainsRune("0123456789eE.+-", rune(c)) {
+			return true
+		}
+		data = data[at+6:]
+	}
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
