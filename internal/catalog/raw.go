@@ -109,7 +109,7 @@ func (o *Raw) Seen(ctx context.Context, gr schema.GroupResource, namespace, name
 		// is acknowledged has arrived.
 		return ep.GetObject(ctx, namespace, name)
 	}
-	return ep.Decode(i)
+	return ep.Shared(i)
 }
 
 // SeenList returns the objects of a namespace ("" is all) as this server last
