@@ -9,14 +9,21 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
+// Policy is what the cluster allows its pods. It is the same for every kind that
+// has a pod spec, and for specs that are stored already.
+type Policy struct {
+	// ForbidPrivileged refuses containers that run privileged, and Windows
+	// containers that run as processes of the node.
+	ForbidPrivileged bool
+}
+
 // Options say how strictly a pod spec is judged. The zero value is how new
 // templates are. Most of them loosen a rule for what is stored already: a rule
 // that became stricter must not lock the owner of an old object out of it.
 type Options struct {
 	// Pod says that the spec is a pod's own, not a template's.
 	Pod bool
-	// ForbidPrivileged is the cluster's policy that containers may not run privileged.
-	ForbidPrivileged bool
+	Policy
 
 	AllowIndivisibleHugePages          bool
 	AllowInvalidAffinitySelectors      bool
@@ -35,17 +42,17 @@ type Options struct {
 
 // OptionsForTemplate returns how to judge a template that replaces old, which
 // is nil on create.
-func OptionsForTemplate(_, old *corev1.PodTemplateSpec) Options {
+func OptionsForTemplate(p Policy, old *corev1.PodTemplateSpec) Options {
 	if old == nil {
-		return Options{}
+		return OptionsFor(p, nil, nil)
 	}
-	return OptionsFor(nil, &old.Spec, &old.ObjectMeta)
+	return OptionsFor(p, &old.Spec, &old.ObjectMeta)
 }
 
 // OptionsFor returns how to judge a spec that replaces old with its metadata,
 // which are nil on create.
-func OptionsFor(_, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
-	var o Options
+func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
+	o := Options{Policy: p}
 	if old == nil {
 		return o
 	}

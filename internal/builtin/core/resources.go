@@ -23,8 +23,8 @@ type Deps struct {
 	NewUID func() types.UID
 	// EventTTL is how long events are kept. Zero: for ever.
 	EventTTL time.Duration
-	// ForbidPrivileged refuses containers that run privileged.
-	ForbidPrivileged bool
+	// Pods is what the cluster allows its pods.
+	Pods podspec.Policy
 	// Objects reads and changes other objects on behalf of a subresource.
 	Objects Objects
 	// Addresses and NodePorts hand out what services need.
@@ -74,12 +74,6 @@ var (
 	v1       = corev1.SchemeGroupVersion
 	eventsV1 = eventsv1.SchemeGroupVersion
 )
-
-// options adds the cluster's policy to how a pod spec is judged.
-func options(d Deps, o podspec.Options) podspec.Options {
-	o.ForbidPrivileged = d.ForbidPrivileged
-	return o
-}
 
 // only is the list of versions of a kind that is served in core/v1 alone.
 func only(v *engine.Version) []*engine.Version { return []*engine.Version{v} }
