@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
