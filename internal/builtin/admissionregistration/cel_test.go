@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 	celenv "github.com/kanzen-io/kanzen/internal/cel"
 	"github.com/kanzen-io/kanzen/internal/rules"
-	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
 func TestExpressions(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/rules"
 	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 const definition = `

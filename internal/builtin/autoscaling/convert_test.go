@@ -9,8 +9,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 func version(t *testing.T, name string) *engine.Version {
