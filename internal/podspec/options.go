@@ -9,13 +9,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// Options say how strictly a pod spec is judged. The zero value is how new
-// templates are. Most of them loosen a rule for what is stored already: a rule
-// that became stricter must not lock the owner of an old object out of it.
+// Options configure validation. The zero value is for new templates. Most options relax a rule for stored objects: a
+// rule that became stricter must not block updates of old objects.
 type Options struct {
-	// Pod says that the spec is a pod's own, not a template's.
+	// Pod means that the spec is in a pod, not in a template.
 	Pod bool
-	// ForbidPrivileged is the cluster's policy that containers may not run privileged.
+	// ForbidPrivileged rejects privileged containers (a cluster setting).
 	ForbidPrivileged bool
 
 	AllowIndivisibleHugePages          bool
@@ -33,8 +32,7 @@ type Options struct {
 	AllowInvalidDeletionCost           bool
 }
 
-// OptionsForTemplate returns how to judge a template that replaces old, which
-// is nil on create.
+// OptionsForTemplate returns the options for a template that replaces old, which is nil on create.
 func OptionsForTemplate(_, old *corev1.PodTemplateSpec) Options {
 	if old == nil {
 		return Options{}
@@ -42,8 +40,7 @@ func OptionsForTemplate(_, old *corev1.PodTemplateSpec) Options {
 	return OptionsFor(nil, &old.Spec, &old.ObjectMeta)
 }
 
-// OptionsFor returns how to judge a spec that replaces old with its metadata,
-// which are nil on create.
+// OptionsFor returns the options for a spec that replaces old with its metadata, which are nil on create.
 func OptionsFor(_, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
 	var o Options
 	if old == nil {
@@ -101,7 +98,7 @@ func OptionsFor(_, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
 	return o
 }
 
-// ownUsers says whether a pod runs in a user namespace of its own.
+// ownUsers reports whether a pod has its own user namespace.
 func ownUsers(spec *corev1.PodSpec) bool { return spec.HostUsers != nil && !*spec.HostUsers }
 
 func restartsOnResize(c *corev1.Container) bool {
@@ -161,8 +158,7 @@ func eachPodAffinityTerm(a *corev1.Affinity, visit func(*corev1.PodAffinityTerm)
 	}
 }
 
-// validDeletionCost says whether the annotation that ranks pods for deletion,
-// if it is there, is a plain number.
+// validDeletionCost reports whether the pod deletion cost annotation, if set, is a plain number.
 func validDeletionCost(annotations map[string]string) bool {
 	v, found := annotations[corev1.PodDeletionCost]
 	if !found {
