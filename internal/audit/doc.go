@@ -1,5 +1,5 @@
-// Package audit records who requested what of the server, and with what result. A Policy says how much is recorded of
-// which requests; an Auditor creates the events of a request, one for each stage; Backends store them: a log file or a
+// Package audit records requests: the user, the action and the result. A Policy says how much is recorded of which
+// requests; an Auditor creates the events of a request, one for each stage; Backends store them: a log file or a
 // webhook.
 //
 //	Auditor ─ Record.Stage ─▶ Truncated ─▶ Batch or Blocking ─▶ Log, Webhook

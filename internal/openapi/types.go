@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// typesBin is written by gen/encode.go, which describes it. As a text it stays
-// in the program's file: names are cut from it and cost no memory.
+// typesBin is written by gen/encode.go, which describes its format. As a string it stays in the mapped executable:
+// names are substrings of it and need no memory.
 //
 //go:embed data/types.bin
 var typesBin string

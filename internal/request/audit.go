@@ -79,8 +79,7 @@ func AuditIDFrom(ctx context.Context) string {
 	return ""
 }
 
-// SetLevel sets the level that the policy decides. AuditNone also stops auditing while work for a request continues
-// after its response.
+// SetLevel sets the level that the policy decides.
 func (a *Audit) SetLevel(l AuditLevel) {
 	if a != nil {
 		a.level.Store(int32(l))

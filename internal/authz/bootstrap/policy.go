@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// policy has one object a line, without what all objects have in common.
+// policy contains one object per line, without the fields that all objects share.
 //
 //go:embed policy.jsonl
 var policy []byte

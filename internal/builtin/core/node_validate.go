@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated is served all the same
+//lint:file-ignore SA1019 deprecated fields are still served
 
 package core
 
