@@ -33,8 +33,10 @@ import (
 type Deps struct {
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
+	Apps                  apps.Deps
 	Authentication        authentication.Deps
 	Authorization         authorization.Deps
+	Batch                 batch.Deps
 	Certificates          certificates.Deps
 	Core                  core.Deps
 	RBAC                  rbac.Deps
@@ -47,11 +49,11 @@ func Resources(d Deps) []*engine.Resource {
 	return slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
-		apps.Resources(),
+		apps.Resources(d.Apps),
 		authentication.Resources(d.Authentication),
 		authorization.Resources(d.Authorization),
 		autoscaling.Resources(),
-		batch.Resources(),
+		batch.Resources(d.Batch),
 		certificates.Resources(d.Certificates),
 		networking.Resources(),
 		policy.Resources(),

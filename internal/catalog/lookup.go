@@ -75,8 +75,13 @@ func (p Params) List(ctx context.Context, kind schema.GroupVersionKind, namespac
 	return objs, err
 }
 
+// inVersion makes a version of a shared object.
 func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
-	out, err := ep.Versions().Convert(obj, kind)
+	if obj.GetObjectKind().GroupVersionKind() == kind {
+		return obj, nil
+	}
+	// The object is shared, and conversion reuses what it is given.
+	out, err := ep.Versions().Convert(obj.DeepCopyObject(), kind)
 	if err != nil {
 		return nil, err
 	}

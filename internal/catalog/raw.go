@@ -106,7 +106,7 @@ func (o *Raw) Seen(ctx context.Context, gr schema.GroupResource, namespace, name
 		// A missing object may be new: try again after all acknowledged writes have arrived.
 		return ep.GetObject(ctx, namespace, name)
 	}
-	return ep.Decode(i)
+	return ep.Shared(i)
 }
 
 // SeenList returns the objects of a namespace ("" means all) from the view.

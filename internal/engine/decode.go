@@ -168,7 +168,7 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		}
 		var raw []byte
 		if gvk, raw, err = envelope(data); err == nil {
-			err = boundQuantities(raw, obj)
+			err = boundQuantities(raw, obj, true)
 		}
 		if err == nil {
 			err = u.Unmarshal(raw)
@@ -253,7 +253,7 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 		}
 		return strict, err
 	}
-	if err := boundQuantities(data, into); err != nil {
+	if err := boundQuantities(data, into, false); err != nil {
 		return nil, err
 	}
 	if check {

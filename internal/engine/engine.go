@@ -174,6 +174,19 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	return obj, nil
 }
 
+// sharedForm is the key by which items keep their hub object.
+type sharedForm struct{}
+
+// Shared is Decode for those who only look at an object: it is decoded once for
+// its revision, and the caller must not change it.
+func (ep *Endpoint) Shared(i *store.Item) (Object, error) {
+	obj, err := i.Decoded(ep.e.Store.Encodings, sharedForm{}, func(i *store.Item) (any, error) { return ep.Decode(i) })
+	if err != nil {
+		return nil, err
+	}
+	return obj.(Object), nil
+}
+
 func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
 
 // call is one request to one endpoint.

@@ -55,7 +55,7 @@ func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object
 	var out []Object
 	var failed error
 	err = snap.Ascend(ctx, store.Range{Prefix: prefix}, func(i *store.Item) bool {
-		obj, err := ep.Decode(i)
+		obj, err := ep.Shared(i)
 		if err != nil {
 			failed = err
 			return false

@@ -118,11 +118,13 @@ func (c *call) patchScale(kind types.PatchType) error {
 		if err != nil {
 			return nil, err
 		}
+		// A strategic merge leaves the kind as it is, whatever it says.
 		if kind != types.StrategicMergePatchType {
 			if err := stillOfType(obj, scaleGVK); err != nil {
 				return nil, patchInvalid(body, err)
 			}
 		}
+		obj.SetGroupVersionKind(scaleGVK)
 		if err := c.fitNamespace(obj); err != nil {
 			return nil, err
 		}

@@ -9,13 +9,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
+// Policy is the cluster's policy for pods. It applies to every kind with a pod spec, and to stored specs too.
+type Policy struct {
+	// ForbidPrivileged rejects privileged containers and Windows HostProcess containers.
+	ForbidPrivileged bool
+}
+
 // Options configure validation. The zero value is for new templates. Most options relax a rule for stored objects: a
 // rule that became stricter must not block updates of old objects.
 type Options struct {
 	// Pod means that the spec is in a pod, not in a template.
 	Pod bool
-	// ForbidPrivileged rejects privileged containers (a cluster setting).
-	ForbidPrivileged bool
+	Policy
 
 	AllowIndivisibleHugePages          bool
 	AllowInvalidAffinitySelectors      bool
@@ -33,16 +38,16 @@ type Options struct {
 }
 
 // OptionsForTemplate returns the options for a template that replaces old, which is nil on create.
-func OptionsForTemplate(_, old *corev1.PodTemplateSpec) Options {
+func OptionsForTemplate(p Policy, old *corev1.PodTemplateSpec) Options {
 	if old == nil {
-		return Options{}
+		return OptionsFor(p, nil, nil)
 	}
-	return OptionsFor(nil, &old.Spec, &old.ObjectMeta)
+	return OptionsFor(p, &old.Spec, &old.ObjectMeta)
 }
 
 // OptionsFor returns the options for a spec that replaces old with its metadata, which are nil on create.
-func OptionsFor(_, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
-	var o Options
+func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
+	o := Options{Policy: p}
 	if old == nil {
 		return o
 	}

@@ -145,7 +145,7 @@ func TestRatchet(t *testing.T) {
 			if errs := ValidateSpec(&p.Spec, &p.ObjectMeta, path, Options{Pod: true}); len(errs) == 0 {
 				t.Error("a new pod may have it")
 			}
-			o := OptionsFor(&p.Spec, &p.Spec, &p.ObjectMeta)
+			o := OptionsFor(Policy{}, &p.Spec, &p.ObjectMeta)
 			if errs := ValidateSpec(&p.Spec, &p.ObjectMeta, path, o); len(errs) > 0 {
 				t.Errorf("a stored pod may not keep it: %v", errs.ToAggregate())
 			}

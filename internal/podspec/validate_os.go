@@ -121,7 +121,7 @@ func (v *validator) hostProcess(e rules.Errors) {
 		e.Field("hostNetwork").Invalid(false, "must be true for host processes")
 	}
 	if v.ForbidPrivileged {
-		e.Forbidden("host processes are not allowed in this cluster")
+		e.Forbidden("hostProcess containers are disallowed by cluster policy")
 	}
 }
 

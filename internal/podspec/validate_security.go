@@ -116,7 +116,7 @@ func (v *validator) userNamespace(e rules.Errors) {
 // securityContext validates the security context of a container.
 func (v *validator) securityContext(c *corev1.SecurityContext, e rules.Errors) {
 	if isPrivileged(c) && v.ForbidPrivileged {
-		e.Field("privileged").Forbidden("not allowed in this cluster")
+		e.Field("privileged").Forbidden("disallowed by cluster policy")
 	}
 	users(c.RunAsUser, c.RunAsGroup, e)
 	if p := c.ProcMount; p != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -43,6 +44,8 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 			return controlplane.ComponentStatuses(ctx, b.objects.Store.Ping)
 		},
 	}
+	pods := podspec.Policy{ForbidPrivileged: !b.cfg.AllowPrivileged}
+	d.Core.Pods, d.Apps.Pods, d.Batch.Pods = pods, pods, pods
 	access := policy.ParamAccess{Objects: b.objects, Resources: b.objects.ResourcesOf, Authorizer: a}
 	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now

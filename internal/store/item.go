@@ -39,12 +39,13 @@ func (i *Item) Namespace() string {
 // Name is the object's name.
 func (i *Item) Name() string { return i.Key[strings.LastIndexByte(i.Key, '/')+1:] }
 
-// encoding is one cached form of an item, in a list of few: its bytes, or its
-// selectable fields.
+// encoding is one cached form of an item, in a list of few: its bytes, its
+// selectable fields, or its object.
 type encoding struct {
 	key    any
 	bytes  []byte
 	fields fields.Set
+	object any
 	next   *encoding
 }
 
@@ -107,3 +108,20 @@ func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, erro
 
 // fieldCost is what a field takes beside its bytes.
 const fieldCost = 48
+
+// decodedCost is how much larger an object is than its stored bytes, about.
+const decodedCost = 4
+
+// Decoded is Encoding of the item's object. All callers get the same one, and
+// must not change it.
+func (i *Item) Decoded(b *Budget, key any, decode func(*Item) (any, error)) (any, error) {
+	if e := i.encoded(key); e != nil {
+		return e.object, nil
+	}
+	obj, err := decode(i)
+	if err != nil {
+		return nil, err
+	}
+	i.keep(b, &encoding{key: key, object: obj}, decodedCost*len(i.Value))
+	return obj, nil
+}

@@ -38,14 +38,34 @@ func Users() []string { return []string{"ask0", "ask1", "ask2", "ask3", "ask4", 
 // returns how its administrator reaches it. It skips the test where there is none.
 func Start(t testing.TB, args ...string) *rest.Config {
 	t.Helper()
-	apiserver, etcd := filepath.Join(bin(), "kube-apiserver"), filepath.Join(bin(), "etcd")
-	for _, f := range []string{apiserver, etcd} {
-		if _, err := os.Stat(f); err != nil {
-			t.Skipf("no peer: %v", err)
-		}
+	return StartOn(t, Etcd(t), args...)
+}
+
+// program is the path of a binary. It skips the test where there is none.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(bin(), name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no peer: %v", err)
 	}
-	dir := t.TempDir()
-	ports := []string{freePort(t), freePort(t), freePort(t)}
+	return path
+}
+
+// Etcd starts etcd on fresh data and returns its address.
+func Etcd(t testing.TB) string {
+	t.Helper()
+	path, dir := program(t, "etcd"), t.TempDir()
+	client, member := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	run(t, dir, path, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
+	return client
+}
+
+// StartOn is Start on the data of an etcd. Servers with different arguments may share it.
+func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
+	t.Helper()
+	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), freePort(t)
 	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
 	writeKey(t, key)
 	lines := token + ",admin,admin,system:masters\n"
@@ -55,22 +75,18 @@ func Start(t testing.TB, args ...string) *rest.Config {
 	if err := os.WriteFile(tokens, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, member := "http://127.0.0.1:"+ports[1], "http://127.0.0.1:"+ports[2]
-	run(t, dir, etcd, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
-	run(t, dir, apiserver, append([]string{"--etcd-servers", client, "--bind-address", "127.0.0.1", "--secure-port", ports[0],
+	run(t, dir, path, append([]string{"--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
 		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
 		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--token-auth-file", tokens}, args...)...)
-	c := &rest.Config{Host: "https://127.0.0.1:" + ports[0], BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
 	deadline := time.Now().Add(time.Minute)
 	for {
 		if _, err := ready.Get().AbsPath("/readyz").DoRaw(t.Context()); err == nil {
 			return c
 		} else if time.Now().After(deadline) {
-			t.Fatalf("the peer does not become ready: %v\n%s%s", err, tail(dir, "kube-apiserver"), tail(dir, "etcd"))
+			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, "kube-apiserver"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -18,7 +18,7 @@ spec:
 `
 
 func TestDeployments(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "deployments", workload)
+	k := rulestest.Of(t, Resources(Deps{}), "deployments", workload)
 	k.Create(t, []rulestest.Case{
 		{Name: "as it is"},
 		{Name: "negative", Edit: `{spec: {replicas: -1, minReadySeconds: -1, revisionHistoryLimit: -1}}`,
@@ -51,7 +51,7 @@ func TestDeployments(t *testing.T) {
 }
 
 func TestGeneration(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "deployments", workload)
+	k := rulestest.Of(t, Resources(Deps{}), "deployments", workload)
 	for _, test := range []struct {
 		name, subresource, edit string
 		want                    int64
@@ -70,7 +70,7 @@ func TestGeneration(t *testing.T) {
 }
 
 func TestStatefulSets(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "statefulsets", workload)
+	k := rulestest.Of(t, Resources(Deps{}), "statefulsets", workload)
 	k.Create(t, []rulestest.Case{
 		{Name: "partition", Edit: `{spec: {updateStrategy: {rollingUpdate: {partition: -1}}}}`,
 			Want: []string{"spec.updateStrategy.rollingUpdate.partition Invalid"}},
@@ -84,7 +84,7 @@ func TestStatefulSets(t *testing.T) {
 }
 
 func TestDaemonSetTemplateGeneration(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "daemonsets", workload)
+	k := rulestest.Of(t, Resources(Deps{}), "daemonsets", workload)
 	for _, test := range []struct {
 		name, edit string
 		want       string

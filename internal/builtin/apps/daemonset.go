@@ -14,7 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func daemonSets() *engine.Resource {
+func daemonSets(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "daemonsets", Singular: "daemonset", Kind: "DaemonSet",
 		ShortNames: []string{"ds"},
@@ -31,8 +31,8 @@ func daemonSets() *engine.Resource {
 				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate:  prepareDaemonSetUpdate,
-			Validate:       validateDaemonSet,
-			ValidateUpdate: validateDaemonSetUpdate,
+			Validate:       d.validateDaemonSet,
+			ValidateUpdate: d.validateDaemonSetUpdate,
 			Warn:           warnDaemonSet,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func deployments() *engine.Resource {
+func deployments(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "deployments", Singular: "deployment", Kind: "Deployment",
 		ShortNames: []string{"deploy"},
@@ -37,8 +37,8 @@ func deployments() *engine.Resource {
 					d.Generation = old.Generation + 1
 				}
 			},
-			Validate:       validateDeployment,
-			ValidateUpdate: validateDeploymentUpdate,
+			Validate:       d.validateDeployment,
+			ValidateUpdate: d.validateDeploymentUpdate,
 			Warn:           warnDeployment,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

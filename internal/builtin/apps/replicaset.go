@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func replicaSets() *engine.Resource {
+func replicaSets(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "replicasets", Singular: "replicaset", Kind: "ReplicaSet",
 		ShortNames: []string{"rs"},
@@ -33,8 +33,8 @@ func replicaSets() *engine.Resource {
 				podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
-			Validate:       validateReplicaSet,
-			ValidateUpdate: validateReplicaSetUpdate,
+			Validate:       d.validateReplicaSet,
+			ValidateUpdate: d.validateReplicaSetUpdate,
 			Warn:           warnReplicaSet,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

@@ -10,18 +10,25 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 var v1 = appsv1.SchemeGroupVersion
 
+// Deps is what the rules of this group need from the rest of the server.
+type Deps struct {
+	// Pods is what the cluster allows its pods.
+	Pods podspec.Policy
+}
+
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource {
+func Resources(d Deps) []*engine.Resource {
 	return []*engine.Resource{
 		controllerRevisions(),
-		daemonSets(),
-		deployments(),
-		replicaSets(),
-		statefulSets(),
+		daemonSets(d),
+		deployments(d),
+		replicaSets(d),
+		statefulSets(d),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func statefulSets() *engine.Resource {
+func statefulSets(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "statefulsets", Singular: "statefulset", Kind: "StatefulSet",
 		ShortNames: []string{"sts"},
@@ -34,8 +34,8 @@ func statefulSets() *engine.Resource {
 				podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
-			Validate:       validateStatefulSet,
-			ValidateUpdate: validateStatefulSetUpdate,
+			Validate:       d.validateStatefulSet,
+			ValidateUpdate: d.validateStatefulSetUpdate,
 			Warn:           warnStatefulSet,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

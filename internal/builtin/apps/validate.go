@@ -17,15 +17,15 @@ var (
 	statusPath = field.NewPath("status")
 )
 
-func validateDeployment(_ context.Context, d *appsv1.Deployment) field.ErrorList {
+func (deps Deps) validateDeployment(_ context.Context, d *appsv1.Deployment) field.ErrorList {
 	errs := rules.ObjectMeta(&d.ObjectMeta, true, rules.Subdomain)
-	return append(errs, deploymentSpec(&d.Spec, podspec.Options{})...)
+	return append(errs, deploymentSpec(&d.Spec, podspec.OptionsForTemplate(deps.Pods, nil))...)
 }
 
-func validateDeploymentUpdate(_ context.Context, d, old *appsv1.Deployment) field.ErrorList {
+func (deps Deps) validateDeploymentUpdate(_ context.Context, d, old *appsv1.Deployment) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&d.ObjectMeta, &old.ObjectMeta))
-	e.Add(deploymentSpec(&d.Spec, podspec.OptionsForTemplate(&d.Spec.Template, &old.Spec.Template)))
+	e.Add(deploymentSpec(&d.Spec, podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template)))
 	e.Unchanged("selector", d.Spec.Selector, old.Spec.Selector)
 	return e.List()
 }
@@ -96,15 +96,15 @@ func validateDeploymentStatus(_ context.Context, d, old *appsv1.Deployment) fiel
 	return e.List()
 }
 
-func validateReplicaSet(_ context.Context, s *appsv1.ReplicaSet) field.ErrorList {
+func (deps Deps) validateReplicaSet(_ context.Context, s *appsv1.ReplicaSet) field.ErrorList {
 	errs := rules.ObjectMeta(&s.ObjectMeta, true, rules.Subdomain)
-	return append(errs, replicaSetSpec(&s.Spec, podspec.Options{})...)
+	return append(errs, replicaSetSpec(&s.Spec, podspec.OptionsForTemplate(deps.Pods, nil))...)
 }
 
-func validateReplicaSetUpdate(_ context.Context, s, old *appsv1.ReplicaSet) field.ErrorList {
+func (deps Deps) validateReplicaSetUpdate(_ context.Context, s, old *appsv1.ReplicaSet) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta))
-	e.Add(replicaSetSpec(&s.Spec, podspec.OptionsForTemplate(&s.Spec.Template, &old.Spec.Template)))
+	e.Add(replicaSetSpec(&s.Spec, podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template)))
 	e.Unchanged("selector", s.Spec.Selector, old.Spec.Selector)
 	return e.List()
 }
@@ -138,16 +138,16 @@ func validateReplicaSetStatus(_ context.Context, set, old *appsv1.ReplicaSet) fi
 	return e.List()
 }
 
-func validateDaemonSet(_ context.Context, s *appsv1.DaemonSet) field.ErrorList {
+func (deps Deps) validateDaemonSet(_ context.Context, s *appsv1.DaemonSet) field.ErrorList {
 	errs := rules.ObjectMeta(&s.ObjectMeta, true, rules.Subdomain)
-	return append(errs, daemonSetSpec(s, podspec.Options{}, false)...)
+	return append(errs, daemonSetSpec(s, podspec.OptionsForTemplate(deps.Pods, nil), false)...)
 }
 
-func validateDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) field.ErrorList {
+func (deps Deps) validateDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta))
 	e.Unchanged("selector", s.Spec.Selector, old.Spec.Selector)
-	o := podspec.OptionsForTemplate(&s.Spec.Template, &old.Spec.Template)
+	o := podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template)
 	e.Add(daemonSetSpec(s, o, rules.InvalidLabelSelector(old.Spec.Selector)))
 	return e.List()
 }

@@ -22,14 +22,14 @@ type statefulSetOptions struct {
 	skipTemplate            bool
 }
 
-func validateStatefulSet(_ context.Context, s *appsv1.StatefulSet) field.ErrorList {
+func (deps Deps) validateStatefulSet(_ context.Context, s *appsv1.StatefulSet) field.ErrorList {
 	errs := rules.ObjectMeta(&s.ObjectMeta, true, rules.Label)
-	return append(errs, statefulSetSpec(&s.Spec, statefulSetOptions{})...)
+	return append(errs, statefulSetSpec(&s.Spec, statefulSetOptions{Options: podspec.OptionsForTemplate(deps.Pods, nil)})...)
 }
 
-func validateStatefulSetUpdate(_ context.Context, s, old *appsv1.StatefulSet) field.ErrorList {
+func (deps Deps) validateStatefulSetUpdate(_ context.Context, s, old *appsv1.StatefulSet) field.ErrorList {
 	o := statefulSetOptions{
-		Options: podspec.OptionsForTemplate(&s.Spec.Template, &old.Spec.Template),
+		Options: podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template),
 		// Both are immutable, so stored values stay valid.
 		allowInvalidServiceName: true,
 		skipClaims:              true,

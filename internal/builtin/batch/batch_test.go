@@ -16,7 +16,7 @@ spec:
 `
 
 func TestJobs(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "jobs", baseJob)
+	k := rulestest.Of(t, Resources(Deps{}), "jobs", baseJob)
 	k.Create(t, []rulestest.Case{
 		{Name: "always", Edit: `{spec: {template: {spec: {restartPolicy: Always}}}}`,
 			Want: []string{"spec.template.spec.restartPolicy Required"}},
@@ -42,7 +42,7 @@ func TestJobs(t *testing.T) {
 }
 
 func TestOwnPods(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "jobs", baseJob)
+	k := rulestest.Of(t, Resources(Deps{}), "jobs", baseJob)
 	obj, _ := k.Created(t, "")
 	j := obj.(*batchv1.Job)
 	uid := string(j.UID)
@@ -60,7 +60,7 @@ func TestOwnPods(t *testing.T) {
 }
 
 func TestCronJobs(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "cronjobs", `
+	k := rulestest.Of(t, Resources(Deps{}), "cronjobs", `
 metadata: {name: often}
 spec:
   schedule: "*/5 * * * *"

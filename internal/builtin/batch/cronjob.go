@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func cronJobs() *engine.Resource {
+func cronJobs(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "cronjobs", Singular: "cronjob", Kind: "CronJob",
 		ShortNames: []string{"cj"},
@@ -31,8 +31,8 @@ func cronJobs() *engine.Resource {
 				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template)
 				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
 			},
-			Validate:       validateCronJob,
-			ValidateUpdate: validateCronJobUpdate,
+			Validate:       d.validateCronJob,
+			ValidateUpdate: d.validateCronJobUpdate,
 			Warn:           warnCronJob,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

@@ -25,7 +25,7 @@ func warnJobDelete(o *metav1.DeleteOptions) string {
 	return "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 }
 
-func jobs() *engine.Resource {
+func jobs(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "jobs", Singular: "job", Kind: "Job",
 		Categories: []string{"all"},
@@ -47,8 +47,8 @@ func jobs() *engine.Resource {
 				podspec.DropDisabledTemplate(&j.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&j.ObjectMeta, &old.ObjectMeta, j.Spec, old.Spec)
 			},
-			Validate:       validateJob,
-			ValidateUpdate: validateJobUpdate,
+			Validate:       d.validateJob,
+			ValidateUpdate: d.validateJobUpdate,
 			Warn:           warnJob,
 			// Jobs predate garbage collection; deleting a job without a propagation policy has always kept its pods.
 			DefaultOrphan: true,

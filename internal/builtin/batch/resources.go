@@ -6,13 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 var v1 = batchv1.SchemeGroupVersion
 
+// Deps is what the rules of this group need from the rest of the server.
+type Deps struct {
+	// Pods is what the cluster allows its pods.
+	Pods podspec.Policy
+}
+
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource {
-	return []*engine.Resource{cronJobs(), jobs()}
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{cronJobs(d), jobs(d)}
 }
 
 // warnName warns about names that are not valid in the host names of pods.

@@ -30,12 +30,12 @@ const (
 	maxFailedIndexesOfMany = 10_000
 )
 
-func validateJob(_ context.Context, j *batchv1.Job) field.ErrorList {
-	return job(j, podspec.OptionsForTemplate(&j.Spec.Template, nil), true, false)
+func (deps Deps) validateJob(_ context.Context, j *batchv1.Job) field.ErrorList {
+	return job(j, podspec.OptionsForTemplate(deps.Pods, nil), true, false)
 }
 
-func validateJobUpdate(_ context.Context, j, old *batchv1.Job) field.ErrorList {
-	o := podspec.OptionsForTemplate(&j.Spec.Template, &old.Spec.Template)
+func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field.ErrorList {
+	o := podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template)
 	_, named := old.Spec.Template.Labels[batchv1.JobNameLabel]
 	_, controlled := old.Spec.Template.Labels[batchv1.ControllerUidLabel]
 	e := rules.At(specPath)

@@ -18,20 +18,20 @@ import (
 // maxCronJobName leaves room for the time at the end of the jobs' names.
 const maxCronJobName = 63 - 11
 
-func validateCronJob(_ context.Context, c *batchv1.CronJob) field.ErrorList {
+func (deps Deps) validateCronJob(_ context.Context, c *batchv1.CronJob) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&c.ObjectMeta, true, rules.Subdomain))
-	cronJobSpec(&c.Spec, nil, e, podspec.OptionsForTemplate(&c.Spec.JobTemplate.Spec.Template, nil))
+	cronJobSpec(&c.Spec, nil, e, podspec.OptionsForTemplate(deps.Pods, nil))
 	if len(c.Name) > maxCronJobName {
 		e.Elsewhere(field.NewPath("metadata", "name")).Invalid(c.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName))
 	}
 	return e.List()
 }
 
-func validateCronJobUpdate(_ context.Context, c, old *batchv1.CronJob) field.ErrorList {
+func (deps Deps) validateCronJobUpdate(_ context.Context, c, old *batchv1.CronJob) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
-	o := podspec.OptionsForTemplate(&c.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template)
+	o := podspec.OptionsForTemplate(deps.Pods, &old.Spec.JobTemplate.Spec.Template)
 	cronJobSpec(&c.Spec, &old.Spec, e, o)
 	return e.List()
 }

@@ -17,7 +17,7 @@ import (
 
 // podOptions returns the options for validating a pod that replaces old.
 func podOptions(d Deps, old *corev1.Pod) podspec.Options {
-	o := options(d, podspec.OptionsFor(nil, &old.Spec, &old.ObjectMeta))
+	o := podspec.OptionsFor(d.Pods, &old.Spec, &old.ObjectMeta)
 	o.Pod = true
 	return o
 }
@@ -36,7 +36,7 @@ func validatePod(p *corev1.Pod, o podspec.Options) field.ErrorList {
 
 func validatePodCreate(p *corev1.Pod, d Deps) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
-	e.Add(validatePod(p, options(d, podspec.Options{Pod: true})))
+	e.Add(validatePod(p, podspec.Options{Pod: true, Policy: d.Pods}))
 	if len(p.Spec.EphemeralContainers) > 0 {
 		e.Field("ephemeralContainers").Forbidden("a new pod may not have ephemeral containers")
 	}

@@ -29,7 +29,7 @@ func podTemplates(d Deps) *engine.Resource {
 			},
 			Validate: func(_ context.Context, t *corev1.PodTemplate) field.ErrorList {
 				return append(rules.ObjectMeta(&t.ObjectMeta, true, rules.Subdomain),
-					podspec.ValidateTemplate(&t.Template, field.NewPath("template"), options(d, podspec.Options{}))...)
+					podspec.ValidateTemplate(&t.Template, field.NewPath("template"), podspec.OptionsForTemplate(d.Pods, nil))...)
 			},
 			PrepareUpdate: func(_ context.Context, t, old *corev1.PodTemplate) {
 				podspec.DropDisabledTemplate(&t.Template, &old.Template)
@@ -38,9 +38,9 @@ func podTemplates(d Deps) *engine.Resource {
 				}
 			},
 			ValidateUpdate: func(_ context.Context, t, old *corev1.PodTemplate) field.ErrorList {
-				o := podspec.OptionsForTemplate(&t.Template, &old.Template)
+				o := podspec.OptionsForTemplate(d.Pods, &old.Template)
 				return append(rules.ObjectMetaUpdate(&t.ObjectMeta, &old.ObjectMeta),
-					podspec.ValidateTemplate(&t.Template, field.NewPath("template"), options(d, o))...)
+					podspec.ValidateTemplate(&t.Template, field.NewPath("template"), o)...)
 			},
 			Warn: func(_ context.Context, t, old *corev1.PodTemplate) []string {
 				path := field.NewPath("template")

@@ -36,7 +36,7 @@ func replicationControllers(d Deps) *engine.Resource {
 			},
 			Validate: func(_ context.Context, c *corev1.ReplicationController) field.ErrorList {
 				return append(rules.ObjectMetaOfName(&c.ObjectMeta, true, rules.Subdomain),
-					replicationControllerSpec(&c.Spec, options(d, podspec.Options{}))...)
+					replicationControllerSpec(&c.Spec, podspec.OptionsForTemplate(d.Pods, nil))...)
 			},
 			Warn: warnReplicationController,
 			PrepareUpdate: func(_ context.Context, c, old *corev1.ReplicationController) {
@@ -47,8 +47,8 @@ func replicationControllers(d Deps) *engine.Resource {
 				}
 			},
 			ValidateUpdate: func(_ context.Context, c, old *corev1.ReplicationController) field.ErrorList {
-				o := podspec.OptionsForTemplate(c.Spec.Template, old.Spec.Template)
-				return append(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta), replicationControllerSpec(&c.Spec, options(d, o))...)
+				o := podspec.OptionsForTemplate(d.Pods, old.Spec.Template)
+				return append(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta), replicationControllerSpec(&c.Spec, o)...)
 			},
 			DefaultOrphan: true,
 			Reset:         resetStatus,

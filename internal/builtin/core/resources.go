@@ -23,8 +23,8 @@ type Deps struct {
 	NewUID func() types.UID
 	// EventTTL is how long events are kept. Zero: forever.
 	EventTTL time.Duration
-	// ForbidPrivileged rejects privileged containers.
-	ForbidPrivileged bool
+	// Pods is the cluster's policy for pods.
+	Pods podspec.Policy
 	// Objects reads and changes other objects on behalf of a subresource.
 	Objects Objects
 	// Addresses and NodePorts allocate for services.
@@ -74,12 +74,6 @@ var (
 	v1       = corev1.SchemeGroupVersion
 	eventsV1 = eventsv1.SchemeGroupVersion
 )
-
-// options adds the cluster's policy to the options for validating a pod spec.
-func options(d Deps, o podspec.Options) podspec.Options {
-	o.ForbidPrivileged = d.ForbidPrivileged
-	return o
-}
 
 // only returns the versions of a kind that is served only in core/v1.
 func only(v *engine.Version) []*engine.Version { return []*engine.Version{v} }
