@@ -1,5 +1,5 @@
-// Package aggregator is the Aggregator Server. So far it tells one thing of
-// APIServices: that the service they name does not exist.
+// Package aggregator is the aggregator of extension API servers. So far it only sets the condition of APIServices whose
+// service does not exist.
 package aggregator
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Availability keeps the Available condition of APIServices whose service is missing.
+// Availability maintains the Available condition of APIServices whose service is missing.
 type Availability struct {
 	APIServices, Services *engine.Endpoint
 	Clock                 clock.Clock
 	Log                   *slog.Logger
 }
 
-// manager is who writes the condition down.
+// manager is the field manager of the condition.
 const manager = "kube-apiserver"
 
 // Run follows APIServices and services until ctx ends.
@@ -72,7 +72,7 @@ func (a *Availability) all(ctx context.Context) {
 	})
 }
 
-// look says of one APIService that its service is missing, if it is.
+// look sets the condition of one APIService if its service is missing.
 func (a *Availability) look(ctx context.Context, i *store.Item) {
 	obj, err := a.APIServices.Decode(i)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Addresses allocates the cluster IPs of services from the ServiceCIDRs that
-// there are. It is safe for concurrent use.
+// Addresses allocates the cluster IPs of services from the existing ServiceCIDRs. It is safe for concurrent use.
 type Addresses struct {
 	objects  Objects
 	families []corev1.IPFamily
@@ -28,8 +27,7 @@ type Addresses struct {
 
 var _ core.Addresses = (*Addresses)(nil)
 
-// NewAddresses makes an allocator for a cluster of one or two address
-// families, the primary one first.
+// NewAddresses creates an allocator for a cluster with one or two address families, the primary one first.
 func NewAddresses(objects Objects, families []corev1.IPFamily, random Random, clk clock.PassiveClock) *Addresses {
 	return &Addresses{objects: objects, families: families, random: random, clock: clk}
 }
@@ -37,16 +35,13 @@ func NewAddresses(objects Objects, families []corev1.IPFamily, random Random, cl
 // Families is part of core.Addresses.
 func (a *Addresses) Families() []corev1.IPFamily { return a.families }
 
-// Allocate is part of core.Addresses. Errors are *RangeError, *TakenError, or
-// wrap core.ErrExhausted.
+// Allocate is part of core.Addresses. Errors are *RangeError, *TakenError, or wrap core.ErrExhausted.
 //
-// An address that is held for a service of the same name is taken too: that
-// service may exist, or be made by another request at this moment, and giving
-// the address back after a failure would take it from there.
+// An address that is allocated to a service of the same name is taken too: that service may exist, or another request
+// may be creating it, and releasing the address after a failure would take it from that service.
 //
-// A dry run says only whether an address is in a range, not whether it is
-// free: it may ask in the name of a service that has it. Asked for any, it
-// answers the network's own address, which no service ever has.
+// A dry run checks only whether an address is in a range, not whether it is free, because the service itself may hold
+// it. If no address is requested, a dry run returns the network's own address, which no service ever has.
 func (a *Addresses) Allocate(ctx context.Context, service *corev1.Service, family corev1.IPFamily, address netip.Addr, dryRun bool) (netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -84,7 +79,7 @@ func (a *Addresses) allocateOne(ctx context.Context, service *corev1.Service, ra
 	return a.take(ctx, service, address)
 }
 
-// allocateAny takes an address of a range; the zero Addr says that it is full.
+// allocateAny allocates an address of a range; it returns the zero Addr if the range is full.
 func (a *Addresses) allocateAny(ctx context.Context, service *corev1.Service, r *addressRange) (netip.Addr, error) {
 	view, err := a.objects.View(ipAddresses)
 	if err != nil {
@@ -92,7 +87,7 @@ func (a *Addresses) allocateAny(ctx context.Context, service *corev1.Service, r 
 	}
 	for n := range choices(r.size, r.reserved, a.random) {
 		address := r.at(n)
-		// The view may be behind. What it does not know to be taken is tried.
+		// The view may be behind: addresses that it does not list are tried.
 		if _, err := view.Get(ctx, address.String()); err == nil {
 			continue
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -111,7 +106,7 @@ func (a *Addresses) allocateAny(ctx context.Context, service *corev1.Service, r 
 	return netip.Addr{}, nil
 }
 
-// take creates the object that stands for an address.
+// take creates the IPAddress object of an address.
 func (a *Addresses) take(ctx context.Context, service *corev1.Service, address netip.Addr) error {
 	obj := &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: address.String()}}
 	hold(obj, service, address)
@@ -128,11 +123,10 @@ func (a *Addresses) take(ctx context.Context, service *corev1.Service, address n
 	return err
 }
 
-// managedBy marks the addresses that are allocated to services, among those
-// that others make for themselves.
+// managedBy labels addresses that are allocated to services, to distinguish them from those that others create.
 const managedBy = "ipallocator.k8s.io"
 
-// hold says in obj that address is allocated to a service.
+// hold records in obj that address is allocated to a service.
 func hold(obj *networkingv1.IPAddress, service *corev1.Service, address netip.Addr) {
 	if obj.Labels == nil {
 		obj.Labels = make(map[string]string, 2)
@@ -142,18 +136,18 @@ func hold(obj *networkingv1.IPAddress, service *corev1.Service, address netip.Ad
 	obj.Spec.ParentRef = &networkingv1.ParentReference{Resource: services.Resource, Namespace: service.Namespace, Name: service.Name}
 }
 
-// heldFields are the fields that hold sets, as field management has them.
+// heldFields are the fields that hold sets, in the format of managed fields.
 const heldFields = `{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},` +
 	`"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`
 
-// isFor says whether an address is allocated to the service of that name.
+// isFor reports whether an address is allocated to the service of that name.
 func isFor(obj *networkingv1.IPAddress, namespace, name string) bool {
 	p := obj.Spec.ParentRef
 	return p != nil && p.Group == "" && p.Resource == services.Resource && p.Namespace == namespace && p.Name == name
 }
 
-// Release is part of core.Addresses. An address that is another service's by
-// now, or that the stored service has, stays.
+// Release is part of core.Addresses. It keeps an address that now belongs to another service, or that the stored
+// service still has.
 func (a *Addresses) Release(ctx context.Context, service *corev1.Service, address netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -183,7 +177,7 @@ func (a *Addresses) free(ctx context.Context, address netip.Addr, uid types.UID)
 	return err
 }
 
-// storedService returns the service of a name, nil if there is none.
+// storedService returns the service of a name, or nil if there is none.
 func storedService(ctx context.Context, objects Objects, namespace, name string) (*corev1.Service, error) {
 	obj, err := objects.Get(ctx, services, namespace, name)
 	if apierrors.IsNotFound(err) {

@@ -124,8 +124,7 @@ func TestAllocateAddress(t *testing.T) {
 		t.Errorf("allocated %v, want %v", got, want)
 	}
 
-	// The default range is used up from above its reserved addresses, then
-	// those, then the other range.
+	// The default range is exhausted first, except for its reserved addresses, then those, then the other range.
 	for n := range 29 {
 		got, err := s.addresses.Allocate(t.Context(), service("a"), corev1.IPv4Protocol, netip.Addr{}, false)
 		if err != nil || !netip.MustParsePrefix("10.0.0.0/27").Contains(got) || (n < 14) != (got.As4()[3] > 16) {
@@ -137,7 +136,7 @@ func TestAllocateAddress(t *testing.T) {
 		t.Errorf("after the default range: %s, %v", got, err)
 	}
 
-	// A range is used as soon as it is ready or nobody says that it is not.
+	// A range is used as soon as it is ready or has no Ready condition.
 	condition(unready, metav1.ConditionTrue)
 	if _, err := s.addresses.Allocate(t.Context(), service("a"), corev1.IPv4Protocol, addr("10.2.0.1"), false); err != nil {
 		t.Errorf("of a range that has become ready: %v", err)
@@ -190,7 +189,7 @@ func TestReleaseAddress(t *testing.T) {
 	}
 }
 
-// TestIPAddressObject holds the object to the one that kube-apiserver makes.
+// TestIPAddressObject compares the object with the one that kube-apiserver creates.
 func TestIPAddressObject(t *testing.T) {
 	s := newCluster(t).server(t, 1, 30000, 32767)
 	s.cidr("kubernetes", "10.0.0.0/24")

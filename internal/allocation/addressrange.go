@@ -13,12 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// addressRange is the addresses of a prefix that services can have: all but
-// the network's own and, for IPv4, the broadcast address.
+// addressRange is the addresses of a prefix that services can have: all except the network's own and, for IPv4, the
+// broadcast address.
 type addressRange struct {
 	prefix netip.Prefix
-	// size is how many there are, reserved how many of those are not chosen
-	// while there are others.
+	// size is the number of addresses; the first reserved ones are allocated only when no other is left.
 	size, reserved uint64
 }
 
@@ -42,7 +41,7 @@ func (r *addressRange) at(n uint64) netip.Addr {
 		binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+1+uint32(n))
 		return netip.AddrFrom4(b)
 	}
-	// The prefix of a range leaves at most the low half to count in.
+	// The prefix of a range leaves at most the low 64 bits.
 	b := r.prefix.Addr().As16()
 	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])+1+n)
 	return netip.AddrFrom16(b)
@@ -61,12 +60,10 @@ func familyOf(a netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// defaultRange is the ServiceCIDR that a server makes of its own
-// configuration; addresses come from it before they come from others.
+// defaultRange is the ServiceCIDR that a server creates from its own configuration. Its addresses are allocated first.
 const defaultRange = "kubernetes"
 
-// rangesOf returns the ranges of the ServiceCIDRs that use accepts, the default
-// one's first.
+// rangesOf returns the ranges of the ServiceCIDRs that use accepts, the default one first.
 func rangesOf(ctx context.Context, objects Objects, use func(c *networkingv1.ServiceCIDR) bool) ([]addressRange, error) {
 	list, err := objects.List(ctx, serviceCIDRs, "")
 	if err != nil {
@@ -88,8 +85,8 @@ func rangesOf(ctx context.Context, objects Objects, use func(c *networkingv1.Ser
 	var out []addressRange
 	for _, c := range cidrs {
 		for _, s := range c.Spec.CIDRs {
-			// What does not parse never passed validation, and what is wider
-			// than a /64 cannot be counted.
+			// Validation has rejected prefixes that do not parse; the size of a range wider than a /64 does not fit in
+			// a uint64.
 			if p, err := netip.ParsePrefix(s); err == nil && (p.Addr().Is4() || p.Bits() >= 64) {
 				out = append(out, newAddressRange(p))
 			}
@@ -98,8 +95,8 @@ func rangesOf(ctx context.Context, objects Objects, use func(c *networkingv1.Ser
 	return out, nil
 }
 
-// ready says whether addresses may be allocated from a ServiceCIDR. One that
-// nobody has judged is ready: its controller may not be running.
+// ready reports whether addresses may be allocated from a ServiceCIDR. Without a Ready condition it is ready: its
+// controller may not be running.
 func ready(c *networkingv1.ServiceCIDR) bool {
 	if c.DeletionTimestamp != nil {
 		return false

@@ -5,9 +5,8 @@ import "iter"
 // Random returns a random number below n, which is not zero.
 type Random func(n uint64) uint64
 
-// reserved says how many numbers at the low end of a range are left to those
-// who ask for one by its number: a part of it, within bounds, and none of a
-// range too small to share.
+// reserved returns how many numbers at the low end of a range are left for explicit requests: a part of the range,
+// within bounds, and none if the range is too small.
 func reserved(size, part, most uint64) uint64 {
 	const least = 16
 	if size <= least {
@@ -16,9 +15,8 @@ func reserved(size, part, most uint64) uint64 {
 	return min(max(least, size/part), most)
 }
 
-// choices yields every number below size once, in the order in which to try
-// them: from a random one up and around, first without those reserved at the
-// low end, then those.
+// choices yields every number below size once, in the order in which to try them: first those that are not reserved,
+// from a random one up and around, then the reserved ones at the low end.
 func choices(size, reserved uint64, random Random) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		bands := []struct{ base, size uint64 }{{reserved, size - reserved}, {0, reserved}}

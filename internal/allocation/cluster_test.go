@@ -55,8 +55,7 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// server is as much of a server as services need: the engine with the kinds
-// involved, and the allocators.
+// server is the part of a server that services need: the engine with the relevant kinds, and the allocators.
 type server struct {
 	t         testing.TB
 	store     *store.Store
@@ -66,7 +65,7 @@ type server struct {
 	repair    *Repair
 }
 
-// random is a source that gives the same numbers in every run.
+// random returns a source with the same numbers in every run.
 func random(seed uint64) Random {
 	r, mu := rand.New(rand.NewPCG(seed, 0)), sync.Mutex{}
 	return func(n uint64) uint64 {
@@ -130,7 +129,7 @@ func (s *server) Delete(ctx context.Context, gr schema.GroupResource, namespace,
 
 func (s *server) View(gr schema.GroupResource) (*store.View, error) { return s.byGR[gr].View(), nil }
 
-// cidr makes a ServiceCIDR.
+// cidr creates a ServiceCIDR.
 func (s *server) cidr(name string, cidrs ...string) *networkingv1.ServiceCIDR {
 	s.t.Helper()
 	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
@@ -140,7 +139,7 @@ func (s *server) cidr(name string, cidrs ...string) *networkingv1.ServiceCIDR {
 	return obj
 }
 
-// put stores a service as it is, as a server of another time might have.
+// put stores a service without validation, as an older server might have.
 func (s *server) put(svc *corev1.Service) *corev1.Service {
 	s.t.Helper()
 	if _, err := s.Create(s.t.Context(), services, svc); err != nil {
@@ -149,7 +148,7 @@ func (s *server) put(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// allocated lists the allocated addresses and whose they are, by name.
+// allocated returns the allocated addresses and their owners, by name.
 func (s *server) allocated() map[string]string {
 	s.t.Helper()
 	list, err := s.List(s.t.Context(), ipAddresses, "")
@@ -164,7 +163,7 @@ func (s *server) allocated() map[string]string {
 	return out
 }
 
-// allocatedPorts lists the ports that are stored as taken.
+// allocatedPorts returns the ports that are stored as allocated.
 func (s *server) allocatedPorts() []int32 {
 	s.t.Helper()
 	item, err := s.ports.view.Latest(s.t.Context(), portsKey)

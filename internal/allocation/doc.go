@@ -1,16 +1,13 @@
-// Package allocation hands out what services share: cluster IPs and node ports.
+// Package allocation allocates resources that services share: cluster IPs and node ports.
 //
-// It promises that nothing is given out twice, however many servers work on
-// one etcd, because the arbiter is etcd itself. A cluster IP is taken by
-// creating the IPAddress object that bears its name, and given back by
-// deleting it. Node ports are bits of one stored RangeAllocation, which only
-// changes by compare-and-swap. Both are kept exactly as kube-apiserver keeps
-// them, so that either server can go on where the other stopped.
+// Nothing is allocated twice, however many servers work on one etcd, because etcd itself decides. Allocating a cluster
+// IP creates the IPAddress object of that name; releasing it deletes the object. Node ports are bits of one stored
+// RangeAllocation, which changes only by compare-and-swap. Both are stored exactly as kube-apiserver stores them, so
+// that either server can take over from the other.
 //
-// An allocation comes before the write that needs it and a release after the
-// write that ends it, so a crash in between leaves something allocated that
-// nobody has, never the other way round. Repair finds it and gives it back.
+// An allocation precedes the write that needs it, and a release follows the write that ends it. So a crash in between
+// leaves an allocation without a service, never a service without its allocation. Repair finds and releases such
+// allocations.
 //
-// Nothing is released that the stored service of that name has: a write whose
-// outcome is unknown may have been stored after all.
+// What the stored service of that name has is never released: a write whose outcome is unknown may have been stored.
 package allocation

@@ -2,7 +2,7 @@ package allocation
 
 import "fmt"
 
-// TakenError says that what was asked for belongs to a service already.
+// TakenError means that the requested address or port belongs to another service.
 type TakenError struct {
 	// What is an address or a port.
 	What string
@@ -10,10 +10,10 @@ type TakenError struct {
 
 func (e *TakenError) Error() string { return e.What + " is already allocated" }
 
-// RangeError says that what was asked for is not among what there is to give.
+// RangeError means that the requested address or port is outside of the range.
 type RangeError struct {
 	What string
-	// Range is where it should be from; empty: there is none.
+	// Range is the valid range; empty: there is none.
 	Range string
 }
 

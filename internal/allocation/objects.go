@@ -13,13 +13,13 @@ import (
 
 // Objects is the stored objects of the server. Errors are API errors.
 type Objects interface {
-	// Get and List return what is newest.
+	// Get and List return the newest objects.
 	Get(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error)
 	List(ctx context.Context, gr schema.GroupResource, namespace string) ([]engine.Object, error)
 	Create(ctx context.Context, gr schema.GroupResource, obj engine.Object) (engine.Object, error)
 	Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
 	Delete(ctx context.Context, gr schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error
-	// View is the objects of a resource as this server last saw them.
+	// View returns the view of a resource, which may be behind.
 	View(gr schema.GroupResource) (*store.View, error)
 }
 
@@ -30,6 +30,6 @@ var (
 	serviceCIDRs = schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}
 )
 
-// patience bounds one allocation or release. Callers finish what they began
-// after their client has left, and so come without a deadline.
+// patience bounds one allocation or release. Callers finish what they began even after their client has left, so their
+// context has no deadline.
 const patience = 20 * time.Second

@@ -12,27 +12,26 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// NodePorts allocates the ports that services open on every node, health
-// checks included. It is safe for concurrent use.
+// NodePorts allocates the ports that services open on every node, including health check ports. It is safe for
+// concurrent use.
 type NodePorts struct {
 	view    *store.View
 	objects Objects
 	ports   portRange
 	random  Random
 
-	// turn is held by the one request that is changing the stored set: more at
-	// a time would only conflict. It guards last, which is what was stored
-	// when last seen, nil if that is not known.
+	// turn is held by the one request that changes the stored set; concurrent changes would only conflict. It guards
+	// last, the stored set as last seen, nil if unknown.
 	turn chan struct{}
 	last *store.Item
 }
 
 var _ core.NodePorts = (*NodePorts)(nil)
 
-// portsKey is where the set is, below "ranges/".
+// portsKey is the key of the set, below "ranges/".
 const portsKey = "servicenodeports"
 
-// NewNodePorts makes an allocator of the ports from first to last.
+// NewNodePorts creates an allocator of the ports from first to last.
 func NewNodePorts(s *store.Store, objects Objects, first, last int, random Random) *NodePorts {
 	return &NodePorts{
 		view: s.View(store.Kind{Prefix: "ranges/"}), objects: objects,
@@ -41,8 +40,8 @@ func NewNodePorts(s *store.Store, objects Objects, first, last int, random Rando
 	}
 }
 
-// standIn answers a dry run that asks for any port: that port is outside of
-// every usual range, so that nobody takes it for theirs.
+// standIn is the result of a dry run without a requested port: it is outside of every usual range, so that no client
+// mistakes it for an allocated port.
 const standIn = 32769
 
 // Allocate is part of core.NodePorts. Errors are *RangeError, *TakenError, or
@@ -80,7 +79,7 @@ func (n *NodePorts) Allocate(ctx context.Context, _ *corev1.Service, port int32,
 
 func text(port int32) string { return "port " + strconv.Itoa(int(port)) }
 
-// check reports a port that is taken.
+// check returns an error if a port is taken.
 func (n *NodePorts) check(ctx context.Context, port int32) error {
 	item, err := n.view.Latest(ctx, portsKey)
 	if errors.Is(err, store.ErrNotFound) {
@@ -107,7 +106,7 @@ func (n *NodePorts) choose(s *portSet) int32 {
 	return 0
 }
 
-// Release is part of core.NodePorts. A port that the stored service has stays.
+// Release is part of core.NodePorts. It keeps a port that the stored service still has.
 func (n *NodePorts) Release(ctx context.Context, service *corev1.Service, port int32) error {
 	if !n.ports.contains(port) {
 		return nil
@@ -127,12 +126,11 @@ func (n *NodePorts) Release(ctx context.Context, service *corev1.Service, port i
 	})
 }
 
-// errUnchanged ends a change that finds nothing to do.
+// errUnchanged ends a change that has nothing to do.
 var errUnchanged = errors.New("nothing to change")
 
-// change stores what f makes of the set. f may run several times, each time on
-// what is stored then; what it refuses on the word of memory it is asked again
-// on etcd's.
+// change applies f to the stored set. f may run several times, each time on the newest set. If f fails on the cached
+// set, it runs again on the set in etcd.
 func (n *NodePorts) change(ctx context.Context, f func(s *portSet) error) error {
 	if err := n.lock(ctx); err != nil {
 		return err
@@ -150,7 +148,7 @@ func (n *NodePorts) change(ctx context.Context, f func(s *portSet) error) error 
 			return err
 		}
 		if s.portRange != n.ports {
-			// A server of another range has been here.
+			// A server with another range has written the set.
 			n.last = nil
 			continue
 		}
@@ -170,15 +168,14 @@ func (n *NodePorts) change(ctx context.Context, f func(s *portSet) error) error 
 	}
 }
 
-// swap stores s in the place of n.last. Where something else is stored by now,
-// conflict says so, and n.last is that.
+// swap replaces n.last by s. If the stored set has changed, it returns conflict and sets n.last to the stored one.
 func (n *NodePorts) swap(ctx context.Context, s *portSet) (conflict bool, err error) {
 	value, err := s.encode()
 	if err != nil {
 		return false, err
 	}
 	prev := n.last
-	n.last = nil // until the outcome is known
+	n.last = nil // unknown until the write succeeds
 	item, err := n.view.Update(ctx, prev, value, 0)
 	var c *store.ConflictError
 	if errors.As(err, &c) {
@@ -191,8 +188,8 @@ func (n *NodePorts) swap(ctx context.Context, s *portSet) (conflict bool, err er
 	return false, err
 }
 
-// load reads the stored set. Where there is none, or one of another range, the
-// services there are say what is taken.
+// load reads the stored set. If there is none, or one of another range, the existing services determine the allocated
+// ports.
 func (n *NodePorts) load(ctx context.Context) error {
 	item, err := n.view.Latest(ctx, portsKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

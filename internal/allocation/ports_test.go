@@ -12,8 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 )
 
-// TestPortSetStored holds the stored form to bytes that kube-apiserver wrote
-// with port 30003 allocated.
+// TestPortSetStored compares the stored form with bytes that kube-apiserver wrote with port 30003 allocated.
 func TestPortSetStored(t *testing.T) {
 	const stored = "k8s\x00\n\x15\n\x02v1\x12\x0fRangeAllocation\x12\"\n\x10\n\x00\x12\x00\x1a\x00\"\x00*\x002\x008\x00B\x00\x12\v30000-32767\x1a\x01\b\x1a\x00\"\x00"
 	s, err := decodePorts([]byte(stored))
@@ -100,8 +99,7 @@ func TestAllocatePort(t *testing.T) {
 	}
 }
 
-// TestPortsOfServers lets two servers take turns: what one remembers is always
-// behind.
+// TestPortsOfServers uses two servers in turn, so that the cached set of each is always outdated.
 func TestPortsOfServers(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.server(t, 1, 30000, 32767), c.server(t, 2, 30000, 32767)
@@ -121,8 +119,8 @@ func TestPortsOfServers(t *testing.T) {
 	}
 }
 
-// TestPortsLost: without the stored set, or with one of another range, what
-// services have is not given out again.
+// TestPortsLost checks that ports of services are not allocated again if the stored set is missing, or is of another
+// range.
 func TestPortsLost(t *testing.T) {
 	c := newCluster(t)
 	s := c.server(t, 1, 30000, 30031)
@@ -141,7 +139,7 @@ func TestPortsLost(t *testing.T) {
 	if got, err := wide.ports.Allocate(t.Context(), service("b"), 30050, false); err != nil || got != 30050 {
 		t.Errorf("a port of the new range: %d, %v", got, err)
 	}
-	// The first server finds the range changed under its feet.
+	// The stored range has changed since the first server cached it.
 	if _, err := s.ports.Allocate(t.Context(), service("b"), 30001, false); !errors.As(err, &taken) {
 		t.Errorf("the port of a service, in a range that was changed: %v", err)
 	}

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// portRange is the ports from first on, size of them.
+// portRange is size ports, beginning at first.
 type portRange struct{ first, size int32 }
 
-// String is how a stored range names what it covers.
+// String formats the range as it is stored.
 func (r portRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.first+r.size-1) }
 
 func (r portRange) contains(port int32) bool { return port >= r.first && port-r.first < r.size }
@@ -26,9 +26,8 @@ func parsePortRange(s string) (portRange, error) {
 	return portRange{first, last - first + 1}, nil
 }
 
-// portSet is which ports of a range are allocated. It is stored as a
-// core/v1 RangeAllocation: the range as text and a big-endian number of which
-// bit n is set if port first+n is taken.
+// portSet is the allocated ports of a range. It is stored as a core/v1 RangeAllocation: the range as text, and a
+// big-endian number whose bit n is set if port first+n is allocated.
 type portSet struct {
 	portRange
 	bits big.Int
@@ -51,7 +50,7 @@ func (s *portSet) each(f func(port int32)) {
 	}
 }
 
-// envelope begins stored protobuf.
+// envelope is the prefix of stored protobuf.
 var envelope = []byte("k8s\x00")
 
 // encode returns the bytes to store.

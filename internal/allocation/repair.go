@@ -9,9 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Repair makes allocations agree with the services that are stored: what a
-// service has is allocated, and what no service has is given back. It is how a
-// crash between an allocation and the write it was for is got over.
+// Repair makes allocations agree with the stored services: it allocates what a service has, and releases what no
+// service has. It repairs the effects of a crash between an allocation and its write.
 type Repair struct {
 	objects   Objects
 	addresses *Addresses
@@ -19,18 +18,17 @@ type Repair struct {
 	clock     clock.Clock
 	log       *slog.Logger
 
-	// Abandoned is set where no other server works on this etcd: the revision
-	// at which this one started. What is allocated up to there and belongs to
-	// no service was left behind, and is given back without waiting.
+	// Abandoned is set if no other server works on this etcd: it is the revision at which this server started.
+	// Allocations up to that revision without a service are leftovers, and are released without a waiting time.
 	Abandoned int64
 
 	leaks leaks
 }
 
-// repairInterval is how often Run looks.
+// repairInterval is the time between two runs.
 const repairInterval = 3 * time.Minute
 
-// NewRepair makes a Repair of what two allocators have given out.
+// NewRepair creates a Repair of two allocators.
 func NewRepair(a *Addresses, p *NodePorts, clk clock.Clock, log *slog.Logger) *Repair {
 	return &Repair{objects: a.objects, addresses: a, ports: p, clock: clk, log: log}
 }
@@ -49,7 +47,7 @@ func (r *Repair) Run(ctx context.Context) error {
 	}
 }
 
-// Once looks at everything once. It is not for concurrent use.
+// Once runs one repair. It is not safe for concurrent use.
 func (r *Repair) Once(ctx context.Context) error {
 	return errors.Join(r.repairAddresses(ctx), r.repairPorts(ctx))
 }

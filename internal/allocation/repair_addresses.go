@@ -16,17 +16,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// grace is how long an address may belong to no service: the write that it
-// was allocated for may be under way. No write takes longer.
+// grace is how long an address may have no service: the write that it was allocated for may be in progress. No write
+// takes longer.
 const grace = 60 * time.Second
 
-// inventory is all addresses and services at about one time: what is in order
-// in it is in order, and what is not is looked at again before it is touched.
+// inventory is all addresses and services at about the same time. An entry that is correct here is correct; any other
+// is checked again before it is changed.
 type inventory struct {
 	addresses map[string]*networkingv1.IPAddress
 	services  []*corev1.Service
 	ranges    []addressRange
-	// used is every address that a service has.
+	// used contains the addresses of all services.
 	used map[netip.Addr]bool
 }
 
@@ -53,8 +53,7 @@ func (r *Repair) repairAddresses(ctx context.Context) error {
 
 func (r *Repair) inventory(ctx context.Context) (*inventory, error) {
 	inv := &inventory{addresses: map[string]*networkingv1.IPAddress{}, used: map[netip.Addr]bool{}}
-	// Addresses before services: one that is allocated has its service by then,
-	// but for what is under way.
+	// List addresses before services: each listed address then has its service, except for writes in progress.
 	list, err := r.objects.List(ctx, ipAddresses, "")
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (r *Repair) tell(ctx context.Context, about engine.Object, reason, action, 
 	r.report(ctx, addressReporter, []finding{{about: about, reason: reason, action: action, note: fmt.Sprintf(format, args...)}})
 }
 
-// checkUse makes sure that an address which a service has is allocated to it.
+// checkUse allocates an address to the service that has it, if necessary.
 func (r *Repair) checkUse(ctx context.Context, inv *inventory, s *corev1.Service, text string) error {
 	address, ok := parseAddress(text)
 	if !ok {
@@ -108,7 +107,7 @@ func (r *Repair) checkUse(ctx context.Context, inv *inventory, s *corev1.Service
 		err := r.addresses.take(ctx, s, address)
 		var taken *TakenError
 		if errors.As(err, &taken) {
-			return nil // by another server's repair, or it shows the next time
+			return nil // another server's repair has done it, or the next run will
 		}
 		return err
 	}
@@ -118,7 +117,7 @@ func (r *Repair) checkUse(ctx context.Context, inv *inventory, s *corev1.Service
 	return r.adopt(ctx, s, obj.(*networkingv1.IPAddress), address)
 }
 
-// inOrder says that an address is allocated to a service as it should be.
+// inOrder reports whether an address is correctly allocated to a service.
 func inOrder(obj *networkingv1.IPAddress, s *corev1.Service, address netip.Addr) bool {
 	return obj != nil && isFor(obj, s.Namespace, s.Name) && managed(obj) &&
 		obj.Labels[networkingv1.LabelIPAddressFamily] == string(familyOf(address))
@@ -128,9 +127,8 @@ func managed(obj *networkingv1.IPAddress) bool {
 	return obj.Labels[networkingv1.LabelManagedBy] == managedBy
 }
 
-// adopt gives an address that a service has to it, unless another service has
-// it too or may be about to. The object is changed in place: were it deleted
-// and made again, another could take the address in between.
+// adopt allocates to a service an address that it has, unless another service has it too or may be about to. The object
+// is updated, not recreated: after a deletion, another service could take the address.
 func (r *Repair) adopt(ctx context.Context, s *corev1.Service, obj *networkingv1.IPAddress, address netip.Addr) error {
 	if inOrder(obj, s, address) {
 		return nil
@@ -162,8 +160,7 @@ func (r *Repair) adopt(ctx context.Context, s *corev1.Service, obj *networkingv1
 	return err
 }
 
-// checkAllocation gives back an address that no service has. Addresses that
-// others made for themselves are not looked at.
+// checkAllocation releases an address that no service has. It ignores addresses that others created.
 func (r *Repair) checkAllocation(ctx context.Context, inv *inventory, obj *networkingv1.IPAddress) error {
 	address, ok := parseAddress(obj.Name)
 	if !ok || !managed(obj) || inv.used[address] || !r.abandoned(obj) {
@@ -179,7 +176,7 @@ func (r *Repair) checkAllocation(ctx context.Context, inv *inventory, obj *netwo
 	return r.addresses.free(ctx, address, obj.GetUID())
 }
 
-// abandoned says that no write under way can be what an address is for.
+// abandoned reports whether no write in progress can need the address.
 func (r *Repair) abandoned(obj *networkingv1.IPAddress) bool {
 	if rev, err := strconv.ParseInt(obj.ResourceVersion, 10, 64); err == nil && rev <= r.Abandoned {
 		return true

@@ -11,19 +11,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// passes is how many times in a row a port must be found to belong to no
-// service before it is given back: what is being allocated right now belongs
-// to none yet.
+// passes is how many consecutive runs must find a port without a service before it is released: a port that is being
+// allocated has no service yet.
 const passes = 3
 
-// leaks is how often each port was found to belong to no service so far.
+// leaks counts, for each port, the runs that found it without a service.
 type leaks map[int32]int
 
-// portReport is what one look at all node ports found.
+// portReport is the result of one check of all node ports.
 type portReport struct {
 	findings []finding
 	leaks    leaks
-	// freed are ports that are given back.
+	// freed are the released ports.
 	freed []int32
 }
 
@@ -33,7 +32,7 @@ func (r *Repair) repairPorts(ctx context.Context) error {
 		return err
 	}
 	report, err := r.ports.reconcile(ctx, func(item *store.Item, port int32) bool {
-		// What the only server finds from before its start was left behind.
+		// What the only server finds from before its start is a leftover.
 		return item.Rev <= r.Abandoned || r.leaks[port]+1 >= passes
 	})
 	r.ports.unlock()
@@ -51,13 +50,11 @@ func (r *Repair) repairPorts(ctx context.Context) error {
 	return nil
 }
 
-// reconcile stores the ports that services have, and those that are allocated
-// though no service has them until abandoned, asked of each, says so; nil: for
-// now. Turn must be held.
+// reconcile stores the ports that services have, and the allocated ports without a service until abandoned returns true
+// for them; nil: always keep them. The caller holds turn.
 //
-// The set is read before the services are. A service made in between had its
-// port allocated in between, which changed the set, so that what was worked
-// out without it is not stored.
+// It reads the set before the services. A service created in between has allocated its port in between, which changed
+// the set, so the write of the outdated result conflicts.
 func (n *NodePorts) reconcile(ctx context.Context, abandoned func(item *store.Item, port int32) bool) (portReport, error) {
 	for {
 		n.last = nil
@@ -89,8 +86,7 @@ func (n *NodePorts) reconcile(ctx context.Context, abandoned func(item *store.It
 	}
 }
 
-// replace stores s in the place of item, or for the first time where that is
-// nil. Not done: something else was stored meanwhile.
+// replace stores s in place of item, or creates it if item is nil. done is false if the stored set has changed.
 func (n *NodePorts) replace(ctx context.Context, item *store.Item, s *portSet) (done bool, err error) {
 	if item == nil {
 		value, err := s.encode()
@@ -112,8 +108,7 @@ func (n *NodePorts) replace(ctx context.Context, item *store.Item, s *portSet) (
 	return !conflict, err
 }
 
-// rebuild works out which ports of a range are taken: those of the services
-// and, of those stored, the others that are not abandoned.
+// rebuild computes the allocated ports of a range: those of the services, and the stored ones that are not abandoned.
 func rebuild(r portRange, stored *portSet, all []*corev1.Service, abandoned func(port int32) bool) (*portSet, portReport) {
 	s, report := &portSet{portRange: r}, portReport{leaks: leaks{}}
 	for _, service := range all {

@@ -17,7 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// address stores an IPAddress as it is.
+// address stores an IPAddress without validation.
 func (s *server) address(name, family, manager string, parent networkingv1.ParentReference) {
 	s.t.Helper()
 	obj := &networkingv1.IPAddress{
@@ -66,7 +66,7 @@ func TestRepairAddresses(t *testing.T) {
 	s.address("10.0.0.9", "IPv4", "me", parent("gateways", "mine"))
 
 	s.repairOnce()
-	// What nobody has may be on its way to somebody.
+	// An address without a service may belong to a write in progress.
 	want := map[string]string{
 		"10.0.0.1": "services ns/good", "10.0.0.2": "services ns/lost", "fd00::2": "services ns/lost",
 		"10.0.0.3": "services ns/gone", "10.0.0.4": "services ns/unlabelled", "10.0.0.5": "services ns/strange",
@@ -127,8 +127,8 @@ func TestRepairPorts(t *testing.T) {
 	}
 }
 
-// TestRepairOfPortInUse: a port that is found without a service now and then
-// is one that is given out again and again.
+// TestRepairOfPortInUse checks a port that is found without a service now and then, because it is allocated again and
+// again.
 func TestRepairOfPortInUse(t *testing.T) {
 	s := newCluster(t).server(t, 1, 30000, 32767)
 	if _, err := s.ports.Allocate(t.Context(), service("a"), 30009, false); err != nil {
@@ -152,7 +152,7 @@ func TestRepairOfPortInUse(t *testing.T) {
 	}
 }
 
-// TestAbandoned: the only server on an etcd knows what its predecessor left.
+// TestAbandoned checks that the only server on an etcd recognizes leftovers of its predecessor.
 func TestAbandoned(t *testing.T) {
 	c := newCluster(t)
 	s := c.server(t, 1, 30000, 32767)
@@ -183,7 +183,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// TestRepairRun: at once, and every few minutes, until it is told to end.
+// TestRepairRun checks that Run repairs at once and periodically, until ctx ends.
 func TestRepairRun(t *testing.T) {
 	c := newCluster(t)
 	s := c.server(t, 1, 30000, 32767)
@@ -207,7 +207,7 @@ func TestRepairRun(t *testing.T) {
 	}
 }
 
-// pauses is a clock whose pauses end when told.
+// pauses is a clock whose pauses the test ends.
 type pauses struct {
 	clock.Clock
 	asked chan time.Duration
@@ -219,7 +219,7 @@ func (p pauses) After(d time.Duration) <-chan time.Time {
 	return p.over
 }
 
-// looked tells when the addresses are listed.
+// looked reports when the addresses are listed.
 type looked struct {
 	*server
 	looks chan struct{}

@@ -12,14 +12,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// finding is something that was not in order.
+// finding is a fault that Repair found.
 type finding struct {
 	about                engine.Object
 	reason, action, note string
 }
 
-// report logs findings and makes events of them, that the owners of services
-// see them too.
+// report logs findings and creates events for them, so that owners of the services see them too.
 func (r *Repair) report(ctx context.Context, reporter string, findings []finding) {
 	for _, f := range findings {
 		r.log.Warn("an allocation was not in order", "kind", f.about.GetObjectKind().GroupVersionKind().Kind,
@@ -31,8 +30,8 @@ func (r *Repair) report(ctx context.Context, reporter string, findings []finding
 	}
 }
 
-// event says what was found. The same finding about the same object makes an
-// event of the same name: it is told once for as long as events are kept.
+// event returns the event of a finding. The same finding about the same object has the same event name, so it is
+// reported once while the event exists.
 func (r *Repair) event(reporter string, f finding) *corev1.Event {
 	namespace := f.about.GetNamespace()
 	if namespace == "" {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// holders is who has what, as the clients of services know it.
+// holders are the owners of addresses and ports, as clients see them.
 type holders struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -48,8 +48,8 @@ func (h *holders) give(s *corev1.Service) {
 	}
 }
 
-// TestNothingTwice has clients of two servers on one etcd make and delete
-// services in ranges that are too small for all of them.
+// TestNothingTwice runs clients of two servers on one etcd, which create and delete services in ranges that are too
+// small for all of them.
 func TestNothingTwice(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		for _, s := range makeAndDelete(t, false) {
@@ -85,7 +85,7 @@ func makeAndDelete(t *testing.T, repair bool) []*server {
 			for turn := range turns {
 				policy := corev1.IPFamilyPolicyPreferDualStack
 				s := &corev1.Service{
-					// Some names are those of other clients' services.
+					// Some names belong to other clients' services.
 					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("s-%d-%d", (client+r.IntN(2))%clients, turn)},
 					Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, IPFamilyPolicy: &policy,
 						Ports: []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 81}}},
@@ -113,7 +113,7 @@ func makeAndDelete(t *testing.T, repair bool) []*server {
 	}
 	if repair {
 		for _, s := range servers {
-			// Not so often that a port under way is taken for lost.
+			// Few enough that a port in progress is not released.
 			for range passes - 1 {
 				s.repairOnce()
 			}

@@ -8,10 +8,9 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// This file reads off a stored service what it uses.
+// This file reads the addresses and ports of a stored service.
 
-// clusterIPs returns the addresses of a service, as written. Services from
-// before there were two have them in clusterIP alone.
+// clusterIPs returns the addresses of a service, as written. Services from before dual-stack have only clusterIP.
 func clusterIPs(s *corev1.Service) []string {
 	switch {
 	case s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone:
@@ -22,7 +21,7 @@ func clusterIPs(s *corev1.Service) []string {
 	return s.Spec.ClusterIPs
 }
 
-// parseAddress reads an address as leniently as those of old services were.
+// parseAddress parses an address as leniently as old servers validated it.
 func parseAddress(s string) (netip.Addr, bool) {
 	a, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
 	return a.Unmap(), ok
@@ -35,8 +34,8 @@ func hasAddress(s *corev1.Service, address netip.Addr) bool {
 	})
 }
 
-// nodePorts returns the ports on nodes of a service, health check included,
-// each once: ports of different protocols may share one.
+// nodePorts returns a service's node ports, including that of the health check, without duplicates: ports of different
+// protocols may share one.
 func nodePorts(s *corev1.Service) []int32 {
 	var out []int32
 	add := func(p int32) {

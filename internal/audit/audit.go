@@ -20,17 +20,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Backend keeps events.
+// Backend stores audit events.
 type Backend interface {
-	// Process keeps events. False: they are not kept, and the policy of the
-	// backend is that then their request must not be served. The events are the
-	// caller's again when it returns; what they point to is not changed by either side.
+	// Process stores events. It returns false if they were not stored and the backend's policy then forbids to serve
+	// their request. After the return, the caller may reuse the slice; neither side changes what the events point to.
 	Process(events ...*auditv1.Event) bool
-	// Close keeps what is still underway and ends. Nothing is processed after it.
+	// Close stores pending events and stops. Process is not called after it.
 	Close() error
 }
 
-// Auditor makes events of requests by a policy.
+// Auditor creates the events of requests by a policy.
 type Auditor struct {
 	Policy  *Policy
 	Backend Backend
@@ -38,21 +37,19 @@ type Auditor struct {
 	Metrics *Metrics
 }
 
-// Record is the event of one request, stage by stage. It is used by the
-// goroutine of the request only.
+// Record creates the events of one request, stage by stage. Only the request's goroutine uses it.
 type Record struct {
 	auditor  *Auditor
 	decision *decision
 	audit    *request.Audit
 	received time.Time
-	event    auditv1.Event // of the stage that was last
+	event    auditv1.Event // the event of the last stage
 	latency  *request.Latency
-	// Status, where it is set, is the answer if nothing below says otherwise.
+	// Status, if set, is the response status unless a handler sets another.
 	Status *metav1.Status
 }
 
-// Begin asks the policy about a request. It returns nil where it is not to be
-// audited.
+// Begin matches a request against the policy. It returns nil if the request is not audited.
 func (a *Auditor) Begin(r *http.Request) *Record {
 	ctx := r.Context()
 	audit, i, u := request.AuditFrom(ctx), request.InfoFrom(ctx), request.UserFrom(ctx)
@@ -73,7 +70,7 @@ func (a *Auditor) Begin(r *http.Request) *Record {
 	return rec
 }
 
-// maxUserAgent bounds what is kept of the header, in bytes.
+// maxUserAgent bounds the recorded User-Agent header, in bytes.
 const maxUserAgent = 1024
 
 // describe sets the fields that are known when a request arrives.
@@ -97,10 +94,10 @@ func (rec *Record) describe(r *http.Request, u user.Info, i *request.Info) {
 	ev.RequestReceivedTimestamp = metav1.NewMicroTime(rec.received)
 }
 
-// sources are the addresses that a request came over, that of its connection last.
+// sources returns the addresses that a request came through; that of its connection is last.
 func sources(r *http.Request) []string {
 	if r.Header["X-Forwarded-For"] == nil && r.Header["X-Real-Ip"] == nil {
-		// As almost always: the connection's own address, as it is written already.
+		// Fast path, the usual case: only the connection's own address, in canonical form.
 		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Is4() {
 			return []string{r.RemoteAddr[:strings.LastIndexByte(r.RemoteAddr, ':')]}
 		}
@@ -127,17 +124,17 @@ func userInfo(u user.Info) authenticationv1.UserInfo {
 
 var levelNames = [...]auditv1.Level{auditv1.LevelNone, auditv1.LevelMetadata, auditv1.LevelRequest, auditv1.LevelRequestResponse}
 
-// Received is the first stage. False: the request must not be served.
+// Received records the stage RequestReceived. If it returns false, the request must not be served.
 func (rec *Record) Received() bool {
 	return rec.process(auditv1.StageRequestReceived, 0, nil)
 }
 
-// Started is the stage at which the answer of a request that lasts begins.
+// Started records the stage ResponseStarted of a long-running request.
 func (rec *Record) Started(code int) bool {
 	return rec.process(auditv1.StageResponseStarted, code, nil)
 }
 
-// Complete is the last stage. A code of 0 says that there was no answer.
+// Complete records the stage ResponseComplete. A code of 0 means that there was no response.
 func (rec *Record) Complete(code int, longRunning bool) {
 	if code == 0 {
 		rec.Status = &metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"}
@@ -149,13 +146,13 @@ func (rec *Record) Complete(code int, longRunning bool) {
 	rec.process(auditv1.StageResponseComplete, code, nil)
 }
 
-// Panicked is the last stage of a request whose handler panicked.
+// Panicked records the stage Panic of a request whose handler panicked.
 func (rec *Record) Panicked(fault any) {
 	rec.process(auditv1.StagePanic, 0, &metav1.Status{Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
 		Reason: metav1.StatusReasonInternalError, Message: fmt.Sprintf("APIServer panic'd: %v", fault)})
 }
 
-// slow is from when on an event says where a request's time went.
+// slow is the latency from which an event says where the time went.
 const slow = 500 * time.Millisecond
 
 func (rec *Record) annotateLatency() {
@@ -173,8 +170,7 @@ func (rec *Record) annotateLatency() {
 	}
 }
 
-// process makes the event of a stage and hands it on. status overrides what
-// has been collected.
+// process creates the event of a stage and passes it to the backend. status overrides the collected one.
 func (rec *Record) process(stage auditv1.Stage, code int, status *metav1.Status) bool {
 	if slices.Contains(rec.decision.omit, stage) {
 		return true
@@ -196,7 +192,7 @@ func (rec *Record) process(stage auditv1.Stage, code int, status *metav1.Status)
 	return false
 }
 
-// fill puts what has been collected on the way into an event.
+// fill copies the facts collected during the request into an event.
 func (rec *Record) fill(ev *auditv1.Event, code int, status *metav1.Status) {
 	facts := rec.audit.Facts()
 	if len(facts.Annotations) > 0 {
@@ -218,7 +214,7 @@ func (rec *Record) fill(ev *auditv1.Event, code int, status *metav1.Status) {
 	ev.ResponseObject = rec.object(facts.ResponseObject)
 }
 
-// refer completes the reference by what the path did not say.
+// refer adds to the object reference what the path does not contain.
 func (rec *Record) refer(ev *auditv1.Event, f *request.AuditFacts) {
 	if f.Name == "" && f.Namespace == "" && f.UID == "" && f.ResourceVersion == "" {
 		return
@@ -236,7 +232,7 @@ func (rec *Record) refer(ev *auditv1.Event, f *request.AuditFacts) {
 	ev.ObjectRef = &ref
 }
 
-// status is what the event tells of the answer.
+// status returns the response status of an event.
 func (rec *Record) status(f *request.AuditFacts, code int, override *metav1.Status) *metav1.Status {
 	if override != nil {
 		return override
@@ -256,7 +252,7 @@ func (rec *Record) status(f *request.AuditFacts, code int, override *metav1.Stat
 	return &s
 }
 
-// object is JSON as an event holds it.
+// object wraps JSON as an event holds it.
 func (rec *Record) object(data []byte) *runtime.Unknown {
 	if data == nil {
 		return nil

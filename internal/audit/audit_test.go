@@ -33,7 +33,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// kept keeps events, or refuses them.
+// kept stores events, or rejects them.
 type kept struct {
 	mu     sync.Mutex
 	events []*auditv1.Event
@@ -53,7 +53,7 @@ func (k *kept) Process(events ...*auditv1.Event) bool {
 	return !k.refuse
 }
 
-// batches are the numbers of events that came together.
+// batches returns the sizes of the batches.
 func (k *kept) batches() []int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,7 +173,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// random fills an event with what may come.
+// random sets an event's fields to random values.
 func random(rnd *rand.Rand) *auditv1.Event {
 	texts := []string{"", "plain", `quo"te`, "<b>&", "line\n", "ünï\u2028", string([]byte{0xff}), `back\slash`}
 	text := func() string { return texts[rnd.IntN(len(texts))] }
@@ -283,7 +283,7 @@ func TestLogTogether(t *testing.T) {
 	}
 }
 
-// What nobody waits for is written with the next line, after a moment, or at the end.
+// Events that no request waits for are written with the next line, after a moment, or at the end.
 func TestLogSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &counted{}
@@ -362,7 +362,7 @@ func TestBatch(t *testing.T) {
 		if len(k.events) < 14 {
 			t.Errorf("%d events: what is buffered is kept at the end", len(k.events))
 		}
-		b.Process(&auditv1.Event{}) // too late, and no panic
+		b.Process(&auditv1.Event{}) // too late, but no panic
 		_ = b.Close()
 	})
 	full := NewBatch(&kept{}, BatchOptions{Buffer: 0, MaxSize: 1}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
@@ -372,10 +372,10 @@ func TestBatch(t *testing.T) {
 	_ = full.Close()
 }
 
-// guarded is a guard whose panics nobody counts.
+// guarded returns a guard that does not count panics.
 func guarded() *guard.Guard { return guard.New(discard(), clock.RealClock{}, nil) }
 
-// Batches come at the rate that is set, those that are left at the end at once.
+// Batches are sent at the configured rate; at the end, the remaining ones are sent at once.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kept{}
@@ -469,8 +469,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// BenchmarkMetadata is what auditing adds to a request at the level Metadata,
-// to a log in a file.
+// BenchmarkMetadata measures the cost of auditing a request at the level Metadata, to a log file.
 func BenchmarkMetadata(b *testing.B) {
 	out, err := LogFile{Path: filepath.Join(b.TempDir(), "audit.log"), MaxSize: 1000}.Open()
 	if err != nil {

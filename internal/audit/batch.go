@@ -12,22 +12,22 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
-// BatchOptions say how events are gathered.
+// BatchOptions configure batching.
 type BatchOptions struct {
-	// Buffer is how many events may wait; further ones are lost.
+	// Buffer is the number of events that may wait; further events are lost.
 	Buffer int
-	// MaxSize and MaxWait end a batch.
+	// A batch is complete at MaxSize events, or MaxWait after its first event.
 	MaxSize int
 	MaxWait time.Duration
-	// Rate bounds batches to QPS a second on average, and Burst at once; 0: no bound.
+	// Rate limits batches to QPS per second on average, and to bursts of Burst; 0: no limit.
 	QPS   float64
 	Burst int
-	// Parallel sends a batch without waiting for the one before.
+	// Parallel sends a batch without waiting for the previous one.
 	Parallel bool
 }
 
-// Batch hands events on in batches, from a goroutine of its own, so that
-// requests do not wait. Close hands on what is left.
+// Batch passes events on in batches from its own goroutine, so that requests do not wait. Close passes on the remaining
+// events.
 type Batch struct {
 	next    Backend
 	options BatchOptions
@@ -37,7 +37,7 @@ type Batch struct {
 	limit   *rate.Limiter // nil: none
 	buffer  chan *auditv1.Event
 
-	mu      sync.RWMutex  // held by who sends to buffer, and to write by who closes
+	mu      sync.RWMutex  // read-locked to send to buffer, locked to close it
 	closing chan struct{} // closed with buffer
 	done    chan struct{}
 	sends   sync.WaitGroup
@@ -59,7 +59,7 @@ var (
 	errShutDown = errors.New("audit backend shut down")
 )
 
-// Process puts events into the buffer. It never refuses a request.
+// Process puts events into the buffer. It never rejects a request.
 func (b *Batch) Process(events ...*auditv1.Event) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -79,7 +79,7 @@ func (b *Batch) Process(events ...*auditv1.Event) bool {
 	return true
 }
 
-// Close hands on what is in the buffer and closes the backend behind.
+// Close passes on the buffered events and closes the next backend.
 func (b *Batch) Close() error {
 	b.mu.Lock()
 	first := !b.isClosing()
@@ -109,8 +109,8 @@ func (b *Batch) run() {
 	}
 }
 
-// collect gathers a batch: it ends when it is full, or has waited long enough
-// since its first event. more is false when there will be no other.
+// collect gathers a batch until it is full or MaxWait has passed since its first event. more is false if no batch
+// follows.
 func (b *Batch) collect() (batch []*auditv1.Event, more bool) {
 	ev, ok := <-b.buffer
 	if !ok {
@@ -136,7 +136,7 @@ func (b *Batch) collect() (batch []*auditv1.Event, more bool) {
 	return batch, true
 }
 
-// send hands a batch on when the limit allows.
+// send passes a batch on when the rate limit allows.
 func (b *Batch) send(batch []*auditv1.Event) {
 	b.throttle()
 	if b.options.Parallel {
@@ -146,8 +146,7 @@ func (b *Batch) send(batch []*auditv1.Event) {
 	}
 }
 
-// throttle waits until the limit allows another batch. What is left at the end
-// is not held back: the process is about to go.
+// throttle waits until the rate limit allows another batch. It does not delay events that remain at shutdown.
 func (b *Batch) throttle() {
 	if b.limit == nil || b.isClosing() {
 		return
@@ -163,7 +162,7 @@ func (b *Batch) throttle() {
 	}
 }
 
-// hand hands a batch on. One at which the backend panics is lost alone.
+// hand passes a batch on. If the backend panics, only this batch is lost.
 func (b *Batch) hand(batch []*auditv1.Event) {
 	if err := b.guard.Call("audit", func() error { b.next.Process(batch...); return nil }); err != nil {
 		b.report.lost("buffered", err, batch)

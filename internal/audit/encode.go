@@ -14,8 +14,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// appendEvent appends an event's JSON, the same bytes that encoding/json makes
-// of it, at a fraction of the time: there are two events to a request.
+// appendEvent appends an event's JSON. The bytes are the same as those of encoding/json, in a fraction of the time:
+// each request has two events.
 func appendEvent(b []byte, ev *auditv1.Event) []byte {
 	b = append(b, '{')
 	b = appendField(b, "kind", ev.Kind, true)
@@ -96,7 +96,7 @@ func appendReference(b []byte, r *auditv1.ObjectReference) []byte {
 	return appendField(b, "subresource", r.Subresource, true)
 }
 
-// appendStatus appends the answer's status, which mostly is a code and nothing else.
+// appendStatus appends the response status, which mostly has a code and no other field.
 func appendStatus(b []byte, ev *auditv1.Event) []byte {
 	s := ev.ResponseStatus
 	if s == nil {
@@ -117,8 +117,7 @@ func appendStatus(b []byte, ev *auditv1.Event) []byte {
 	return append(b, data...)
 }
 
-// appendObject appends JSON that came with the request or the answer. What
-// turns out to be none, a patch in YAML for instance, becomes a string.
+// appendObject appends JSON of the request or response. Data that is not JSON, such as a YAML patch, becomes a string.
 func appendObject(b []byte, name string, o *runtime.Unknown) []byte {
 	if o == nil {
 		return b
@@ -127,7 +126,7 @@ func appendObject(b []byte, name string, o *runtime.Unknown) []byte {
 	begin := len(b)
 	buf := bytes.NewBuffer(b)
 	if json.Compact(buf, o.Raw) == nil && buf.Len() > begin {
-		// In a line of a log nothing may look like HTML.
+		// As encoding/json does, escape HTML characters.
 		var escaped bytes.Buffer
 		json.HTMLEscape(&escaped, buf.Bytes()[begin:])
 		return append(buf.Bytes()[:begin], escaped.Bytes()...)
@@ -159,7 +158,7 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 	return b
 }
 
-// setDigits writes a number, with zeros before it.
+// setDigits writes a number with leading zeros.
 func setDigits(b []byte, n int) {
 	for i := len(b) - 1; i >= 0; i-- {
 		b[i] = byte('0' + n%10)
@@ -167,7 +166,7 @@ func setDigits(b []byte, n int) {
 	}
 }
 
-// appendName begins a field whose name needs no escapes.
+// appendName begins a field whose name needs no escaping.
 func appendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -205,7 +204,7 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// plain are the characters that stand for themselves in a string.
+// plain marks the characters that need no escaping in a string.
 var plain = func() (t [256]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		t[c] = !strings.ContainsRune(`"\<>&`, rune(c))
@@ -213,8 +212,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// appendString appends a string as encoding/json has it, where nothing may look
-// like HTML.
+// appendString appends a string as encoding/json does, with HTML characters escaped.
 func appendString(b []byte, s string) []byte {
 	begin := len(b)
 	b = append(b, '"')
@@ -239,7 +237,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendEscape appends an ASCII character that cannot stand for itself.
+// appendEscape appends an ASCII character that must be escaped.
 func appendEscape(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -259,7 +257,7 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 }
 
-// legacyLine is an event in the older format of one line of text.
+// legacyLine appends an event in the legacy format, one line of text.
 func legacyLine(b []byte, ev *auditv1.Event) []byte {
 	quoted := func(list []string) string {
 		var b []byte

@@ -16,19 +16,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// LogFile is a file that grows, and is put aside when it has grown enough.
+// LogFile is the configuration of a log file and its rotation.
 type LogFile struct {
 	// Path of the file; "-" is the standard output.
 	Path string
-	// MaxSize in megabytes from which a file is put aside; 0: never.
+	// MaxSize is the size in megabytes at which the file is rotated; 0: never.
 	MaxSize int
-	// MaxAge in days and MaxBackups after which files put aside are removed; 0: never.
+	// MaxAge (in days) and MaxBackups limit the rotated files that are kept; 0: no limit.
 	MaxAge, MaxBackups int
-	// Compress files put aside by gzip.
+	// Compress compresses rotated files with gzip.
 	Compress bool
 }
 
-// Open makes the file and its directory, for its owner alone.
+// Open creates the file and its directory, accessible only to their owner.
 func (f LogFile) Open() (io.WriteCloser, error) {
 	if f.Path == "-" {
 		return stdout{}, nil
@@ -46,37 +46,36 @@ func (f LogFile) Open() (io.WriteCloser, error) {
 	return &lumberjack.Logger{Filename: f.Path, MaxSize: f.MaxSize, MaxAge: f.MaxAge, MaxBackups: f.MaxBackups, Compress: f.Compress}, nil
 }
 
-// stdout is not closed by us.
+// stdout is the standard output with a Close that does nothing.
 type stdout struct{}
 
 func (stdout) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdout) Close() error                { return nil }
 
-// Log writes events to a file, a line each. Events that come while others are
-// being written are written together.
+// Log writes events to a file, one per line. Events that arrive during a write go together into the next write.
 type Log struct {
 	clock  clock.WithDelayedExecution
 	encode func(b []byte, ev *auditv1.Event) []byte
 	lost   func(plugin string, err error, events []*auditv1.Event)
 
 	mu      sync.Mutex
-	next    *lines // to be written; guarded by mu
-	pending bool   // they will be, in a moment; guarded by mu
+	next    *lines // the next write; guarded by mu
+	pending bool   // a timer will write next; guarded by mu
 
-	// writing is taken before mu, and held while the file is written.
+	// writing is locked before mu, and held while the file is written.
 	writing sync.Mutex
 	out     io.WriteCloser // guarded by writing
-	spare   []byte         // room for lines; guarded by writing
+	spare   []byte         // buffer for reuse; guarded by writing
 }
 
-// lines are written at once.
+// lines are written together.
 type lines struct {
 	text    []byte // guarded by Log.mu while it is Log.next, then by Log.writing
 	written bool   // guarded by Log.writing
-	err     error  // of writing them; guarded by Log.writing
+	err     error  // result of the write; guarded by writing
 }
 
-// NewLog makes a log in a format: "json" or "legacy".
+// NewLog creates a log in the format "json" or "legacy".
 func NewLog(out io.WriteCloser, format string, clk clock.WithDelayedExecution, r *Reporter) (*Log, error) {
 	l := &Log{out: out, clock: clk, lost: r.lost, encode: appendEvent, next: &lines{}}
 	switch format {
@@ -95,7 +94,7 @@ func (l *Log) Process(events ...*auditv1.Event) bool {
 	l.addLocked(events)
 	with := l.next
 	l.mu.Unlock()
-	// Requests that are about to end too, end first, and are in the same write.
+	// Let requests that are about to end add their events to the same write.
 	runtime.Gosched()
 	err := l.write(with)
 	if err != nil {
@@ -104,11 +103,10 @@ func (l *Log) Process(events ...*auditv1.Event) bool {
 	return err == nil
 }
 
-// lateness is how long, at most, an event that nobody waits for is not in the
-// file yet.
+// lateness bounds the delay of the write of an event that no request waits for.
 const lateness = 10 * time.Millisecond
 
-// Soon has events written with the next ones, or after a moment.
+// Soon adds events to the next write, which happens at the latest after lateness.
 func (l *Log) Soon(events ...*auditv1.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +117,7 @@ func (l *Log) Soon(events ...*auditv1.Event) {
 	}
 }
 
-// late writes what nobody has written in the meantime.
+// late writes the events of Soon unless another call has written them.
 func (l *Log) late() {
 	l.mu.Lock()
 	l.pending = false
@@ -136,10 +134,10 @@ func (l *Log) addLocked(events []*auditv1.Event) {
 	}
 }
 
-// maxSpare bounds the memory that is kept from one write to the next, in bytes.
+// maxSpare bounds the buffer that is kept between writes, in bytes.
 const maxSpare = 256 << 10
 
-// write returns when some lines are written, by itself or by another call.
+// write returns when the given lines are written, by this call or another.
 func (l *Log) write(ours *lines) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -161,7 +159,7 @@ func (l *Log) write(ours *lines) error {
 	return ours.err
 }
 
-// Close writes what is left and closes the file.
+// Close writes the remaining events and closes the file.
 func (l *Log) Close() error {
 	l.late()
 	l.writing.Lock()
@@ -169,8 +167,7 @@ func (l *Log) Close() error {
 	return l.out.Close()
 }
 
-// Reporter tells of events that are lost: in the log with what they were
-// about, and in a metric.
+// Reporter reports lost events: in the log with what they were about, and in a metric.
 type Reporter struct {
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -185,8 +182,8 @@ func (r *Reporter) lost(plugin string, err error, events []*auditv1.Event) {
 	r.Log.Error("audit events were lost", "plugin", plugin, "err", err, "count", len(events), "events", string(text))
 }
 
-// Blocking makes requests wait for their events to be kept. Strict refuses
-// those whose events are not.
+// Blocking makes a request wait until its events are stored. Strict also rejects a request whose events cannot be
+// stored.
 type Blocking struct {
 	Backend
 	Strict bool
@@ -194,9 +191,8 @@ type Blocking struct {
 
 // Process is part of Backend.
 //
-// That a request has come is written at the latest with its end, which its
-// answer waits for, and costs no system call of its own; unless the backend
-// is strict, where it must be known to be kept before the request is served.
+// The event RequestReceived is written at the latest together with ResponseComplete, for which the response waits, so
+// it costs no system call of its own. A strict backend must store it before the request is served.
 func (b Blocking) Process(events ...*auditv1.Event) bool {
 	if log, ok := b.Backend.(*Log); ok && !b.Strict && len(events) == 1 && events[0].Stage == auditv1.StageRequestReceived {
 		log.Soon(events...)
@@ -205,7 +201,7 @@ func (b Blocking) Process(events ...*auditv1.Event) bool {
 	return b.Backend.Process(events...) || !b.Strict
 }
 
-// Union hands events to several backends.
+// Union passes events to several backends.
 type Union []Backend
 
 // Process is part of Backend.
@@ -217,7 +213,7 @@ func (u Union) Process(events ...*auditv1.Event) bool {
 	return ok
 }
 
-// Close closes all of them.
+// Close closes all backends.
 func (u Union) Close() error {
 	var errs []error
 	for _, b := range u {

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 )
 
-// withoutManagedFields takes the managed fields out of the JSON of an object,
-// a list or a table. What is no JSON object stays as it is.
+// withoutManagedFields removes the managed fields from the JSON of an object, a list or a table. Other data is returned
+// unchanged.
 func withoutManagedFields(data []byte) []byte {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(data, &doc) != nil {
@@ -26,7 +26,7 @@ func withoutManagedFields(data []byte) []byte {
 	return out
 }
 
-// dropFrom takes the managed fields out of an object.
+// dropFrom removes the managed fields from an object and reports whether it had any.
 func dropFrom(obj map[string]json.RawMessage) bool {
 	return within(obj, "metadata", func(meta map[string]json.RawMessage) bool {
 		_, has := meta["managedFields"]
@@ -35,7 +35,7 @@ func dropFrom(obj map[string]json.RawMessage) bool {
 	})
 }
 
-// within changes an object that is a field of another; false: nothing changed.
+// within applies change to an object that is a field of another, and reports whether anything changed.
 func within(obj map[string]json.RawMessage, name string, change func(map[string]json.RawMessage) bool) bool {
 	var inner map[string]json.RawMessage
 	if json.Unmarshal(obj[name], &inner) != nil || !change(inner) {
@@ -49,7 +49,8 @@ func within(obj map[string]json.RawMessage, name string, change func(map[string]
 	return true
 }
 
-// eachIn changes the objects of a list that is a field of another object.
+// eachIn applies change to the objects of a list that is a field of another object, and reports whether anything
+// changed.
 func eachIn(obj map[string]json.RawMessage, name string, change func(map[string]json.RawMessage) bool) bool {
 	var list []map[string]json.RawMessage
 	if json.Unmarshal(obj[name], &list) != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Metrics count events and what became of them. A nil Metrics counts nothing.
+// Metrics count events and their outcomes. A nil Metrics counts nothing.
 type Metrics struct {
 	events, rejections prometheus.Counter
 	errors             *prometheus.CounterVec

@@ -18,19 +18,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Policy decides how much of each request is kept. The first rule that fits
-// counts; a request that none fits is not audited.
+// Policy decides how much of each request is recorded. The first matching rule decides; a request that matches no rule
+// is not audited.
 type Policy struct {
 	rules []rule
 }
 
-// rule is a rule of a policy with what its policy adds to it.
+// rule is a policy rule combined with the settings of the whole policy.
 type rule struct {
 	auditv1.PolicyRule
 	decision
 }
 
-// decision is what a policy says of a request.
+// decision is the result of matching a request against a policy.
 type decision struct {
 	level             request.AuditLevel
 	omit              []auditv1.Stage
@@ -50,8 +50,7 @@ func LoadPolicy(path string, log *slog.Logger) (*Policy, error) {
 	return p, nil
 }
 
-// ParsePolicy reads a policy, YAML or JSON. Fields that it does not know it
-// logs and leaves unheeded, as kube-apiserver does.
+// ParsePolicy parses a policy in YAML or JSON. It logs and ignores unknown fields, as kube-apiserver does.
 func ParsePolicy(data []byte, log *slog.Logger) (*Policy, error) {
 	doc, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -104,7 +103,7 @@ func levelOf(l auditv1.Level) request.AuditLevel {
 	return request.AuditNone
 }
 
-// decide returns what the policy says of a request; u is nil where nobody is known.
+// decide returns the policy's decision on a request; u is nil if the user is unknown.
 func (p *Policy) decide(u user.Info, i *request.Info) *decision {
 	for n := range p.rules {
 		if r := &p.rules[n]; r.matches(u, i) {
@@ -162,8 +161,8 @@ func (r *rule) matchesResource(i *request.Info) bool {
 	return false
 }
 
-// matchesName holds a resource against one of a rule: pods, pods/log, pods/*,
-// */scale or *. The first of them means no subresource.
+// matchesName matches a resource against one of a rule: pods, pods/log, pods/*, */scale or *. "pods" matches no
+// subresource.
 func matchesName(pattern, resource, subresource string) bool {
 	if pattern == "*" {
 		return true

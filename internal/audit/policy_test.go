@@ -108,7 +108,7 @@ func TestPolicyRefuses(t *testing.T) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
 	}
-	// What it does not know it leaves unheeded.
+	// Unknown fields are ignored.
 	if _, err := ParsePolicy([]byte(header+"unknown: 1\nrules: [{level: None, level: None}]"), discard()); err != nil {
 		t.Error(err)
 	}

@@ -7,9 +7,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Truncated keeps events and batches of them below sizes that the next backend
-// can take. An event that is too large loses its request and response; one
-// that still is, is lost.
+// Truncated keeps events and batches within the sizes that the next backend accepts. An event that is too large loses
+// its request and response objects; if it is still too large, it is dropped.
 type Truncated struct {
 	Backend
 	// MaxEvent and MaxBatch are in bytes of JSON.

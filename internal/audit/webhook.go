@@ -12,17 +12,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
-// Webhook posts lists of events to a server that a kubeconfig names.
+// Webhook posts lists of events to a server named by a kubeconfig.
 type Webhook struct {
 	client *remote.Client
 	retry  remote.Retry
 	report *Reporter
-	ctx    context.Context // ends attempts when the webhook is closed
+	ctx    context.Context // cancels attempts when the webhook is closed
 	stop   context.CancelFunc
 }
 
-// NewWebhook reads the kubeconfig of a webhook. dial, where it is not nil,
-// connects; pause is that before the second attempt to send a list.
+// NewWebhook reads the kubeconfig of a webhook. dial, if not nil, opens connections; pause is the time before the
+// second attempt to send a list.
 func NewWebhook(kubeconfig string, dial utilnet.DialFunc, pause time.Duration, clk clock.Clock, report *Reporter) (*Webhook, error) {
 	client, err := remote.FromKubeconfig(kubeconfig, 0, dial)
 	if err != nil {
@@ -30,13 +30,13 @@ func NewWebhook(kubeconfig string, dial utilnet.DialFunc, pause time.Duration, c
 	}
 	retry := remote.DefaultRetry(clk)
 	retry.Pause = pause
-	// Whatever is wrong: while the server may come to itself, nothing is lost.
+	// Retry after every error: the server may recover, and then no event is lost.
 	retry.Passes = func(error) bool { return true }
 	ctx, stop := context.WithCancel(context.Background())
 	return &Webhook{client: client, retry: retry, report: report, ctx: ctx, stop: stop}, nil
 }
 
-// Process posts events, again for a while if they are not taken.
+// Process posts events, and retries for some time if that fails.
 func (h *Webhook) Process(events ...*auditv1.Event) bool {
 	body := append([]byte(nil), `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[`...)
 	for n, ev := range events {
@@ -44,7 +44,7 @@ func (h *Webhook) Process(events ...*auditv1.Event) bool {
 			body = append(body, ',')
 		}
 		item := *ev
-		item.Kind, item.APIVersion = "", "" // the list says it
+		item.Kind, item.APIVersion = "", "" // the list's kind already implies it
 		body = appendEvent(body, &item)
 	}
 	body = append(body, "]}\n"...)
@@ -58,12 +58,12 @@ func (h *Webhook) Process(events ...*auditv1.Event) bool {
 func (h *Webhook) post(body []byte) error {
 	code, _, err := h.client.Send(h.ctx, body)
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
-		return nil // taken, whatever it says beyond that
+		return nil // a success code is enough; the body does not matter
 	}
 	return err
 }
 
-// Close ends attempts that are under way.
+// Close cancels attempts that are in progress.
 func (h *Webhook) Close() error {
 	h.stop()
 	h.client.Close()

@@ -2,16 +2,15 @@ package authn
 
 import "slices"
 
-// Anonymous says which requests without credentials are let in as
-// system:anonymous. The zero value lets in none.
+// Anonymous says which requests without credentials are authenticated as system:anonymous. The zero value accepts none.
 type Anonymous struct {
-	// All lets in every request.
+	// All accepts every request.
 	All bool
-	// Paths lets in requests for exactly these.
+	// Paths accepts requests for exactly these paths.
 	Paths []string
 }
 
-// AnonymousHealth lets in only who asks for health and version.
+// AnonymousHealth accepts only requests for health and version.
 func AnonymousHealth() Anonymous {
 	return Anonymous{Paths: []string{"/healthz", "/livez", "/readyz", "/version"}}
 }

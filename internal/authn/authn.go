@@ -1,10 +1,8 @@
-// Package authn finds out who sends a request: a front proxy's user, a client
-// certificate's, a token's, or nobody in particular (anonymous). Each way is a
-// small type; New puts those that are configured in their fixed order. A way
-// that knows nothing of a request passes it on; credentials that are presented
-// and turn out bad never make a request anonymous.
+// Package authn authenticates requests: by a front proxy's headers, a client certificate, a token, or as anonymous.
+// Each method is a small type; New puts the configured ones in their fixed order. A method that finds no credentials of
+// its kind passes the request on. A request with bad credentials never becomes anonymous.
 //
-// Tokens are also reviewed for others (TokenReview), by the same authenticators.
+// The same token authenticators answer TokenReviews.
 package authn
 
 import (
@@ -17,43 +15,41 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Authenticator finds the user of a request. The bool says whether there is
-// one; an error says that credentials were presented and are bad.
-// Authenticating may remove credentials from the request's headers.
+// Authenticator finds the user of a request. The bool reports whether it found one; an error means that the request has
+// bad credentials. Authenticate may remove credentials from the request's headers.
 type Authenticator interface {
 	Authenticate(r *http.Request) (user.Info, bool, error)
 }
 
-// Response is a user, and for which audiences the credential was good.
+// Response is a user, and the audiences for which the credential is valid.
 type Response struct {
 	User user.Info
-	// Audiences are those of the asked ones that the credential is for; nil
-	// where credentials of this kind are for no audience in particular.
+	// Audiences are the requested audiences for which the credential is valid; nil if credentials of this kind have no
+	// audience.
 	Audiences []string
 }
 
-// TokenAuthenticator finds the user of a bearer token that is good for one of
-// the audiences. Nil and no error: it does not know the token.
+// TokenAuthenticator finds the user of a bearer token that is valid for one of the audiences. It returns nil and no
+// error for an unknown token.
 type TokenAuthenticator interface {
 	AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error)
 }
 
-// Config says which ways there are to authenticate. The zero value knows none.
+// Config lists the authentication methods. The zero value has none.
 type Config struct {
-	// RequestHeader trusts a front proxy's headers; nil does not.
+	// RequestHeader is the front proxy whose headers are trusted; nil: none.
 	RequestHeader *RequestHeader
-	// ClientCA returns the authorities of client certificates as of now; nil
-	// accepts no client certificates.
+	// ClientCA returns the current authorities of client certificates; nil: client certificates are not accepted.
 	ClientCA func() *x509.CertPool
-	// Tokens are asked in this order: the token file, service accounts, bootstrap
-	// tokens, and whatever asks another server comes last.
+	// Tokens are tried in this order: the token file, service accounts, bootstrap tokens, then those that ask another
+	// server.
 	Tokens Tokens
-	// Anonymous says which requests without credentials are let in as nobody.
+	// Anonymous says which requests without credentials are anonymous.
 	Anonymous Anonymous
 	Clock     clock.PassiveClock
 }
 
-// New makes the authenticator of a server.
+// New creates the authenticator of a server.
 func New(c Config) Authenticator {
 	var ways union
 	if c.RequestHeader != nil {
@@ -68,7 +64,7 @@ func New(c Config) Authenticator {
 	return &root{credentials: ways, anonymous: c.Anonymous}
 }
 
-// root adds what holds for every user, however found.
+// root adds what applies to every user, whatever the method.
 type root struct {
 	credentials union
 	anonymous   Anonymous
@@ -88,7 +84,7 @@ func (a *root) Authenticate(r *http.Request) (user.Info, bool, error) {
 	return nil, false, nil
 }
 
-// withAuthenticatedGroup adds the group of everyone who proved an identity.
+// withAuthenticatedGroup adds the group system:authenticated.
 func withAuthenticatedGroup(u user.Info) user.Info {
 	groups := u.GetGroups()
 	if u.GetName() == user.Anonymous || slices.Contains(groups, user.AllAuthenticated) || slices.Contains(groups, user.AllUnauthenticated) {

@@ -259,7 +259,7 @@ func TestReviewSelf(t *testing.T) {
 	}
 }
 
-// A remembered certificate must not outlive its time or its authority.
+// A remembered certificate must expire with its validity or its authority.
 func TestRememberedCertificate(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
 	pool := first.pool

@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// bearer takes the token of the Authorization header.
+// bearer authenticates by the token of the Authorization header.
 type bearer struct{ tokens Tokens }
 
 func (b *bearer) Authenticate(r *http.Request) (user.Info, bool, error) {
@@ -29,7 +29,7 @@ func (b *bearer) Authenticate(r *http.Request) (user.Info, bool, error) {
 	}
 	u, ok, err := b.tokens.forRequest(r.Context(), token)
 	if ok {
-		// Nothing behind here shall be tempted to use it.
+		// No later code may use the token.
 		r.Header.Del("Authorization")
 	}
 	return u, ok, err
@@ -37,12 +37,12 @@ func (b *bearer) Authenticate(r *http.Request) (user.Info, bool, error) {
 
 const (
 	protocolHeader = "Sec-Websocket-Protocol"
-	// bearerProtocol is how a browser, which cannot set headers on a
-	// websocket, passes a token: as a subprotocol.
+	// bearerProtocol is the prefix of a websocket subprotocol that carries a token: browsers cannot set headers on a
+	// websocket.
 	bearerProtocol = "base64url.bearer.authorization.k8s.io."
 )
 
-// websocketBearer takes the token of a websocket's subprotocols.
+// websocketBearer authenticates by the token in a websocket's subprotocols.
 type websocketBearer struct{ tokens Tokens }
 
 func (b *websocketBearer) Authenticate(r *http.Request) (user.Info, bool, error) {
@@ -60,8 +60,8 @@ func (b *websocketBearer) Authenticate(r *http.Request) (user.Info, bool, error)
 	return u, ok, err
 }
 
-// websocketToken takes the token out of the subprotocols offered. There must
-// be a real one beside it, which the server can choose in its answer.
+// websocketToken extracts the token from the offered subprotocols. The client must also offer a real subprotocol, which
+// the server can select in its response.
 func websocketToken(headers []string) (token string, others []string, err error) {
 	found := false
 	for _, protocol := range strings.Split(strings.Join(headers, ","), ",") {

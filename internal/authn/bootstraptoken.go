@@ -23,16 +23,16 @@ const (
 	bootstrapGroup        = "system:bootstrappers"
 )
 
-// bootstrapGroupName is what a bootstrap token may name as further groups.
+// bootstrapGroupName matches the extra groups that a bootstrap token may have.
 var bootstrapGroupName = regexp.MustCompile(`\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`)
 
-// Secrets looks up a secret. A missing one is a NotFound error of apimachinery.
+// Secrets returns a secret. A missing secret is a NotFound error of apimachinery.
 type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// BootstrapTokens accepts the tokens nodes join with: ID.SECRET, held in
-// secrets of kube-system. They are good for the audiences.
+// BootstrapTokens accepts the tokens that nodes join with: ID.SECRET, stored in secrets of kube-system. They are valid
+// for the audiences.
 func BootstrapTokens(secrets Secrets, audiences []string, clk clock.PassiveClock) TokenAuthenticator {
 	return ForAudiences(audiences, func(ctx context.Context, token string) (user.Info, error) {
 		id, secret, ok := splitBootstrapToken(token)
@@ -83,8 +83,8 @@ func bootstrapStands(s *corev1.Secret, id, secret string, now time.Time) bool {
 		string(s.Data["usage-bootstrap-authentication"]) == "true"
 }
 
-// bootstrapGroups are the groups of a token's user, sorted; not ok if the
-// secret names one that no bootstrap token may have.
+// bootstrapGroups returns the sorted groups of a token's user; ok is false if the secret names a group that no
+// bootstrap token may have.
 func bootstrapGroups(s *corev1.Secret) (groups []string, ok bool) {
 	groups = []string{bootstrapGroup}
 	if extra := string(s.Data["auth-extra-groups"]); extra != "" {

@@ -16,27 +16,25 @@ import (
 )
 
 const (
-	// rememberedTokens is how many tokens there is room for.
+	// rememberedTokens bounds the number of remembered tokens.
 	rememberedTokens = 32 * 1024
-	// sharedTimeout bounds a lookup that several requests wait for.
+	// sharedTimeout bounds a lookup that several requests share.
 	sharedTimeout = 30 * time.Second
 )
 
-// CacheConfig says how long answers about tokens are good.
+// CacheConfig says how long results of token authentication are remembered.
 type CacheConfig struct {
-	// Success and Failure are how long a user, and that there is none, is
-	// remembered; zero: not at all.
+	// Success and Failure are how long a found user and a missing one are remembered; zero: not at all.
 	Success, Failure time.Duration
-	// Errors remembers errors too, as failures.
+	// Errors remembers errors too, for as long as failures.
 	Errors  bool
 	Clock   clock.Clock
 	Metrics *CacheMetrics
 }
 
-// Cached remembers the answers of an authenticator that is slow: it asks
-// others, or checks signatures each time. Requests with the same token at the
-// same time share one lookup. Tokens are kept as hashes with a secret of this
-// process.
+// Cached remembers the results of a slow authenticator, which asks another server or verifies signatures on each call.
+// Concurrent requests with the same token share one lookup. Tokens are stored only as hashes keyed with a secret of
+// this process.
 func Cached(a TokenAuthenticator, c CacheConfig) TokenAuthenticator {
 	t := &cachedTokens{CacheConfig: c, next: a, answers: cache.NewLRUExpireCacheWithClock(rememberedTokens, c.Clock)}
 	_, _ = rand.Read(t.secret[:]) // never fails
@@ -83,8 +81,8 @@ func (t *cachedTokens) AuthenticateToken(ctx context.Context, token string, audi
 	}
 }
 
-// look asks. Others may wait for the answer too, so that it does not end with
-// the request that came first, and no panic gets past it.
+// look calls the authenticator. Several requests may share the result, so the call does not end with the first request,
+// and panics are recovered.
 func (t *cachedTokens) look(ctx context.Context, key [32]byte, token string, audiences []string) (a answer) {
 	t.Metrics.active.WithLabelValues("in_flight").Inc()
 	defer t.Metrics.active.WithLabelValues("in_flight").Dec()
@@ -110,7 +108,7 @@ func (t *cachedTokens) look(ctx context.Context, key [32]byte, token string, aud
 func (t *cachedTokens) key(token string, audiences []string) (key [32]byte) {
 	h := hmac.New(sha256.New, t.secret[:])
 	var length [4]byte
-	// Each with its length before it, so that no two questions look the same.
+	// Write each length first, so that different inputs never hash the same bytes.
 	write := func(s string) {
 		binary.BigEndian.PutUint32(length[:], uint32(len(s)))
 		_, _ = h.Write(length[:])
@@ -124,7 +122,7 @@ func (t *cachedTokens) key(token string, audiences []string) (key [32]byte) {
 	return key
 }
 
-// CacheMetrics measure remembered tokens.
+// CacheMetrics measure the cache of tokens.
 type CacheMetrics struct {
 	requests, fetches *prometheus.CounterVec
 	active            *prometheus.GaugeVec

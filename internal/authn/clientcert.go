@@ -16,18 +16,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 )
 
-// clientCert takes the user of a client certificate: the common name, the
-// organizations as groups, and the UID attribute.
+// clientCert authenticates by a client certificate: the common name is the user name, the organizations are groups, an
+// attribute is the UID.
 type clientCert struct {
 	authorities func() *x509.CertPool
 	clock       clock.PassiveClock
-	// known are the users of certificates that were verified, by a hash of what
-	// was presented: clients send the same with every request.
+	// known are the users of verified certificates, by a hash of the presented chain: clients send the same chain with
+	// every request.
 	known cache.Cache[[sha256.Size]byte, knownCert]
 }
 
-// knownCert is a verified certificate; it stands while the authorities are the
-// same and the time is within the chain's.
+// knownCert is a verified certificate. It is valid while the authorities are the same and the time is within the
+// chain's validity.
 type knownCert struct {
 	user        user.Info
 	authorities *x509.CertPool
@@ -64,7 +64,7 @@ func hashOf(certs []*x509.Certificate) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// userOf is the user a certificate names, nil where it names none.
+// userOf returns the user that a certificate names, or nil.
 func userOf(cert *x509.Certificate) (user.Info, error) {
 	if cert.Subject.CommonName == "" {
 		return nil, nil
@@ -82,8 +82,8 @@ func userOf(cert *x509.Certificate) (user.Info, error) {
 	}, nil
 }
 
-// verifyClient checks a chain as presented, the client's own certificate
-// first, then intermediate ones, and returns how long it is good.
+// verifyClient verifies a chain as presented, the client's own certificate first, then intermediates, and returns its
+// validity.
 func verifyClient(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) (from, until time.Time, err error) {
 	options := x509.VerifyOptions{
 		Roots:       authorities,
@@ -111,7 +111,7 @@ func verifyClient(presented []*x509.Certificate, authorities *x509.CertPool, now
 	return from, until, nil
 }
 
-// uidAttribute is the attribute of a certificate's subject that holds a UID.
+// uidAttribute is the subject attribute that holds the UID.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
 func uidOf(cert *x509.Certificate) (string, error) {

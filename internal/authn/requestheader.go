@@ -12,25 +12,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RequestHeader is how a front proxy, known by its client certificate, says
-// whom it speaks for.
+// RequestHeader accepts the user that a front proxy names in headers. The proxy is authenticated by its client
+// certificate.
 type RequestHeader struct {
 	HeaderNames
-	// Authorities certify proxies, as of now (--requestheader-client-ca-file).
+	// Authorities returns the current authorities of proxies' certificates (--requestheader-client-ca-file).
 	Authorities func() *x509.CertPool
-	// AllowedNames are the common names of proxies; none allows every
-	// certificate of the authorities.
+	// AllowedNames are the accepted common names of proxies; empty: every name.
 	AllowedNames []string
 }
 
-// HeaderNames are the headers a front proxy sets. Of several names for one
-// thing the first that is set counts, for groups and extra all.
+// HeaderNames are the headers that a front proxy sets. Of several user name or UID headers, the first that is set
+// counts; group and extra headers all count.
 type HeaderNames struct {
 	Username, UID, Group []string
 	ExtraPrefix          []string
 }
 
-// StandardHeaders are the usual names.
+// StandardHeaders returns the usual names.
 func StandardHeaders() HeaderNames {
 	return HeaderNames{
 		Username: []string{"X-Remote-User"}, UID: []string{"X-Remote-Uid"},
@@ -38,7 +37,7 @@ func StandardHeaders() HeaderNames {
 	}
 }
 
-// Clear removes the headers.
+// Clear removes the headers from h.
 func (n HeaderNames) Clear(h http.Header) {
 	for _, names := range [][]string{n.Username, n.UID, n.Group} {
 		for _, name := range names {
@@ -116,8 +115,8 @@ func extraOf(h http.Header, prefixes []string) map[string][]string {
 	return extra
 }
 
-// ExtraKey reads the key of an extra field off the end of a header's name:
-// lower case, with the characters that headers cannot have percent-encoded.
+// ExtraKey decodes the key of an extra field, the end of a header's name: it is lower case, and characters that headers
+// cannot contain are percent-encoded.
 func ExtraKey(header string) string {
 	key := strings.ToLower(header)
 	if decoded, err := url.PathUnescape(key); err == nil {

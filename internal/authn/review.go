@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// ReviewToken serves TokenReviews: it authenticates a token for somebody else.
+// ReviewToken serves TokenReviews: it authenticates the token in the review.
 func (t Tokens) ReviewToken(ctx context.Context, in *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
 	if in.Spec.Token == "" {
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
@@ -40,7 +40,7 @@ func (t Tokens) ReviewToken(ctx context.Context, in *authenticationv1.TokenRevie
 	return out, nil
 }
 
-// ReviewSelf serves SelfSubjectReviews: it tells a client who it is.
+// ReviewSelf serves SelfSubjectReviews: it returns the client's own user.
 func ReviewSelf(clk clock.PassiveClock) func(context.Context, *authenticationv1.SelfSubjectReview) (*authenticationv1.SelfSubjectReview, error) {
 	return func(ctx context.Context, _ *authenticationv1.SelfSubjectReview) (*authenticationv1.SelfSubjectReview, error) {
 		u := request.UserFrom(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 )
 
-// ServiceAccounts accepts bound tokens of service accounts. implicit are the
-// API server's own audiences, those of a token that names none.
+// ServiceAccounts accepts bound tokens of service accounts. implicit are the API server's own audiences, which apply to
+// a token without audiences.
 func ServiceAccounts(v *serviceaccount.Verifier, implicit []string) TokenAuthenticator {
 	return &serviceAccounts{verifier: v, implicit: implicit}
 }
@@ -41,8 +41,7 @@ func (s *serviceAccounts) AuthenticateToken(ctx context.Context, token string, a
 	return &Response{User: identity.User(), Audiences: good}, nil
 }
 
-// LegacyServiceAccounts accepts the tokens that live in secrets; they are good
-// for the API server's own audiences.
+// LegacyServiceAccounts accepts tokens stored in secrets; they are valid for the API server's own audiences.
 func LegacyServiceAccounts(v *serviceaccount.LegacyVerifier, implicit []string) TokenAuthenticator {
 	return ForAudiences(implicit, func(ctx context.Context, token string) (user.Info, error) {
 		identity, err := v.Verify(ctx, token)

@@ -13,15 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TokenFile reads the users of --token-auth-file: a line each, of token, user
-// name, UID and, in quotes, a list of groups. Its tokens are good for the
-// audiences. The file is read once.
+// TokenFile reads the users of --token-auth-file once. Each line has a token, a user name, a UID and, in quotes, a list
+// of groups. The tokens are valid for the audiences.
 func TokenFile(path string, audiences []string, log *slog.Logger) (TokenAuthenticator, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // opened read-only
 	users, err := readTokens(f, log)
 	if err != nil {
 		return nil, fmt.Errorf("read token file %s: %w", path, err)

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// union asks each authenticator until one knows the user. Errors count only
-// if nobody does.
+// union tries each authenticator until one finds the user. It returns errors only if none does.
 type union []Authenticator
 
 func (u union) Authenticate(r *http.Request) (user.Info, bool, error) {
@@ -26,16 +25,14 @@ func (u union) Authenticate(r *http.Request) (user.Info, bool, error) {
 	return nil, false, errors.Join(errs...)
 }
 
-// Tokens asks each authenticator until one knows the token. Errors count only
-// if nobody does.
+// Tokens tries each authenticator until one finds the user of the token. It returns errors only if none does.
 type Tokens struct {
 	Authenticators []TokenAuthenticator
-	// Audiences are the API server's own: tokens for one of them are good for
-	// requests to it.
+	// Audiences are the API server's own: a token for one of them is valid for requests to it.
 	Audiences []string
 }
 
-// AuthenticateToken finds the user of a token that is good for one of the audiences.
+// AuthenticateToken returns the user of a token that is valid for one of the audiences.
 func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error) {
 	var errs []error
 	for _, a := range t.Authenticators {
@@ -51,7 +48,7 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 
 var errInvalidToken = errors.New("invalid bearer token")
 
-// forRequest is the user of a token that came with a request to us.
+// forRequest returns the user of a token that came with a request to this server.
 func (t Tokens) forRequest(ctx context.Context, token string) (user.Info, bool, error) {
 	response, err := t.AuthenticateToken(ctx, token, t.Audiences)
 	if err != nil {
@@ -77,8 +74,8 @@ func Intersect(a, b []string) []string {
 	return both
 }
 
-// ForAudiences makes an authenticator of one that knows nothing of audiences:
-// its tokens are good for the given ones, those of the API server.
+// ForAudiences adapts an authenticator without audiences: its tokens are valid for the given ones, those of the API
+// server.
 func ForAudiences(audiences []string, find func(ctx context.Context, token string) (user.Info, error)) TokenAuthenticator {
 	return &anyAudience{audiences: audiences, find: find}
 }

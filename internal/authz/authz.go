@@ -1,9 +1,7 @@
-// Package authz decides whether a user may do what a request asks for. An
-// Authorizer has an opinion or none; the first opinion of a list counts, and
-// who has no opinion's favour is refused. RBAC is in the package rbac.
+// Package authz decides whether a user may make a request. The first authorizer in a list that has an opinion decides;
+// a request on which none has an opinion is denied. RBAC is in the package rbac.
 //
-// The package also serves the reviews by which clients ask for decisions
-// without making the request.
+// The package also serves the access reviews, with which clients ask for a decision without making the request.
 package authz
 
 import (
@@ -18,37 +16,36 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Decision is what an authorizer thinks of a request.
+// Decision is an authorizer's decision on a request.
 type Decision int
 
-// Decisions. The zero value refuses.
+// Decisions. The zero value denies.
 const (
 	Deny Decision = iota
 	Allow
 	NoOpinion
 )
 
-// Authorizer decides about one request. The reason is for people: it goes
-// into refusals and audit logs. An error says that the decision may be worse
-// than it should be; Allow counts in spite of it.
+// Authorizer decides on one request. The reason is text for people, in error messages and audit logs. With an error,
+// the decision may be less permissive than it should be; Allow is still valid.
 type Authorizer interface {
 	Authorize(ctx context.Context, a *Attributes) (Decision, string, error)
 }
 
-// Attributes is who wants to do what.
+// Attributes are the attributes of a request that authorizers see: the user, the verb and the object.
 type Attributes struct {
 	User user.Info
 	Verb string
-	// IsResource says that the request is for an API resource and not just a path.
+	// IsResource is true for an API resource, false for another path.
 	IsResource                   bool
 	Path                         string
 	Namespace                    string
 	Group, Version               string
 	Resource, Subresource, Name  string
-	FieldSelector, LabelSelector string // as sent; empty where they did not parse
+	FieldSelector, LabelSelector string // as sent; empty if they do not parse
 }
 
-// ForRequest are the attributes of a request.
+// ForRequest returns the attributes of a request.
 func ForRequest(u user.Info, i *request.Info) *Attributes {
 	return &Attributes{
 		User: u, Verb: i.Verb, IsResource: i.IsResource, Path: i.Path,
@@ -58,10 +55,10 @@ func ForRequest(u user.Info, i *request.Info) *Attributes {
 	}
 }
 
-// Union asks each authorizer in turn until one has an opinion.
+// Union calls each authorizer in order until one has an opinion.
 type Union []Authorizer
 
-// Authorize returns the first opinion; without one, all reasons and errors.
+// Authorize returns the first opinion; if there is none, all reasons and errors.
 func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
 	var reasons []string
 	var errs []error
@@ -80,11 +77,11 @@ func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 	return NoOpinion, strings.Join(reasons, "\n"), utilerrors.NewAggregate(errs)
 }
 
-// Masters allows the group system:masters everything. It comes first, so that
-// no mistake in what follows locks everyone out.
+// Masters allows members of the group system:masters everything. It comes first, so that no mistake in later
+// authorizers locks everyone out.
 type Masters struct{}
 
-// Authorize has an opinion on members of the group only.
+// Authorize has an opinion only on members of the group.
 func (Masters) Authorize(_ context.Context, a *Attributes) (Decision, string, error) {
 	if a.User != nil && slices.Contains(a.User.GetGroups(), user.SystemPrivilegedGroup) {
 		return Allow, "", nil
@@ -92,25 +89,24 @@ func (Masters) Authorize(_ context.Context, a *Attributes) (Decision, string, er
 	return NoOpinion, "", nil
 }
 
-// AlwaysAllow is the mode of that name.
+// AlwaysAllow is the mode AlwaysAllow.
 type AlwaysAllow struct{}
 
-// Authorize allows.
+// Authorize allows every request.
 func (AlwaysAllow) Authorize(context.Context, *Attributes) (Decision, string, error) {
 	return Allow, "", nil
 }
 
-// RulesFor returns a rule for everything.
+// RulesFor returns a rule that allows everything.
 func (AlwaysAllow) RulesFor(user.Info, string) ([]rbacv1.PolicyRule, error) {
 	all := []string{"*"}
 	return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}, nil
 }
 
-// AlwaysDeny is the mode of that name.
+// AlwaysDeny is the mode AlwaysDeny.
 type AlwaysDeny struct{}
 
-// Authorize refuses; like upstream without an opinion, so that a mode that
-// follows may still allow.
+// Authorize has no opinion, as upstream, so that a later mode may still allow the request.
 func (AlwaysDeny) Authorize(context.Context, *Attributes) (Decision, string, error) {
 	return NoOpinion, "Everything is forbidden.", nil
 }

@@ -66,7 +66,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// pods allows reading pods, and remembers what it was asked.
+// pods allows reading pods, and records the attributes.
 type pods struct{ asked *Attributes }
 
 func (p *pods) Authorize(_ context.Context, a *Attributes) (Decision, string, error) {

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// sanitizer keeps what a client sent from looking like HTML in an answer.
+// sanitizer escapes HTML characters in text that a client sent.
 var sanitizer = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Forbidden is the 403 for a refused request. The reason may be empty.
+// Forbidden returns the 403 error of a denied request. The reason may be empty.
 func Forbidden(a *Attributes, reason string) error {
 	text := sanitizer.Replace(a.refusal())
 	if reason != "" {
@@ -21,7 +21,7 @@ func Forbidden(a *Attributes, reason string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
 }
 
-// refusal says who may not do what.
+// refusal describes the denied request: user, verb and object.
 func (a *Attributes) refusal() string {
 	name := ""
 	if a.User != nil {

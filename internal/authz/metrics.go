@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Metrics count what authorizers decide.
+// Metrics count the decisions of authorizers.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
 // NewMetrics registers the metrics.
@@ -20,8 +20,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Counted is an authorizer of a type (as --authorization-mode has it) and name
-// whose decisions are counted.
+// Counted returns a with its decisions counted, under its type (as in --authorization-mode) and name.
 func (m *Metrics) Counted(kind, name string, a Authorizer) Authorizer {
 	return &counted{
 		Authorizer: a,
@@ -46,7 +45,7 @@ func (c *counted) Authorize(ctx context.Context, a *Attributes) (Decision, strin
 	return decision, reason, err
 }
 
-// Measured measures how an authorizer of requests fares.
+// Measured returns a with metrics of its decisions and latency.
 func Measured(a Authorizer, r prometheus.Registerer, clk clock.PassiveClock) Authorizer {
 	m := &measured{
 		Authorizer: a, clock: clk,

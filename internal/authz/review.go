@@ -17,29 +17,27 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// RuleResolver lists what a user may do in a namespace and outside of
-// namespaces. Rules that were found count, also beside an error.
+// RuleResolver lists what a user may do in a namespace and outside of namespaces. Rules returned with an error are
+// valid.
 type RuleResolver interface {
 	RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// IncompleteRules is the error of an authorizer, named by it, that cannot list
-// what it allows.
+// IncompleteRules is the error of an authorizer, given by name, that cannot list what it allows.
 type IncompleteRules string
 
 func (e IncompleteRules) Error() string {
 	return string(e) + " authorizer does not support user rule resolution"
 }
 
-// Reviews answers the reviews of authorization.k8s.io. Its methods return the
-// review with a status and leave their argument alone.
+// Reviews serves the reviews of authorization.k8s.io. Its methods return a copy of the review with a status.
 type Reviews struct {
 	Authorizer Authorizer
-	// Rules returns those to be asked by SelfSubjectRules, in this order, as of now.
+	// Rules returns the current resolvers that SelfSubjectRules calls, in order.
 	Rules func() []RuleResolver
 }
 
-// SubjectAccess says whether somebody may do something.
+// SubjectAccess reviews whether a user may make a request.
 func (v *Reviews) SubjectAccess(ctx context.Context, in *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
 	errs := append(validateSubjectAccess(&in.Spec), validateEmptyMeta(&in.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
@@ -50,7 +48,7 @@ func (v *Reviews) SubjectAccess(ctx context.Context, in *authorizationv1.Subject
 	return out, nil
 }
 
-// LocalSubjectAccess says whether somebody may do something in one namespace.
+// LocalSubjectAccess reviews whether a user may make a request in one namespace.
 func (v *Reviews) LocalSubjectAccess(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview) (*authorizationv1.LocalSubjectAccessReview, error) {
 	if errs := validateLocalSubjectAccess(in); len(errs) > 0 {
 		return nil, invalidReview(errs)
@@ -63,7 +61,7 @@ func (v *Reviews) LocalSubjectAccess(ctx context.Context, in *authorizationv1.Lo
 	return out, nil
 }
 
-// SelfSubjectAccess says whether the one who asks may do something.
+// SelfSubjectAccess reviews whether the client may make a request.
 func (v *Reviews) SelfSubjectAccess(ctx context.Context, in *authorizationv1.SelfSubjectAccessReview) (*authorizationv1.SelfSubjectAccessReview, error) {
 	errs := validateAttributes(in.Spec.ResourceAttributes, in.Spec.NonResourceAttributes, nil)
 	if errs = append(errs, validateEmptyMeta(&in.ObjectMeta, "must be empty")...); len(errs) > 0 {
@@ -78,7 +76,7 @@ func (v *Reviews) SelfSubjectAccess(ctx context.Context, in *authorizationv1.Sel
 	return out, nil
 }
 
-// SelfSubjectRules lists what the one who asks may do in a namespace.
+// SelfSubjectRules lists what the client may do in a namespace.
 func (v *Reviews) SelfSubjectRules(ctx context.Context, in *authorizationv1.SelfSubjectRulesReview) (*authorizationv1.SelfSubjectRulesReview, error) {
 	u := request.UserFrom(ctx)
 	if u == nil {
@@ -87,7 +85,7 @@ func (v *Reviews) SelfSubjectRules(ctx context.Context, in *authorizationv1.Self
 	if in.Spec.Namespace == "" {
 		return nil, apierrors.NewBadRequest("no namespace on request")
 	}
-	// The answer is a new object: the spec does not come back.
+	// The answer is a new object, without the spec.
 	out := &authorizationv1.SelfSubjectRulesReview{Status: authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
 	}}
@@ -122,7 +120,7 @@ func addRules(status *authorizationv1.SubjectRulesReviewStatus, rules []rbacv1.P
 	}
 }
 
-// decide asks the authorizer about one set of attributes.
+// decide calls the authorizer with one set of attributes.
 func (v *Reviews) decide(ctx context.Context, u user.Info, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
 	a := &Attributes{User: u}
 	var notes []string
@@ -169,8 +167,8 @@ func errNoUser() error {
 	return apierrors.NewBadRequest("no user present on request")
 }
 
-// fault says how much of a selector could not be understood. What is dropped
-// makes the question broader, so a yes stays right.
+// fault says how much of a selector was not understood. Dropping a requirement makes the reviewed request broader, so
+// an allow stays correct.
 type fault int
 
 const (

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// labelSelector writes the selector of a review as a query would have it.
+// labelSelector returns a review's label selector in the form of a query parameter.
 func labelSelector(in *authorizationv1.LabelSelectorAttributes) (string, fault) {
 	switch {
 	case in == nil:
@@ -27,7 +27,7 @@ func labelSelector(in *authorizationv1.LabelSelectorAttributes) (string, fault) 
 		}
 		good = append(good, *requirement)
 	}
-	all := labels.NewSelector().Add(good...) // at once: each call copies and sorts
+	all := labels.NewSelector().Add(good...) // in one call: each call copies and sorts
 	return all.String(), faultOf(len(good), len(in.Requirements))
 }
 
@@ -45,8 +45,8 @@ func labelOperator(op metav1.LabelSelectorOperator) selection.Operator {
 	return "" // not a valid requirement
 }
 
-// fieldSelector writes the selector of a review as a query would have it.
-// Field selectors know only equality.
+// fieldSelector returns a review's field selector in the form of a query parameter. Field selectors support only
+// equality.
 func fieldSelector(in *authorizationv1.FieldSelectorAttributes) (string, fault) {
 	switch {
 	case in == nil:

@@ -30,8 +30,8 @@ func validateLocalSubjectAccess(in *authorizationv1.LocalSubjectAccessReview) fi
 	return errs
 }
 
-// validateAttributes checks that exactly one of the attributes is there, and
-// the selectors. What else was wrong comes between the two.
+// validateAttributes checks that exactly one kind of attributes is set, and validates the selectors. The errors of
+// other checks go between the two.
 func validateAttributes(resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes, between field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
@@ -49,7 +49,7 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, path *auth
 		at := spec.Child("resourceAttributes", "fieldSelector")
 		errs = append(errs, validateSelectorForm(s.RawSelector, len(s.Requirements), at)...)
 		for i, r := range s.Requirements {
-			// A newer client may know operators that we do not.
+			// A newer client may know operators that this server does not.
 			errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(r,
 				metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
 		}
@@ -65,7 +65,7 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, path *auth
 	return errs
 }
 
-// validateSelectorForm checks that a selector is given in exactly one of its forms.
+// validateSelectorForm checks that a selector is set in exactly one form.
 func validateSelectorForm(raw string, requirements int, at *field.Path) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
@@ -76,7 +76,7 @@ func validateSelectorForm(raw string, requirements int, at *field.Path) field.Er
 	return nil
 }
 
-// validateEmptyMeta holds metadata to be empty, but for what the server itself sets.
+// validateEmptyMeta checks that metadata is empty except for what the server sets.
 func validateEmptyMeta(meta *metav1.ObjectMeta, detail string) field.ErrorList {
 	rest := *meta
 	rest.ManagedFields = nil

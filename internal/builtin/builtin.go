@@ -1,7 +1,6 @@
-// Package builtin collects the API groups that the server itself serves. Each
-// group has a folder with its resources, defaults, validation and columns; they
-// know nothing of one another. What they need from the rest of the server
-// comes in through Deps.
+// Package builtin collects the API groups that the server itself serves. Each group has a folder with its resources,
+// defaults, validation and columns; the groups do not depend on one another. Deps passes in what they need from the
+// rest of the server.
 package builtin
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// Deps is what the groups need, by group.
+// Deps is the dependencies of the groups, by group.
 type Deps struct {
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps

@@ -53,7 +53,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Data of an upstream cluster is found where it is.
+// The prefixes in etcd equal those of an upstream cluster.
 func TestPrefixes(t *testing.T) {
 	want := map[string]string{
 		"ingresses": "ingress", "endpointslices": "endpointslices", "leases": "leases", "jobs": "jobs",

@@ -23,13 +23,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// kind is one kind in one of the versions it is served in.
+// kind is one kind in one of its served versions.
 type kind struct {
 	schema.GroupVersionKind
 	v, hub *engine.Version
 }
 
-// kinds lists every built-in kind in every version, in a stable order.
+// kinds returns every built-in kind in every version, in a stable order.
 func kinds() []kind {
 	var ks []kind
 	now := func() time.Time { return time.Unix(1700000000, 0) }
@@ -51,13 +51,12 @@ func kinds() []kind {
 	return ks
 }
 
-// sampled says whether k8s.io/api has the kind; two groups live elsewhere.
+// sampled reports whether k8s.io/api has samples of the kind; two groups are in other modules.
 func (k kind) sampled() bool {
 	return k.Group != "apiextensions.k8s.io" && k.Group != "apiregistration.k8s.io"
 }
 
-// sample reads one of the objects that k8s.io/api publishes to show the bytes
-// of its kinds: every field is set.
+// sample returns a published sample of the encoding of a kind in k8s.io/api, in which every field is set.
 func (k kind) sample(t testing.TB, dir, ext string) []byte {
 	t.Helper()
 	if !k.sampled() {
@@ -72,7 +71,7 @@ func (k kind) sample(t testing.TB, dir, ext string) []byte {
 		t.Fatal(err)
 	}
 	if ext == "json" {
-		// Raw JSON inside an object is kept as it is, but written compact.
+		// Raw JSON inside an object is kept, but written in compact form.
 		var c bytes.Buffer
 		if err := json.Compact(&c, b); err != nil {
 			t.Fatal(err)
@@ -82,7 +81,7 @@ func (k kind) sample(t testing.TB, dir, ext string) []byte {
 	return b
 }
 
-// samples is the folder with those objects.
+// samples returns the folder with those samples.
 func samples(t testing.TB) string {
 	t.Helper()
 	wd, err := os.Getwd()
@@ -102,7 +101,7 @@ func (k kind) fromJSON(data []byte) (obj engine.Object, strict []error, err erro
 	return obj, strict, err
 }
 
-// throughJSON is what a client reads that gets obj as JSON.
+// throughJSON encodes obj as JSON and decodes it as a client would.
 func (k kind) throughJSON(obj engine.Object) (engine.Object, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
@@ -137,7 +136,7 @@ func (k kind) fromProtobuf(data []byte) (engine.Object, error) {
 	return obj, nil
 }
 
-// throughProtobuf is what is read of obj after it was stored or sent as protobuf.
+// throughProtobuf encodes obj as stored or sent protobuf and decodes it.
 func (k kind) throughProtobuf(obj engine.Object) (engine.Object, error) {
 	raw, err := obj.(interface{ Marshal() ([]byte, error) }).Marshal()
 	if err != nil {
@@ -151,7 +150,7 @@ func (k kind) throughProtobuf(obj engine.Object) (engine.Object, error) {
 	return k.fromProtobuf(append(bytes.Clone(magic), data...))
 }
 
-// defaulted is obj as the version's defaulting leaves it.
+// defaulted returns obj with the version's defaults.
 func (k kind) defaulted(obj engine.Object) engine.Object {
 	obj = obj.DeepCopyObject().(engine.Object)
 	if k.v.Default != nil {
@@ -160,8 +159,7 @@ func (k kind) defaulted(obj engine.Object) engine.Object {
 	return obj
 }
 
-// served is obj as a write and a read leave it: defaulted, made the hub's,
-// and made this version's again.
+// served returns obj after a write and a read: defaulted, converted to the hub and back to this version.
 func (k kind) served(obj engine.Object) (engine.Object, error) {
 	obj = k.defaulted(obj)
 	if k.v.ToHub != nil {
@@ -180,7 +178,7 @@ func (k kind) served(obj engine.Object) (engine.Object, error) {
 	return obj, nil
 }
 
-// same reports where two objects mean different things.
+// same returns an error if two objects are not equal in meaning.
 func same(what string, got, want engine.Object) error {
 	if apiequality.Semantic.DeepEqual(got, want) {
 		return nil
@@ -188,8 +186,7 @@ func same(what string, got, want engine.Object) error {
 	return fmt.Errorf("%s differs:\n%s", what, diff.Diff(want, got))
 }
 
-// unchangedByJSON and unchangedByProtobuf report whether obj comes back as it
-// was, after what is then done to it.
+// unchangedByJSON and unchangedByProtobuf return an error if obj changes in a round trip followed by then.
 func (k kind) unchangedByJSON(obj engine.Object, then func(engine.Object) engine.Object) error {
 	out, err := k.throughJSON(obj)
 	if err != nil {
@@ -233,8 +230,8 @@ func TestRoundTrip(t *testing.T) {
 				then func(engine.Object) engine.Object
 			}{
 				{"as it is", obj, unchanged},
-				// Stored bytes are defaulted when they are read: protobuf
-				// has no place for the type of an object inside an object.
+				// Defaults are set after decoding stored bytes: protobuf does not contain the type of an object inside
+				// an object.
 				{"defaulted", k.defaulted(obj), k.defaulted},
 				{"served", served, k.defaulted},
 			} {
@@ -249,8 +246,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHoles takes the sample of each kind with one part at a time left out, null or
-// empty: defaulting and conversion meet each nil there can be.
+// TestHoles removes one part at a time from the sample of each kind, or makes it null or empty, so that defaulting and
+// conversion meet every possible nil.
 func TestHoles(t *testing.T) {
 	dir := samples(t)
 	for _, k := range kinds() {
@@ -274,8 +271,7 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// shorten leaves out what other samples have: the pods in the specs of what makes
-// pods are a PodTemplate's, and its spec is a Pod's.
+// shorten removes what other samples contain: pod templates are tested with PodTemplate, pod specs with Pod.
 func shorten(doc map[string]any) {
 	delete(doc, "status")
 	delete(doc, "metadata")
@@ -295,8 +291,7 @@ func shorten(doc map[string]any) {
 	}
 }
 
-// holes calls f with doc changed in one place, for each place that holds an
-// object or a list, and each change.
+// holes calls f with doc changed in one place, for each place with an object or a list, and each change.
 func holes(doc map[string]any, f func(path string)) {
 	for key, v := range doc {
 		var below []any
@@ -323,9 +318,8 @@ func holes(doc map[string]any, f func(path string)) {
 	}
 }
 
-// accept takes data as the body of a create, as the server does, and reports
-// whether the object that comes of it would be read as it was written. Data
-// that is refused is no error.
+// accept handles data as the body of a create, as the server does, and returns an error if the resulting object changes
+// in a round trip. Rejected data is no error.
 func (k kind) accept(data []byte) error {
 	obj, strict, err := k.fromJSON(data)
 	if err != nil || len(strict) > 0 {
@@ -335,7 +329,7 @@ func (k kind) accept(data []byte) error {
 	if _, err := k.served(obj); err != nil {
 		return nil
 	}
-	// JSON may bring what no client is shown: fractions of seconds.
+	// JSON input may contain what the server never sends: fractions of seconds.
 	obj, err = k.throughJSON(k.defaulted(obj))
 	if err != nil {
 		return err
@@ -343,7 +337,7 @@ func (k kind) accept(data []byte) error {
 	return k.unchangedByProtobuf(k.defaulted(obj), k.defaulted)
 }
 
-// FuzzRoundTrip gives defaulting, conversion and protobuf whatever decodes.
+// FuzzRoundTrip passes everything that decodes through defaulting, conversion and protobuf.
 func FuzzRoundTrip(f *testing.F) {
 	ks := kinds()
 	dir := samples(f)

@@ -9,8 +9,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Builtin makes the catalog's resources of the engine's. One that is served in
-// several groups (events) is a resource in each.
+// Builtin converts the engine's resources for the catalog. A resource that is served in several groups (events) becomes
+// one resource in each.
 func Builtin(eng *engine.Engine, resources []*engine.Resource) ([]*Resource, error) {
 	var out []*Resource
 	for _, r := range resources {

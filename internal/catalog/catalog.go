@@ -1,10 +1,8 @@
-// Package catalog says who serves what: the one place that routing, discovery,
-// admission, quotas and controllers ask. Sources put in what they serve, the
-// built-in kinds at the start and custom resources whenever a definition changes;
-// a Catalog is one state of it, immutable and swapped whole.
+// Package catalog lists the served resources. It is the only source for routing, discovery, admission, quotas and
+// controllers. Sources add what they serve: the built-in kinds at the start, custom resources whenever a definition
+// changes. A Catalog is one immutable state, and is replaced whole.
 //
-// It leaves to its users how a request is served (engine) and which requests a
-// resource takes (route.Declared).
+// Its users decide how a request is served (engine) and which requests a resource accepts (route.Declared).
 package catalog
 
 import (
@@ -21,33 +19,30 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Resource is a resource of one group, in all versions that it is served in.
-// It is immutable.
+// Resource is a resource of one group, in all its served versions. It is immutable.
 type Resource struct {
 	schema.GroupResource
 	Kind       string
 	Namespaced bool
-	Versions   []string // those that are served
+	Versions   []string // the served ones
 	// Storage is the version in which the server itself reads and writes.
 	Storage string
-	// Custom says that a definition made it, and not this program.
+	// Custom is true for custom resources, false for built-in ones.
 	Custom bool
-	// Listed says that discovery lists it. A custom resource is served a moment
-	// before that.
+	// Listed means that discovery lists it. A custom resource is served shortly before that.
 	Listed bool
-	// Endpoint serves one of the versions. Those of custom resources are made
-	// when they are first asked for.
+	// Endpoint returns the endpoint of a version. Those of custom resources are created on first use.
 	Endpoint func(version string) (*engine.Endpoint, error)
-	// View has the stored objects; nil: nothing is stored, or nobody has asked yet.
+	// View returns the stored objects; nil: nothing is stored, or there is no endpoint yet.
 	View func() *store.View
-	// Described is as much of the engine's Resource as discovery tells of a version.
+	// Described returns the part of the engine's Resource that discovery uses for a version.
 	Described func(version string) *engine.Resource
 }
 
-// serves says whether a version is served.
+// serves reports whether a version is served.
 func (r *Resource) serves(version string) bool { return slices.Contains(r.Versions, version) }
 
-// Catalog is what is served at one time.
+// Catalog is the resources served at one time.
 type Catalog struct {
 	changes   int64
 	resources btree.Map[string, *Resource] // by group/plural
@@ -62,10 +57,10 @@ func resourceKey(gr schema.GroupResource) string { return gr.Group + "/" + gr.Re
 
 func kindKey(group, kind, plural string) string { return group + "/" + kind + "/" + plural }
 
-// Changes counts the states before this one.
+// Changes returns the number of earlier states.
 func (c *Catalog) Changes() int64 { return c.changes }
 
-// Resource returns a resource, nil if nothing serves it.
+// Resource returns a resource, nil if it is not served.
 func (c *Catalog) Resource(gr schema.GroupResource) *Resource {
 	r, _ := c.resources.Get(resourceKey(gr))
 	return r
@@ -79,8 +74,8 @@ func (c *Catalog) Version(gvr schema.GroupVersionResource) *Resource {
 	return nil
 }
 
-// Kind returns the resources that serve a kind, in the order of their names.
-// There may be several: a kind's scale and reviews have resources of their own.
+// Kind returns the resources that serve a kind, sorted by name. There may be several: for example, a kind may also be
+// that of a subresource.
 func (c *Catalog) Kind(gvk schema.GroupVersionKind) []*Resource {
 	var out []*Resource
 	prefix := kindKey(gvk.Group, gvk.Kind, "")
@@ -96,32 +91,31 @@ func (c *Catalog) Kind(gvk schema.GroupVersionKind) []*Resource {
 	return out
 }
 
-// All yields every resource, by group and name.
+// All yields every resource, sorted by group and name.
 func (c *Catalog) All() func(yield func(*Resource) bool) {
 	return func(yield func(*Resource) bool) {
 		c.resources.Scan(func(_ string, r *Resource) bool { return yield(r) })
 	}
 }
 
-// Live is the catalog as it changes. It is safe for concurrent use.
+// Live is the current catalog. It is safe for concurrent use.
 type Live struct {
 	now atomic.Pointer[Catalog]
-	// builtin has the groups of the resources that are always there.
+	// builtin are the groups of the resources that always exist.
 	builtin map[string]bool
-	mu      sync.Mutex // held while the next state is made
-	// settle has a source take in all that is acknowledged.
+	mu      sync.Mutex // held to create the next state
+	// settle waits until a source has processed all acknowledged writes.
 	settle atomic.Pointer[func(ctx context.Context) error]
 }
 
-// New makes an empty catalog.
+// New creates an empty catalog.
 func New() *Live {
 	l := &Live{builtin: map[string]bool{}}
 	l.now.Store(&Catalog{})
 	return l
 }
 
-// Begin puts in the resources that are always there. It is called once, before
-// anything is served.
+// Begin adds the resources that always exist. It is called once, before anything is served.
 func (l *Live) Begin(resources ...*Resource) {
 	for _, r := range resources {
 		l.builtin[r.Group] = true
@@ -129,13 +123,13 @@ func (l *Live) Begin(resources ...*Resource) {
 	l.Put(resources...)
 }
 
-// Now is what is served at this moment.
+// Now returns the current catalog.
 func (l *Live) Now() *Catalog { return l.now.Load() }
 
-// Changes counts what has changed, for what is derived from the catalog.
+// Changes returns the number of changes, for values derived from the catalog.
 func (l *Live) Changes() int64 { return l.Now().changes }
 
-// Put takes in resources that are new or have changed.
+// Put adds or replaces resources.
 func (l *Live) Put(resources ...*Resource) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +144,7 @@ func (l *Live) Put(resources ...*Resource) {
 	l.now.Store(next)
 }
 
-// Remove takes a resource out.
+// Remove removes a resource.
 func (l *Live) Remove(gr schema.GroupResource) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,11 +157,11 @@ func (l *Live) Remove(gr schema.GroupResource) {
 	l.now.Store(next)
 }
 
-// SettleBy has Settle wait for a source that follows the log.
+// SettleBy sets the func with which Settle waits for a source that follows the log.
 func (l *Live) SettleBy(f func(ctx context.Context) error) { l.settle.Store(&f) }
 
-// Settle waits until the catalog has all that is acknowledged: what a client was
-// told to be established is served.
+// Settle waits until the catalog reflects all acknowledged writes, so that a resource is served once a client has seen
+// its definition Established.
 func (l *Live) Settle(ctx context.Context) error {
 	if f := l.settle.Load(); f != nil {
 		return (*f)(ctx)
@@ -175,14 +169,14 @@ func (l *Live) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Find returns a resource if it is served in a version. What is not there may
-// just have come, so that is waited for; nil: it is not served.
+// Find returns a resource if it is served in a version, otherwise nil. If a resource is missing, it may be new, so Find
+// first waits for the newest catalog.
 func (l *Live) Find(ctx context.Context, gvr schema.GroupVersionResource) *Resource {
 	if r := l.Now().Version(gvr); r != nil {
 		return r
 	}
 	if gvr.Group == "" || l.Settle(ctx) != nil {
-		return nil // all of the core group is built in
+		return nil // the core group has only built-in resources
 	}
 	return l.Now().Version(gvr)
 }

@@ -39,7 +39,7 @@ func TestLookup(t *testing.T) {
 	if now.Version(schema.GroupVersionResource{Group: "example.com", Version: "v3", Resource: "foos"}) != nil {
 		t.Error("a version that is not served was found")
 	}
-	// A definition may change its kind; the old one is nobody's then.
+	// A definition may change its kind; nothing then serves the old kind.
 	l.Put(resource("example.com", "foos", "Other", true, "v1"))
 	if got := l.Now().Kind(gvk.GroupKind().WithVersion("v1")); len(got) != 0 {
 		t.Errorf("the former kind is still served: %v", got)
@@ -61,7 +61,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestFind has a resource come while it is looked for.
+// TestFind adds a resource during Find.
 func TestFind(t *testing.T) {
 	l := New()
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}

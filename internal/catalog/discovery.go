@@ -10,8 +10,8 @@ import (
 // Priorities of all groups and versions of custom resources.
 const customGroupPriority, customVersionPriority = 1000, 100
 
-// GroupVersions is what discovery lists, the built-in ones first. What is in
-// each is looked up when a document about it is made.
+// GroupVersions returns the group-versions for discovery, the built-in ones first. Their resources are looked up when a
+// document is generated.
 func (c *Catalog) GroupVersions() []discovery.GroupVersion {
 	var out []discovery.GroupVersion
 	for _, custom := range []bool{false, true} {
@@ -49,8 +49,7 @@ func (c *Catalog) GroupVersions() []discovery.GroupVersion {
 	return out
 }
 
-// Endpoints returns one endpoint for each resource that discovery lists, for
-// those who go through everything that is stored.
+// Endpoints returns one endpoint for each resource that discovery lists, for code that processes all stored objects.
 func (l *Live) Endpoints() []*engine.Endpoint {
 	var out []*engine.Endpoint
 	for r := range l.Now().All() {
@@ -64,8 +63,8 @@ func (l *Live) Endpoints() []*engine.Endpoint {
 	return out
 }
 
-// Size tells how many objects of a resource are stored and how large they are on
-// average, in bytes. ok is false while that is not known.
+// Size returns the number of stored objects of a resource and their average size in bytes. ok is false while these are
+// unknown.
 func (l *Live) Size(group, resource string) (count, size int64, ok bool) {
 	r := l.Now().Resource(schema.GroupResource{Group: group, Resource: resource})
 	if r == nil {

@@ -10,19 +10,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Follow calls set with each object of a built-in resource that there is and that
-// comes or changes, and remove with those that go, until ctx ends. It calls caught
-// when all that there was has been told. What cannot be read is removed: it grants
+// Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
+// until ctx ends. It calls caught after the existing objects. An object that cannot be decoded is removed: it grants
 // nothing.
 func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, set func(metav1.Object), remove func(namespace, name string), caught func()) {
 	ep, err := l.Endpoint(gr)
 	if err != nil {
-		panic(err) // a name misspelled by the caller
+		panic(err) // the caller misspelled a name
 	}
 	_ = ep.View().Follow(ctx, &follower{ep: ep, set: set, remove: remove, caught: caught})
 }
 
-// follower tells of one view.
+// follower passes on the events of one view.
 type follower struct {
 	ep     *engine.Endpoint
 	set    func(metav1.Object)

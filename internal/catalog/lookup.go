@@ -10,9 +10,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// This file answers admission's questions about kinds.
+// This file implements admission's lookups of kinds.
 
-// ResourcesOf returns what a kind is served as; an error if nothing serves it.
+// ResourcesOf returns the resources that serve a kind; an error if there are none.
 func (l *Live) ResourcesOf(gvk schema.GroupVersionKind) ([]admission.Resource, error) {
 	var out []admission.Resource
 	for _, r := range l.Now().Kind(gvk) {
@@ -24,10 +24,10 @@ func (l *Live) ResourcesOf(gvk schema.GroupVersionKind) ([]admission.Resource, e
 	return out, nil
 }
 
-// Params finds the parameters of policies among everything that is served.
+// Params returns the parameters of policies, of any served kind.
 type Params struct{ Raw *Raw }
 
-// find returns what serves a kind, in any of its versions; nil if nothing does.
+// find returns the endpoint of a kind, in any of its versions; nil if it is not served.
 func (p Params) find(kind schema.GroupVersionKind) *engine.Endpoint {
 	for _, r := range p.Raw.Now().Kind(kind) {
 		version := r.Storage

@@ -14,15 +14,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Raw reads and changes stored objects of any resource for the server's own
-// bookkeeping: rules, authenticators, admission. What it writes goes through no
-// authorization, admission or audit.
+// Raw reads and writes stored objects of any resource for the server's own bookkeeping: validation, authenticators,
+// admission. Its writes skip authorization, admission and audit.
 type Raw struct {
 	*Live
 	Store *store.Store
 }
 
-// Endpoint returns what the server itself reads and writes a resource by.
+// Endpoint returns the endpoint with which the server itself reads and writes a resource.
 func (l *Live) Endpoint(gr schema.GroupResource) (*engine.Endpoint, error) {
 	r := l.Now().Resource(gr)
 	if r == nil {
@@ -31,7 +30,7 @@ func (l *Live) Endpoint(gr schema.GroupResource) (*engine.Endpoint, error) {
 	return r.Endpoint(r.Storage)
 }
 
-// ErrNoResource says that nothing serves a resource or kind of a name.
+// ErrNoResource means that a resource or kind is not served.
 type ErrNoResource string
 
 // Error is part of error.
@@ -46,7 +45,7 @@ func (o *Raw) View(gr schema.GroupResource) (*store.View, error) {
 	return ep.View(), nil
 }
 
-// Get returns the newest object of a name.
+// Get returns the newest version of an object.
 func (o *Raw) Get(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error) {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
@@ -55,7 +54,7 @@ func (o *Raw) Get(ctx context.Context, gr schema.GroupResource, namespace, name 
 	return ep.GetObject(ctx, namespace, name)
 }
 
-// List returns the newest objects of a namespace.
+// List returns the newest versions of the objects in a namespace.
 func (o *Raw) List(ctx context.Context, gr schema.GroupResource, namespace string) ([]engine.Object, error) {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
@@ -91,9 +90,8 @@ func (o *Raw) Delete(ctx context.Context, gr schema.GroupResource, namespace, na
 	return ep.DeleteObject(ctx, namespace, name, options)
 }
 
-// Seen returns an object as this server last saw it, without asking etcd how
-// far it is: for lookups on every request, where a moment's lag is as good as
-// the request having come a moment earlier.
+// Seen returns an object from the view, without asking etcd for the newest revision. It is for lookups on every
+// request, where a short delay has the same effect as if the request had come earlier.
 func (o *Raw) Seen(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error) {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
@@ -105,15 +103,13 @@ func (o *Raw) Seen(ctx context.Context, gr schema.GroupResource, namespace, name
 	}
 	i, err := ep.View().Get(ctx, key)
 	if err != nil {
-		// What is missing may just have been made: look again when all that
-		// is acknowledged has arrived.
+		// A missing object may be new: try again after all acknowledged writes have arrived.
 		return ep.GetObject(ctx, namespace, name)
 	}
 	return ep.Shared(i)
 }
 
-// SeenList returns the objects of a namespace ("" is all) as this server last
-// saw them.
+// SeenList returns the objects of a namespace ("" means all) from the view.
 func (o *Raw) SeenList(ctx context.Context, gr schema.GroupResource, namespace string) ([]engine.Object, error) {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
@@ -151,7 +147,7 @@ func (o *Raw) Namespace(ctx context.Context, name string) (*corev1.Namespace, er
 	return seen[*corev1.Namespace](ctx, o, schema.GroupResource{Resource: "namespaces"}, "", name)
 }
 
-// NamespaceLabels are the labels of a namespace, read off its bytes.
+// NamespaceLabels returns the labels of a namespace, read from its stored bytes.
 func (o *Raw) NamespaceLabels(ctx context.Context, name string) (labels.Set, error) {
 	gr := corev1.Resource("namespaces")
 	v, err := o.View(gr)
@@ -160,7 +156,7 @@ func (o *Raw) NamespaceLabels(ctx context.Context, name string) (labels.Set, err
 	}
 	i, err := v.Get(ctx, name)
 	if err != nil {
-		// It may just have been made.
+		// The namespace may be new.
 		if err := o.Store.Fresh(ctx); err != nil {
 			return nil, err
 		}

@@ -10,9 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// Referents tell which objects there are that service-account tokens refer to,
-// in their newest state, without decoding a pod for each request of it: what
-// was read off an object holds for as long as its revision is the same.
+// Referents returns the newest state of the objects that service account tokens refer to, without decoding a pod for
+// each of its requests: facts read from an object are valid while its revision is the same.
 type Referents struct {
 	*Raw
 	known cache.Cache[referentKey, referent]
@@ -37,8 +36,7 @@ func (r *Referents) Referent(ctx context.Context, resource, namespace, name stri
 	}
 	item, err := ep.View().Get(ctx, key.key)
 	if err != nil {
-		// What is missing may just have been made: look again when all that
-		// is acknowledged has arrived.
+		// A missing object may be new: try again after all acknowledged writes have arrived.
 		obj, err := ep.GetObject(ctx, namespace, name)
 		if err != nil {
 			return serviceaccount.Referent{}, err

@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/route"
 )
 
-// ServeHTTP leads a resource request to what serves it.
+// ServeHTTP passes a resource request to its endpoint.
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := request.InfoFrom(r.Context())
 	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}
@@ -32,13 +32,12 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ep.ServeHTTP(w, r)
 }
 
-// inScope says that a path names a namespace where, and only where, the
-// resource and the verb want one.
+// inScope reports whether a path has a namespace if, and only if, the resource and the verb require one.
 func (r *Resource) inScope(i *request.Info) bool {
 	return r.Namespaced == (i.Namespace != "") || r.Namespaced && (i.Verb == "list" || i.Verb == "watch")
 }
 
-// Owns says whether a request is for a resource that is served.
+// Owns reports whether a request is for a served resource.
 func (l *Live) Owns(r *http.Request, i *request.Info) bool {
 	found := l.Find(r.Context(), schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource})
 	return found != nil && (!found.Custom || found.inScope(i))

@@ -9,7 +9,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// AuditDelivery is how audit events come to one backend.
+// AuditDelivery configures how audit events are sent to one backend.
 type AuditDelivery struct {
 	Mode                    string // batch, blocking, blocking-strict
 	Buffer, MaxSize         int    // events
@@ -19,11 +19,10 @@ type AuditDelivery struct {
 	Burst                   int
 	Truncate                bool
 	TruncateBatch, MaxEvent int64  // bytes
-	Version                 string // of the events: audit.k8s.io/v1
+	Version                 string // API version of the events: audit.k8s.io/v1
 }
 
-// auditDelivery is kube-apiserver's defaults: a log is written at once, and a
-// webhook gets batches.
+// auditDelivery returns kube-apiserver's defaults: a log is written at once, a webhook gets batches.
 func auditDelivery(mode string) AuditDelivery {
 	d := AuditDelivery{Mode: mode, Buffer: 10000, MaxSize: 1, QPS: 0, Burst: 0,
 		TruncateBatch: 10 << 20, MaxEvent: 100 << 10, Version: auditv1.SchemeGroupVersion.String()}

@@ -34,7 +34,7 @@ func (c *Config) addTokenFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ServiceAccountSigningEndpoint, "service-account-signing-endpoint", c.ServiceAccountSigningEndpoint, "Unix socket of a program that signs service-account tokens, instead of --service-account-signing-key-file and --service-account-key-file.")
 }
 
-// abstractSocket is the name of a socket in Linux's abstract namespace.
+// abstractSocket matches the name of a socket in Linux's abstract namespace.
 var abstractSocket = regexp.MustCompile(`^@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+$`)
 
 // maxTokenLife bounds --service-account-max-token-expiration.
@@ -79,8 +79,8 @@ func (c *Config) validateAuthentication(bad func(flag, format string, args ...an
 	}
 }
 
-// validateFrontProxy checks the headers of a front proxy, and that no client
-// certificate makes a front proxy of its owner.
+// validateFrontProxy validates the header names of a front proxy, and that client certificates are not accepted as a
+// front proxy's.
 func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) {
 	for flag, values := range map[string][]string{
 		"requestheader-username-headers": c.RequestHeaderUserHeaders, "requestheader-uid-headers": c.RequestHeaderUIDHeaders,
@@ -99,8 +99,7 @@ func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) 
 	}
 }
 
-// overlap says that two files have a certificate in common. Files that cannot
-// be read are reported by who needs them.
+// overlap reports whether two files have a certificate in common. Files that cannot be read are reported elsewhere.
 func overlap(a, b string) bool {
 	in := map[string]bool{}
 	each := func(path string, found func(der string) bool) bool {
@@ -116,7 +115,7 @@ func overlap(a, b string) bool {
 	return each(b, func(der string) bool { return in[der] })
 }
 
-// Authentication is the flags --oidc-* in the form of the file.
+// Authentication returns the flags --oidc-* in the form of the file.
 func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error) {
 	out := &apiserver.AuthenticationConfiguration{}
 	if c.AuthenticationConfigFile != "" || c.OIDCIssuerURL == "" {
@@ -150,7 +149,7 @@ func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error
 	return out, nil
 }
 
-// Anonymous is who is let in without credentials: as the file says, or the flags.
+// Anonymous returns which requests may be anonymous, by the file or the flags.
 func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (authn.Anonymous, error) {
 	switch {
 	case file != nil && c.given != nil && c.given("anonymous-auth"):
@@ -164,7 +163,7 @@ func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (
 		}
 		return a, nil
 	case !c.AnonymousAuth, allowAll && !c.AnonymousHealthOnly:
-		// Who allows everything to everyone does not mean nobody in particular.
+		// With AlwaysAllow, anonymous requests would be allowed everything, which is not intended.
 		return authn.Anonymous{}, nil
 	case c.AnonymousHealthOnly:
 		return authn.AnonymousHealth(), nil

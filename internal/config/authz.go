@@ -13,7 +13,7 @@ import (
 	authzconfig "github.com/kanzen-io/kanzen/internal/authz/config"
 )
 
-// authorizationFlags are those that --authorization-config takes the place of.
+// authorizationFlags are the flags that --authorization-config replaces.
 var authorizationFlags = []string{
 	"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 	"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl",
@@ -60,7 +60,7 @@ func (c *Config) validateAuthorization(bad func(flag, format string, args ...any
 	}
 }
 
-// Authorization is the flags in the form of the file.
+// Authorization returns the flags in the form of the file.
 func (c *Config) Authorization() *apiserver.AuthorizationConfiguration {
 	modes := c.AuthorizationModes
 	if len(modes) == 0 {

@@ -1,7 +1,5 @@
-// Package config is every setting of a server: one flat struct, its defaults,
-// the flags that change it and what is wrong with it. Nobody writes to a Config
-// once it has been judged; what is derived from it are methods here or values
-// of who needs them.
+// Package config contains every setting of a server: one flat struct, its defaults, flags and validation. A Config is
+// read-only after Validate; values derived from it are methods here, or belong to the code that uses them.
 package config
 
 import (
@@ -19,19 +17,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers"
 )
 
-// Config is every setting of a server, flat: a field a setting, named after
-// its flag. Default or Standalone makes one, flags change it, Validate judges
-// it; after that it is only read, and only by the wiring.
+// Config is every setting of a server, flat: one field for each setting, named after its flag. Default or Standalone
+// creates it, flags change it, Validate validates it; after that it is read-only, and only the wiring reads it.
 type Config struct {
-	// DataDir holds the embedded etcd and the server's own keys and
-	// certificates; empty when run as kube-apiserver.
+	// DataDir contains the embedded etcd and the server's own keys and certificates; empty when run as kube-apiserver.
 	DataDir string
 	// Controllers to run in this process, as kube-controller-manager spells
 	// them ("*", "namespace", "-namespace"); empty: none.
 	Controllers []string
-	// UnsafeNoFsync makes the embedded etcd fast and forgetful, for tests.
+	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
 	UnsafeNoFsync bool
-	// NoListener serves the in-process transport only, for tests.
+	// NoListener serves only the in-process transport, for tests.
 	NoListener bool
 
 	// etcd
@@ -55,7 +51,7 @@ type Config struct {
 	TLSCurvePreferences []int32
 	TLSSNICertKeys      []string // "cert,key" or "cert,key:names"
 	DisableHTTP2        bool
-	HTTP2MaxStreams     int // on one connection; 0: 100
+	HTTP2MaxStreams     int // streams per connection; 0: 100
 
 	// requests
 	PriorityAndFairness bool
@@ -68,19 +64,19 @@ type Config struct {
 	GoawayChance        float64
 	ShutdownDelay       time.Duration
 	ShutdownRetryAfter  bool
-	WatchTermination    time.Duration // over which watches are ended when shutting down
+	WatchTermination    time.Duration // time over which watches end at shutdown
 	LivezGrace          time.Duration
 	Profiling           bool
 	DebugSocketPath     string
 	TracingConfigFile   string
-	// EgressSelectorConfigFile says which connections go through proxies.
+	// EgressSelectorConfigFile configures which connections use proxies.
 	EgressSelectorConfigFile string
-	// Flags are the settings by flag as they are told at /flagz.
+	// Flags are the settings by flag, as shown at /flagz.
 	Flags map[string]string
 
 	// authentication
 	AnonymousAuth              bool
-	AnonymousHealthOnly        bool // no flag: what `kanzen serve` does by itself
+	AnonymousHealthOnly        bool // no flag: the default of `kanzen serve`
 	ClientCAFile               string
 	TokenAuthFile              string
 	BootstrapTokenAuth         bool
@@ -109,7 +105,7 @@ type Config struct {
 	ServiceAccountIssuers    []string
 	ServiceAccountKeyFiles   []string
 	ServiceAccountSigningKey string
-	// ServiceAccountSigningEndpoint is the socket of a program that has the keys instead.
+	// ServiceAccountSigningEndpoint is the socket of a program that holds the keys instead.
 	ServiceAccountSigningEndpoint string
 	ServiceAccountLookup          bool
 	ServiceAccountJWKSURI         string
@@ -128,7 +124,7 @@ type Config struct {
 	DisableAdmission                    []string
 	// AdmissionConfigFile configures plugins.
 	AdmissionConfigFile string
-	// AggregatorRouting leads requests to services to their endpoints.
+	// AggregatorRouting sends requests for services to their endpoints.
 	AggregatorRouting                   bool
 	NotReadySeconds, UnreachableSeconds int64
 
@@ -146,17 +142,16 @@ type Config struct {
 	EventTTL              time.Duration
 	ServiceClusterIPRange string
 	ServiceNodePortRange  string
-	// The kubernetes service, by which pods reach the API.
-	EndpointReconcilerType    string // how its endpoints are kept: lease, master-count, none
+	// The kubernetes service, through which pods reach the API.
+	EndpointReconcilerType    string // lease, master-count, none
 	APIServerCount            int    // for master-count
-	KubernetesServiceNodePort int    // 0: it has none
+	KubernetesServiceNodePort int    // 0: no node port
 
-	// given says whether a flag was given; nil where there were none.
+	// given reports whether a flag was given; nil if there were none.
 	given func(flag string) bool
 }
 
-// Default is kube-apiserver's defaults: an etcd cluster is named, and keys and
-// certificates are brought.
+// Default returns kube-apiserver's defaults: an etcd cluster, keys and certificates must be configured.
 func Default() Config {
 	return Config{
 		EtcdPrefix:             "/registry",
@@ -199,8 +194,8 @@ func Default() Config {
 	}
 }
 
-// Standalone is the defaults of `kanzen serve`: everything a server needs it
-// makes itself, below one directory, and only this machine reaches it.
+// Standalone returns the defaults of `kanzen serve`: the server creates everything it needs below one directory, and is
+// reachable only from this machine.
 func Standalone() Config {
 	c := Default()
 	c.DataDir = defaultDataDir()
@@ -225,10 +220,10 @@ func defaultDataDir() string {
 	return filepath.Join(home, ".local", "share", "kanzen")
 }
 
-// Embedded says whether etcd runs inside this process.
+// Embedded reports whether etcd runs inside this process.
 func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
 
-// Validate reports everything that is wrong with the settings, each by its flag.
+// Validate returns all errors in the settings, each with its flag.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(flag, format string, args ...any) {
@@ -305,7 +300,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateBrought checks that what the server does not make itself was brought.
+// validateBrought checks that everything is configured that the server does not create itself.
 func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	if c.Embedded() {
 		bad("etcd-servers", "must be specified")
@@ -318,7 +313,7 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	}
 }
 
-// validateServices checks what services are given, and the kubernetes service.
+// validateServices validates the settings of services, and of the kubernetes service.
 func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
 	ranges, err := c.ServiceRanges()
 	if err != nil {
@@ -336,14 +331,14 @@ func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
 	if c.APIServerCount <= 0 {
 		bad("apiserver-count", "must be positive")
 	}
-	// The service has one address, and its endpoints are of that family.
+	// The service has one address, and its endpoints must be of the same family.
 	ip, err := c.Advertise()
 	if err == nil && len(ranges) > 0 && c.EndpointReconcilerType != "none" && !ip.IsLoopback() && (ip.To4() == nil) != (ranges[0].IP.To4() == nil) {
 		bad("advertise-address", "%s is not of the address family of the services (%s)", ip, ranges[0])
 	}
 }
 
-// ServiceRanges reads the service address ranges, one or two.
+// ServiceRanges parses the service address ranges, one or two.
 func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
 	if c.ServiceClusterIPRange == "" {
 		_, n, err := net.ParseCIDR("10.0.0.0/24")
@@ -366,7 +361,7 @@ func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
 	return out, nil
 }
 
-// NodePorts reads the range of ports for services: "first-last" or "first+count".
+// NodePorts parses the range of node ports: "first-last" or "first+count".
 func (c *Config) NodePorts() (first, last int, err error) {
 	s := c.ServiceNodePortRange
 	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
@@ -382,7 +377,7 @@ func (c *Config) NodePorts() (first, last int, err error) {
 	return first, last, nil
 }
 
-// Hostname names the server: as it is told to outsiders, or as the machine is called.
+// Hostname returns the external name of the server, or the machine's name.
 func (c *Config) Hostname() string {
 	if c.ExternalHostname != "" {
 		return c.ExternalHostname
@@ -394,25 +389,25 @@ func (c *Config) Hostname() string {
 	return h
 }
 
-// CORSOrigins are the origins whose scripts may use the API.
+// CORSOrigins returns the origins whose scripts may use the API.
 func (c *Config) CORSOrigins() []*regexp.Regexp {
 	var out []*regexp.Regexp
 	for _, o := range c.CORSAllowedOrigins {
-		if re, err := regexp.Compile(o); err == nil { // Validate has compiled it before
+		if re, err := regexp.Compile(o); err == nil { // cannot fail: Validate has compiled it
 			out = append(out, re)
 		}
 	}
 	return out
 }
 
-// FirstAddress of a range is that of the kubernetes service.
+// FirstAddress returns the first address of a range, that of the kubernetes service.
 func FirstAddress(r *net.IPNet) net.IP {
 	ip := append(net.IP{}, r.IP...)
 	ip[len(ip)-1]++
 	return ip
 }
 
-// Audiences are the API server's own: tokens must be for one of them.
+// Audiences returns the API server's own audiences.
 func (c *Config) Audiences() []string {
 	if len(c.APIAudiences) > 0 {
 		return c.APIAudiences

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// EtcdTLS is how to talk to the etcd cluster; nil is plainly.
+// EtcdTLS returns the TLS configuration for the etcd cluster; nil: no TLS.
 func (c *Config) EtcdTLS() (*tls.Config, error) {
 	if c.EtcdCAFile == "" && c.EtcdCertFile == "" {
 		return nil, nil

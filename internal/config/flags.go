@@ -42,7 +42,7 @@ func (c *Config) addKubernetesServiceFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EndpointReconcilerType, "endpoint-reconciler-type", c.EndpointReconcilerType, "How the servers of a cluster know of each other, to be the endpoints of the kubernetes service: lease, master-count, none.")
 	fs.IntVar(&c.KubernetesServiceNodePort, "kubernetes-service-node-port", c.KubernetesServiceNodePort, "Port that the kubernetes service opens on nodes; 0: none.")
 	fs.IntVar(&c.APIServerCount, "apiserver-count", c.APIServerCount, "How many servers the cluster has, for --endpoint-reconciler-type=master-count.")
-	_ = fs.MarkDeprecated("apiserver-count", "--endpoint-reconciler-type=lease needs no number") // fails for flags that are not there
+	_ = fs.MarkDeprecated("apiserver-count", "--endpoint-reconciler-type=lease needs no number") // fails only for unknown flags
 }
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
@@ -108,10 +108,9 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.ServiceAccountExtend, "service-account-extend-token-expiration", c.ServiceAccountExtend, "Let the tokens of pods live longer than asked, for clients that do not reload them.")
 }
 
-// harmless are kube-apiserver's flags that this server takes and ignores: what
-// they tune it does not have, or has no need to tune. Those of other names it
-// does not know are errors, because leaving them unheeded would change what a
-// cluster allows, hides or remembers.
+// harmless are kube-apiserver's flags that this server accepts and ignores: they tune something that it does not have
+// or need. Other unknown flags are errors, because ignoring them could change what a cluster allows, hides or
+// remembers.
 var harmless = map[string]string{
 	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
 	"contention-profiling":                  "bool",
@@ -141,7 +140,7 @@ func addHarmless(fs *pflag.FlagSet) {
 	}
 }
 
-// WarnIgnored logs which flags were given that do nothing.
+// WarnIgnored logs the given flags that have no effect.
 func WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
 	var given []string
 	fs.Visit(func(f *pflag.Flag) {
@@ -155,7 +154,7 @@ func WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
 	}
 }
 
-// Advertise is the address that the kubernetes service leads to.
+// Advertise returns the address in the kubernetes service's endpoints.
 func (c *Config) Advertise() (net.IP, error) {
 	if c.AdvertiseAddress != nil && !c.AdvertiseAddress.IsUnspecified() {
 		return c.AdvertiseAddress, nil
@@ -165,9 +164,9 @@ func (c *Config) Advertise() (net.IP, error) {
 	}
 	bind := c.BindAddress
 	if ranges, err := c.ServiceRanges(); err == nil && ranges[0].IP.To4() != nil {
-		bind = net.IPv4zero // who listens on all IPv6 addresses does so on all others
+		bind = net.IPv4zero // a server that listens on all IPv6 addresses also listens on all IPv4 addresses
 	}
-	ip, err := utilnet.ResolveBindAddress(bind) // that of the default route, of the family of bind
+	ip, err := utilnet.ResolveBindAddress(bind) // address of the default route's interface, of bind's family
 	if err != nil {
 		return nil, fmt.Errorf("no address to advertise; name one with --advertise-address: %w", err)
 	}

@@ -12,7 +12,7 @@ var tlsVersions = map[string]uint16{
 	"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
 }
 
-// TLSVersion reads --tls-min-version.
+// TLSVersion parses --tls-min-version.
 func TLSVersion(name string) (uint16, error) {
 	if name == "" {
 		return tls.VersionTLS12, nil
@@ -23,7 +23,7 @@ func TLSVersion(name string) (uint16, error) {
 	return 0, fmt.Errorf("%q is none of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13", name)
 }
 
-// CipherSuites reads --tls-cipher-suites.
+// CipherSuites parses --tls-cipher-suites.
 func CipherSuites(names []string) ([]uint16, error) {
 	known := map[string]uint16{}
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
@@ -40,8 +40,7 @@ func CipherSuites(names []string) ([]uint16, error) {
 	return out, nil
 }
 
-// CurvePreferences reads --tls-curve-preferences: the numbers of the key
-// exchanges that are offered. Go orders them itself.
+// CurvePreferences parses --tls-curve-preferences: the numbers of the offered key exchanges. Go itself orders them.
 func CurvePreferences(numbers []int32) ([]tls.CurveID, error) {
 	var out []tls.CurveID
 	seen := map[int32]bool{}
@@ -52,7 +51,7 @@ func CurvePreferences(numbers []int32) ([]tls.CurveID, error) {
 			return nil, fmt.Errorf("curve preference %d is out of range (must be 1-%d)", n, math.MaxUint16)
 		case seen[n]:
 			return nil, fmt.Errorf("duplicate curve preference %d", n)
-		case strings.HasPrefix(id.String(), "CurveID("): // that is how Go prints those it does not have
+		case strings.HasPrefix(id.String(), "CurveID("): // Go formats unknown curves like this
 			return nil, fmt.Errorf("curve preference %d is not supported by the current Go version", n)
 		}
 		seen[n] = true

@@ -18,25 +18,23 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// authInfoEvery is how often the object is looked at: authorities change, and
-// so do those of other servers of the cluster.
+// authInfoEvery is the interval between checks of the object: this server's authorities change, and so do those of
+// other servers in the cluster.
 const authInfoEvery = time.Minute
 
-// AuthInfo keeps the ConfigMap extension-apiserver-authentication, by which
-// extension API servers know the users of this one. Servers of a cluster
-// differ while its authorities are exchanged, so what others wrote stays,
-// but for certificates that have expired.
+// AuthInfo maintains the ConfigMap extension-apiserver-authentication, from which extension API servers learn how to
+// authenticate this server's users. Servers of a cluster differ while authorities are rotated, so values of other
+// servers stay, except for expired certificates.
 type AuthInfo struct {
 	*catalog.Raw
-	// ClientCA and RequestHeaderCA are the bundles of the authorities as of now;
-	// nil: there are none.
+	// ClientCA and RequestHeaderCA return the current bundles of the authorities; nil: there are none.
 	ClientCA, RequestHeaderCA func() []byte
-	// Lists are the settings of the front proxy by their keys in the ConfigMap.
+	// Lists are the front proxy's settings by their keys in the ConfigMap.
 	Lists map[string][]string
 	Now   func() time.Time
 }
 
-// Run keeps the object until ctx ends.
+// Run maintains the object until ctx ends.
 func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan time.Time, failed func(error)) {
 	for {
 		select {
@@ -50,7 +48,7 @@ func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan tim
 	}
 }
 
-// ensure brings the object up to date.
+// ensure updates the object.
 func (a *AuthInfo) ensure(ctx context.Context) error {
 	if a.ClientCA == nil && a.RequestHeaderCA == nil {
 		return nil
@@ -64,7 +62,7 @@ func (a *AuthInfo) ensure(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		_, err = ep.Make(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}, ManagerServer)
 		if apierrors.IsAlreadyExists(err) {
-			return nil // by another server; what is missing comes the next time
+			return nil // by another server; the next check adds what is missing
 		}
 		return err
 	}
@@ -82,7 +80,7 @@ func (a *AuthInfo) ensure(ctx context.Context) error {
 	return err
 }
 
-// data is what there is with what this server says.
+// data returns the existing data with this server's values added.
 func (a *AuthInfo) data(have map[string]string) map[string]string {
 	out := maps.Clone(have)
 	if out == nil {
@@ -108,7 +106,7 @@ func (a *AuthInfo) data(have map[string]string) map[string]string {
 	return out
 }
 
-// certificates are those of several bundles, each once, that have not expired.
+// certificates returns the unexpired certificates of several bundles, without duplicates.
 func (a *AuthInfo) certificates(bundles ...[]byte) string {
 	var out []byte
 	seen := map[string]bool{}
@@ -125,10 +123,10 @@ func (a *AuthInfo) certificates(bundles ...[]byte) string {
 	return string(out)
 }
 
-// union adds strings to a list in JSON.
+// union adds strings to a JSON list.
 func union(list string, more []string) string {
 	all := []string{}
-	_ = json.Unmarshal([]byte(list), &all) // what is no list is replaced
+	_ = json.Unmarshal([]byte(list), &all) // anything that is not a list is replaced
 	for _, s := range more {
 		if !slices.Contains(all, s) {
 			all = append(all, s)

@@ -9,14 +9,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
-// bundle is a certificate that ends at some time.
+// bundle returns a certificate with an end of validity.
 func bundle(t *testing.T, serial int64, end time.Time) string {
 	t.Helper()
 	return string(pkitest.Issue(t, x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: end}, nil).PEM())
 }
 
-// Servers of a cluster add to what the others wrote, while their authorities
-// are exchanged one after the other.
+// Servers of a cluster add to the values of other servers, while their authorities are rotated one after the other.
 func TestAuthInfoAdds(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a := &AuthInfo{Now: func() time.Time { return now }}

@@ -1,6 +1,5 @@
-// Package controlplane is what a control plane consists of beside its API: the
-// objects it has from its first moment, the lease by which a server tells that it
-// is there, what extension servers are told of its users, and the health of it all.
+// Package controlplane implements the parts of a control plane beside its API: the objects that always exist, the lease
+// with which a server shows that it is alive, the settings for extension servers, and health checks.
 package controlplane
 
 import (
@@ -35,29 +34,28 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// This file makes the objects that a cluster has from its first moment, and
-// puts back those of them that are missing at a later start. They are written
-// as requests of the server itself, under kube-apiserver's manager names.
+// This file creates the objects that always exist, and restores missing ones at a later start. They are written as
+// requests of the server itself, with kube-apiserver's field managers.
 
 //go:embed bootstrap.jsonl
 var firstObjects []byte
 
 const (
-	// ManagerServer is the field manager of what the server itself writes.
+	// ManagerServer is the field manager of the server's own writes.
 	ManagerServer = "kube-apiserver"
 	managerFlow   = "api-priority-and-fairness-config-producer-v1"
 )
 
-// Itself is who the server is to itself.
+// Itself returns the user of the server's own requests.
 func Itself() user.Info {
 	return &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup}}
 }
 
-// Bootstrapper makes objects that are missing.
+// Bootstrapper creates missing objects.
 type Bootstrapper struct {
 	*catalog.Raw
 	Milestones *Milestones
-	Ranges     []*net.IPNet // of the addresses of services
+	Ranges     []*net.IPNet // of service addresses
 	Groups     []discovery.GroupVersion
 	Repair     *allocation.Repair
 	Service    *kubernetesservice.Controller
@@ -66,17 +64,16 @@ type Bootstrapper struct {
 	Now        func() time.Time
 }
 
-// task is one object to be made sure of, or one step of it.
+// task ensures one object, or one step of it.
 type task func(ctx context.Context) error
 
-// together bounds how many objects are made at a time: etcd gathers what comes
-// together into one write to disk.
+// together bounds the concurrent writes: etcd combines them into one disk write.
 const together = 16
 
-// Run makes everything, and says so step by step.
+// Run creates everything, and sets a milestone after each step.
 func (b *Bootstrapper) Run(ctx context.Context) error {
 	ctx = request.WithUser(ctx, Itself())
-	// Namespaces first: most of the rest is in one.
+	// Namespaces first: most other objects are in one.
 	if err := b.step(ctx, &b.Milestones.namespaces, b.namespaces()); err != nil {
 		return err
 	}
@@ -93,7 +90,7 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 		tasks []task
 	}{
 		{&b.Milestones.serviceCIDR, []task{b.serviceCIDR}},
-		// A crash may have left addresses without their services.
+		// A crash may have left addresses without services.
 		{new(Milestone), []task{b.Repair.Once}},
 		{&b.Milestones.kubernetesService, []task{func(ctx context.Context) error { b.Service.Start(ctx); return nil }}},
 		{&b.Milestones.roles, roles},
@@ -133,7 +130,7 @@ func (b *Bootstrapper) step(ctx context.Context, m *Milestone, tasks []task) err
 	return nil
 }
 
-// ensure makes an object unless there is one of its name.
+// ensure creates an object unless one with its name exists.
 func (b *Bootstrapper) ensure(ctx context.Context, gr schema.GroupResource, obj engine.Object, manager string) error {
 	ep, err := b.Endpoint(gr)
 	if err != nil {
@@ -158,7 +155,7 @@ func (b *Bootstrapper) namespaces() []task {
 	return out
 }
 
-// static reads the embedded objects, by kind.
+// static decodes the embedded objects, by kind.
 func (b *Bootstrapper) static() (map[string][]task, error) {
 	resources := map[string]schema.GroupResource{
 		"PriorityClass":              {Group: "scheduling.k8s.io", Resource: "priorityclasses"},
@@ -196,7 +193,7 @@ func (b *Bootstrapper) static() (map[string][]task, error) {
 	}
 }
 
-// roles makes sure of the bootstrap policy, rule by rule where a role exists.
+// roles ensures the bootstrap policy, rule by rule if a role exists.
 func (b *Bootstrapper) roles() ([]task, error) {
 	p, err := bootstrap.Policy()
 	if err != nil {
@@ -259,8 +256,8 @@ func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f fu
 	}
 }
 
-// tokenTracking says since when the use of old service-account tokens is
-// written down; upstream counts from the day this object was made.
+// tokenTracking ensures the object with the date since when uses of legacy tokens are recorded; upstream counts from
+// the creation of this object.
 func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
 	return b.ensure(ctx, schema.GroupResource{Resource: "configmaps"}, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
@@ -268,7 +265,7 @@ func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
 	}, ManagerServer)
 }
 
-// apiServices say that the built-in groups are served by this server.
+// apiServices ensures the APIServices of the built-in groups.
 func (b *Bootstrapper) apiServices() []task {
 	gr := schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
 	seen := map[schema.GroupVersion]bool{{Group: apiregistrationv1.GroupName, Version: "v1"}: true}
@@ -298,7 +295,7 @@ func (b *Bootstrapper) apiServices() []task {
 	return out
 }
 
-// available says of an APIService that this server itself serves it.
+// available sets the condition Available on an APIService of this server.
 func (b *Bootstrapper) available(ctx context.Context, gr schema.GroupResource, name string) error {
 	ep, err := b.Endpoint(gr)
 	if err != nil {
@@ -321,11 +318,10 @@ func (b *Bootstrapper) available(ctx context.Context, gr schema.GroupResource, n
 	return err
 }
 
-// kubernetes is the name of the service by which pods reach the API, and of the
-// range that its address comes from.
+// kubernetes is the name of the service through which pods reach the API, and of the range of its address.
 const kubernetes = "kubernetes"
 
-// serviceCIDR is the range that service addresses come from, as an object.
+// serviceCIDR ensures the ServiceCIDR of the configured service address range.
 func (b *Bootstrapper) serviceCIDR(ctx context.Context) error {
 	gr := schema.GroupResource{Group: networkingv1.GroupName, Resource: "servicecidrs"}
 	var cidrs []string

@@ -12,24 +12,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Where the other parts of a control plane are asked how they are, on the
-// machine they usually share with the API server.
+// Health check URLs of the other control plane components, on the machine that they usually share with the API server.
 var componentHealth = map[string]string{
 	"controller-manager": "https://127.0.0.1:10257/healthz",
 	"scheduler":          "https://127.0.0.1:10259/healthz",
 }
 
-// componentTimeout bounds each question.
+// componentTimeout bounds each health check.
 const componentTimeout = 2 * time.Second
 
-// ComponentStatuses asks the parts of the control plane how they are. etcd asks
-// the storage.
+// ComponentStatuses returns the health of the control plane components. etcd checks the storage.
 func ComponentStatuses(ctx context.Context, etcd func(ctx context.Context) error) ([]*corev1.ComponentStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, componentTimeout)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		// They have certificates of their own making; nothing is told to them.
+		// They have self-signed certificates; the requests contain nothing secret.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 	}}
 	var out []*corev1.ComponentStatus

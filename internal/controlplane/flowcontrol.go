@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FlowControl returns the levels and schemas that a cluster begins with.
+// FlowControl returns the priority levels and flow schemas that a cluster starts with.
 func FlowControl() (levels []*flowcontrolv1.PriorityLevelConfiguration, schemas []*flowcontrolv1.FlowSchema, err error) {
 	lines := json.NewDecoder(bytes.NewReader(firstObjects))
 	for {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Milestone is a step of starting up that is done once.
+// Milestone is a step of the startup.
 type Milestone struct{ done atomic.Bool }
 
 // Set marks the step as done.
@@ -25,19 +25,18 @@ func (m *Milestone) test(context.Context) error {
 	return errors.New("not finished")
 }
 
-// Milestones are the steps of starting up.
+// Milestones are the steps of the startup.
 type Milestones struct {
 	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking Milestone
-	// FlowConsumer, Authorizer and Definitions are done by others.
+	// Other components set FlowConsumer, Authorizer and Definitions.
 	FlowConsumer, Authorizer, Definitions Milestone
 }
 
-// etcdTimeout bounds the question whether etcd is there.
+// etcdTimeout bounds the health check of etcd.
 const etcdTimeout = 2 * time.Second
 
-// Health is the checks of a server, under the names that kube-apiserver has for
-// the same steps. m is done as the server starts up; stopping is closed when it is
-// told to end.
+// Health returns the checks of a server, with kube-apiserver's names for the same steps. m is set during the startup;
+// stopping is closed when the shutdown begins.
 func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration) *debug.Health {
 	etcd := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
@@ -64,7 +63,7 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 	h.Healthz = append(append(h.Healthz, common...), started...)
 	h.Live = append(h.Live, common...)
 	for _, c := range started {
-		// Who restarts what is not alive is to be patient while it starts up.
+		// A failing /livez restarts the server, so it allows for the startup time.
 		h.Live = append(h.Live, c.After(clk.Now().Add(livezGrace), clk))
 	}
 	h.Ready = append(h.Ready, common...)

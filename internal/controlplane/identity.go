@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// This file keeps the lease by which an API server tells that it is there.
+// This file maintains the lease with which an API server shows that it is alive.
 
 const (
 	identityLabel    = "apiserver.kubernetes.io/identity"
@@ -36,21 +36,21 @@ type Identity struct {
 	now                         func() time.Time
 }
 
-// IdentityName names a server after its host, as upstream does, so that one that
-// is started again takes its lease over.
+// IdentityName derives a server's name from its host, as upstream does, so that a restarted server takes over its
+// lease.
 func IdentityName(hostname string) string {
 	sum := sha256.Sum256([]byte(hostname))
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// NewIdentity makes the lease of a server on a host. address is where the others
-// reach it; empty: it is not told.
+// NewIdentity creates the lease of a server on a host. address is where other servers reach it; empty: it is not
+// published.
 func NewIdentity(o *catalog.Raw, hostname, address string, now func() time.Time) *Identity {
 	id := IdentityName(hostname)
 	return &Identity{Raw: o, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, now: now}
 }
 
-// renew makes or renews the lease.
+// renew creates or renews the lease.
 func (i *Identity) renew(ctx context.Context) error {
 	ep, err := i.Endpoint(leases)
 	if err != nil {
@@ -80,7 +80,7 @@ func (i *Identity) renew(ctx context.Context) error {
 	return err
 }
 
-// Run renews the lease until ctx ends, and removes those of servers that are gone.
+// Run renews the lease until ctx ends, and deletes the leases of servers that are gone.
 func (i *Identity) Run(ctx context.Context, after func(time.Duration) <-chan time.Time) {
 	for {
 		select {
@@ -88,13 +88,13 @@ func (i *Identity) Run(ctx context.Context, after func(time.Duration) <-chan tim
 		case <-ctx.Done():
 			return
 		}
-		// What fails is tried again; the lease lasts for several renewals.
+		// A failed renewal is retried; the lease outlasts several renewals.
 		_ = i.renew(ctx)
 		i.collect(ctx)
 	}
 }
 
-// collect removes the leases of servers that have not renewed them.
+// collect deletes the leases of servers that no longer renew them.
 func (i *Identity) collect(ctx context.Context) {
 	objs, err := i.List(ctx, leases, metav1.NamespaceSystem)
 	if err != nil {

@@ -14,15 +14,14 @@ import (
 
 type object = *unstructured.Unstructured
 
-// codec is how objects are stored, for requests in one version.
+// codec encodes and decodes stored objects for requests in one version.
 type codec struct {
 	serving *serving
 	version string
 }
 
-// Decode is part of engine.Codec. What an older schema let in, or a newer one
-// wants, is put right here: fields that are unknown now are not shown, and
-// defaults that came later are.
+// Decode is part of engine.Codec. It adapts objects that were stored under another schema: it removes fields that are
+// now unknown, and sets defaults that were added later.
 func (c codec) Decode(value []byte) (engine.Object, error) {
 	u, err := c.serving.decode(value)
 	if err != nil {
@@ -35,15 +34,15 @@ func (c codec) Decode(value []byte) (engine.Object, error) {
 func (c codec) Settled(value []byte) (at int, ok bool) {
 	compiled, err := c.serving.schema(c.version)
 	if err != nil {
-		return 0, false // Decode will say it
+		return 0, false // Decode will return the error
 	}
 	return compiled.Settled(value, c.serving.def.gv(c.version).String())
 }
 
-// batchCodec is a codec for versions that a webhook converts to.
+// batchCodec is a codec for versions that a webhook converts.
 type batchCodec struct{ codec }
 
-// DecodeAll is part of engine.BatchCodec: one call for all.
+// DecodeAll is part of engine.BatchCodec. It makes one call for all objects.
 func (c batchCodec) DecodeAll(ctx context.Context, values [][]byte) ([]engine.Object, error) {
 	objs := make([]object, len(values))
 	for n, v := range values {
@@ -66,7 +65,7 @@ func (c batchCodec) DecodeAll(ctx context.Context, values [][]byte) ([]engine.Ob
 	return out, nil
 }
 
-// decode makes the object of stored bytes, in the version that is stored.
+// decode decodes stored bytes to an object in the stored version.
 func (s *serving) decode(value []byte) (object, error) {
 	content, err := jsonobject.Unmarshal(value)
 	if err != nil {
@@ -101,7 +100,7 @@ func (c codec) Encode(obj engine.Object) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// versionOf reads the version off an object.
+// versionOf returns the version of an object.
 func (s *serving) versionOf(u object) (string, error) {
 	gv, err := apischema.ParseGroupVersion(u.GetAPIVersion())
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *serving) versionOf(u object) (string, error) {
 	return gv.Version, nil
 }
 
-// prune drops what a version's schema does not know from what a client sent.
+// prune removes fields that a version's schema does not contain from a client's object.
 func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
 	c, err := s.schema(version)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
 	return c.Coerce(obj, schema.CoerceOptions{ReportUnknown: true})
 }
 
-// converted makes obj, which it may change, an object of another version.
+// converted returns obj in another version. It may change obj.
 func (s *serving) converted(obj engine.Object, to string) (engine.Object, error) {
 	out, err := s.convertAll(context.Background(), []object{obj.(object)}, to)
 	if err != nil {
@@ -131,12 +130,11 @@ func (s *serving) converted(obj engine.Object, to string) (engine.Object, error)
 	return out[0], nil
 }
 
-// convertAll converts those of the objects that are not of a version yet. It
-// may change the objects and the slice.
+// convertAll converts the objects that are not in a version yet. It may change the objects and the slice.
 func (s *serving) convertAll(ctx context.Context, objs []object, to string) ([]object, error) {
 	gv := s.def.gv(to).String()
 	var others []object
-	var at []int // where in objs they are
+	var at []int // their indexes in objs
 	for n, u := range objs {
 		if u.GetAPIVersion() != gv {
 			others, at = append(others, u), append(at, n)

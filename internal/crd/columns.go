@@ -16,20 +16,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// ageColumn is what a definition without columns prints.
+// ageColumn is the column of a definition without columns.
 var ageColumn = apiextensionsv1.CustomResourceColumnDefinition{
 	Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
 	Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 }
 
-// column is one that a definition asks for.
+// column is an additional printer column of a definition.
 type column struct {
 	apiextensionsv1.CustomResourceColumnDefinition
 	path *jsonpath.JSONPath
 }
 
-// tableOf prints a version's objects. From the first column whose path is
-// broken on, none is printed.
+// tableOf returns the table of a version's objects. It leaves out the first column with an invalid path and all columns
+// after it.
 func tableOf(defs []apiextensionsv1.CustomResourceColumnDefinition) *engine.Table {
 	if len(defs) == 0 {
 		defs = []apiextensionsv1.CustomResourceColumnDefinition{ageColumn}
@@ -60,8 +60,8 @@ func tableOf(defs []apiextensionsv1.CustomResourceColumnDefinition) *engine.Tabl
 	return t
 }
 
-// parsePath parses a JSON path; nil: it is none. What it makes keeps state
-// while it searches, so it is cloned for each search.
+// parsePath parses a JSON path; it returns nil for an invalid one. The result keeps state during a search, so each
+// search clones it.
 func parsePath(name, path string) *jsonpath.JSONPath {
 	p := jsonpath.New(name).AllowMissingKeys(true)
 	if p.Parse("{"+path+"}") != nil {
@@ -70,7 +70,7 @@ func parsePath(name, path string) *jsonpath.JSONPath {
 	return p
 }
 
-// cell is the column's value of one object, nil if it has none that fits.
+// cell returns the column's value for an object, or nil if there is none of the column's type.
 func (c *column) cell(obj map[string]any) any {
 	v, ok := lookup(c.path, obj)
 	if !ok {
@@ -109,7 +109,7 @@ func (c *column) cell(obj map[string]any) any {
 	return nil
 }
 
-// age is how long ago a time was.
+// age returns the time since the timestamp s.
 func age(s string) string {
 	t, err := time.Parse(time.RFC3339, s)
 	switch {
@@ -121,7 +121,7 @@ func age(s string) string {
 	return duration.HumanDuration(time.Since(t))
 }
 
-// lookup finds the one value at a path.
+// lookup returns the single value at a path.
 func lookup(p *jsonpath.JSONPath, obj map[string]any) (any, bool) {
 	found, err := p.FindResults(obj)
 	if err != nil || len(found) == 0 || len(found[0]) == 0 || !found[0][0].IsValid() || !found[0][0].CanInterface() {
@@ -130,8 +130,8 @@ func lookup(p *jsonpath.JSONPath, obj map[string]any) (any, bool) {
 	return found[0][0].Interface(), true
 }
 
-// fieldsOf gives the values of a version's selectable fields. A path with more
-// than one result selects nothing.
+// fieldsOf returns a func that extracts the values of a version's selectable fields. A path with more than one result
+// yields no value.
 func fieldsOf(defs []apiextensionsv1.SelectableField) func(obj engine.Object) fields.Set {
 	type selectable struct {
 		name string

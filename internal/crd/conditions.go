@@ -25,8 +25,7 @@ func isTrue(d *apiextensionsv1.CustomResourceDefinition, t conditionType) bool {
 	return c != nil && c.Status == apiextensionsv1.ConditionTrue
 }
 
-// setCondition writes a condition down and reports whether that changed
-// anything. The time of its last transition is that of its status.
+// setCondition sets a condition and reports whether that changed anything. The transition time changes with the status.
 func setCondition(d *apiextensionsv1.CustomResourceDefinition, c condition, clk clock.PassiveClock) bool {
 	have := findCondition(d, c.Type)
 	if have == nil {

@@ -15,20 +15,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// manager is who writes the status of definitions, as in kube-apiserver.
+// manager is the field manager for the status of definitions, as in kube-apiserver.
 const manager = "kube-apiserver"
 
-// controller writes what becomes of definitions into their status: whether
-// their names were free, that they are served, that they are going away. All
-// of it that can be said at once is one write.
+// controller writes the conditions of definitions: whether their names are accepted, whether they are established,
+// whether they are terminating. It makes one write for all changes.
 type controller struct {
 	*Server
-	// changed are definitions to judge, one at a time, because they may want
-	// the same names; dying are those to be let go, which takes its time.
+	// changed are definitions to reconcile, one at a time, because several may request the same names; dying are those
+	// to finalize, which takes longer.
 	changed, dying *queue.Queue
 }
 
-// run works until ctx ends.
+// run processes the queues until ctx ends.
 func (c *controller) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.changed.Run(ctx, c.reconcile) })
@@ -36,7 +35,7 @@ func (c *controller) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// reconcile takes one definition as far as it goes.
+// reconcile updates the status of one definition as far as possible.
 func (c *controller) reconcile(ctx context.Context, name string) error {
 	var now *apiextensionsv1.CustomResourceDefinition
 	rev, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
@@ -52,7 +51,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	})
 	if err == nil {
 		c.wrote(now, rev)
-		// Names that this one has let go of may be what another waits for.
+		// Another definition may be waiting for names that this one has released.
 		c.retryConflicts(now.Spec.Group, name)
 	}
 	return ignorable(err)
@@ -60,8 +59,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 
 var errUnchanged = errors.New("nothing to change")
 
-// ignorable drops errors after which the definition comes up again by itself,
-// if it is still there.
+// ignorable drops errors after which the definition is queued again, if it still exists.
 func ignorable(err error) error {
 	if errors.Is(err, errUnchanged) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -69,7 +67,7 @@ func ignorable(err error) error {
 	return err
 }
 
-// object is a definition as the view has it.
+// object returns a definition from the view.
 func (c *controller) object(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	i, err := c.Definitions.View().Get(ctx, name)
 	if err != nil {
@@ -78,8 +76,7 @@ func (c *controller) object(ctx context.Context, name string) (*apiextensionsv1.
 	return c.decode(i)
 }
 
-// judge brings the conditions of a definition up to date, and reports whether
-// it changed any.
+// judge updates the conditions of a definition, and reports whether it changed any.
 func (c *controller) judge(d *apiextensionsv1.CustomResourceDefinition) bool {
 	changed := c.acceptNames(d, c.takenBesides(d))
 	changed = c.structural(d) || changed
@@ -87,7 +84,7 @@ func (c *controller) judge(d *apiextensionsv1.CustomResourceDefinition) bool {
 	return c.establish(d) || changed
 }
 
-// takenBesides are the names of the group's other definitions.
+// takenBesides returns the names of the group's other definitions.
 func (c *controller) takenBesides(d *apiextensionsv1.CustomResourceDefinition) taken {
 	t := taken{map[string]bool{}, map[string]bool{}}
 	c.mu.RLock()
@@ -102,8 +99,7 @@ func (c *controller) takenBesides(d *apiextensionsv1.CustomResourceDefinition) t
 	return t
 }
 
-// establish lets a definition be served whose names are accepted. What is
-// established stays so.
+// establish sets Established on a definition whose names are accepted. The condition is never removed.
 func (c *controller) establish(d *apiextensionsv1.CustomResourceDefinition) bool {
 	if !isTrue(d, apiextensionsv1.NamesAccepted) || isTrue(d, apiextensionsv1.Established) {
 		return false
@@ -118,8 +114,7 @@ func (c *controller) establish(d *apiextensionsv1.CustomResourceDefinition) bool
 	return setCondition(d, e, c.Clock)
 }
 
-// retryConflicts looks again at the definitions of a group whose names were
-// not free.
+// retryConflicts queues the definitions of a group whose names were not accepted.
 func (c *controller) retryConflicts(group, besides string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -130,11 +125,10 @@ func (c *controller) retryConflicts(group, besides string) {
 	}
 }
 
-// errInstances says that custom resources of a deleted definition are left.
+// errInstances means that a deleted definition still has custom resources.
 var errInstances = errors.New("custom resources are left")
 
-// finalize deletes the custom resources of a definition that is being deleted,
-// and then lets go of it.
+// finalize deletes the custom resources of a definition that is being deleted, and then removes its finalizer.
 func (c *controller) finalize(ctx context.Context, name string) error {
 	d, err := c.object(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -174,7 +168,7 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 	return ignorable(c.say(ctx, d.Name, done, true))
 }
 
-// say writes one condition down, and with release lets go of the definition.
+// say sets one condition, and with release removes the finalizer.
 func (c *controller) say(ctx context.Context, name string, cond condition, release bool) error {
 	_, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
 		d := o.(*apiextensionsv1.CustomResourceDefinition)
@@ -192,8 +186,8 @@ func (c *controller) say(ctx context.Context, name string, cond condition, relea
 	return err
 }
 
-// deleteInstances deletes all custom resources of a definition, past
-// admission: what defines them is gone, and nothing may hold them but finalizers.
+// deleteInstances deletes all custom resources of a definition without admission: after the definition's deletion only
+// finalizers may keep them.
 func (c *controller) deleteInstances(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition) error {
 	ep, err := c.endpointToDelete(d.Name)
 	if err != nil {

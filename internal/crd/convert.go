@@ -11,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Call posts a request to a webhook and reads its answer into response.
+// Call posts a request to a webhook and decodes its answer into response.
 type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error
 
-// converter is how the objects of a definition become objects of another of
-// its versions. It may change what it is given; what it returns are as many
-// objects, in the same order.
+// converter returns the func that converts a definition's objects between its versions. The func may change its
+// arguments; it returns the same number of objects, in the same order.
 func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(ctx context.Context, objs []object, to string) ([]object, error) {
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
 		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout, crd: d.Name, metrics: s.Metrics}
@@ -25,7 +24,7 @@ func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(ctx
 	return relabel
 }
 
-// relabel is the conversion None: the versions differ in nothing but their name.
+// relabel is the conversion None: the versions differ only in their name.
 func relabel(_ context.Context, objs []object, to string) ([]object, error) {
 	for _, u := range objs {
 		u.SetAPIVersion(to)
@@ -33,7 +32,7 @@ func relabel(_ context.Context, objs []object, to string) ([]object, error) {
 	return objs, nil
 }
 
-// typeConverter tells field management the types of a version's objects.
+// typeConverter provides field management with the types of a version's objects.
 type typeConverter struct {
 	serving *serving
 	own     *typed.ParseableType // nil: deduced from each object
@@ -52,7 +51,7 @@ func (t typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validatio
 	return typed.AsTyped(valueOf(u.Object), p.Schema, p.TypeRef, opts...)
 }
 
-// of is the type of an object's version.
+// of returns the type of an object's version.
 func (t typeConverter) of(u object) (*typed.ParseableType, error) {
 	version, err := t.serving.versionOf(u)
 	if err != nil {

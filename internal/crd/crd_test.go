@@ -41,7 +41,7 @@ func start(t *testing.T) *cluster {
 
 var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// definition is one of the kind Thing, changed by edit.
+// definition returns a definition of the kind Thing, changed by edit.
 func definition(plural string, edit func(d *apiextensionsv1.CustomResourceDefinition)) *unstructured.Unstructured {
 	d := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
@@ -63,7 +63,7 @@ func definition(plural string, edit func(d *apiextensionsv1.CustomResourceDefini
 	return &unstructured.Unstructured{Object: m}
 }
 
-// version is a served version whose spec has integer fields.
+// version returns a served version whose spec has integer fields.
 func version(name string, fields ...string) apiextensionsv1.CustomResourceDefinitionVersion {
 	props := map[string]apiextensionsv1.JSONSchemaProps{}
 	for _, f := range fields {
@@ -126,7 +126,7 @@ func (c *cluster) create(version, plural, name string, spec map[string]any) {
 	}
 }
 
-// What is defined is served, described by discovery, and goes with its definition.
+// A defined resource is served, listed in discovery, and removed with its definition.
 func TestLifecycle(t *testing.T) {
 	c := start(t)
 	c.define(definition("things", nil))
@@ -144,7 +144,7 @@ func TestLifecycle(t *testing.T) {
 	if err := c.client.Resource(definitions).Delete(t.Context(), "things.example.com", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The finalizer holds one; nothing can be added.
+	// The finalizer keeps an object; none can be added.
 	c.await("things.example.com", "Terminating", "True", "InstanceDeletionInProgress")
 	_, err = c.client.Resource(things("v1", "things")).Create(t.Context(), thing("v1", "late", nil), metav1.CreateOptions{})
 	if !apierrors.IsMethodNotSupported(err) {
@@ -163,7 +163,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	// Defined again, it begins empty.
+	// A new definition starts without objects.
 	c.define(definition("things", nil))
 	all, err := c.client.Resource(things("v1", "things")).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(all.Items) != 0 {
@@ -171,8 +171,7 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// Of two definitions that want one kind, the second gets it when the first has
-// gone.
+// Two definitions request the same kind: the second gets it when the first has been deleted.
 func TestNameConflict(t *testing.T) {
 	c := start(t)
 	c.define(definition("things", nil))
@@ -190,8 +189,8 @@ func TestNameConflict(t *testing.T) {
 	c.await("objects.example.com", "Established", "True", "InitialNamesAccepted")
 }
 
-// A changed schema holds for what is stored already: unknown fields are not
-// shown, new defaults are. Watches end, to be begun anew on it.
+// A changed schema applies to stored objects: unknown fields are hidden, new defaults are set. Watches end, so that
+// clients restart them.
 func TestSchemaChange(t *testing.T) {
 	c := start(t)
 	c.define(definition("things", nil))
@@ -224,7 +223,7 @@ func TestSchemaChange(t *testing.T) {
 // converter is a conversion webhook that moves spec.size (v1) to spec.length (v2).
 type converter struct {
 	calls, objects atomic.Int64
-	// answer, if set, replaces the honest answer.
+	// answer, if set, replaces the correct response.
 	answer atomic.Pointer[func(w http.ResponseWriter, review *apiextensionsv1.ConversionReview)]
 }
 
@@ -259,8 +258,8 @@ func (v *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// Versions are converted by a webhook: a whole list in one call, each object
-// once. What it does wrong is an error, and no other resource's affair.
+// A webhook converts versions: a whole list in one call, each object once. Its mistakes are errors, and do not affect
+// other resources.
 func TestConversionWebhook(t *testing.T) {
 	c := start(t)
 	hook := &converter{}
@@ -285,7 +284,7 @@ func TestConversionWebhook(t *testing.T) {
 		t.Errorf("%d calls for objects of the stored version", hook.calls.Load())
 	}
 	v2 := c.client.Resource(things("v2", "things"))
-	for range 2 { // the second is answered from what was converted
+	for range 2 { // the second response is served from the converted objects
 		list, err := v2.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +298,7 @@ func TestConversionWebhook(t *testing.T) {
 			t.Fatalf("%d items after %d calls about %d objects", len(list.Items), hook.calls.Load(), hook.objects.Load())
 		}
 	}
-	// A write in the other version is stored in the first.
+	// A write in the other version is stored in the storage version.
 	c.create("v2", "things", "new", map[string]any{"length": int64(99)})
 	got, err := c.client.Resource(things("v1", "things")).Get(t.Context(), "new", metav1.GetOptions{})
 	if err != nil {
@@ -337,7 +336,7 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
-// edited is an answer with something wrong in it.
+// edited returns a response with a fault in it.
 func edited(f func(r *apiextensionsv1.ConversionResponse)) func(http.ResponseWriter, *apiextensionsv1.ConversionReview) {
 	return func(w http.ResponseWriter, review *apiextensionsv1.ConversionReview) {
 		f(review.Response)

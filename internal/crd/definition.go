@@ -12,37 +12,35 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// definition is what the index keeps of a CustomResourceDefinition: little, as
-// there may be thousands. It is immutable; a changed object makes another one.
+// definition is the index entry of a CustomResourceDefinition. It is small, because there may be thousands. It is
+// immutable: a changed object gets a new one.
 type definition struct {
 	name, group string
 	uid         types.UID
 	created     time.Time
 	generation  int64
 	namespaced  bool
-	// accepted are the names under which it may be served, empty until they
-	// are found to be free.
+	// accepted are its accepted names; empty until they are accepted.
 	accepted apiextensionsv1.CustomResourceDefinitionNames
 	versions []version
-	// namesAccepted, established and terminating are its conditions.
+	// namesAccepted, established and terminating are the status of its conditions.
 	namesAccepted, established, terminating bool
-	// unsettled says that the controller may have something to do about it.
+	// unsettled means that the controller may have to update its status.
 	unsettled bool
-	// item holds the whole object, as it is in the view of definitions.
+	// item is the stored object in the view of definitions.
 	item *store.Item
-	// serving is what has been made to serve it. Definitions that differ in
-	// nothing that matters to that share it.
+	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.
 	serving *serving
 }
 
-// version is what discovery says of a version.
+// version is a version's discovery information.
 type version struct {
 	name            string
 	served, storage bool
 	status, scale   bool
 }
 
-// servable says that requests for the resource are let through.
+// servable reports whether the resource accepts requests.
 func (d *definition) servable() bool {
 	return (d.namesAccepted || d.established) && d.accepted.Plural != "" && d.accepted.Kind != ""
 }
@@ -54,7 +52,7 @@ func (d *definition) version(name string) *version {
 	return nil
 }
 
-// storage is the version that objects are stored in.
+// storage returns the storage version.
 func (d *definition) storage() string {
 	for _, v := range d.versions {
 		if v.storage {
@@ -64,12 +62,12 @@ func (d *definition) storage() string {
 	return ""
 }
 
-// gv is the definition's group with one of its versions.
+// gv returns the definition's group with a version.
 func (d *definition) gv(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: d.group, Version: version}
 }
 
-// cameBefore says which of two definitions has the older right to a name.
+// cameBefore reports whether d has the older right to a name.
 func (d *definition) cameBefore(other *definition) bool {
 	if d.created.Equal(other.created) {
 		return d.uid < other.uid
@@ -77,12 +75,11 @@ func (d *definition) cameBefore(other *definition) bool {
 	return d.created.Before(other.created)
 }
 
-// young says that a definition was made so lately that another server may have
-// given its names to one that was made at the same time. What has been served
-// for longer than that keeps its names.
+// young reports whether a definition is so new that another server may have accepted its names for a concurrent
+// definition. An older definition keeps its names.
 func (d *definition) young(now time.Time) bool { return now.Sub(d.created) < time.Minute }
 
-// servesAlike says that what was made to serve one definition serves the other.
+// servesAlike reports whether the serving state of one definition also fits the other.
 func servesAlike(a, b *definition) bool {
 	return a.uid == b.uid && a.generation == b.generation && a.servable() == b.servable() && a.terminating == b.terminating &&
 		equality.Semantic.DeepEqual(a.accepted, b.accepted)

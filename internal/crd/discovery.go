@@ -14,13 +14,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Verbs as discovery lists them; a definition that is going away has fewer.
+// Verbs in discovery; a terminating definition has fewer.
 var (
 	verbs            = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	verbsTerminating = []string{"delete", "deletecollection", "get", "list", "watch"}
 )
 
-// resource is the definition as the catalog has it; nil if it is not served.
+// resource returns the definition's catalog entry; nil if it is not served.
 func (s *Server) resource(d *definition) *catalog.Resource {
 	if !d.servable() {
 		return nil
@@ -47,10 +47,10 @@ func (s *Server) resource(d *definition) *catalog.Resource {
 	return r
 }
 
-// publish puts a definition into the catalog, or takes out one that is not served.
+// publish adds a definition to the catalog, or removes one that is not served.
 func (s *Server) publish(d *definition) {
 	if s.builtin(d.group, d.accepted.Plural) {
-		return // another server gave the name away
+		return // another server accepted the name
 	}
 	if r := s.resource(d); r != nil {
 		s.Catalog.Put(r)
@@ -59,7 +59,7 @@ func (s *Server) publish(d *definition) {
 	}
 }
 
-// withdraw takes the resource of a definition out of the catalog.
+// withdraw removes the resource of a definition from the catalog.
 func (s *Server) withdraw(name string) {
 	group, plural := splitName(name)
 	if !s.builtin(group, plural) {
@@ -67,13 +67,13 @@ func (s *Server) withdraw(name string) {
 	}
 }
 
-// builtin says that a resource is one of the API Server's own.
+// builtin reports whether a resource is built in.
 func (s *Server) builtin(group, plural string) bool {
 	r := s.Catalog.Now().Resource(apischema.GroupResource{Group: group, Resource: plural})
 	return r != nil && !r.Custom
 }
 
-// served sorts the definitions into the groups and versions that they serve.
+// served groups the definitions by the groups and versions that they serve.
 func (s *Server) served() (byGV map[apischema.GroupVersion][]*definition, order []apischema.GroupVersion) {
 	byGV = map[apischema.GroupVersion][]*definition{}
 	for _, d := range s.established() {
@@ -91,7 +91,7 @@ func (s *Server) served() (byGV map[apischema.GroupVersion][]*definition, order 
 	return byGV, order
 }
 
-// described is as much of a Resource as discovery tells.
+// described returns the part of a Resource that discovery uses.
 func (d *definition) described(name string) *engine.Resource {
 	n, v := d.accepted, d.version(name)
 	r := &engine.Resource{

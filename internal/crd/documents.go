@@ -10,8 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
 
-// OpenAPI lists what the groups and versions of custom resources add to the
-// OpenAPI documents. Nothing of it is made before it is asked for.
+// OpenAPI returns the parts that custom resources add to the OpenAPI documents, by group and version. Their content is
+// generated on demand.
 func (s *Server) OpenAPI(b *crdopenapi.Builder) []openapi.Part {
 	byGV, order := s.served()
 	parts := make([]openapi.Part, 0, len(order))
@@ -19,7 +19,7 @@ func (s *Server) OpenAPI(b *crdopenapi.Builder) []openapi.Part {
 		var sources []crdopenapi.Source
 		for _, d := range byGV[gv] {
 			sources = append(sources, crdopenapi.Source{
-				// The names that were accepted are part of the documents.
+				// The documents contain the accepted names.
 				Hash: fmt.Sprint(d.uid, d.generation, d.accepted),
 				Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return s.decode(d.item) },
 			})

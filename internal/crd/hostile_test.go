@@ -20,13 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// post sends a definition that may be no such thing, and returns the error.
+// post sends a definition, which may be invalid, and returns the error.
 func (c *cluster) post(d *unstructured.Unstructured) error {
 	_, err := c.client.Resource(definitions).Create(c.Context(), d, metav1.CreateOptions{})
 	return err
 }
 
-// schemaOf is a definition of which only the schema of spec is of interest.
+// schemaOf returns a definition with a schema of spec.
 func schemaOf(c *cluster, plural, schema string) *unstructured.Unstructured {
 	c.Helper()
 	var s map[string]any
@@ -44,12 +44,12 @@ func schemaOf(c *cluster, plural, schema string) *unstructured.Unstructured {
 	return d
 }
 
-// nested is a schema of objects in objects.
+// nested returns a schema of nested objects.
 func nested(depth int) string {
 	return strings.Repeat(`{"type":"object","properties":{"f":`, depth) + `{"type":"string"}` + strings.Repeat(`}}`, depth)
 }
 
-// What cannot be served in bounded time or memory is refused when it is defined.
+// Definitions that cannot be served in bounded time or memory are rejected.
 func TestHostileDefinitions(t *testing.T) {
 	c := start(t)
 	for name, h := range map[string]struct{ schema, want string }{
@@ -73,7 +73,7 @@ func TestHostileDefinitions(t *testing.T) {
 			t.Errorf("%s: %.400v, want %q", name, err, h.want)
 		}
 	}
-	// However deep a schema is, there is an answer, and the next request has one.
+	// The server responds whatever the depth of a schema, and to the next request as well.
 	for _, depth := range []int{100, 4000} {
 		t.Logf("depth %d: %.200v", depth, c.post(schemaOf(c, fmt.Sprintf("deep%ds", depth), nested(depth))))
 	}
@@ -101,8 +101,7 @@ func fill(n int, f func(i int) string) []string {
 	return out
 }
 
-// Rules and patterns that passed when they were defined have a budget for each
-// object.
+// Rules and patterns of an accepted definition have a budget for each object.
 func TestHostileObjects(t *testing.T) {
 	c := start(t)
 	c.define(schemaOf(c, "things", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{
@@ -141,8 +140,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 	apply := []byte(`{"apiVersion":"example.com/v1","kind":"Kindthings","metadata":{"name":"wide"},"spec":{"f00001":5}}`)
 	force := true
-	// That there is an answer is what counts: with the names of its managed
-	// fields the object may be larger than what etcd takes.
+	// Any response is correct: with its managed fields the object may be too large for etcd.
 	_, err := c.client.Resource(things("v1", "things")).Patch(t.Context(), "wide", types.ApplyPatchType, apply, metav1.PatchOptions{FieldManager: "m", Force: &force})
 	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("apply to many fields: %.300v", err)
@@ -160,8 +158,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
-// A conversion webhook that hangs or answers without end holds up who asks for
-// the version that it makes, and nobody else.
+// A conversion webhook that hangs, or responds without end, blocks only requests for the version that it converts.
 func TestHostileConversion(t *testing.T) {
 	c := start(t)
 	asked, release := make(chan struct{}, 10), make(chan struct{})
@@ -197,7 +194,7 @@ func TestHostileConversion(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	// All of these while the webhook hangs.
+	// All of this happens while the webhook hangs.
 	for what, do := range map[string]func() error{
 		"list in the stored version": func() error {
 			_, err := c.client.Resource(things("v1", "things")).List(ctx, metav1.ListOptions{})

@@ -15,7 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// follower keeps the index as the view of definitions is.
+// follower keeps the index up to date with the view of definitions.
 type follower struct {
 	*Server
 	caught func()
@@ -60,8 +60,8 @@ func (f *follower) Caught(rev int64) {
 	f.moved = make(chan struct{})
 }
 
-// settled waits until definitions have been read, and then until the catalog has
-// all that is acknowledged. Until then a client would take a 404 for the truth.
+// settled waits until definitions have been read, and then until the catalog contains all acknowledged writes. Before
+// that, a client would get a wrong 404.
 func (s *Server) settled(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -71,8 +71,8 @@ func (s *Server) settled(ctx context.Context) error {
 	}
 }
 
-// settle waits until the index has all that is acknowledged: what a client was
-// told to be established is served.
+// settle waits until the index contains all acknowledged writes, so that a resource is served once a client has seen
+// Established.
 func (s *Server) settle(ctx context.Context) error {
 	if err := s.Store.Fresh(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *Server) settle(ctx context.Context) error {
 	}
 }
 
-// readAll reads definitions on all processors: thousands of them hold up the start.
+// readAll decodes definitions on all processors: thousands of them would delay the start.
 func readAll(items []*store.Item, g *guard.Guard) []read {
 	out := make([]read, len(items))
 	var next atomic.Int64
@@ -115,13 +115,13 @@ func readAll(items []*store.Item, g *guard.Guard) []read {
 	return out
 }
 
-// read is what reading a definition came to.
+// read is the result of decoding a definition.
 type read struct {
 	definition *definition
 	err        error
 }
 
-// put takes in a definition that is new or has changed, or that could not be read.
+// put adds a definition that is new or changed, or that could not be decoded.
 func (s *Server) put(i *store.Item, d *definition, err error) {
 	if err != nil {
 		s.Log.Error("a definition cannot be read; what it defines is not served", "name", i.Key, "error", err)
@@ -137,7 +137,7 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 	old := g[d.name]
 	if old != nil && old.item.Rev > i.Rev {
 		s.mu.Unlock()
-		return // the controller has written a newer one, which will come
+		return // the controller has written a newer one, which will follow
 	}
 	if old != nil && servesAlike(old, d) {
 		d.serving = old.serving
@@ -160,7 +160,7 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 	}
 }
 
-// replaced ends what served the definition before.
+// replaced ends the serving of the previous definition.
 func (s *Server) replaced(old, d *definition) {
 	if old == nil || old.serving == d.serving {
 		return
@@ -171,8 +171,8 @@ func (s *Server) replaced(old, d *definition) {
 	}
 }
 
-// wrote takes in a definition as the controller has left it, before it comes
-// back with the log: the names it was given are given from now on.
+// wrote indexes a definition that the controller has written, before the log delivers it: the accepted names are taken
+// from now on.
 func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition, rev int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Server) wrote(obj *apiextensionsv1.CustomResourceDefinition, rev int64)
 	s.publish(&d)
 }
 
-// remove takes a definition out.
+// remove removes a definition.
 func (s *Server) remove(name string) {
 	group, _ := splitName(name)
 	s.mu.Lock()
@@ -207,13 +207,13 @@ func (s *Server) remove(name string) {
 	s.control.retryConflicts(group, name)
 }
 
-// splitName takes a definition's name apart.
+// splitName splits a definition's name.
 func splitName(name string) (group, plural string) {
 	plural, group, _ = strings.Cut(name, ".")
 	return group, plural
 }
 
-// established are the definitions that are served, by group and name.
+// established returns the served definitions, sorted by group and name.
 func (s *Server) established() []*definition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

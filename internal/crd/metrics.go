@@ -10,8 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// Metrics measure the expressions of schemas, updates that leave wrong what was
-// wrong, and the webhooks that convert.
+// Metrics measure the expressions of schemas, ratcheting updates and conversion webhooks.
 type Metrics struct {
 	clock                       clock.PassiveClock
 	compilation, evaluation     prometheus.Histogram
@@ -49,7 +48,7 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 	return m
 }
 
-// timing is how schemas tell what their expressions take.
+// timing returns the callbacks with which schemas report their expressions' times.
 func (m *Metrics) timing() schema.Timing {
 	of := func(h prometheus.Histogram) func() func() {
 		return func() func() {
@@ -61,7 +60,7 @@ func (m *Metrics) timing() schema.Timing {
 		Ratcheting: func(took time.Duration) { m.ratcheting.Observe(took.Seconds()) }, Now: m.clock.Now}
 }
 
-// Why a conversion failed, as metrics have it.
+// Reasons of failed conversions, as in metrics.
 const (
 	callFailed    = "conversion_webhook_call_failure"
 	malformed     = "conversion_webhook_malformed_response_failure"
@@ -69,8 +68,7 @@ const (
 	invalidObject = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// converted records a request to the webhook of a definition; failure is "" if
-// it succeeded.
+// converted records a call of a definition's webhook; failure is "" if it succeeded.
 func (m *Metrics) converted(crd, from, to, failure string, took time.Duration) {
 	result := "success"
 	if failure != "" {

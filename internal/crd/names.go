@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// taken are the names that other definitions of a group have been given: false
-// by those that came later. Two may have been given one name by two servers at
-// once; then the one that came first keeps it.
+// taken are the accepted names of the other definitions in a group. The value is true if an older definition has the
+// name: if two servers accept the same name concurrently, the older definition keeps it.
 type taken struct {
 	resources, kinds map[string]bool
 }
@@ -25,15 +24,14 @@ func (t *taken) add(n apiextensionsv1.CustomResourceDefinitionNames, first bool)
 	}
 }
 
-// denies says whether a definition that has one name and wants another cannot
-// have that.
+// denies reports whether a definition that has one name and requests another cannot get it.
 func denies(used map[string]bool, want, have string) bool {
 	first, ok := used[want]
 	return ok && (want != have || first)
 }
 
-// latecomers are those that have a name which one that came before them has
-// too, of pairs of which one is d. s.mu is held.
+// latecomers returns the definitions that share an accepted name with an older one, of all pairs that contain d. s.mu
+// is held.
 func (s *Server) latecomers(d *definition) []string {
 	var late []string
 	for name, other := range s.groups[d.group] {
@@ -48,7 +46,7 @@ func (s *Server) latecomers(d *definition) []string {
 	return late
 }
 
-// shareNames says whether two definitions have been given the same name.
+// shareNames reports whether two definitions have an accepted name in common.
 func shareNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 	if a.Kind != "" && (a.Kind == b.Kind || a.Kind == b.ListKind) || a.ListKind != "" && (a.ListKind == b.Kind || a.ListKind == b.ListKind) {
 		return true
@@ -59,8 +57,8 @@ func shareNames(a, b *apiextensionsv1.CustomResourceDefinitionNames) bool {
 	return has(b, a.Plural) || has(b, a.Singular) || slices.ContainsFunc(a.ShortNames, func(name string) bool { return has(b, name) })
 }
 
-// acceptNames gives a definition those of the names it asks for that are free,
-// and says so in its conditions. It reports whether that changed anything.
+// acceptNames accepts the requested names that are free, and sets the conditions. It reports whether that changed
+// anything.
 func (c *controller) acceptNames(d *apiextensionsv1.CustomResourceDefinition, t taken) bool {
 	names, conflict := freeNames(d.Spec.Names, d.Status.AcceptedNames, t)
 	changed := !equality.Semantic.DeepEqual(names, d.Status.AcceptedNames)
@@ -82,11 +80,11 @@ func (c *controller) acceptNames(d *apiextensionsv1.CustomResourceDefinition, t 
 	return setCondition(d, accepted, c.Clock) || changed
 }
 
-// nameConflict is why names were not accepted.
+// nameConflict is the reason why names were not accepted.
 type nameConflict struct{ reason, message string }
 
-// freeNames is what a definition that has some names and wants others gets: of
-// several conflicts the last is told, as kube-apiserver does.
+// freeNames returns the names that a definition gets, which has some names and requests others. Of several conflicts it
+// returns the last, as kube-apiserver does.
 func freeNames(want, have apiextensionsv1.CustomResourceDefinitionNames, t taken) (apiextensionsv1.CustomResourceDefinitionNames, *nameConflict) {
 	got := have
 	var conflict *nameConflict

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Of two definitions that two servers gave one name, the later is found from
-// either side, whichever of them a server learns of last.
+// If two servers accepted one name for two definitions, the later definition is found, whichever of them a server sees
+// last.
 func TestLatecomers(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	names := func(plural, short, kind string) apiextensionsv1.CustomResourceDefinitionNames {

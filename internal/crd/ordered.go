@@ -7,16 +7,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// manyFields is from how many fields of one map on an object is ordered. Below,
-// sorting costs more than it saves.
+// manyFields is the number of fields in one map from which an object is ordered. Below that, sorting costs more than it
+// saves.
 const manyFields = 2000
 
-// ordered is a value whose maps are walked in the order of their keys. Field
-// management keeps sets of fields as sorted slices, into which keys in random
-// order are inserted in quadratic time: ten seconds for 100,000 fields.
+// ordered is a value whose maps are iterated in key order. Field management keeps sets of fields as sorted slices;
+// inserting keys in random order takes quadratic time, ten seconds for 100,000 fields.
 type ordered struct{ value.Value }
 
-// valueOf is the value of an object.
+// valueOf returns the value of an object.
 func valueOf(m map[string]any) value.Value {
 	v := value.NewValueInterface(m)
 	if wide(m) {
@@ -25,7 +24,7 @@ func valueOf(m map[string]any) value.Value {
 	return v
 }
 
-// wide says whether a map in v has many fields.
+// wide reports whether a map in v has many fields.
 func wide(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -100,8 +99,7 @@ func (m orderedMap) Zip(other value.Map, order value.MapTraverseOrder, f func(ke
 	return m.ZipUsing(value.HeapAllocator, other, order, f)
 }
 
-// ZipUsing is part of value.Map. Any order will do for who wants none, and the
-// order of the keys is one.
+// ZipUsing is part of value.Map. Callers that need no order also get key order.
 func (m orderedMap) ZipUsing(a value.Allocator, other value.Map, _ value.MapTraverseOrder, f func(key string, l, r value.Value) bool) bool {
 	keys := slices.Collect(maps.Keys(m.fields))
 	if other != nil {
@@ -135,7 +133,7 @@ type orderedList struct{ value.List }
 // At is part of value.List.
 func (l orderedList) At(i int) value.Value { return ordered{l.List.At(i)} }
 
-// AtUsing is part of value.List. What it returns is not the allocator's to reuse.
+// AtUsing is part of value.List. The allocator cannot reuse the result.
 func (l orderedList) AtUsing(_ value.Allocator, i int) value.Value { return l.At(i) }
 
 // Range is part of value.List.

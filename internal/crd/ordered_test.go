@@ -9,8 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Objects that are walked in order come to the same sets of fields, the same
-// differences and the same merged objects as others.
+// Ordered objects have the same sets of fields, differences and merge results as others.
 func TestOrdered(t *testing.T) {
 	object := func(from, to int) map[string]any {
 		m := map[string]any{}

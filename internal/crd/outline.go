@@ -15,14 +15,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// withoutSchemas is a stored definition, in either version that one can be
-// stored in, without what takes most of its bytes and is seldom asked for.
+// withoutSchemas returns a stored definition, in either stored version, without its schemas, which are most of its
+// bytes and seldom needed.
 func withoutSchemas(i *store.Item) []byte {
 	return jsonobject.Cut(i.Value, "metadata.managedFields", "metadata.annotations", "spec.versions.*.schema", "spec.validation")
 }
 
-// outline is what the index wants of a stored definition, in either version
-// that one can be stored in.
+// outline is the part of a stored definition that the index needs, in either stored version.
 type outline struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
@@ -38,7 +37,7 @@ type outline struct {
 		Names                 apiextensionsv1.CustomResourceDefinitionNames `json:"names"`
 		PreserveUnknownFields *bool                                         `json:"preserveUnknownFields"`
 		Versions              []outlineVersion                              `json:"versions"`
-		// Of v1beta1, for all versions alike.
+		// Of v1beta1, for all versions.
 		Version      string               `json:"version"`
 		Subresources *outlineSubresources `json:"subresources"`
 	} `json:"spec"`
@@ -60,7 +59,7 @@ type outlineSubresources struct {
 	Scale  *struct{} `json:"scale"`
 }
 
-// newDefinition reads a definition off its stored bytes.
+// newDefinition decodes the index entry from a stored definition.
 func newDefinition(i *store.Item) (*definition, error) {
 	if i.Err != nil {
 		return nil, i.Err
@@ -85,7 +84,7 @@ func newDefinition(i *store.Item) (*definition, error) {
 		case apiextensionsv1.Terminating:
 			d.terminating = yes
 		case apiextensionsv1.NonStructuralSchema:
-			d.unsettled = true // until it is mended
+			d.unsettled = true // until the definition is corrected
 		}
 	}
 	d.versions = o.versions()
@@ -116,7 +115,7 @@ func (o *outline) versions() []version {
 	return out
 }
 
-// unsettled says whether a look at the whole definition may change its status.
+// unsettled reports whether the controller may have to change the status.
 func (o *outline) unsettled(d *definition) bool {
 	names := o.Spec.Names
 	names.Singular = cmp.Or(names.Singular, strings.ToLower(names.Kind))

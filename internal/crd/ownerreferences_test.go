@@ -17,8 +17,8 @@ import (
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
-// A custom resource can be held by an owner that is one too only by who may set
-// the owner's finalizers, and get another owner only from who may delete it.
+// To make a custom resource block the deletion of its owner, a user needs permission for the owner's finalizers. To
+// change its owners, a user needs permission to delete it.
 func TestOwnersThatBlock(t *testing.T) {
 	s := kanzentest.Start(t, func(c *config.Config) {
 		c.EnableAdmission = append(c.EnableAdmission, "OwnerReferencesPermissionEnforcement")

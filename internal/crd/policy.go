@@ -12,8 +12,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
 )
 
-// structural says of a definition that its schemas are not structural. Only
-// those can be that were made before version v1, and they preserve unknown fields.
+// structural updates the condition NonStructuralSchema. Only definitions created before v1 can have such schemas, and
+// they preserve unknown fields.
 func (c *controller) structural(d *apiextensionsv1.CustomResourceDefinition) bool {
 	if !d.Spec.PreserveUnknownFields && findCondition(d, apiextensionsv1.NonStructuralSchema) == nil {
 		return false
@@ -28,8 +28,8 @@ func (c *controller) structural(d *apiextensionsv1.CustomResourceDefinition) boo
 	}, c.Clock)
 }
 
-// approved says of a definition in one of the community's groups whether the
-// community has approved it.
+// approved updates the condition of a definition in a protected group: whether the Kubernetes community has approved
+// it.
 func (c *controller) approved(d *apiextensionsv1.CustomResourceDefinition) bool {
 	if !isProtected(d.Spec.Group) {
 		return false
@@ -39,7 +39,7 @@ func (c *controller) approved(d *apiextensionsv1.CustomResourceDefinition) bool 
 	return setCondition(d, cond, c.Clock)
 }
 
-// isProtected says that a group's APIs need the community's approval.
+// isProtected reports whether a group's APIs need approval.
 func isProtected(group string) bool {
 	for _, domain := range []string{"k8s.io", "kubernetes.io"} {
 		if group == domain || strings.HasSuffix(group, "."+domain) {
@@ -49,7 +49,7 @@ func isProtected(group string) bool {
 	return false
 }
 
-// approval is what the annotation stands for.
+// approval returns the condition for an annotation.
 func approval(annotation string) condition {
 	const proposal = "https://github.com/kubernetes/enhancements/pull/1111"
 	u, err := url.ParseRequestURI(annotation)
@@ -67,7 +67,7 @@ func approval(annotation string) condition {
 		apiextensionsv1.KubeAPIApprovedAnnotation, proposal)}
 }
 
-// validBundle says that a CA bundle is empty or holds nothing but certificates.
+// validBundle reports whether a CA bundle is empty or contains only certificates.
 func validBundle(bundle []byte) bool {
 	rest := bundle
 	for found := 0; ; found++ {

@@ -16,10 +16,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// subresourceVerbs are those of status and scale.
+// subresourceVerbs are the verbs of status and scale.
 var subresourceVerbs = []string{"get", "patch", "update"}
 
-// resource is one version of the definition as the engine serves it.
+// resource returns one version of the definition as the engine serves it.
 func (s *serving) resource(name string) (*engine.Resource, error) {
 	d := s.spec
 	v := versionOf(d, name)
@@ -69,7 +69,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 	return r, nil
 }
 
-// codec reads and writes objects for requests in one version.
+// codec returns the codec for requests in one version.
 func (s *serving) codec(version string) engine.Codec {
 	c := codec{s, version}
 	if s.spec.Spec.Conversion != nil && s.spec.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
@@ -78,7 +78,7 @@ func (s *serving) codec(version string) engine.Codec {
 	return c
 }
 
-// terminating refuses to create what is being deleted with its definition.
+// terminating returns the error for a create while the definition is being deleted.
 func terminating(gr apischema.GroupResource) error {
 	err := apierrors.NewMethodNotSupported(gr, "create")
 	err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
@@ -94,8 +94,7 @@ func versionOf(d *apiextensionsv1.CustomResourceDefinition, name string) *apiext
 	return nil
 }
 
-// engineVersion is a version as part of the Resource whose hub is the version
-// of the name hub.
+// engineVersion returns a version of the Resource whose hub is the version named hub.
 func (s *serving) engineVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, hub string) *engine.Version {
 	name := v.Name
 	out := &engine.Version{
@@ -120,7 +119,7 @@ func (s *serving) engineVersion(v *apiextensionsv1.CustomResourceDefinitionVersi
 	return out
 }
 
-// deprecation is the warning that comes with every answer of a deprecated version.
+// deprecation returns the warning in every response of a deprecated version.
 func deprecation(d *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
 	if v.DeprecationWarning != nil {
 		return *v.DeprecationWarning
@@ -139,8 +138,8 @@ func deprecation(d *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1
 	return fmt.Sprintf("%s; use %s/%s %s", msg, d.Spec.Group, better, d.Spec.Names.Kind)
 }
 
-// content is the object's JSON.
+// content returns the object's JSON.
 func content(obj engine.Object) map[string]any { return obj.(*unstructured.Unstructured).Object }
 
-// path takes a simple JSON path (".spec.replicas") apart.
+// path splits a simple JSON path (".spec.replicas").
 func path(p string) []string { return strings.Split(strings.TrimPrefix(p, "."), ".") }

@@ -22,17 +22,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// kind is one version of a custom resource, by whose rules it is written.
+// kind is one version of a custom resource; it validates writes.
 type kind struct {
 	serving    *serving
 	version    string
 	gvk        apischema.GroupVersionKind
 	namespaced bool
-	status     bool // is a subresource
+	status     bool // has a status subresource
 	scale      *apiextensionsv1.CustomResourceSubresourceScale
 }
 
-// rules are those for the object itself.
+// rules returns the rules of the object itself.
 func (k *kind) rules() engine.Rules {
 	r := engine.Rules{
 		PrepareCreate: func(_ context.Context, obj engine.Object) {
@@ -64,7 +64,7 @@ func (k *kind) rules() engine.Rules {
 	return r
 }
 
-// statusRules are those for the status subresource: nothing else changes.
+// statusRules returns the rules of the status subresource: nothing else changes.
 func (k *kind) statusRules() engine.Rules {
 	return engine.Rules{
 		PrepareUpdate: func(_ context.Context, obj, old engine.Object) {
@@ -86,7 +86,7 @@ func (k *kind) statusRules() engine.Rules {
 	}
 }
 
-// carry gives to what from has in a field, also if that is nothing.
+// carry copies a field of from to to, or deletes it.
 func carry(to, from map[string]any, name string) {
 	if v, ok := from[name]; ok {
 		to[name] = v
@@ -95,7 +95,7 @@ func carry(to, from map[string]any, name string) {
 	delete(to, name)
 }
 
-// sameBut says that two objects differ in nothing but one field.
+// sameBut reports whether two objects are equal except for one field.
 func sameBut(a, b map[string]any, name string) bool {
 	n := 0
 	for key, v := range a {
@@ -114,7 +114,7 @@ func sameBut(a, b map[string]any, name string) bool {
 	return n == len(b)
 }
 
-// validate checks the object's type, and if that is right, everything else.
+// validate checks the object's type and, if that is correct, everything else.
 func (k *kind) validate(ctx context.Context, obj, old engine.Object,
 	rest func(ctx context.Context, s *schema.Schema, obj, old engine.Object) schema.Verdict) field.ErrorList {
 	gvk := obj.GetObjectKind().GroupVersionKind()
@@ -156,8 +156,8 @@ func (k *kind) fieldsOfStatus(ctx context.Context, s *schema.Schema, obj, old en
 	return s.ValidateStatusUpdate(ctx, content(obj), content(old), append(errs, k.checkScale(content(obj), false)...)...)
 }
 
-// checkScale checks what the scale subresource reads: replica counts that are
-// none, and with spec those that it writes.
+// checkScale validates the fields of the scale subresource: replica counts in the status, and with spec those in the
+// spec.
 func (k *kind) checkScale(obj map[string]any, spec bool) field.ErrorList {
 	if k.scale == nil {
 		return nil
@@ -189,7 +189,7 @@ func checkReplicas(obj map[string]any, at string) field.ErrorList {
 	return nil
 }
 
-// warnFinalizers warns of new finalizers whose names may clash with others.
+// warnFinalizers returns warnings about new finalizers whose names may clash with others.
 func warnFinalizers(obj, old engine.Object) []string {
 	var known []string
 	if old != nil {

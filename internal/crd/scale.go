@@ -8,7 +8,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// scaleOf reads and writes a scale where the definition says that it is.
+// scaleOf returns the scale at the paths in the definition.
 func scaleOf(d *apiextensionsv1.CustomResourceSubresourceScale) *engine.Scale {
 	spec, status := path(d.SpecReplicasPath), path(d.StatusReplicasPath)
 	var selector []string

@@ -17,17 +17,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what a Server works with. All fields are needed.
+// Config is what a Server needs. All fields are required.
 type Config struct {
 	Engine *engine.Engine
 	Store  *store.Store
 	// Definitions is the endpoint of customresourcedefinitions.
 	Definitions *engine.Endpoint
-	// Catalog is where custom resources are put in.
+	// Catalog receives the custom resources.
 	Catalog *catalog.Live
-	// Call asks a conversion webhook.
+	// Call calls a conversion webhook.
 	Call Call
-	// Metrics measure what schemas and conversions take.
+	// Metrics measure schemas and conversions.
 	Metrics *Metrics
 	Clock   clock.WithTicker
 	Guard   *guard.Guard
@@ -45,12 +45,12 @@ type Server struct {
 	mu sync.RWMutex
 	// groups are all definitions, by group and name; guarded by mu.
 	groups map[string]map[string]*definition
-	// rev is the revision that groups is at; moved is closed when it changes.
+	// rev is the revision of groups; moved is closed when it changes.
 	rev   int64
 	moved chan struct{}
 }
 
-// New makes a Server. It serves nothing before Run has read the definitions.
+// New creates a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
 	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
 	s.control = &controller{
@@ -62,7 +62,7 @@ func New(c Config) *Server {
 	return s
 }
 
-// Run follows the definitions until ctx ends, as the user of ctx.
+// Run follows the definitions until ctx ends, with the user of ctx.
 func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.control.run(ctx) })
@@ -70,10 +70,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Definitions.View().Follow(ctx, &follower{Server: s, caught: sync.OnceFunc(func() { close(s.ready) })})
 }
 
-// Ready is closed once everything that was defined when the server began is served.
+// Ready returns a channel that is closed once all definitions from before the start are served.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// find returns the definition of a resource, nil if there is none.
+// find returns the definition of a resource, or nil.
 func (s *Server) find(group, plural string) *definition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -84,8 +84,7 @@ func (s *Server) find(group, plural string) *definition {
 	return g[plural+"."+group]
 }
 
-// endpointToDelete is the endpoint by which the instances of a definition are
-// deleted, whatever is left of its conditions.
+// endpointToDelete returns the endpoint that deletes a definition's instances, whatever its conditions are.
 func (s *Server) endpointToDelete(name string) (*engine.Endpoint, error) {
 	group, plural := splitName(name)
 	d := s.find(group, plural)
@@ -95,7 +94,7 @@ func (s *Server) endpointToDelete(name string) (*engine.Endpoint, error) {
 	return d.serving.endpoint(d.storage())
 }
 
-// decode makes the object of a stored definition.
+// decode decodes a stored definition.
 func (s *Server) decode(i *store.Item) (*apiextensionsv1.CustomResourceDefinition, error) {
 	obj, err := s.Definitions.Decode(i)
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// serving is what it takes to serve a definition, each piece made when it is
-// first needed.
+// serving is the state needed to serve a definition; each part is created on first use.
 type serving struct {
 	server *Server
 	def    *definition
-	// convert makes one version of an object out of another.
+	// convert converts objects to another version.
 	convert func(ctx context.Context, objs []object, to string) ([]object, error)
 
 	mu sync.Mutex
-	// All below is guarded by mu.
+	// All fields below are guarded by mu.
 	spec      *apiextensionsv1.CustomResourceDefinition // without its schemas
 	endpoints map[string]*engine.Endpoint               // by version
 	schemas   map[string]*schema.Schema                 // by version
@@ -32,7 +31,7 @@ func newServing(s *Server, d *definition) *serving {
 	return &serving{server: s, def: d, endpoints: map[string]*engine.Endpoint{}, schemas: map[string]*schema.Schema{}}
 }
 
-// endpoint serves one version.
+// endpoint returns the endpoint of one version.
 func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,13 +56,13 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 		return nil, err
 	}
 	if s.retired {
-		ep.Retire() // its watches see the end at once, and begin anew elsewhere
+		ep.Retire() // its watches end at once, and clients restart them elsewhere
 	}
 	s.endpoints[version] = ep
 	return ep, nil
 }
 
-// schema is the compiled schema of one version.
+// schema returns the compiled schema of one version.
 func (s *serving) schema(version string) (*schema.Schema, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +104,7 @@ func (s *serving) retire() {
 	}
 }
 
-// view has the objects of all versions; nil: no endpoint was made yet.
+// view returns the objects of all versions; nil: there is no endpoint yet.
 func (s *serving) view() *store.View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +114,7 @@ func (s *serving) view() *store.View {
 	return nil
 }
 
-// forget drops the objects: the definition is gone, and they with it.
+// forget drops the cached objects, after the definition and its objects were deleted.
 func (s *serving) forget() {
 	if v := s.view(); v != nil {
 		s.server.Store.Forget(v)

@@ -22,23 +22,23 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
-// webhook converts by asking another server.
+// webhook is a conversion webhook.
 type webhook struct {
 	call    Call
 	config  *apiextensionsv1.WebhookConversion
-	timeout time.Duration // of one conversion, however many objects it is about
+	timeout time.Duration // of one conversion, whatever the number of objects
 	crd     string        // the definition's name
 	metrics *Metrics
 }
 
-// conversionTimeout is how long a webhook has.
+// conversionTimeout bounds one conversion.
 const conversionTimeout = 30 * time.Second
 
-// maxBatch bounds the objects of one call, in bytes: answers are bounded too,
-// and a long list must not fail for its length.
+// maxBatch bounds the objects of one call, in bytes: responses are bounded too, and a long list must not fail because
+// of its length.
 const maxBatch = 2 << 20
 
-// convert asks for all objects, in one call unless they are very many.
+// convert converts all objects, in one call unless they are too large.
 func (w *webhook) convert(ctx context.Context, objs []object, to string) ([]object, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (w *webhook) convert(ctx context.Context, objs []object, to string) ([]obje
 	return out, nil
 }
 
-// measured is batch, measured.
+// measured is batch with metrics.
 func (w *webhook) measured(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) ([]object, error) {
 	began := w.metrics.clock.Now()
 	from := objs[0].GroupVersionKind().Version
@@ -77,8 +77,7 @@ func (w *webhook) measured(ctx context.Context, objs []object, raw []runtime.Raw
 	return out, err
 }
 
-// batch converts objects in one call; raw is what they are written as. It says
-// of an error also what it is to metrics.
+// batch converts objects in one call; raw is their JSON. With an error it returns the failure's name in metrics.
 func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExtension, to string) (out []object, failure string, err error) {
 	version := slices.IndexFunc(w.config.ConversionReviewVersions, func(v string) bool { return v == "v1" || v == "v1beta1" })
 	if version < 0 {
@@ -86,7 +85,7 @@ func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExt
 	}
 	out, failure, err = w.ask(ctx, w.config.ConversionReviewVersions[version], raw, to)
 	if err != nil {
-		// Not wrapped: a status that the webhook gave is not that of the request.
+		// Not wrapped: the webhook's status must not become the status of the request.
 		return nil, failure, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
 	}
 	if len(out) != len(objs) {
@@ -100,8 +99,7 @@ func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExt
 	return out, "", nil
 }
 
-// ask sends a review and reads the answer. The versions of reviews differ in
-// nothing but their name.
+// ask sends a review and decodes the answer. The versions of reviews differ only in their name.
 func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExtension, to string) (out []object, failure string, err error) {
 	uid := types.UID(uuid.NewString())
 	review := &apiextensionsv1.ConversionReview{
@@ -138,9 +136,8 @@ func (w *webhook) ask(ctx context.Context, version string, raw []runtime.RawExte
 	return out, "", nil
 }
 
-// fits checks that a converted object is the one that was to be converted, and
-// puts its metadata back, but for labels and annotations, which are the
-// conversion's to change.
+// fits checks that a converted object is still the same object, and restores its metadata except for labels and
+// annotations, which the webhook may change.
 func fits(in, out object, to string) error {
 	if got := out.GetAPIVersion(); got != to {
 		return fmt.Errorf("invalid groupVersion (expected %v, received %v)", to, got)
@@ -173,8 +170,7 @@ func fits(in, out object, to string) error {
 	return nil
 }
 
-// takeTexts sets labels or annotations in metadata. They are checked if they
-// are not those that the object had.
+// takeTexts sets labels or annotations in metadata. It validates them if they differ from those of the original object.
 func takeTexts(meta map[string]any, brought any, name string, check func(map[string]string, *field.Path) field.ErrorList) error {
 	if brought == nil {
 		delete(meta, name)

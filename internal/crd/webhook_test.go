@@ -46,7 +46,7 @@ func honest(_ context.Context, r *apiextensionsv1.ConversionReview) error {
 	return nil
 }
 
-// A webhook that does not answer is waited for until the timeout and no longer.
+// A call of a webhook that does not respond ends at the timeout.
 func TestWebhookHangs(t *testing.T) {
 	w := hookOf(time.Millisecond, func(ctx context.Context, _ *apiextensionsv1.ConversionReview) error {
 		<-ctx.Done()
@@ -58,8 +58,7 @@ func TestWebhookHangs(t *testing.T) {
 	}
 }
 
-// Few objects are one call, very many are several, each of bounded size; the
-// order stays.
+// Few objects take one call, many take several, each of bounded size; the order is kept.
 func TestWebhookBatches(t *testing.T) {
 	for _, c := range []struct{ objects, size, calls int }{{1000, 100, 1}, {30, maxBatch / 10, 4}, {2, 2 * maxBatch, 2}} {
 		calls := 0
@@ -77,7 +76,7 @@ func TestWebhookBatches(t *testing.T) {
 			}
 		}
 	}
-	// What fails in the middle fails the whole.
+	// If one call fails, the whole conversion fails.
 	n := 0
 	w := hookOf(time.Minute, func(ctx context.Context, r *apiextensionsv1.ConversionReview) error {
 		if n++; n == 2 {

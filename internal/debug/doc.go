@@ -1,4 +1,3 @@
-// Package debug serves the pages about a server itself: health, /statusz and
-// /flagz, profiles, and the verbosity of its log, which can be changed while it
-// runs. What is healthy and which pages are shown is decided by the caller.
+// Package debug serves the pages about a server itself: health, /statusz and /flagz, profiles, and the verbosity of its
+// log, which can change at run time. The caller decides which health checks and pages there are.
 package debug

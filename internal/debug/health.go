@@ -15,21 +15,20 @@ import (
 // Check is one named condition of the server's health.
 type Check struct {
 	Name string
-	// Test returns why the condition does not hold.
+	// Test returns an error if the condition does not hold.
 	Test func(ctx context.Context) error
 }
 
-// Health is what /healthz, /livez and /readyz answer from.
+// Health serves /healthz, /livez and /readyz.
 type Health struct {
 	Log *slog.Logger
-	// Checked is told the outcome of each check.
+	// Checked is called with the result of each check.
 	Checked func(name, kind string, ok bool)
-	// Healthz and Live fail when only a restart helps; Ready when no requests
-	// should come.
+	// Healthz and Live fail if only a restart helps, Ready if the server should get no requests.
 	Healthz, Live, Ready []Check
 }
 
-// NotReady is why no requests should come; nil: they may.
+// NotReady returns the reason why the server should get no requests, or nil.
 func (h *Health) NotReady(ctx context.Context) error {
 	for _, c := range h.Ready {
 		if err := c.Test(ctx); err != nil {
@@ -39,7 +38,7 @@ func (h *Health) NotReady(ctx context.Context) error {
 	return nil
 }
 
-// Serve answers below one of the three paths; false: it is none of them.
+// Serve serves the three paths and those below them; it returns false for any other path.
 func (h *Health) Serve(w http.ResponseWriter, r *http.Request) bool {
 	root, name, below := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if below && name == "" {
@@ -98,7 +97,7 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 		err := c.Test(r.Context())
 		h.Checked(c.Name, root, err == nil)
 		if err != nil {
-			// The reason is for the log: anybody may ask for health.
+			// The reason is only logged, because anyone may request health.
 			fmt.Fprintf(&text, "[-]%s failed: reason withheld\n", c.Name)
 			failed = append(failed, fmt.Sprintf("%s: %v", c.Name, err))
 			continue
@@ -127,7 +126,7 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 	fmt.Fprintf(w, "%s%s check passed\n", text.String(), root)
 }
 
-// Paths are those of all checks.
+// Paths returns the paths of all checks.
 func (h *Health) Paths() []string {
 	out := []string{"/healthz", "/livez", "/readyz"}
 	for _, c := range h.Healthz {
@@ -142,7 +141,7 @@ func (h *Health) Paths() []string {
 	return out
 }
 
-// After is a Check that holds until a time, and from then on if c does.
+// After returns a Check that succeeds until a time, and then behaves like c.
 func (c Check) After(t time.Time, clk clock.PassiveClock) Check {
 	return Check{Name: c.Name, Test: func(ctx context.Context) error {
 		if !clk.Now().After(t) {

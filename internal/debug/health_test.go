@@ -12,8 +12,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestLivezGrace has a step of starting up that is not done: /livez is patient
-// with it for a while, the others are not.
+// TestLivezGrace checks that /livez ignores an unfinished startup step during the grace period, and the other paths do
+// not.
 func TestLivezGrace(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	step := Check{Name: "step", Test: func(context.Context) error { return errors.New("not done") }}

@@ -14,9 +14,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/route"
 )
 
-// ServeSocket serves profiles and the verbosity at a Unix socket until ctx
-// ends. Only the file's owner may open it. It answers also when the server
-// itself does not.
+// ServeSocket serves profiles and the verbosity on a Unix socket until ctx ends. Only the file's owner may open it. It
+// also works when the server itself does not respond.
 func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--debug-socket-path: %w", err)
@@ -45,7 +44,7 @@ func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
 	return nil
 }
 
-// ServeProfile answers /debug/pprof.
+// ServeProfile serves /debug/pprof.
 func ServeProfile(w http.ResponseWriter, r *http.Request) {
 	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
 	case "cmdline":

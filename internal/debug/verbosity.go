@@ -12,21 +12,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/route"
 )
 
-// Verbosity is how much a server logs, the number of -v. It may change while
-// the server runs, and is safe for concurrent use.
+// Verbosity is the log verbosity, the number of -v. It may change at run time, and is safe for concurrent use.
 type Verbosity struct {
 	number atomic.Int64
 	level  slog.LevelVar
 }
 
-// NewVerbosity makes a Verbosity of a number.
+// NewVerbosity creates a Verbosity with a number.
 func NewVerbosity(n int) *Verbosity {
 	v := &Verbosity{}
 	v.Set(n)
 	return v
 }
 
-// Set changes how much is logged.
+// Set changes the verbosity.
 func (v *Verbosity) Set(n int) {
 	v.number.Store(int64(n))
 	switch {
@@ -42,13 +41,13 @@ func (v *Verbosity) Set(n int) {
 // Level is part of slog.Leveler.
 func (v *Verbosity) Level() slog.Level { return v.level.Level() }
 
-// accessLog is from which number on requests are logged.
+// accessLog is the verbosity from which requests are logged.
 const accessLog = 3
 
-// LogsAccess says whether requests are logged.
+// LogsAccess reports whether requests are logged.
 func (v *Verbosity) LogsAccess() bool { return v.number.Load() >= accessLog }
 
-// FlagsPath is where flags may be changed while the server runs.
+// FlagsPath is the path for changing flags at run time.
 const FlagsPath = "/debug/flags"
 
 // ServeHTTP changes the verbosity: PUT /debug/flags/v.

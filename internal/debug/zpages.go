@@ -20,13 +20,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/version"
 )
 
-// Zpages are /statusz and /flagz: what a server is and how it was started, for
-// people, and for programs that ask for a version of the format.
+// Zpages serves /statusz and /flagz: the server's version and flags, as text, or structured if the client requests a
+// version of the format.
 type Zpages struct {
 	Started time.Time
 	Clock   clock.PassiveClock
-	Flags   map[string]string // as given or by default
-	// WriteError answers a request with an error.
+	Flags   map[string]string // given or default
+	// WriteError writes an error response.
 	WriteError func(w http.ResponseWriter, r *http.Request, err error)
 }
 
@@ -51,7 +51,7 @@ type flagz struct {
 	Flags           map[string]string `json:"flags"`
 }
 
-// Serve answers one of the two paths; false: it is neither.
+// Serve serves the two paths; it returns false for any other path.
 func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	named := map[string]string{"name": "apiserver"}
 	var text func() string
@@ -90,8 +90,8 @@ func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// answer writes a page in the form asked for. Programs have to say which
-// version they read; there is none that is there to stay.
+// answer writes a page in the requested form. Clients of the structured form must specify a version, because there is
+// no stable one.
 func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, text func() string, object func(metav1.TypeMeta) any) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {

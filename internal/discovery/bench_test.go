@@ -9,7 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// customGroups is n custom resources, each in a group of its own.
+// customGroups returns n custom resources, each in its own group.
 func customGroups(n int) []GroupVersion {
 	gvs := make([]GroupVersion, n)
 	for i := range gvs {
@@ -23,7 +23,7 @@ func customGroups(n int) []GroupVersion {
 	return gvs
 }
 
-// BenchmarkNew is what a change of one CRD costs where there are 5,000.
+// BenchmarkNew measures a change of one CRD out of 5,000.
 func BenchmarkNew(b *testing.B) {
 	gvs := customGroups(5000)
 	b.ReportAllocs()
@@ -32,7 +32,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkAggregated is what the first discovery request after that costs.
+// BenchmarkAggregated measures the first discovery request after that.
 func BenchmarkAggregated(b *testing.B) {
 	gvs := customGroups(5000)
 	b.ReportAllocs()

@@ -16,8 +16,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/discovery"
 )
 
-// TestBuiltinResources holds the built-in resources against what
-// kube-apiserver says of its own: names, verbs, kinds, hashes of storage versions.
+// TestBuiltinResources compares the built-in resources with kube-apiserver's: names, verbs, kinds, hashes of storage
+// versions.
 func TestBuiltinResources(t *testing.T) {
 	s := discovery.New(nil, discovery.Builtin(builtin.Resources(builtin.Deps{})))
 

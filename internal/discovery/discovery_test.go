@@ -39,8 +39,7 @@ func readJSON(t *testing.T, name string, into any) {
 	}
 }
 
-// builtinResources makes Resources that say of themselves what
-// testdata/resources.json says.
+// builtinResources returns Resources with the discovery information in testdata/resources.json.
 func builtinResources(t *testing.T) []*engine.Resource {
 	var lists map[string][]metav1.APIResource
 	readJSON(t, "resources.json", &lists)
@@ -106,7 +105,7 @@ func ask(t *testing.T, s *Set, method, path string, header ...string) *httptest.
 	return w
 }
 
-// same compares a document with what is expected of it.
+// same compares a document with the expected one.
 func same(t *testing.T, what string, got []byte, want any) {
 	t.Helper()
 	var g any
@@ -155,8 +154,8 @@ func TestBuiltinDocuments(t *testing.T) {
 	})
 }
 
-// TestAggregatedBytes compares with the hash that kube-apiserver gives the same
-// list: then each byte is the same, order included.
+// TestAggregatedBytes compares the hash with kube-apiserver's for the same list, so each byte must be the same,
+// including the order.
 func TestAggregatedBytes(t *testing.T) {
 	s := New(addresses, Builtin(builtinResources(t)))
 	l := aggregate(s.order)
@@ -255,7 +254,7 @@ func TestProtobuf(t *testing.T) {
 	if _, err := protobufInto(body, &l); err != nil || len(l.Items) != len(s.order) {
 		t.Errorf("%d groups, error %v", len(l.Items), err)
 	}
-	// Documents of the core group name no version of their own.
+	// Documents of the core group have no apiVersion.
 	body = ask(t, s, "GET", "/api/v1", "Accept", protobufType).Body.Bytes()
 	if !bytes.HasPrefix(body, []byte("k8s\x00\n\x13\n\x00\x12\x0fAPIResourceList")) {
 		t.Errorf("begins with %q", body[:32])

@@ -2,7 +2,7 @@ package discovery
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Priorities of what is not built in.
+// Priorities of groups that are not built in.
 const (
 	CustomGroupPriority   = 1000
 	CustomVersionPriority = 100
@@ -13,12 +13,11 @@ type priority struct {
 	versions map[string]int
 }
 
-// priorities orders the built-in groups: higher first. They are also written
-// into the APIServices of these groups, where other servers' groups are
-// compared with them.
+// priorities orders the built-in groups: higher first. They are also in the APIServices of these groups, where they are
+// compared with those of other servers' groups.
 var priorities = map[string]priority{
 	"":                             {18000, map[string]int{"v1": 1}},
-	"apiregistration.k8s.io":       {20000, map[string]int{"v1": 1}}, // it has no APIService; it is first
+	"apiregistration.k8s.io":       {20000, map[string]int{"v1": 1}}, // has no APIService, and comes first
 	"apps":                         {17800, map[string]int{"v1": 15}},
 	"events.k8s.io":                {17750, map[string]int{"v1": 15}},
 	"authentication.k8s.io":        {17700, map[string]int{"v1": 15, "v1alpha1": 1}},

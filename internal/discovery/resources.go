@@ -14,23 +14,22 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// GroupVersion is one group and version that is served.
+// GroupVersion is a served group and version.
 type GroupVersion struct {
 	schema.GroupVersion
 	GroupPriority, VersionPriority int
 
-	// Resources lists what this server has in it; it is called when a
-	// document about it is made.
+	// Resources returns this server's resources in it; it is called when a document about them is generated.
 	Resources func() []*engine.Resource
-	// Custom marks custom resources: their order is theirs, and their kinds
-	// are named in full.
+	// Custom marks custom resources: they keep their order, and their kinds have a group and version in the aggregated
+	// document.
 	Custom bool
-	// Remote is instead of Resources what another server says it has, as it
-	// last said; its own document is that server's affair.
+	// Remote replaces Resources for another server's version: it is that server's last discovery document, which that
+	// server itself serves.
 	Remote *apidiscoveryv2.APIVersionDiscovery
 }
 
-// Builtin sorts the built-in resources into their groups and versions.
+// Builtin groups the built-in resources by group and version.
 func Builtin(resources []*engine.Resource) []GroupVersion {
 	byGV := map[schema.GroupVersion][]*engine.Resource{}
 	for _, r := range resources {
@@ -49,12 +48,12 @@ func Builtin(resources []*engine.Resource) []GroupVersion {
 	return gvs
 }
 
-// resourceList is the legacy document: a flat list with "pods/status".
+// resourceList returns the legacy document: a flat list with "pods/status".
 func (gv *GroupVersion) resourceList() *metav1.APIResourceList {
 	l := &metav1.APIResourceList{GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
 	l.Kind, l.APIVersion = "APIResourceList", "v1"
 	if gv.Group == "" {
-		l.APIVersion = "" // as it has been since before there were groups
+		l.APIVersion = "" // empty since before there were groups
 	}
 	for _, r := range gv.Resources() {
 		l.APIResources = append(l.APIResources, gv.apiResources(r)...)
@@ -65,7 +64,7 @@ func (gv *GroupVersion) resourceList() *metav1.APIResourceList {
 	return l
 }
 
-// apiResources is the resource and then its subresources.
+// apiResources returns the resource and then its subresources.
 func (gv *GroupVersion) apiResources(r *engine.Resource) []metav1.APIResource {
 	declared := r.Declared()
 	main := metav1.APIResource{
@@ -97,8 +96,7 @@ func (gv *GroupVersion) kind(r *engine.Resource) string {
 	return r.Kind
 }
 
-// aggregated is the version's part of the aggregated document: resources with
-// their subresources inside.
+// aggregated returns the version's part of the aggregated document, in which resources contain their subresources.
 func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 	if gv.Remote != nil {
 		return *gv.Remote
@@ -109,7 +107,7 @@ func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 		if gv.Custom && r.Version == "" {
 			kind.Group, kind.Version = gv.Group, gv.Version
 		}
-		if _, sub, ok := strings.Cut(r.Name, "/"); ok { // it follows its resource
+		if _, sub, ok := strings.Cut(r.Name, "/"); ok { // included in its resource
 			parent := &v.Resources[len(v.Resources)-1]
 			parent.Subresources = append(parent.Subresources,
 				apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kind, Verbs: r.Verbs})
@@ -128,16 +126,15 @@ func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 	return v
 }
 
-// storageVersions names the kinds that are stored in another version than the
-// one the rules see, because older servers must be able to read them.
+// storageVersions maps kinds to their storage version if it differs from the hub version, so that older servers can
+// read them.
 var storageVersions = map[schema.GroupKind]string{
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "v1beta1",
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:        "v1beta1",
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: "v1beta1",
 }
 
-// storageVersionHash stands for the version that a resource is stored in;
-// storage migrators watch it.
+// storageVersionHash returns the hash of the storage version of a resource; storage migrators watch it.
 func storageVersionHash(r *engine.Resource) string {
 	version := cmp.Or(storageVersions[schema.GroupKind{Group: r.Hub.Group, Kind: r.Kind}], r.Hub.Version)
 	sum := sha256.Sum256([]byte(r.Hub.Group + "/" + version + "/" + r.Kind))

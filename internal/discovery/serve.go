@@ -19,9 +19,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Serve answers a request for a discovery document. found is false where the
-// path is not one, or is another server's; nothing has been written then.
-// An error has not been written either.
+// Serve serves a request for a discovery document. found is false if the path is not one, or belongs to another server;
+// then nothing has been written. With an error nothing has been written either.
 func (s *Set) Serve(w http.ResponseWriter, r *http.Request) (found bool, err error) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -68,7 +67,7 @@ func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version
 	return true, serve(w, r, newDocument(func() runtime.Object { return gv.resourceList() }), nil)
 }
 
-// encoding is how a document is written.
+// encoding is the format of a response.
 type encoding struct {
 	mediaType  string
 	aggregated bool
@@ -83,7 +82,7 @@ const (
 	aggregatedParams = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// serve writes doc, or aggregated (nil: there is none) to who accepts that.
+// serve writes doc, or aggregated (nil: there is none) to clients that accept it.
 func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) error {
 	e, ok := negotiate(r, aggregated != nil)
 	if !ok {
@@ -131,13 +130,13 @@ func (d *document) encode(e encoding) ([]byte, error) {
 	return d.json(), nil
 }
 
-// compressFrom is the size from which bodies are packed for who accepts it.
+// compressFrom is the size from which bodies are compressed, if the client accepts that.
 const compressFrom = 128 << 10
 
 func write(w http.ResponseWriter, r *http.Request, body []byte) error {
 	if len(body) < compressFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // the client has gone away
+		_, _ = w.Write(body) // the client may have closed the connection
 		return nil
 	}
 	w.Header().Set("Content-Encoding", "gzip")
@@ -148,7 +147,7 @@ func write(w http.ResponseWriter, r *http.Request, body []byte) error {
 	return nil
 }
 
-// negotiate reads the Accept header; aggregated says whether that form is there.
+// negotiate evaluates the Accept header; aggregated means that there is an aggregated form.
 func negotiate(r *http.Request, aggregated bool) (encoding, bool) {
 	plain := encoding{mediaType: jsonType, pretty: wantsPretty(r)}
 	accept := r.Header.Get("Accept")
@@ -171,7 +170,7 @@ func negotiate(r *http.Request, aggregated bool) (encoding, bool) {
 	return encoding{}, false
 }
 
-// accept reads the parameters of a media type; false: there is no such form here.
+// accept evaluates the parameters of a media type; it returns false for an unsupported form.
 func (e *encoding) accept(params map[string]string, aggregated bool) bool {
 	if p, ok := params["pretty"]; ok {
 		e.pretty = p == "1"
@@ -186,8 +185,8 @@ func (e *encoding) accept(params map[string]string, aggregated bool) bool {
 	return e.aggregated && aggregated
 }
 
-// wantsPretty says whether a person reads the answer: they say so, or their
-// client is one that people use by hand.
+// wantsPretty reports whether to indent the response for a person: by the query, or by a user agent that people use by
+// hand.
 func wantsPretty(r *http.Request) bool {
 	if p, ok := r.URL.Query()["pretty"]; ok {
 		return len(p) > 0 && p[0] != "0" && !strings.EqualFold(p[0], "false")

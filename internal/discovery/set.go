@@ -18,7 +18,7 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// Set is everything that is served at one time. It is immutable.
+// Set is the discovery documents of one state of the server. It is immutable.
 type Set struct {
 	addresses []metav1.ServerAddressByClientCIDR
 	groups    map[string]*group
@@ -28,20 +28,19 @@ type Set struct {
 	coreAggregated, apisAggregated *document
 }
 
-// group is one API group, its versions by priority. Its documents are small
-// and made for each request: with thousands of groups of custom resources that
-// costs less than to keep them.
+// group is one API group with its versions sorted by priority. Its documents are small and generated for each request:
+// with thousands of groups of custom resources this costs less than keeping them.
 type group struct {
 	name     string
 	priority int
 	versions []GroupVersion
 }
 
-// builtin says whether the group is compiled in: its paths are the server's own.
+// builtin reports whether the group is built in: the server itself serves its paths.
 func (g *group) builtin() bool { _, ok := priorities[g.name]; return ok }
 
-// New makes the set of these group-versions. The addresses tell clients of
-// /api where to find the server; each is told those whose network they are in.
+// New creates the set of these group-versions. addresses tell clients of /api where to find the server; each client
+// gets the address for its network.
 func New(addresses []metav1.ServerAddressByClientCIDR, gvs []GroupVersion) *Set {
 	s := &Set{addresses: addresses, groups: make(map[string]*group, len(gvs))}
 	for _, gv := range gvs {
@@ -72,7 +71,7 @@ func New(addresses []metav1.ServerAddressByClientCIDR, gvs []GroupVersion) *Set 
 	return s
 }
 
-// add takes in a version. Of two with one name the first counts.
+// add adds a version. Of two with the same name, the first counts.
 func (g *group) add(gv GroupVersion) {
 	if g.version(gv.Version) == nil {
 		g.versions = append(g.versions, gv)
@@ -126,10 +125,10 @@ func aggregate(groups []*group) *apidiscoveryv2.APIGroupDiscoveryList {
 	return l
 }
 
-// apiVersions is the document of /api for one client.
+// apiVersions returns the document of /api for one client.
 func (s *Set) apiVersions(r *http.Request) *metav1.APIVersions {
 	doc := &metav1.APIVersions{Versions: []string{}}
-	doc.Kind = "APIVersions" // without a version, as it has always been
+	doc.Kind = "APIVersions" // without apiVersion, for compatibility
 	if core := s.groups[""]; core != nil {
 		for _, v := range core.versions {
 			doc.Versions = append(doc.Versions, v.Version)
@@ -146,8 +145,8 @@ func (s *Set) apiVersions(r *http.Request) *metav1.APIVersions {
 	return doc
 }
 
-// document is made when it is first asked for. What is kept is its JSON;
-// rarer encodings start from the object again.
+// document is a document that is generated on first request. It keeps its JSON; rarer encodings are generated from the
+// object again.
 type document struct {
 	object func() runtime.Object
 	json   func() []byte // on one line
@@ -159,7 +158,7 @@ func newDocument(object func() runtime.Object) *document {
 	d.json = sync.OnceValue(func() []byte {
 		b, err := json.Marshal(d.object())
 		if err != nil {
-			panic(fmt.Sprintf("discovery document: %v", err)) // it is made of names
+			panic(fmt.Sprintf("discovery document: %v", err)) // cannot fail: it consists of names
 		}
 		return append(b, '\n')
 	})

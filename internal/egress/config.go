@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/install"
 )
 
-// read reads an EgressSelectorConfiguration of any version and checks it.
+// read parses an EgressSelectorConfiguration of any version and validates it.
 func read(path string) (*apiserver.EgressSelectorConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func read(path string) (*apiserver.EgressSelectorConfiguration, error) {
 	return c, nil
 }
 
-// validate reports what is wrong, in upstream's words and at upstream's paths.
+// validate returns the errors in a configuration, in upstream's words and at upstream's paths.
 func validate(c *apiserver.EgressSelectorConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("service", "connection")
@@ -56,7 +56,7 @@ func validate(c *apiserver.EgressSelectorConfiguration) field.ErrorList {
 	return errs
 }
 
-// networkOf is the network that a configuration names, in whatever case.
+// networkOf returns the network of a name, in any case.
 func networkOf(name string) Network { return Network(strings.ToLower(name)) }
 
 func validateConnection(c *apiserver.Connection, at *field.Path) field.ErrorList {

@@ -25,7 +25,7 @@ func load(t *testing.T, text string) (*Selector, error) {
 
 const header = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\n"
 
-// What is refused, in the words of kube-apiserver.
+// Errors have kube-apiserver's wording.
 func TestRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pem")
 	if err := os.WriteFile(file, []byte("none"), 0o600); err != nil {
@@ -71,9 +71,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A network that is not configured has no dialer, and one without a proxy has one.
+// A network that is not configured has no dialer; one with a direct connection has one.
 func TestNetworks(t *testing.T) {
-	// Networks had other names once.
+	// Networks had other names in earlier versions.
 	for _, name := range []string{"controlplane", "ControlPlane", "master"} {
 		s, err := load(t, header+"egressSelections: [{name: "+name+", connection: {proxyProtocol: Direct}}]")
 		if err != nil || s.Dial(ControlPlane) == nil || s.Dial(Etcd) != nil {
@@ -88,7 +88,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// A proxy has no more time than a plain connection, whoever asks for it.
+// A proxy gets no more time than a plain connection, whatever the caller's deadline.
 func TestBounded(t *testing.T) {
 	p := &proxy{connect: func(ctx context.Context) (ask, error) {
 		if d, ok := ctx.Deadline(); !ok || time.Until(d) > dialTimeout {

@@ -1,8 +1,6 @@
-// Package egress leads the server's own connections through proxies: one for
-// each network that an EgressSelectorConfiguration names
-// (--egress-selector-config-file). Who connects asks for the dialer of the
-// network that the other end is in; how the proxy is spoken with, and how long
-// it may take, is decided here.
+// Package egress connects the server's own clients through proxies: one for each network in an
+// EgressSelectorConfiguration (--egress-selector-config-file). A client uses the dialer of its server's network; this
+// package implements the proxy protocols and their timeout.
 package egress
 
 import (
@@ -20,30 +18,27 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// Network is where connections go to.
+// Network is the destination of connections.
 type Network string
 
-// The networks.
+// Networks.
 const (
-	// ControlPlane has what the server itself works with: webhooks that
-	// authenticate, authorize and audit, admission webhooks that are named by
-	// URL, the collector of traces.
+	// ControlPlane contains what the server itself depends on: webhooks for authentication, authorization and audit,
+	// admission webhooks with a URL, the trace collector.
 	ControlPlane Network = "controlplane"
-	// Cluster has nodes, pods and services, admission and conversion webhooks
-	// and extension API servers among them.
+	// Cluster contains nodes, pods and services, including admission and conversion webhooks and extension API servers.
 	Cluster Network = "cluster"
-	// Etcd has the storage.
+	// Etcd contains the storage.
 	Etcd Network = "etcd"
 )
 
-// dialTimeout bounds reaching a proxy and waiting for its answer, together,
-// as it bounds connections without a proxy.
+// dialTimeout bounds connecting to a proxy and its answer together, as it bounds connections without a proxy.
 const dialTimeout = 30 * time.Second
 
-// Selector has the dialers. A nil one has none.
+// Selector holds the dialers. A nil Selector has none.
 type Selector struct{ dialers map[Network]utilnet.DialFunc }
 
-// Load makes the dialers that a configuration file says.
+// Load creates the dialers of a configuration file.
 func Load(path string, r prometheus.Registerer, clk clock.PassiveClock) (*Selector, error) {
 	c, err := read(path)
 	if err != nil {
@@ -66,7 +61,7 @@ func Load(path string, r prometheus.Registerer, clk clock.PassiveClock) (*Select
 	return s, nil
 }
 
-// Dial returns what connects into a network; nil: a plain dialer does.
+// Dial returns the dialer for a network; nil: use a plain dialer.
 func (s *Selector) Dial(n Network) utilnet.DialFunc {
 	if s == nil {
 		return nil
@@ -74,19 +69,18 @@ func (s *Selector) Dial(n Network) utilnet.DialFunc {
 	return s.dialers[n]
 }
 
-// proxy is how one is spoken with.
+// proxy is a configured proxy.
 type proxy struct {
-	protocol, transport string // as metrics name them
-	// connect reaches the proxy. What it returns is called once.
+	protocol, transport string // as in metrics
+	// connect connects to the proxy. The returned ask is called once.
 	connect func(ctx context.Context) (ask, error)
 }
 
-// ask asks a proxy that has been reached for a connection to an address. After
-// an error nothing of it is left. The end of ctx ends asking and has no bearing
-// on the connection.
+// ask requests a connection to an address from a connected proxy. After an error it has released everything. The end of
+// ctx cancels the request, but does not affect the returned connection.
 type ask func(ctx context.Context, addr string) (net.Conn, error)
 
-// proxyOf returns the proxy of a connection; nil where there is none.
+// proxyOf returns the proxy of a configured connection; nil if there is none.
 func proxyOf(c *apiserver.Connection) (*proxy, error) {
 	if c.ProxyProtocol == apiserver.ProtocolDirect {
 		return nil, nil
@@ -107,7 +101,7 @@ func proxyOf(c *apiserver.Connection) (*proxy, error) {
 	return p, nil
 }
 
-// dialer connects through the proxy and measures it.
+// dialer returns a dialer through the proxy, with metrics.
 func (p *proxy) dialer(m *metrics, clk clock.PassiveClock) utilnet.DialFunc {
 	name := fmt.Sprintf("Proxy via %s protocol over %s", p.protocol, p.transport)
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {

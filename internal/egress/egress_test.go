@@ -23,7 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
 )
 
-// to is the dialer of a proxy, and its metrics.
+// to returns the dialer through a proxy, and its metrics.
 func to(t *testing.T, connection string) (utilnet.DialFunc, *prometheus.Registry) {
 	t.Helper()
 	r := prometheus.NewRegistry()
@@ -34,7 +34,7 @@ func to(t *testing.T, connection string) (utilnet.DialFunc, *prometheus.Registry
 	return s.Dial(egress.Cluster), r
 }
 
-// echo sends back what it is sent, after a greeting.
+// echo sends back what it receives, after a greeting.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func echo(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// exchange is a megabyte there and back.
+// exchange sends a megabyte in each direction.
 func exchange(t *testing.T, c net.Conn) {
 	t.Helper()
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -85,7 +85,7 @@ func TestProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := c.serve(t, server)
 			dial, metrics := to(t, p.Connection)
-			// The end of what it was dialed under does not end a connection.
+			// The end of the dial context does not close the connection.
 			ctx, cancel := context.WithCancel(t.Context())
 			conn, err := dial(ctx, "tcp", "nosuch.invalid:443")
 			cancel()
@@ -119,7 +119,7 @@ apiserver_egress_dialer_dial_start_total{%s} 1
 	}
 }
 
-// The other end closes: what it had sent is read, then there is an end.
+// If the destination closes, the data it sent is still read.
 func TestOtherEndCloses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestOtherEndCloses(t *testing.T) {
 	}
 }
 
-// Closing here closes there.
+// Closing here closes the destination's side.
 func TestClose(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -181,8 +181,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// badProxy answers each connection to its socket, and then holds it open until
-// the other side closes if it is to hang.
+// badProxy sends a response on each connection to its socket, and with hang keeps it open until the other side closes.
 func badProxy(t *testing.T, hang bool, answer func(c net.Conn)) string {
 	t.Helper()
 	l, socket := egresstest.Listen(t)
@@ -205,7 +204,7 @@ func badProxy(t *testing.T, hang bool, answer func(c net.Conn)) string {
 	return socket
 }
 
-// endless is text that goes on until nobody listens any more.
+// endless writes text until the connection is closed.
 func endless(begin, more string) func(net.Conn) {
 	return func(c net.Conn) {
 		for _, err := io.WriteString(c, begin); err == nil; {
@@ -222,7 +221,7 @@ func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(c net.Conn)
-		hangs  bool // and the client gives up once the answer is made
+		hangs  bool // the client gives up after the response
 		want   string
 	}{
 		{"refuses", says("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), false, "while dialing nosuch.invalid:443, code 403: 403 Forbidden"},
@@ -254,7 +253,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// failed wants one failure counted, and no duration.
+// failed checks that one failure was counted, and no duration.
 func failed(t *testing.T, metrics *prometheus.Registry, labels string) {
 	t.Helper()
 	if err := testutil.GatherAndCompare(metrics, strings.NewReader(fmt.Sprintf(`# HELP apiserver_egress_dialer_dial_failure_count Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage (connect or proxy). The stage indicates at which stage the dial failed
@@ -278,7 +277,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// A proxy that wants a client certificate, and is not given the right one.
+// The proxy requires a client certificate, and the dialer has a wrong one.
 func TestWrongCertificate(t *testing.T) {
 	mine, other := egresstest.OverTLS(t, ""), egresstest.OverTLS(t, "")
 	for what, connection := range map[string]string{
@@ -298,7 +297,7 @@ func TestWrongCertificate(t *testing.T) {
 	}
 }
 
-// silent is a konnectivity server with bad manners.
+// silent is a misbehaving konnectivity server.
 type silent struct {
 	konn.UnimplementedProxyServiceServer
 	serve func(stream konn.ProxyService_ProxyServer, dial *konn.DialRequest) error
@@ -359,8 +358,7 @@ func TestKonnectivityFailures(t *testing.T) {
 	}
 }
 
-// What hangs or speaks garbage on a konnectivity server's socket ends with the
-// context, too.
+// The end of the context also cancels a dial through a socket whose server hangs or sends garbage.
 func TestNoKonnectivityServer(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	socket := badProxy(t, true, func(net.Conn) { giveUp() })
@@ -377,7 +375,7 @@ func TestNoKonnectivityServer(t *testing.T) {
 	failed(t, metrics, `protocol="grpc",stage="connect",transport="uds"`)
 }
 
-// A konnectivity server that neither reads nor closes holds nobody up.
+// A konnectivity server that neither reads nor closes does not block a dial.
 func TestKonnectivityServerHangs(t *testing.T) {
 	dial, _ := to(t, egresstest.ServeGRPC(t, silent{serve: func(s konn.ProxyService_ProxyServer, d *konn.DialRequest) error {
 		if err := s.Send(&konn.Packet{Type: konn.PacketType_DIAL_RSP, Payload: &konn.Packet_DialResponse{DialResponse: &konn.DialResponse{Random: d.Random, ConnectID: 1}}}); err != nil {

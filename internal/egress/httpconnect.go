@@ -17,13 +17,12 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// maxAnswer bounds what a proxy may say before the connection begins, in bytes.
+// maxAnswer bounds a proxy's response before the connection begins, in bytes.
 const maxAnswer = 1 << 20
 
 type dialProxy func(ctx context.Context) (net.Conn, error)
 
-// httpConnect speaks with a proxy of HTTP's method CONNECT. name is what errors
-// call it.
+// httpConnect connects through an HTTP CONNECT proxy. name identifies it in errors.
 func httpConnect(name string, dial dialProxy) func(context.Context) (ask, error) {
 	return func(ctx context.Context) (ask, error) {
 		conn, err := dial(ctx)
@@ -33,14 +32,14 @@ func httpConnect(name string, dial dialProxy) func(context.Context) (ask, error)
 		return func(ctx context.Context, addr string) (net.Conn, error) {
 			through, err := askHTTP(ctx, conn, name, addr)
 			if err != nil {
-				_ = conn.Close() // it was of no use
+				_ = conn.Close() // the request failed; ignore the error of Close
 			}
 			return through, err
 		}, nil
 	}
 }
 
-// past is a deadline that has passed: it ends reading and writing.
+// past is a deadline that has passed: it interrupts reads and writes.
 var past = time.Unix(1, 0)
 
 func askHTTP(ctx context.Context, conn net.Conn, name, addr string) (net.Conn, error) {
@@ -56,26 +55,26 @@ func askHTTP(ctx context.Context, conn net.Conn, name, addr string) (net.Conn, e
 		return nil, fmt.Errorf("proxy error from %s while dialing %s, code %d: %.256s", name, addr, resp.StatusCode, resp.Status)
 	}
 	if n := br.Buffered(); n > 0 {
-		// The other end spoke first, as an HTTP/2 server may.
+		// The destination may send first, as an HTTP/2 server may.
 		early, _ := br.Peek(n)
 		return &begun{Conn: conn, read: io.MultiReader(bytes.NewReader(early), conn)}, nil
 	}
 	return conn, nil
 }
 
-// connectRequest sends a CONNECT and reads the header of its answer.
+// connectRequest sends a CONNECT request and reads the response header.
 func connectRequest(conn net.Conn, addr string) (*http.Response, *bufio.Reader, error) {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if err := req.Write(conn); err != nil {
 		return nil, nil, err
 	}
 	br := bufio.NewReader(io.LimitReader(conn, maxAnswer))
-	// Its body is the connection.
+	// The response body is the connection.
 	resp, err := http.ReadResponse(br, req)
 	return resp, br, err
 }
 
-// begun is a connection of which a part has been read already.
+// begun is a connection with data that has already been read into a buffer.
 type begun struct {
 	net.Conn
 	read io.Reader
@@ -84,14 +83,14 @@ type begun struct {
 // Read is part of net.Conn.
 func (b *begun) Read(p []byte) (int, error) { return b.read.Read(p) }
 
-// unix reaches a proxy over a Unix socket.
+// unix connects to a proxy over a Unix socket.
 func unix(path string) dialProxy {
 	return func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
 }
 
-// tcp reaches a proxy over TCP, with TLS if its URL says so.
+// tcp connects to a proxy over TCP, with TLS if its URL is https.
 func tcp(t *apiserver.TCPTransport) (address string, _ dialProxy, err error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -119,7 +118,7 @@ func tlsConfig(t *apiserver.TLSConfig) (*tls.Config, error) {
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ServerName: t.TLSServerName}
 	if t.CABundle == "" {
-		return cfg, nil // the host's authorities
+		return cfg, nil // with the host's root CAs
 	}
 	pem, err := os.ReadFile(t.CABundle)
 	if err != nil {

@@ -14,16 +14,15 @@ import (
 	konn "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// closeTimeout is how long a konnectivity server has to end a connection that
-// was closed here, after it was sent what had been written.
+// closeTimeout is how long a konnectivity server may take to end a connection that was closed here, after the remaining
+// data was sent.
 const closeTimeout = 10 * time.Second
 
-// konnectivity speaks with a konnectivity server over its Unix socket. A
-// connection is a gRPC stream, on a socket of its own, of packets.
+// konnectivity connects through a konnectivity server on a Unix socket. Each connection is a gRPC stream of packets, on
+// its own socket.
 //
-// Upstream's client is not used: it gives a connection up whose reader pauses
-// for ten seconds, since it has no flow control, and its connections know no
-// deadlines. Here the stream's own flow control reaches from end to end.
+// Upstream's client is not used: it has no flow control, so it drops a connection whose reader pauses for ten seconds,
+// and its connections do not support deadlines. Here the stream's flow control works from end to end.
 func konnectivity(socket string) func(context.Context) (ask, error) {
 	return func(ctx context.Context) (ask, error) {
 		dial := unix(socket)
@@ -32,7 +31,7 @@ func konnectivity(socket string) func(context.Context) (ask, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The stream lasts longer than ctx, which ends it only while it is made.
+		// The stream outlives ctx, which cancels it only while it is being set up.
 		of, cancel := context.WithCancel(context.Background())
 		t := &tunnel{close: func() { cancel(); _ = cc.Close() }}
 		if err := t.within(ctx, func() (err error) {
@@ -48,12 +47,11 @@ func konnectivity(socket string) func(context.Context) (ask, error) {
 // tunnel is a stream to a konnectivity server, for one connection.
 type tunnel struct {
 	stream konn.ProxyService_ProxyClient
-	id     int64  // of the connection, chosen by the server
-	close  func() // breaks the stream off
+	id     int64  // of the connection, assigned by the server
+	close  func() // cancels the stream
 }
 
-// within does a part of making the tunnel. The tunnel is closed if that fails,
-// or is not done when ctx ends.
+// within runs a part of the setup. It closes the tunnel if f fails or does not finish before ctx ends.
 func (t *tunnel) within(ctx context.Context, f func() error) error {
 	release := context.AfterFunc(ctx, t.close)
 	err := f()
@@ -66,24 +64,24 @@ func (t *tunnel) within(ctx context.Context, f func() error) error {
 	return err
 }
 
-// ask is an ask.
+// ask implements the func type ask.
 func (t *tunnel) ask(ctx context.Context, addr string) (net.Conn, error) {
 	if err := t.within(ctx, func() error { return t.request(addr) }); err != nil {
 		return nil, fmt.Errorf("dialing %s via konnectivity server: %w", addr, err)
 	}
-	// A pipe knows deadlines and closing, which a stream of packets does not.
+	// A pipe supports deadlines and Close, which a stream of packets does not.
 	near, far := net.Pipe()
 	go t.receive(far)
 	go t.send(far)
 	return &patient{near, t.close}, nil
 }
 
-// request asks for a connection and waits for the answer.
+// request sends a dial request and waits for the response.
 func (t *tunnel) request(addr string) error {
 	id := rand.Int64()
 	err := t.stream.Send(&konn.Packet{Type: konn.PacketType_DIAL_REQ, Payload: &konn.Packet_DialRequest{
 		DialRequest: &konn.DialRequest{Protocol: "tcp", Address: addr, Random: id}}})
-	// What is wrong with a stream that nothing can be sent on, receiving tells.
+	// Send returns io.EOF on a broken stream; Recv returns its error.
 	for err == nil || errors.Is(err, io.EOF) {
 		var p *konn.Packet
 		if p, err = t.stream.Recv(); err != nil {
@@ -103,23 +101,23 @@ func (t *tunnel) request(addr string) error {
 	return err
 }
 
-// receive hands on what comes from the other end, and cleans up at its end.
+// receive forwards data from the destination, and cleans up at the end.
 func (t *tunnel) receive(far net.Conn) {
 	defer t.close()
-	defer func() { _ = far.Close() }() // a pipe
+	defer func() { _ = far.Close() }() // closing a pipe cannot fail
 	for {
 		p, err := t.stream.Recv()
 		if err != nil || p.Type == konn.PacketType_CLOSE_RSP {
 			return
 		}
 		if p.Type == konn.PacketType_DATA {
-			// Fails where nobody reads any more; the end of the stream is still waited for.
+			// This fails if nobody reads any more; the end of the stream is still awaited.
 			_, _ = far.Write(p.GetData().GetData())
 		}
 	}
 }
 
-// send sends what is written here, and then that this was all.
+// send forwards written data, and then the close.
 func (t *tunnel) send(far net.Conn) {
 	for buf := make([]byte, 32<<10); ; {
 		n, err := far.Read(buf)
@@ -128,7 +126,7 @@ func (t *tunnel) send(far net.Conn) {
 		}
 		if t.stream.Send(&konn.Packet{Type: konn.PacketType_DATA, Payload: &konn.Packet_Data{
 			Data: &konn.Data{ConnectID: t.id, Data: buf[:n]}}}) != nil {
-			break // receiving finds the stream at its end, too
+			break // receive sees the end of the stream too
 		}
 	}
 	_ = t.stream.Send(&konn.Packet{Type: konn.PacketType_CLOSE_REQ, Payload: &konn.Packet_CloseRequest{
@@ -136,7 +134,7 @@ func (t *tunnel) send(far net.Conn) {
 	_ = t.stream.CloseSend()
 }
 
-// patient is a connection that gives the proxy a while to see it closed.
+// patient is a connection whose Close gives the proxy time to close its side.
 type patient struct {
 	net.Conn
 	giveUp func()

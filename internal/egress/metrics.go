@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics measure connections through proxies.
+// metrics measure dials through proxies.
 type metrics struct {
 	starts, failures *prometheus.CounterVec
 	seconds          *prometheus.HistogramVec

@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// share is what a level may have of the seats, and what it would like.
+// share is the number of seats that a priority level may have, and its demand for them.
 type share struct {
 	exempt      bool
-	nominal     int // its own
-	least, most int // after lending all that it lends, after borrowing all that it may
+	nominal     int // seats of its own
+	least, most int // seats left when it lends all it may; seats when it borrows all it may
 	demand      demand
-	target      float64 // computed: what it would get of seats without end
+	target      float64 // computed: the seats it would get if seats were unlimited
 	capacity    int     // computed
-	guaranteed  int     // computed: of its own, what it uses
+	guaranteed  int     // computed: the part of its own seats that it uses
 }
 
-// borrow divides total seats among levels: each gets what it needs of its own,
-// and what is left is shared in proportion to their demand, within what each may
-// have. It sets capacity and target, and returns the proportion of its
-// target that a level gets where no limit of its own intervenes.
+// borrow divides total seats among levels. Each level gets its guaranteed seats; the rest is shared in proportion to
+// demand, within each level's limits. borrow sets capacity and target, and returns the fraction of its target that a
+// level gets where none of its own limits applies.
 func borrow(total int, levels []*share) float64 {
 	left, least, guaranteed := total, 0, 0
 	var limited []*share
 	for _, l := range levels {
 		if l.exempt {
-			// It takes what it takes; the others have the rest.
+			// An exempt level is not limited; the others share the rest.
 			l.capacity = max(l.least, l.demand.high)
 			l.target = float64(l.capacity)
 			left -= l.capacity
@@ -57,17 +56,16 @@ func borrow(total int, levels []*share) float64 {
 	return fair
 }
 
-// leastTarget keeps a level that wants nothing from getting nothing for ever.
+// leastTarget is the smallest target, so that a level without demand still gets some seats.
 const leastTarget = 0.001
 
-// at is what a level gets when each gets a part of its target.
+// at returns the seats of a level when each level gets the fraction part of its target.
 func (s *share) at(part float64) float64 {
 	return min(float64(s.most), max(float64(s.guaranteed), part*max(s.target, leastTarget)))
 }
 
-// proportion finds the part of their targets at which levels get total
-// together, or as near as their limits let them. What they get grows with the
-// part, in straight lines between the parts at which one of them comes to a limit.
+// proportion returns the fraction of their targets at which levels together get total seats, or come as near as their
+// limits allow. The sum is piecewise linear in the fraction; it bends where a level reaches a limit.
 func proportion(total float64, levels []*share) float64 {
 	var turns []float64
 	for _, l := range levels {

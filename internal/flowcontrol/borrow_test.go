@@ -32,7 +32,7 @@ func TestBorrow(t *testing.T) {
 	}
 }
 
-// No seats are lost and none invented, and each level's limits hold.
+// The sum of seats stays the same, and each level's limits hold.
 func TestBorrowKeepsTheSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {

@@ -13,18 +13,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// flow is a FlowSchema in use, with the level that its requests are of and what
-// they need to know of it. It does not change.
+// flow is a FlowSchema in use, with the priority level of its requests and the settings they need from it. It is
+// immutable.
 type flow struct {
 	*flowcontrolv1.FlowSchema
 	level    *level
 	levelUID types.UID
 	exempt   bool
-	maxSeats int // of a request; 0: any
+	maxSeats int // of one request; 0: no bound
 	metrics  flowMetrics
 }
 
-// order puts schemas in the order in which they are tried.
+// order sorts schemas by matching precedence.
 func order(schemas []*flowcontrolv1.FlowSchema) {
 	slices.SortFunc(schemas, func(a, b *flowcontrolv1.FlowSchema) int {
 		if d := int(a.Spec.MatchingPrecedence) - int(b.Spec.MatchingPrecedence); d != 0 {
@@ -82,13 +82,12 @@ func matchesResource(r *flowcontrolv1.ResourcePolicyRule, i *request.Info) bool 
 	return matches(r.Namespaces, i.Namespace)
 }
 
-// matches holds a value against a list, or the one wildcard that it is.
+// matches reports whether list contains value or is the wildcard.
 func matches(list []string, value string) bool {
 	return len(list) == 1 && list[0] == "*" || slices.Contains(list, value)
 }
 
-// matchesURL holds a path against one of a rule, which also stands for what is
-// below it.
+// matchesURL reports whether a path matches a rule's pattern. A pattern that ends in * also matches the paths below it.
 func matchesURL(pattern, path string) bool {
 	if pattern == "*" || pattern == path {
 		return true
@@ -100,7 +99,7 @@ func matchesURL(pattern, path string) bool {
 	return strings.HasPrefix(path, prefix)
 }
 
-// distinguish tells the flows of a schema apart.
+// distinguish returns the flow distinguisher of a request within its schema.
 func (f *flow) distinguish(u user.Info, i *request.Info) string {
 	if m := f.Spec.DistinguisherMethod; m != nil {
 		switch m.Type {
@@ -113,8 +112,8 @@ func (f *flow) distinguish(u user.Info, i *request.Info) string {
 	return ""
 }
 
-// hash deals a flow its hand. Tenants must not be able to choose their names so
-// that they are dealt another's, hence a cryptographic one.
+// hash returns the hash that selects a flow's queues. It is cryptographic, so that tenants cannot choose names that
+// collide with the queues of another tenant.
 func (f *flow) hash(which string) uint64 {
 	var room [128]byte
 	text := append(append(append(room[:0], f.Name...), 0), which...)

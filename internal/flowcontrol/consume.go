@@ -12,11 +12,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Consumer puts the stored objects into force in a Controller, as they change.
+// Consumer applies the stored FlowSchemas and PriorityLevelConfigurations to a Controller when they change.
 type Consumer struct {
 	Controller      *Controller
 	Levels, Schemas *engine.Endpoint
-	// Ready is called when the objects are first in force. Optional.
+	// Ready is called when the objects are applied for the first time. Optional.
 	Ready func()
 
 	mu      sync.Mutex
@@ -24,11 +24,11 @@ type Consumer struct {
 	schemas map[string]*flowcontrolv1.FlowSchema                 // guarded by mu
 }
 
-// Run follows the objects, and moves seats, until ctx ends.
+// Run watches the objects and adjusts seats until ctx ends.
 func (c *Consumer) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, stop := context.WithCancel(ctx) // so that a panic below is not waited with
+	ctx, stop := context.WithCancel(ctx) // so that a panic below does not block on the other goroutines
 	defer stop()
 	wg.Go(func() {
 		_ = c.Levels.View().Follow(ctx, follower[*flowcontrolv1.PriorityLevelConfiguration]{c, c.Levels, &c.levels})
@@ -46,16 +46,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// change changes what is known of the objects and puts it into force, once
-// both kinds have been read.
-// f says whether there is anything new: a status is not.
+// change runs f, which updates the known objects, and configures the Controller if f reports a change, once both kinds
+// have been read. A change of status does not count.
 func (c *Consumer) change(f func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !f() {
 		return
 	}
-	if c.levels == nil || c.schemas == nil { // not all has been read
+	if c.levels == nil || c.schemas == nil { // not all objects have been read
 		return
 	}
 	c.Controller.Configure(slices.Collect(maps.Values(c.levels)), slices.Collect(maps.Values(c.schemas)))
@@ -64,7 +63,7 @@ func (c *Consumer) change(f func() bool) {
 	}
 }
 
-// follower keeps the objects of one kind.
+// follower keeps the objects of one kind for the Consumer.
 type follower[T engine.Object] struct {
 	consumer *Consumer
 	endpoint *engine.Endpoint
@@ -96,7 +95,7 @@ func (f follower[T]) Change(e *store.Event) {
 func (f follower[T]) put(i *store.Item) bool {
 	decoded, err := f.endpoint.Decode(i)
 	if err != nil {
-		return false // what was in force stays
+		return false // keep the previous version
 	}
 	obj := decoded.(T)
 	old, had := (*f.objects)[i.Name()]

@@ -11,8 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Controller shares the server's seats among requests by the FlowSchemas and
-// PriorityLevelConfigurations that there are.
+// Controller divides the server's seats among requests, as the FlowSchemas and PriorityLevelConfigurations say.
 type Controller struct {
 	total   int // seats
 	clock   clock.WithDelayedExecution
@@ -20,15 +19,15 @@ type Controller struct {
 	metrics *Metrics
 	watches watches
 
-	// schemas is what requests are held against, in order; replaced whole.
+	// schemas are matched against requests in order; the slice is replaced whole.
 	schemas atomic.Pointer[[]*flow]
 
 	mu     sync.Mutex
 	levels map[string]*level // guarded by mu
-	sum    int               // of all levels' nominal seats; guarded by mu
+	sum    int               // sum of all levels' nominal seats; guarded by mu
 }
 
-// New makes a Controller of so many seats, with the mandatory objects only.
+// New makes a Controller with the given number of seats. It knows only the mandatory objects.
 func New(seats int, clk clock.WithDelayedExecution, stats Stats, m *Metrics) *Controller {
 	c := &Controller{total: seats, clock: clk, stats: stats, metrics: m, levels: map[string]*level{}}
 	c.watches.count = map[watched]int{}
@@ -37,9 +36,8 @@ func New(seats int, clk clock.WithDelayedExecution, stats Stats, m *Metrics) *Co
 	return c
 }
 
-// Configure puts objects into force, in the place of those before. Objects that
-// there must be, and are not there, are imagined. Schemas of a level that does
-// not exist count for nothing.
+// Configure replaces the objects in use. Mandatory objects that are missing are added. Schemas whose level does not
+// exist are ignored.
 func (c *Controller) Configure(levels []*flowcontrolv1.PriorityLevelConfiguration, schemas []*flowcontrolv1.FlowSchema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +53,7 @@ func (c *Controller) Configure(levels []*flowcontrolv1.PriorityLevelConfiguratio
 		if l == nil || exempt(l.PriorityLevelConfiguration) != exempt(pl) {
 			l = newLevel(pl, c.clock, c.metrics)
 		} else {
-			// Requests in its queues hold the level; it stays the same one.
+			// Keep the level's value: its queues hold requests.
 			l = l.with(pl)
 		}
 		next[name] = l
@@ -76,7 +74,7 @@ func (c *Controller) Configure(levels []*flowcontrolv1.PriorityLevelConfiguratio
 	c.classifyBy(schemas)
 }
 
-// with puts another object into a level.
+// with returns the level with another object.
 func (l *level) with(pl *flowcontrolv1.PriorityLevelConfiguration) *level {
 	l.PriorityLevelConfiguration, l.quiescing = pl, false
 	return l
@@ -86,8 +84,7 @@ func exempt(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	return pl.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 }
 
-// wellFormed says that the object is as validation would have it; others may
-// have been stored by somebody else.
+// wellFormed reports whether an object passes validation. Another server may have stored one that does not.
 func wellFormed(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	if exempt(pl) != (pl.Spec.Exempt != nil) || exempt(pl) == (pl.Spec.Limited != nil) {
 		return false
@@ -99,7 +96,7 @@ func wellFormed(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	return q.Queues > 0 && q.HandSize > 0 && q.HandSize <= q.Queues && q.HandSize <= 16
 }
 
-// divide gives each level its nominal seats.
+// divide sets the nominal seats of each level.
 func (c *Controller) divide() {
 	shares := 0
 	for _, l := range c.levels {
@@ -126,8 +123,7 @@ func (c *Controller) divide() {
 	}
 }
 
-// terms are a level's shares and the percents that it lends and may borrow
-// (-1: without bound).
+// terms returns a level's shares, and the percentages that it may lend and borrow (-1: unlimited).
 func terms(pl *flowcontrolv1.PriorityLevelConfiguration) (shares, lendable, borrowing int) {
 	or := func(p *int32, otherwise int) int {
 		if p == nil {
@@ -141,8 +137,7 @@ func terms(pl *flowcontrolv1.PriorityLevelConfiguration) (shares, lendable, borr
 	return or(pl.Spec.Exempt.NominalConcurrencyShares, 0), or(pl.Spec.Exempt.LendablePercent, 0), -1
 }
 
-// adjust moves seats from levels that do not use them to those that could.
-// c.mu is held.
+// adjust moves unused seats to levels that can use them. c.mu is held.
 func (c *Controller) adjust() {
 	now := c.clock.Now()
 	var shares []*share
@@ -160,11 +155,10 @@ func (c *Controller) adjust() {
 	}
 }
 
-// adjustEvery is how often seats are moved.
+// adjustEvery is the period between adjustments of seats.
 const adjustEvery = 10 * time.Second
 
-// Adjust moves seats by the demand since the last time, and forgets levels
-// that are gone and have nothing left to do.
+// Adjust moves seats by the demand since the last call, and drops deleted levels that have no requests left.
 func (c *Controller) Adjust() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +172,7 @@ func (c *Controller) Adjust() {
 	c.adjust()
 }
 
-// classifyBy makes the schemas those that requests are held against.
+// classifyBy replaces the schemas that requests are matched against.
 func (c *Controller) classifyBy(schemas []*flowcontrolv1.FlowSchema) {
 	byName := map[string]*flowcontrolv1.FlowSchema{}
 	for _, s := range append(mandatorySchemas(), schemas...) {
@@ -200,7 +194,7 @@ func (c *Controller) classifyBy(schemas []*flowcontrolv1.FlowSchema) {
 	c.schemas.Store(&flows)
 }
 
-// mandatoryLevels are the levels that there always are.
+// mandatoryLevels returns the priority levels that always exist.
 func mandatoryLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	none, few := int32(0), int32(5)
 	return []*flowcontrolv1.PriorityLevelConfiguration{
@@ -214,8 +208,7 @@ func mandatoryLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	}
 }
 
-// mandatorySchemas are the schemas that there always are: one for those who
-// may not be held up, one that everything fits.
+// mandatorySchemas returns the schemas that always exist: exempt, and the catch-all that matches every request.
 func mandatorySchemas() []*flowcontrolv1.FlowSchema {
 	schema := func(name string, precedence int32, by *flowcontrolv1.FlowDistinguisherMethod, groups ...string) *flowcontrolv1.FlowSchema {
 		var subjects []flowcontrolv1.Subject

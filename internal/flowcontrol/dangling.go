@@ -13,18 +13,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// consumer is who writes the condition down, under kube-apiserver's name.
+// consumer is the field manager that writes the condition, under kube-apiserver's name.
 const consumer = "api-priority-and-fairness-config-consumer-v1"
 
-// Dangling keeps the Dangling conditions of all FlowSchemas.
+// Dangling maintains the Dangling conditions of all FlowSchemas.
 type Dangling struct {
 	Schemas, Levels *engine.Endpoint
 	Clock           clock.Clock
 	Log             *slog.Logger
 }
 
-// Run follows priority levels and schemas until ctx ends. It is one goroutine
-// for each of the two, and looks at one schema at a time.
+// Run watches priority levels and schemas until ctx ends. It uses one goroutine for each kind, and one schema is
+// checked at a time.
 func (d *Dangling) Run(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- d.Levels.View().Follow(ctx, levels{d, ctx}) }()
@@ -35,7 +35,7 @@ func (d *Dangling) Run(ctx context.Context) error {
 	return err
 }
 
-// look makes the condition of one schema true.
+// look updates the condition of one schema.
 func (d *Dangling) look(ctx context.Context, i *store.Item) {
 	obj, err := d.Schemas.Decode(i)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Dangling) look(ctx context.Context, i *store.Item) {
 	}
 }
 
-// schemas looks at each schema that comes or changes.
+// schemas checks each schema that is added or changed.
 type schemas struct {
 	d   *Dangling
 	ctx context.Context
@@ -84,7 +84,7 @@ func (s schemas) Change(e *store.Event) {
 
 func (s schemas) Caught(int64) {}
 
-// levels looks at all schemas when a priority level comes or goes.
+// levels checks all schemas when a priority level is added or removed.
 type levels struct {
 	d   *Dangling
 	ctx context.Context

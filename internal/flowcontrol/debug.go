@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DebugPath is what the paths of the debugging pages begin with.
+// DebugPath is the prefix of the debugging pages.
 const DebugPath = "/debug/api_priority_and_fairness/"
 
-// ServeHTTP shows levels, queues and requests as they are now, as tables.
+// ServeHTTP writes the current levels, queues and requests as tables.
 func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := strings.TrimPrefix(r.URL.Path, DebugPath)
 	show := map[string]func(row func(...string), details bool){
@@ -29,10 +29,10 @@ func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	table := tabwriter.NewWriter(w, 8, 0, 1, ' ', 0)
 	show(func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, ",\t")) }, r.URL.Query().Get("includeRequestDetails") != "")
-	_ = table.Flush() // a client that went away
+	_ = table.Flush() // the client may have closed the connection
 }
 
-// each calls f with each level, by name, locked.
+// each calls f for each level, sorted by name, with the level's lock held.
 func (c *Controller) each(f func(name string, l *level)) {
 	c.mu.Lock()
 	levels := maps.Clone(c.levels)

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// integrator follows a value over time, for its average, deviation and
-// greatest value over a period.
+// integrator tracks a value over time: its average, standard deviation and maximum over a period.
 type integrator struct {
 	at                time.Time
 	value, greatest   float64
-	seconds, sum, sqr float64 // integrals of 1, the value, its square
+	seconds, sum, sqr float64 // integrals of 1, the value and its square
 }
 
-// set says what the value is from now on.
+// set changes the value from now on.
 func (i *integrator) set(now time.Time, value float64) {
 	i.advance(now)
 	i.value = value
@@ -29,10 +28,10 @@ func (i *integrator) advance(now time.Time) {
 	i.at = now
 }
 
-// period is what an integrator saw.
+// period holds the statistics of one period.
 type period struct{ seconds, average, deviation, greatest float64 }
 
-// reset ends a period and begins the next.
+// reset ends a period, returns it and begins the next.
 func (i *integrator) reset(now time.Time) period {
 	i.advance(now)
 	p := period{seconds: i.seconds, greatest: i.greatest}
@@ -44,15 +43,14 @@ func (i *integrator) reset(now time.Time) period {
 	return p
 }
 
-// demand is how many seats a level wanted in the periods so far.
+// demand is the number of seats that a level wanted in past periods.
 type demand struct {
 	period
-	high     int     // the most seats of the last period
-	smoothed float64 // goes up at once, and down slowly
+	high     int     // the maximum of the last period
+	smoothed float64 // rises at once, falls slowly
 }
 
-// smoothing is how much of the smoothed demand stays from one period to the
-// next when demand goes down.
+// smoothing is the part of the smoothed demand that stays from one period to the next when demand falls.
 const smoothing = 0.977
 
 func (d *demand) add(p period) {

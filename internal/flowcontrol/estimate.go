@@ -13,24 +13,22 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Stats tells how many objects of a resource are stored and how many bytes
-// they are on average; false where that is not known.
+// Stats returns the number of stored objects of a resource and their average size in bytes; ok is false if these are
+// unknown.
 type Stats func(group, resource string) (count, size int64, ok bool)
 
 const (
 	bytesPerSeat = 100_000
-	// cachedBytes is the most that a list out of a view costs at once: it is
-	// written item by item.
+	// cachedBytes bounds the bytes that count for a list from a view: the list is written item by item.
 	cachedBytes      = 1_000_000
 	maxListSeats     = 100
 	maxMutatingSeats = 10
 	watchersPerSeat  = 10
-	// fanout is how long it takes to tell watchersPerSeat watchers.
+	// fanout is the time to send an event to watchersPerSeat watchers.
 	fanout = 5 * time.Millisecond
 )
 
-// estimate is what a request is expected to cost. most is the level's bound,
-// 0: it has none.
+// estimate returns the expected cost of a request. most is the level's bound on seats; 0: no bound.
 func (c *Controller) estimate(r *http.Request, i *request.Info, f *flow, most int) Estimate {
 	switch i.Verb {
 	case "list", "watch":
@@ -52,7 +50,7 @@ func (c *Controller) estimate(r *http.Request, i *request.Info, f *flow, most in
 	return Estimate{Initial: 1}
 }
 
-// mutating is the cost of a write that so many watch.
+// mutating returns the cost of a write that this number of watchers receive.
 func mutating(watchers, most int) Estimate {
 	e := Estimate{Initial: 1}
 	if watchers < watchersPerSeat {
@@ -64,8 +62,7 @@ func mutating(watchers, most int) Estimate {
 	return e
 }
 
-// listSeats is the cost of a list, or of what a watch is told first, by the
-// bytes that are handled at once.
+// listSeats returns the cost of a list, or of the initial events of a watch, by the bytes that are handled at once.
 func (c *Controller) listSeats(u *url.URL, i *request.Info) int {
 	var q url.Values
 	if u.RawQuery != "" {
@@ -75,7 +72,7 @@ func (c *Controller) listSeats(u *url.URL, i *request.Info) int {
 	if i.Verb == "watch" {
 		initial, err := strconv.ParseBool(q.Get("sendInitialEvents"))
 		if (err != nil || !initial) && rv != "" && rv != "0" {
-			return 1 // only what is new
+			return 1 // only new events
 		}
 	}
 	count, size, ok := c.stats(i.Group, i.Resource)
@@ -88,11 +85,11 @@ func (c *Controller) listSeats(u *url.URL, i *request.Info) int {
 	if limit, err := strconv.ParseInt(q.Get("limit"), 10, 64); err == nil && limit > 0 {
 		count = min(count, limit)
 	}
-	// Every list is served out of a view, also those that upstream asks etcd for.
+	// Every list is served from a view, including those that upstream reads from etcd.
 	return int(math.Ceil(float64(min(count*size, cachedBytes)) / bytesPerSeat))
 }
 
-// watches counts who watches what.
+// watches counts the open watches by resource, namespace and name.
 type watches struct {
 	mu    sync.Mutex
 	count map[watched]int // guarded by mu
@@ -100,10 +97,10 @@ type watches struct {
 
 type watched struct{ group, resource, namespace, name string }
 
-// add counts a watch until the func that it returns is called.
+// add counts a watch until the returned func is called.
 func (w *watches) add(u *url.URL, i *request.Info) func() {
 	if i.Resource == "pods" && i.Group == "" && onNode(u) {
-		// It is told of one node's pods only, which are few of all changes.
+		// A kubelet's watch receives only the pods of one node, a small part of all changes.
 		return func() {}
 	}
 	key := watched{i.Group, i.Resource, i.Namespace, i.Name}
@@ -128,7 +125,7 @@ func onNode(u *url.URL) bool {
 	return ok && node != ""
 }
 
-// interested counts the watches that a write will be told to.
+// interested returns the number of watches that receive a write.
 func (w *watches) interested(i *request.Info) int {
 	key := watched{group: i.Group, resource: i.Resource}
 	w.mu.Lock()

@@ -14,22 +14,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// details are what the debugging pages tell of a request.
+// details is what the debugging pages show of a request.
 type details struct {
 	user string
 	info *request.Info
 }
 
-// maxWait bounds how long a request waits for its turn; mostly it is a quarter
-// of its time.
+// maxWait bounds how long a request waits in a queue. Most requests wait at most a quarter of their deadline.
 const maxWait = time.Minute
 
-// Filter lets requests through when it is their turn. limit is how long a
-// request without a deadline may take in all.
+// Filter admits requests in their turn. limit bounds the whole time of a request without a deadline.
 //
-// A watch takes seats only until it has sent what it begins with, and no longer
-// than another request may last: a client that reads slowly costs little. Other
-// requests that last take none.
+// A watch takes seats only until it has sent its initial events, and no longer than another request may last, so that a
+// slow client costs little. Other long-running requests take no seats.
 func (c *Controller) Filter(limit time.Duration) chain.Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +71,7 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 	}
 }
 
-// classify finds the schema that a request is of.
+// classify returns the first schema that matches a request.
 func (c *Controller) classify(u user.Info, i *request.Info) *flow {
 	var all *flow
 	for _, f := range *c.schemas.Load() {
@@ -85,10 +82,10 @@ func (c *Controller) classify(u user.Info, i *request.Info) *flow {
 			all = f
 		}
 	}
-	return all // also for a user who is in neither of the groups that everybody is in
+	return all // also for a user in neither of the groups of the catch-all schema
 }
 
-// waitUntil is when a request has waited for too long.
+// waitUntil returns the time at which a request has waited too long.
 func (c *Controller) waitUntil(ctx context.Context, limit time.Duration) time.Time {
 	from := request.ReceivedFrom(ctx)
 	if from.IsZero() {

@@ -21,7 +21,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// suggested reads the objects that a cluster comes with.
+// suggested returns the objects that a cluster starts with.
 func suggested(t testing.TB) (levels []*flowcontrolv1.PriorityLevelConfiguration, schemas []*flowcontrolv1.FlowSchema) {
 	t.Helper()
 	f, err := os.Open("../controlplane/bootstrap.jsonl")
@@ -60,7 +60,7 @@ func controller(t testing.TB, seats int, stats Stats) *Controller {
 	return c
 }
 
-// ask is a request of a user, "name,group,group".
+// ask returns a request of a user, "name,group,group".
 func ask(c *Controller, who, method, path string) *http.Request {
 	parts := strings.Split(who, ",")
 	r := httptest.NewRequest(method, path, nil)
@@ -161,7 +161,7 @@ func TestFilterQueuesAndRefuses(t *testing.T) {
 		c.Configure(suggested(t))
 		release := make(chan struct{})
 		h := c.Filter(time.Minute)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-release }))
-		const flood = 1000 // more than the seats of its level and the queues of its hand hold
+		const flood = 1000 // more than the seats of its level and the queues of its hand
 		var codes sync.Map
 		var wg sync.WaitGroup
 		for n := range flood {
@@ -172,7 +172,7 @@ func TestFilterQueuesAndRefuses(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		// Those of other levels are served meanwhile.
+		// Requests of other levels are served meanwhile.
 		served := make(chan int)
 		go func() {
 			w := httptest.NewRecorder()
@@ -240,7 +240,7 @@ func TestConfigureMovesRequests(t *testing.T) {
 	c := controller(t, 600, noStats)
 	r := ask(c, "alice,system:authenticated", "GET", "/api/v1/pods")
 	c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		c.Configure(nil, nil) // its level is gone
+		c.Configure(nil, nil) // deletes its level
 		if l := c.levels["global-default"]; l == nil || !l.quiescing {
 			t.Error("a level with requests stays until they are done")
 		}
@@ -289,8 +289,8 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// A watch that is slow to send what it begins with, because its client reads
-// slowly, has its seats for as long as another request may have them.
+// A watch that is slow to send its initial events, because its client reads slowly, keeps its seats no longer than
+// another request may.
 func TestWatchGivesSeatsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(600, clock.RealClock{}, noStats, testMetrics())

@@ -12,10 +12,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The filter itself, with its locks and goroutines, under a flood: in the time
-// of the test, which only passes when nobody has anything to do, requests take
-// 10 ms each. The flood comes again at once when it is refused. A tenant of the
-// same level, a node and the server's administrator send a request every 50 ms.
+// TestFloodThroughTheFilter tests the real filter, with its locks and goroutines, under a flood. Time is simulated (it
+// passes only when all goroutines wait), and requests take 10 ms each. The flood retries at once after a rejection. A
+// tenant of the same level, a node and the administrator each send a request every 50 ms.
 func TestFloodThroughTheFilter(t *testing.T) {
 	type others struct{ tenant, node, admin time.Duration }
 	measure := func(flood int) (o others, refused int) {
@@ -73,7 +72,7 @@ func TestFloodThroughTheFilter(t *testing.T) {
 	alone, _ := measure(0)
 	beside, refused := measure(600) // ten times the seats of all levels
 	t.Logf("p99 alone %+v, beside the flood %+v; %d requests of the flood were refused", alone, beside, refused)
-	// Some 300 do not fit into the queues; each is refused once in about a second.
+	// Some 300 requests do not fit into the queues; each is rejected about once a second.
 	if beside.tenant > 2*alone.tenant || beside.node != alone.node || beside.admin != alone.admin || refused < 600 || refused > 4000 {
 		t.Errorf("p99 alone %+v, beside the flood %+v; %d requests of the flood were refused", alone, beside, refused)
 	}

@@ -13,16 +13,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// level is a priority level in use: its queues, and a lock around them. Each
-// level has its own, which is held for a fraction of a microsecond.
+// level is a priority level in use: its queues and their lock. The lock is held for less than a microsecond at a time.
 type level struct {
 	*flowcontrolv1.PriorityLevelConfiguration
 	clock   clock.WithDelayedExecution
 	metrics levelMetrics
 	retry   *retryAdvice
 	share   share // guarded by the Controller's mu
-	// quiescing says that the object is gone: what is in the queues is still
-	// served, nothing comes any more. Guarded by the Controller's mu.
+	// quiescing is set when the object has been deleted: queued requests are still served, new ones do not arrive.
+	// Guarded by the Controller's mu.
 	quiescing bool
 
 	mu     sync.Mutex
@@ -38,7 +37,7 @@ func newLevel(pl *flowcontrolv1.PriorityLevelConfiguration, clk clock.WithDelaye
 	return l
 }
 
-// limitsOf reads a level's limits, but for its seats.
+// limitsOf returns the limits in a level's object, without its seats.
 func limitsOf(pl *flowcontrolv1.PriorityLevelConfiguration) limits {
 	l := limits{exempt: pl.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt}
 	if pl.Spec.Limited != nil && pl.Spec.Limited.LimitResponse.Queuing != nil {
@@ -48,8 +47,7 @@ func limitsOf(pl *flowcontrolv1.PriorityLevelConfiguration) limits {
 	return l
 }
 
-// maxSeats bounds the seats of one request, so that a hand's worth of wide
-// ones cannot take all; 0: nothing does.
+// maxSeats bounds the seats of one request, so that a few wide requests cannot take all; 0: no bound.
 func (l *level) maxSeats() int {
 	hand := limitsOf(l.PriorityLevelConfiguration).hand
 	if hand == 0 {
@@ -58,13 +56,13 @@ func (l *level) maxSeats() int {
 	return int(max(1, min(math.Ceil(float64(l.share.nominal)*0.15), float64(l.share.nominal/hand))))
 }
 
-// apply sets what the object says, and the seats that were computed of it.
+// apply sets the limits of the object, and the computed seats.
 func (l *level) apply(now time.Time) {
 	lim := limitsOf(l.PriorityLevelConfiguration)
 	lim.capacity = l.share.capacity
 	if l.share.nominal > 0 {
-		// A level that has lent all of its few seats keeps one: else its next
-		// request would wait for the next adjustment.
+		// A level that has lent all of its few seats keeps one. Otherwise its next request would wait for the next
+		// adjustment.
 		lim.capacity = max(1, lim.capacity)
 	}
 	l.mu.Lock()
@@ -74,7 +72,7 @@ func (l *level) apply(now time.Time) {
 	l.observe(now)
 }
 
-// start is told by the queues of a request whose turn it is. l.mu is held.
+// start is called by the queues when a request's turn has come. l.mu is held.
 func (l *level) start(t *ticket) {
 	if t.ready != nil {
 		close(t.ready)
@@ -82,14 +80,14 @@ func (l *level) start(t *ticket) {
 	t.flow.started(t)
 }
 
-// observe is told by the queues that they have changed. l.mu is held.
+// observe is called by the queues after they changed. l.mu is held.
 func (l *level) observe(now time.Time) {
 	l.demand.set(now, float64(l.set.seatsInUse+l.set.seatsWaiting))
 	l.metrics.observe(now, l.set)
 }
 
-// enter waits until the request may be served, until ctx ends or the time
-// limit is reached. done, which is nil if it may not be, is to be called at its end.
+// enter waits until the request may be served, ctx ends or limit is reached. The caller calls done when the request
+// ends; done is nil if the request was rejected.
 func (l *level) enter(ctx context.Context, f *flow, t *ticket, hash uint64, limit time.Time) (done func(), reason string) {
 	now := l.clock.Now()
 	l.mu.Lock()
@@ -116,7 +114,7 @@ func (l *level) enter(ctx context.Context, f *flow, t *ticket, hash uint64, limi
 	return func() { l.leave(t) }, ""
 }
 
-// await waits for a request's turn. False: it has waited for too long.
+// await waits for a request's turn. It returns false if the request has waited too long.
 func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) bool {
 	timer := l.clock.NewTimer(limit.Sub(l.clock.Now()))
 	defer timer.Stop()
@@ -135,10 +133,10 @@ func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) 
 	return !gone
 }
 
-// hold keeps the refusal of a request back: a client that comes again at once,
-// not when it was told to, would else keep the server busy with refusing it.
+// hold delays a rejection. A client that ignores Retry-After and retries at once would otherwise keep the server busy
+// rejecting it.
 func (l *level) hold(ctx context.Context) {
-	// Not all at the same moment.
+	// The delays differ, so that the clients do not all retry at the same moment.
 	timer := l.clock.NewTimer(patience/2 + rand.N(patience))
 	defer timer.Stop()
 	select {
@@ -150,7 +148,7 @@ func (l *level) hold(ctx context.Context) {
 	l.set.unhold()
 }
 
-// leave ends a request's service; its seats are free now or a little later.
+// leave ends a request's service. Its seats are free now, or after the request's linger time.
 func (l *level) leave(t *ticket) {
 	now := l.clock.Now()
 	l.mu.Lock()
@@ -175,15 +173,14 @@ func (l *level) idle() bool {
 	return l.set.idle()
 }
 
-// retryAdvice is when clients that a level refuses are to come again: the
-// more are refused, the later.
+// retryAdvice computes the Retry-After of a level: the more requests it rejects, the longer.
 type retryAdvice struct {
 	mu      sync.Mutex
-	second  int64     // the one that is counted; guarded by mu
-	count   int       // in it; guarded by mu
+	second  int64     // the second that count is for; guarded by mu
+	count   int       // rejections in that second; guarded by mu
 	history []refusal // the seconds before; guarded by mu
-	after   int       // seconds; guarded by mu
-	changed int64     // when after was made more; guarded by mu
+	after   int       // the advice, in seconds; guarded by mu
+	changed int64     // when after was last raised; guarded by mu
 }
 
 type refusal struct {
@@ -194,7 +191,7 @@ type refusal struct {
 // maxRetryAfter bounds the advice, in seconds.
 const maxRetryAfter = 32
 
-// refused counts a refusal and returns the seconds to advise.
+// refused counts a rejection and returns the seconds to advise.
 func (a *retryAdvice) refused(now time.Time) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +209,7 @@ func (a *retryAdvice) refused(now time.Time) int {
 	return a.after
 }
 
-// adjust makes the advice fit the refusals of as many seconds as it is long.
+// adjust raises or lowers the advice by the rejections of the last seconds, as many as the advice is long.
 func (a *retryAdvice) adjust(s int64) {
 	n := 0
 	for _, h := range a.history {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of flow control, under kube-apiserver's names.
+// Metrics are the metrics of flow control, under kube-apiserver's names.
 type Metrics struct {
 	byFlow   flowVectors
 	byLevel  levelVectors
@@ -17,12 +17,12 @@ type Metrics struct {
 	writing  phases
 }
 
-// phases count the requests of a kind that are served now, and that wait.
+// phases count the requests of one kind (reading or mutating) that execute and that wait.
 type phases struct{ executing, waiting phase }
 
 type phase struct {
 	now  atomic.Int64
-	most atomic.Int64 // since it was last asked
+	most atomic.Int64 // since the last take
 	as   *timedValue
 }
 
@@ -33,7 +33,7 @@ func (p *phase) add(delta int64) {
 	}
 }
 
-// take returns the most requests that there were at a time since the last call.
+// take returns the greatest number of concurrent requests since the last call.
 func (p *phase) take() float64 { return float64(p.most.Swap(p.now.Load())) }
 
 type flowVectors struct {
@@ -138,7 +138,7 @@ func (m *Metrics) phasesOf(verb string) *phases {
 	return &m.writing
 }
 
-// of sets how many requests there may be of each kind.
+// of sets the limit of concurrent requests, which both kinds share.
 func (m *Metrics) of(total int) {
 	for _, p := range []*phases{&m.reading, &m.writing} {
 		p.executing.as.divideBy(float64(max(total, 1)))
@@ -146,7 +146,7 @@ func (m *Metrics) of(total int) {
 	}
 }
 
-// forgetLevel drops what is told of a level that is no more.
+// forgetLevel deletes the metrics of a level that no longer exists.
 func (m *Metrics) forgetLevel(name string) {
 	match := prometheus.Labels{"priority_level": name}
 	v := &m.byLevel
@@ -159,7 +159,7 @@ func (m *Metrics) forgetLevel(name string) {
 	}
 }
 
-// flowMetrics are those of one schema, looked up once.
+// flowMetrics are the metrics of one schema, resolved once.
 type flowMetrics struct {
 	all                                                         *Metrics
 	v                                                           *flowVectors
@@ -219,7 +219,7 @@ func (f *flow) freed(t *ticket) {
 	f.metrics.inUse.Sub(float64(t.seats()))
 }
 
-// levelMetrics are those of one level.
+// levelMetrics are the metrics of one level.
 type levelMetrics struct {
 	v                                     *levelVectors
 	name                                  string
@@ -227,7 +227,7 @@ type levelMetrics struct {
 	waiting, executing, seats, seatDemand *timedValue
 	dispatchR, latestS                    prometheus.Gauge
 	nextS                                 [4]prometheus.Gauge
-	dispatched                            int // requests, when the gauges were set
+	dispatched                            int // requests dispatched when the gauges were last set
 }
 
 func (m *Metrics) level(name string) levelMetrics {
@@ -263,7 +263,7 @@ func (m *levelMetrics) capacity(l limits) {
 	m.seats.divideBy(float64(max(l.capacity, 1)))
 }
 
-// observe follows a level's queues.
+// observe updates the metrics from a level's queues.
 func (m *levelMetrics) observe(now time.Time, s *queueSet) {
 	m.r.Set(float64(s.r))
 	if s.dispatched > m.dispatched {

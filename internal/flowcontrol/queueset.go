@@ -6,63 +6,61 @@ import (
 	"time"
 )
 
-// outcome is what becomes of a request that arrives.
+// outcome is the result of a request's arrival.
 type outcome int
 
 const (
 	started outcome = iota
 	waiting
 	queueFull
-	queueStillFull // and another was refused for that a moment ago
-	overLimit      // there are no queues, and no seats
+	queueStillFull // the queue is full, and rejected another request a moment ago
+	overLimit      // no queues and no free seats
 )
 
-// limits configure a queueSet.
+// limits is the configuration of a queueSet.
 type limits struct {
 	exempt   bool
-	queues   int // 0: requests are served at once or never
-	length   int // of a queue
+	queues   int // 0: requests execute at once or are rejected
+	length   int // of each queue
 	hand     int
 	capacity int // seats
 }
 
-// queueSet is the queues of one priority level: who is served next, when there
-// is room. It is a state machine: what happens and when are inputs, nothing is
-// started and nothing waits in it. Its methods are not safe for concurrent use.
+// queueSet is the queues of one priority level. It decides which request is next when seats are free. It is a state
+// machine: events and their times are inputs, and it starts and blocks nothing. Its methods are not safe for concurrent
+// use.
 //
-// It is fair queuing for servers: in virtual time, R, each queue that has
-// something to do progresses at the same speed, and the request is served
-// whose service would be finished first in that time.
+// It implements fair queuing for servers: in virtual time R, all busy queues progress at the same speed, and the next
+// request is the one that would finish first in virtual time.
 type queueSet struct {
 	limits
-	// start is told of each request that begins to be served.
+	// start is called for each request that begins to execute.
 	start func(t *ticket)
-	// observe is told of the state after each change.
+	// observe is called after each change of the state.
 	observe func(now time.Time)
 
-	all          []*queue // there may be more than limits says, while they empty
+	all          []*queue // may be longer than limits.queues until the extra queues are empty
 	r            seatSeconds
-	at           time.Time // when r was true
-	robin        int       // the queue last served
+	at           time.Time // the time at which r was updated
+	robin        int       // index of the queue last served
 	arrivals     int
-	active       int // queues with something to do
-	waiting      int // requests
+	active       int // queues with waiting or executing requests
+	waiting      int // waiting requests
 	executing    int
 	seatsWaiting int
 	seatsInUse   int
-	tickets      map[*ticket]struct{} // served now
-	held         int                  // refused, and not told yet
+	tickets      map[*ticket]struct{} // executing requests
+	held         int                  // rejected requests whose answer is delayed
 
 	dispatched, rejected, timedOut, noRoom int
 	last                                   choice
 }
 
-// choice tells of the last time that a queue was chosen among several, in
-// virtual time.
+// choice records the last choice among several queues, in virtual time, for metrics.
 type choice struct {
-	r, start            seatSeconds // then, and at which the request starts
+	r, start            seatSeconds // r is the time of the choice, start that of the chosen request
 	least, most         seatSeconds // starts of the first requests of all queues
-	leastLess, mostLess seatSeconds // the same, less the work under way
+	leastLess, mostLess seatSeconds // the same, less the work of executing requests
 }
 
 func newQueueSet(l limits, now time.Time, start func(*ticket), observe func(time.Time)) *queueSet {
@@ -71,8 +69,7 @@ func newQueueSet(l limits, now time.Time, start func(*ticket), observe func(time
 	return s
 }
 
-// configure sets new limits. Requests that wait in queues which are no more
-// are served from there.
+// configure sets new limits. Requests in surplus queues are still served from there.
 func (s *queueSet) configure(now time.Time, l limits) {
 	s.advance(now)
 	if l.queues == 0 && !l.exempt {
@@ -86,7 +83,7 @@ func (s *queueSet) configure(now time.Time, l limits) {
 	s.dispatch(now, nil)
 }
 
-// arrive takes a request in. hash says which flow it is of.
+// arrive enqueues, starts or rejects a request. hash is that of its flow.
 func (s *queueSet) arrive(now time.Time, t *ticket, hash uint64) outcome {
 	s.advance(now)
 	t.arrived, t.arrivedR = now, s.r
@@ -114,15 +111,14 @@ func (s *queueSet) arrive(now time.Time, t *ticket, hash uint64) outcome {
 	return started
 }
 
-// pick chooses the queue of a request: of the hand that its flow was dealt, the
-// one with the least work waiting.
+// pick returns the queue with the least waiting work among the hand of the flow.
 func (s *queueSet) pick(hash uint64) *queue {
 	var room [16]int
 	hand := deal(room[:0], hash, s.queues, s.hand)
 	s.arrivals++
 	var best *queue
 	for n := range hand {
-		// Begin at another card each time, so that among equals none is preferred.
+		// Begin at another card each time, so that no queue is preferred among equals.
 		q := s.all[hand[(n+s.arrivals)%len(hand)]]
 		if best == nil || q.workSum < best.workSum {
 			best = q
@@ -131,12 +127,12 @@ func (s *queueSet) pick(hash uint64) *queue {
 	return best
 }
 
-// patience is the least time after which those who are refused are told to come
-// again, and how long others are held who come to the same queue before that.
+// patience is the shortest Retry-After. A request that arrives at the same queue within patience of a rejection is
+// rejected with a delay.
 const patience = time.Second
 
-// refuse says how a request is refused for which a queue has no room. As many
-// are held at most as the queues have room for.
+// refuse returns how a request is rejected when its queue is full. The number of delayed rejections is bounded by the
+// queues' total length.
 func (s *queueSet) refuse(now time.Time, q *queue) outcome {
 	early := now.Sub(q.refused) < patience
 	q.refused = now
@@ -147,12 +143,12 @@ func (s *queueSet) refuse(now time.Time, q *queue) outcome {
 	return queueStillFull
 }
 
-// unhold lets go of a request that was refused as queueStillFull.
+// unhold ends the delay of a request that was rejected as queueStillFull.
 func (s *queueSet) unhold() { s.held-- }
 
 func (s *queueSet) enqueue(q *queue, t *ticket) {
 	if !q.busy() {
-		// A queue that was empty has no claim on the past.
+		// A queue that was empty gets no credit for the past.
 		q.nextR = s.r
 		s.active++
 	}
@@ -163,7 +159,7 @@ func (s *queueSet) enqueue(q *queue, t *ticket) {
 	s.seatsWaiting += t.seats()
 }
 
-// abandon takes out a request that has waited too long. False: it is served already.
+// abandon removes a request that has waited too long. It returns false if the request is already executing.
 func (s *queueSet) abandon(now time.Time, t *ticket) bool {
 	if !t.began.IsZero() {
 		return false
@@ -190,8 +186,8 @@ func (s *queueSet) leaveQueue(q *queue, t *ticket) {
 	s.seatsWaiting -= t.seats()
 }
 
-// finish ends the service of a request. Its seats are free after the time
-// returned, by release; 0: they are free now.
+// finish ends the service of a request. It returns the time after which the caller releases the seats; 0: they are free
+// now.
 func (s *queueSet) finish(now time.Time, t *ticket) time.Duration {
 	s.advance(now)
 	s.executing--
@@ -201,7 +197,7 @@ func (s *queueSet) finish(now time.Time, t *ticket) time.Duration {
 		if !q.busy() {
 			s.active--
 		}
-		// Its queue was charged for the guess; settle that.
+		// Its queue was charged the guess: correct it by the real service time.
 		q.nextR -= work(t.Initial, guess-now.Sub(t.began))
 		q.bound()
 	}
@@ -214,7 +210,7 @@ func (s *queueSet) finish(now time.Time, t *ticket) time.Duration {
 	return max(t.Linger, 0)
 }
 
-// release frees the seats on which a request lingered.
+// release frees a request's seats at the end of its linger time.
 func (s *queueSet) release(now time.Time, t *ticket) {
 	s.advance(now)
 	s.free(t)
@@ -230,8 +226,7 @@ func (s *queueSet) free(t *ticket) {
 	}
 }
 
-// advance moves virtual time: every queue that has something to do has got its
-// part of the seats that could be used since.
+// advance moves virtual time forward: each busy queue has received its part of the usable seats since the last call.
 func (s *queueSet) advance(now time.Time) {
 	d := now.Sub(s.at)
 	if d <= 0 {
@@ -244,9 +239,8 @@ func (s *queueSet) advance(now time.Time) {
 	}
 }
 
-// dispatch serves all that there is room for. only, if not nil, is the queue
-// that the last request came to: it is the only one to be looked at when
-// nothing waits elsewhere.
+// dispatch starts all requests for which there are seats. only, if not nil, is the queue of the last arrival; only this
+// queue needs a check if no other queue has waiting requests.
 func (s *queueSet) dispatch(now time.Time, only *queue) {
 	for s.waiting > 0 && s.seatsInUse < s.capacity {
 		q := only
@@ -262,11 +256,11 @@ func (s *queueSet) dispatch(now time.Time, only *queue) {
 		q.waiting[0] = nil
 		q.waiting = q.waiting[1:]
 		if len(q.waiting) == 0 {
-			q.waiting = nil // the slice has moved on in its array
+			q.waiting = nil // free the array: the slice has moved on in it
 		}
 		s.leaveQueue(q, t)
 		if t.Final > s.capacity && s.capacity > 0 {
-			// The same work on the seats that there are.
+			// The same work on the seats that exist.
 			t.Linger = time.Duration(float64(t.Linger) * float64(t.Final) / float64(s.capacity))
 			t.Final = s.capacity
 		}
@@ -289,8 +283,7 @@ func (s *queueSet) serve(now time.Time, t *ticket) {
 	s.observe(now)
 }
 
-// fits says whether there is room for a request. One that is wider than all
-// seats is served alone.
+// fits reports whether there are enough seats for a request. A request wider than all seats executes alone.
 func (s *queueSet) fits(seats int) bool {
 	switch {
 	case s.exempt:
@@ -301,8 +294,8 @@ func (s *queueSet) fits(seats int) bool {
 	return s.seatsInUse+seats <= s.capacity
 }
 
-// next is the queue whose first request would be finished first in virtual
-// time; among equals the one after that last served.
+// next returns the queue whose first request would finish first in virtual time; among equals, the one after the queue
+// last served.
 func (s *queueSet) next(now time.Time) *queue {
 	inf := seatSeconds(math.Inf(1))
 	least, best := inf, -1
@@ -324,7 +317,7 @@ func (s *queueSet) next(now time.Time) *queue {
 	return s.all[best]
 }
 
-// trim removes queues at the end that are empty and more than are wanted.
+// trim removes surplus empty queues from the end.
 func (s *queueSet) trim() {
 	for n := len(s.all); n > s.queues && !s.all[n-1].busy() && s.all[n-1].seats == 0; n-- {
 		s.all = s.all[:n-1]

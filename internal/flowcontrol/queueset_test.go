@@ -26,7 +26,7 @@ func testFlow(name string) *flow {
 	return f
 }
 
-// script drives a queueSet and notes what it serves.
+// script drives a queueSet and records what it serves.
 type script struct {
 	*queueSet
 	t      *testing.T
@@ -72,8 +72,8 @@ func TestQueueSetLimits(t *testing.T) {
 	}
 }
 
-// Who comes to a full queue soon after another was refused there is held, as
-// long as there is room for those who are.
+// A request that arrives at a full queue soon after a rejection there is delayed, while there is room for delayed
+// requests.
 func TestQueueSetHolds(t *testing.T) {
 	s := newScript(t, limits{queues: 1, length: 2, hand: 1, capacity: 1})
 	next := 0
@@ -98,8 +98,7 @@ func TestQueueSetHolds(t *testing.T) {
 	come(waiting)
 }
 
-// A flow whose requests take longer than was guessed is not served before
-// others for what it has not been charged for yet.
+// A flow whose requests take longer than the guess gets no credit for work that it has not been charged for.
 func TestQueueSetGivesNoCredit(t *testing.T) {
 	s := newScript(t, limits{queues: 2, length: 10, hand: 1, capacity: 2})
 	for n := range 4 {
@@ -189,9 +188,8 @@ func TestDealIsFairAndWithoutRepeats(t *testing.T) {
 	}
 }
 
-// A flood of one flow at ten times the capacity, and another flow that asks for
-// little: in simulated time the other one is served as if it were alone, and
-// no more waits than the queues may hold.
+// One flow floods at ten times the capacity, and another sends few requests: in simulated time the small flow is served
+// as if it were alone, and no more requests wait than fit into the queues.
 func TestFloodIsItsOwnLoss(t *testing.T) {
 	const (
 		capacity = 10
@@ -204,7 +202,7 @@ func TestFloodIsItsOwnLoss(t *testing.T) {
 	if beside > 2*alone {
 		t.Errorf("p99 %s, without the flood %s", beside, alone)
 	}
-	if flood.most > 8*50+capacity+1 { // and the small flow's own
+	if flood.most > 8*50+capacity+1 { // and those of the small flow
 		t.Errorf("%d requests at a time", flood.most)
 	}
 	if flood.served < 8*capacity*int(length/service)/10 {
@@ -214,8 +212,8 @@ func TestFloodIsItsOwnLoss(t *testing.T) {
 
 type floodResult struct{ served, refused, most int }
 
-// simulate runs a level and returns the 99th percentile of the time that
-// requests of the small flow, 50 a second, took; rate is the flood's.
+// simulate runs a level and returns the 99th percentile of the time that requests of the small flow, 50 a second, took;
+// rate is the flood's.
 func simulate(t *testing.T, capacity int, service, length time.Duration, rate int) (p99 time.Duration, r floodResult) {
 	type end struct {
 		at time.Time
@@ -259,7 +257,7 @@ func simulate(t *testing.T, capacity int, service, length time.Duration, rate in
 	return took[len(took)*99/100], r
 }
 
-// Whatever happens, the sums are those of the parts, and all is served at last.
+// After any sequence of events, sums equal the sums of their parts, and all requests are served in the end.
 func TestQueueSetInvariants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var serving []*ticket

@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// timed is a histogram of what values were over time: a nanosecond is an
-// observation, so that what is short counts for little.
+// timed is a histogram of a value over time: each nanosecond is an observation, so that short peaks count little.
 type timed struct {
 	desc    *prometheus.Desc
 	buckets []float64
@@ -22,7 +21,7 @@ func newTimed(name, help string, buckets []float64, labels []string, now func() 
 	return &timed{desc: prometheus.NewDesc(name, help, labels, nil), buckets: buckets, now: now, values: map[string]*timedValue{}}
 }
 
-// with returns the value of labels, made on the first call.
+// with returns the value for the labels and creates it on the first call.
 func (t *timed) with(labels ...string) *timedValue {
 	key := ""
 	for _, l := range labels {
@@ -38,7 +37,7 @@ func (t *timed) with(labels ...string) *timedValue {
 	return v
 }
 
-// forget drops values whose last label is this.
+// forget deletes the values whose last label is label.
 func (t *timed) forget(label string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +68,7 @@ type timedValue struct {
 	mu     sync.Mutex
 	at     time.Time
 	value  float64  // guarded by mu, as all below
-	by     float64  // what it is divided by
+	by     float64  // the divisor of observations
 	counts []uint64 // nanoseconds in each bucket
 	sum    float64
 }

@@ -18,34 +18,33 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// producer is who makes the objects, under kube-apiserver's name.
+// producer is the field manager that writes the objects, under kube-apiserver's name.
 const producer = "api-priority-and-fairness-config-producer-v1"
 
 const (
-	// upkeepEvery is how often the objects are looked at, changed or not.
+	// upkeepEvery is the period of checks without changes.
 	upkeepEvery = time.Minute
-	// upkeepPause is between a look and the next: two servers that want
-	// different things must not keep each other busy.
+	// upkeepPause is the pause between checks, so that two servers with different wanted objects do not keep each other
+	// busy.
 	upkeepPause = time.Second
 )
 
-// Upkeep keeps the objects that a cluster comes with as they should be: the
-// mandatory ones always, the suggested ones where nobody has taken them over.
-// An annotation says of each whether it is kept.
+// Upkeep maintains the objects that a cluster starts with: the mandatory objects always, the suggested objects unless
+// an administrator has changed them. An annotation of each object says whether it is maintained.
 type Upkeep struct {
 	Levels, Schemas *engine.Endpoint
-	// Wanted are the objects a cluster comes with.
+	// Wanted are the objects that a cluster starts with.
 	WantedLevels  []*flowcontrolv1.PriorityLevelConfiguration
 	WantedSchemas []*flowcontrolv1.FlowSchema
 	Clock         clock.Clock
 	Log           *slog.Logger
 }
 
-// Run looks at the objects, when they change and now and then, until ctx ends.
+// Run checks the objects on each change and periodically, until ctx ends.
 func (u *Upkeep) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, stop := context.WithCancel(ctx) // so that a panic below is not waited with
+	ctx, stop := context.WithCancel(ctx) // so that a panic below does not block on the other goroutines
 	defer stop()
 	changed := make(changes, 1)
 	for _, ep := range []*engine.Endpoint{u.Levels, u.Schemas} {
@@ -69,13 +68,13 @@ func (u *Upkeep) Run(ctx context.Context) {
 	}
 }
 
-// changes says that something has changed since it was last received from.
+// changes signals that something has changed since the last receive.
 type changes chan struct{}
 
 func (c changes) tell() {
 	select {
 	case c <- struct{}{}:
-	default: // it is known already
+	default: // a signal is already pending
 	}
 }
 
@@ -88,8 +87,8 @@ func (c changes) Change(*store.Event) { c.tell() }
 // Caught is part of store.Follower.
 func (changes) Caught(int64) {}
 
-// Once makes what is missing, mends what is kept and differs, and removes what
-// was kept once and is not wanted any more.
+// Once creates missing objects, corrects maintained objects that differ, and deletes maintained objects that are no
+// longer wanted.
 func (u *Upkeep) Once(ctx context.Context) error {
 	var errs []error
 	wanted := map[string]bool{}
@@ -113,8 +112,8 @@ func (u *Upkeep) Once(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// limitOf is a level's spec to be compared with the one wanted. How much of the
-// server an exempt level counts as, and lends, is the administrator's to say.
+// limitOf returns the part of a level's spec that is compared with the wanted one. The nominal shares and lendable
+// percentage of an exempt level belong to the administrator.
 func limitOf(have, wanted *flowcontrolv1.PriorityLevelConfiguration) flowcontrolv1.PriorityLevelConfigurationSpec {
 	spec := *have.Spec.DeepCopy()
 	if spec.Exempt != nil && wanted.Spec.Exempt != nil {
@@ -158,7 +157,7 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 		return nil
 	})
 	if errors.Is(err, errMoved) || apierrors.IsNotFound(err) {
-		return nil // it is looked at again
+		return nil // the next check retries it
 	}
 	if err != nil {
 		return fmt.Errorf("keep %s: %w", wanted.GetName(), err)
@@ -168,8 +167,7 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 
 var errMoved = errors.New("changed by somebody else meanwhile")
 
-// kept reads whether an object is kept. One that does not say is, while
-// nobody has changed it since it was made.
+// kept reports whether an object is maintained. An object without the annotation is, until someone changes it.
 func kept(o engine.Object) (keep, annotated bool) {
 	if keep, err := strconv.ParseBool(o.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil {
 		return keep, true
@@ -177,7 +175,7 @@ func kept(o engine.Object) (keep, annotated bool) {
 	return o.GetGeneration() == 1, false
 }
 
-// remove deletes objects that are kept by their annotation, and not wanted.
+// remove deletes objects whose annotation says that they are maintained, and that are not wanted.
 func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, wanted map[string]bool) error {
 	objs, err := ep.ListObjects(ctx, "")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package guard keeps a panic in one piece of background work from ending the
-// process: it is logged with its stack and counted, and the work goes on.
-// Requests have a filter of their own for that (chain.Recover).
+// Package guard keeps a panic in background work from ending the process: it logs the panic with its stack, counts it,
+// and continues. Requests have their own filter for this (chain.Recover).
 package guard
 
 import (
@@ -17,20 +16,19 @@ import (
 type Guard struct {
 	log   *slog.Logger
 	clock clock.Clock
-	count func() // nil: nobody counts
+	count func() // nil: panics are not counted
 }
 
-// New makes a guard that calls count for each panic.
+// New creates a guard that calls count for each panic.
 func New(log *slog.Logger, clk clock.Clock, count func()) *Guard { return &Guard{log, clk, count} }
 
-// PanicError is what Call returns where its function panicked.
+// PanicError is the error of Call if its function panicked.
 type PanicError struct{ Fault any }
 
 // Error is part of error.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Fault) }
 
-// Call calls f and returns its error, a PanicError if it panicked. what names
-// the work in the log.
+// Call calls f and returns its error, or a PanicError if it panicked. what identifies the work in the log.
 func (g *Guard) Call(what string, f func() error) (err error) {
 	defer func() {
 		fault := recover()
@@ -46,12 +44,10 @@ func (g *Guard) Call(what string, f func() error) (err error) {
 	return f()
 }
 
-// pause is how long work that panicked rests, so that one that always panics
-// leaves room for the others.
+// pause is the delay after a panic, so that work that always panics leaves time for other work.
 const pause = time.Second
 
-// Keep runs f until it returns, and again after a pause each time it panics,
-// until ctx ends.
+// Keep runs f until it returns. If f panics, Keep runs it again after a pause, until ctx ends.
 func (g *Guard) Keep(ctx context.Context, what string, f func(ctx context.Context)) {
 	for g.Call(what, func() error { f(ctx); return nil }) != nil {
 		select {

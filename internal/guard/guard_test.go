@@ -56,7 +56,7 @@ func TestKeep(t *testing.T) {
 		if got := <-runs; got != n {
 			t.Fatalf("run %d, want %d", got, n)
 		}
-		for n < 3 && !clk.HasWaiters() { // the fake clock tells nobody
+		for n < 3 && !clk.HasWaiters() { // the fake clock does not signal waiters
 			runtime.Gosched()
 		}
 		clk.Step(time.Minute)

@@ -1,7 +1,6 @@
-// Package inprocess is the way into the server for those in the same process: an
-// http.RoundTripper that hands requests to the chain without a socket. They are
-// authorized, admitted and audited as any other; only who they are is known
-// without credentials.
+// Package inprocess gives code in the same process access to the server: an http.RoundTripper that passes requests to
+// the chain without a socket. The requests are authorized, admitted and audited like any other; only their user is
+// known without credentials.
 package inprocess
 
 import (
@@ -21,14 +20,13 @@ import (
 
 type userKey struct{}
 
-// WithUser returns a context whose requests are a user's, as Authenticator sees it.
+// WithUser returns a context whose requests Authenticator authenticates as u.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// Authenticator authenticates requests that came by a transport of this process
-// as the user it was made for. Nothing on the wire can put a value into a
-// request's context.
+// Authenticator authenticates requests from a transport of this process as the transport's user. This is safe because
+// no remote client can put a value into a request's context.
 type Authenticator struct{ Next authn.Authenticator }
 
 // Authenticate is part of authn.Authenticator.
@@ -39,30 +37,29 @@ func (a Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
 	return a.Next.Authenticate(r)
 }
 
-// Door leads to a server's chain. It is made before the chain, since some of what
-// the chain is made of goes through it, and opened when that is there.
+// Door provides access to a server's chain. It is created before the chain, because parts of the chain use it, and is
+// opened when the chain exists.
 type Door struct {
 	handler atomic.Pointer[http.Handler]
-	server  context.Context // ends when requests are cut
+	server  context.Context // ends when requests must be cancelled
 }
 
-// NewDoor makes a closed door. Requests through it end with ctx.
+// NewDoor creates a closed door. Requests through it end with ctx.
 func NewDoor(ctx context.Context) *Door { return &Door{server: ctx} }
 
-// Open leads requests to a handler from now on.
+// Open passes requests to a handler from now on.
 func (d *Door) Open(h http.Handler) { d.handler.Store(&h) }
 
-// As makes requests of a user; nil lets the credentials in the request speak.
+// As returns a transport for requests of a user; nil: the credentials in the request decide.
 func (d *Door) As(u user.Info) http.RoundTripper { return &transport{d, u} }
 
-// transport carries the requests of one user.
+// transport sends the requests of one user.
 type transport struct {
 	door *Door
 	user user.Info
 }
 
-// RoundTrip serves the request in a goroutine of its own, so that the answer
-// can be read while it is written.
+// RoundTrip serves the request in its own goroutine, so that the caller can read the response while it is written.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	handler := t.door.handler.Load()
 	if handler == nil {
@@ -90,7 +87,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			case nil:
 				rw.finish()
 			case http.ErrAbortHandler:
-				rw.fail(io.ErrUnexpectedEOF) // what was written is not all
+				rw.fail(io.ErrUnexpectedEOF) // the response is incomplete
 			default:
 				rw.fail(errors.New("the handler panicked"))
 			}
@@ -122,11 +119,11 @@ func (b *body) Close() error { b.close(); return nil }
 // pipeWriter is the http.ResponseWriter of an in-process request.
 type pipeWriter struct {
 	pipe    *pipe
-	head    bool // of a HEAD request, whose answer has no body
+	head    bool // for a HEAD request, whose response has no body
 	header  http.Header
 	once    sync.Once
 	started chan struct{}
-	// Set before started is closed:
+	// set before started is closed
 	code int
 	sent http.Header
 }
@@ -151,7 +148,7 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.pipe.Write(p)
 }
 
-// Flush is part of http.Flusher; what is written is there at once.
+// Flush is part of http.Flusher. Written data is available at once.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 func (w *pipeWriter) finish() {
@@ -164,22 +161,21 @@ func (w *pipeWriter) fail(err error) {
 	w.pipe.CloseWrite(err)
 }
 
-// Hijack is refused: there is no connection.
+// Hijack returns an error: there is no connection.
 func (w *pipeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// pipe is a byte stream in memory with room for some of it, so that neither
-// side waits for the other at every write.
+// pipe is a byte stream in memory with a buffer, so that neither side waits for the other at every write.
 type pipe struct {
 	mu     sync.Mutex
 	cond   sync.Cond
 	buf    []byte
-	err    error // what the reader gets after buf; io.EOF at the end
-	closed bool  // the reader is gone
+	err    error // returned to the reader after buf; io.EOF at the end
+	closed bool  // the reader has closed it
 }
 
-// pipeRoom is how much may wait to be read.
+// pipeRoom bounds the bytes in the buffer.
 const pipeRoom = 1 << 20
 
 func newPipe() (r, w *pipe) {
@@ -230,7 +226,7 @@ func (p *pipe) CloseWrite(err error) {
 	p.cond.Broadcast()
 }
 
-// Close tells the writer that nobody reads any more.
+// Close makes later writes fail.
 func (p *pipe) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

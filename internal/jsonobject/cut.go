@@ -5,11 +5,9 @@ import (
 	"strings"
 )
 
-// Cut returns a JSON document with null in the place of each value that one of
-// the paths leads to. Who then decodes only what is left does so at a fraction
-// of the cost. A path is names with dots between them; "*" stands for each
-// item of a list: "spec.versions.*.schema". Names with escapes are not found.
-// What is not JSON is returned as it is.
+// Cut returns a JSON document in which null replaces each value at one of the paths. Decoding the result takes a
+// fraction of the time. A path consists of names with dots between them; "*" matches each item of a list:
+// "spec.versions.*.schema". Names with escapes do not match. Data that is not JSON is returned unchanged.
 func Cut(data []byte, paths ...string) []byte {
 	c := cutter{skipper: skipper{data: data}}
 	for _, p := range paths {
@@ -21,15 +19,15 @@ func Cut(data []byte, paths ...string) []byte {
 	return append(c.out, data[c.copied:]...)
 }
 
-// cutter copies a document but for what is cut out of it.
+// cutter copies a document without the parts that are cut.
 type cutter struct {
 	skipper
 	paths  [][]string
 	out    []byte
-	copied int // how much of data is in out, or left out of it
+	copied int // the length of data that has been copied or cut
 }
 
-// value goes past a value, to parts of which the paths lead.
+// value skips a value, parts of which match the paths.
 func (c *cutter) value(paths [][]string) bool {
 	c.space()
 	for _, p := range paths {
@@ -54,9 +52,8 @@ func (c *cutter) value(paths [][]string) bool {
 	})
 }
 
-// Find returns the bytes of the value that a path of names leads to, nil if there
-// is none. It reads no further than that, so it says nothing of the rest: data
-// is a JSON document that has been checked before, like one that is stored.
+// Find returns the bytes of the value at a path of names, or nil. It does not read the rest, so data must be valid
+// JSON, such as a stored document.
 func Find(data []byte, path ...string) []byte {
 	s := skipper{data: data}
 	for _, name := range path {
@@ -79,9 +76,8 @@ func Find(data []byte, path ...string) []byte {
 	return data[begin:s.at]
 }
 
-// skipper goes past JSON values without decoding them. Its methods report false
-// where data ends too early or is no list of members; they do not find all
-// that is wrong.
+// skipper skips JSON values without decoding them. Its methods return false if data ends too early or a list of members
+// is malformed; they do not find all errors.
 type skipper struct {
 	data []byte
 	at   int
@@ -103,9 +99,8 @@ func (s *skipper) next() byte {
 	return s.data[s.at-1]
 }
 
-// members goes through the fields of an object, or the items of a list, which
-// have no name: each is called in front of every value, and goes past it. It
-// stops where each reports false. Other values have no members.
+// members iterates over the fields of an object, or the items of a list, which have no name. It calls each before every
+// value; each must skip the value, and returns false to stop. Other values have no members.
 func (s *skipper) members(each func(name []byte) bool) bool {
 	s.space()
 	if s.at == len(s.data) || s.data[s.at] != '{' && s.data[s.at] != '[' {
@@ -143,7 +138,7 @@ func (s *skipper) members(each func(name []byte) bool) bool {
 	}
 }
 
-// string goes from an opening quote to behind the closing one.
+// string skips the rest of a string after the opening quote.
 func (s *skipper) string() bool {
 	for s.at++; ; s.at++ {
 		n := bytes.IndexByte(s.data[s.at:], '"')
@@ -162,7 +157,7 @@ func (s *skipper) string() bool {
 	}
 }
 
-// skip goes past a value.
+// skip skips a value.
 func (s *skipper) skip() bool {
 	s.space()
 	begin, depth := s.at, 0
@@ -196,10 +191,8 @@ func (s *skipper) skip() bool {
 	return s.at > begin && depth == 0
 }
 
-// Members calls each for the fields of an object, or for the items of a list,
-// which have no name, with the bytes of the value. Names are as they are written,
-// without the quotes. It reports false where data is neither; data is JSON that
-// has been checked before.
+// Members calls each with the fields of an object, or the items of a list, which have no name, and the bytes of the
+// value. Names are raw, without the quotes. It returns false if data is neither; data must be valid JSON.
 func Members(data []byte, each func(name, value []byte)) bool {
 	s := skipper{data: data}
 	s.space()

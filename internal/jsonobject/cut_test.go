@@ -37,7 +37,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// FuzzCut wants of a document that is JSON what cutting the decoded object gives.
+// FuzzCut checks that Cut equals cutting the decoded object.
 func FuzzCut(f *testing.F) {
 	for _, d := range documents[:len(documents)-4] {
 		f.Add([]byte(d))

@@ -9,10 +9,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Unmarshal returns the object that data is the JSON of, as
-// UnmarshalCaseSensitivePreserveInts of sigs.k8s.io/json does: numbers without
-// a dot that fit are int64, and of fields of one name the last counts. Its
-// strings share one copy of data; who keeps one of them for long clones it.
+// Unmarshal decodes an object, as UnmarshalCaseSensitivePreserveInts of sigs.k8s.io/json does: numbers without a dot
+// that fit are int64, and of duplicate fields the last counts. Its strings share one copy of data; a caller that keeps
+// a string for long should clone it.
 func Unmarshal(data []byte) (map[string]any, error) {
 	if m, _, ok := decode(data); ok {
 		return m, nil
@@ -22,8 +21,7 @@ func Unmarshal(data []byte) (map[string]any, error) {
 	return m, err
 }
 
-// UnmarshalStrict does the same, and reports fields that occur more than once
-// as UnmarshalStrict of sigs.k8s.io/json does.
+// UnmarshalStrict does the same, and returns errors for duplicate fields, as UnmarshalStrict of sigs.k8s.io/json does.
 func UnmarshalStrict(data []byte) (m map[string]any, strict []error, err error) {
 	if m, duplicates, ok := decode(data); ok && !duplicates {
 		return m, nil, nil
@@ -32,12 +30,11 @@ func UnmarshalStrict(data []byte) (m map[string]any, strict []error, err error) 
 	return m, strict, err
 }
 
-// maxDepth is how deep objects may nest that reader reads; it recurses.
+// maxDepth bounds the nesting that reader accepts, because it recurses.
 const maxDepth = 500
 
-// decode reads an object. It is not ok if there is anything about it that
-// needs to be told or that is rare: sigs.k8s.io/json, which reads it then, has
-// the words for that.
+// decode decodes an object. ok is false if it is malformed or unusual: sigs.k8s.io/json then decodes it and returns the
+// error.
 func decode(data []byte) (m map[string]any, duplicates, ok bool) {
 	r := reader{data: string(data)}
 	if r.next() != '{' {
@@ -50,19 +47,18 @@ func decode(data []byte) (m map[string]any, duplicates, ok bool) {
 	return v, r.duplicates, true
 }
 
-// reader reads JSON values one after the other. Its methods report false for
-// what is not JSON, or too deep.
+// reader decodes JSON values. Its methods return false for malformed or too deeply nested data.
 type reader struct {
 	data string
 	at   int
-	// keys and values are those of the objects and lists that it is inside of,
-	// so that each is made in its final size.
+	// keys and values are those of the objects and lists around the current value, so that each is allocated in its
+	// final size.
 	keys       []string
 	values     []any
 	duplicates bool
 }
 
-// next skips white space and returns the byte behind it, 0 at the end.
+// next skips white space and returns the next byte, 0 at the end.
 func (r *reader) next() byte {
 	for ; r.at < len(r.data); r.at++ {
 		switch c := r.data[r.at]; c {
@@ -100,7 +96,7 @@ func (r *reader) word(w string) bool {
 	return true
 }
 
-// object reads from the opening brace to behind the closing one.
+// object decodes an object, beginning at the opening brace.
 func (r *reader) object(depth int) (map[string]any, bool) {
 	if depth > maxDepth {
 		return nil, false
@@ -143,7 +139,7 @@ func (r *reader) object(depth int) (map[string]any, bool) {
 	return m, true
 }
 
-// array reads from the opening bracket to behind the closing one.
+// array decodes a list, beginning at the opening bracket.
 func (r *reader) array(depth int) ([]any, bool) {
 	if depth > maxDepth {
 		return nil, false
@@ -175,7 +171,7 @@ func (r *reader) array(depth int) ([]any, bool) {
 	return list, true
 }
 
-// string reads from the opening quote to behind the closing one.
+// string decodes a string, beginning at the opening quote.
 func (r *reader) string() (string, bool) {
 	begin := r.at
 	escaped, ascii := false, true
@@ -200,7 +196,7 @@ func (r *reader) string() (string, bool) {
 	return "", false
 }
 
-// unquote reads a string in quotes that has escapes or bytes that are not UTF-8.
+// unquote decodes a quoted string that has escapes or invalid UTF-8.
 func unquote(quoted string) (s string, ok bool) {
 	s, ok = unescape(quoted[1 : len(quoted)-1])
 	if !ok {
@@ -209,7 +205,7 @@ func unquote(quoted string) (s string, ok bool) {
 	return s, ok
 }
 
-// unescape resolves escapes of one letter, and is not ok if there are others.
+// unescape resolves escapes of one letter; ok is false if there are others.
 func unescape(s string) (string, bool) {
 	if !utf8.ValidString(s) {
 		return "", false
@@ -231,7 +227,7 @@ func unescape(s string) (string, bool) {
 	}
 }
 
-// number reads a number: an int64 if it has no dot and is one.
+// number decodes a number: to int64 if it has no dot and fits.
 func (r *reader) number() (any, bool) {
 	s, float, ok := r.numeral()
 	if !ok {
@@ -246,8 +242,7 @@ func (r *reader) number() (any, bool) {
 	return f, err == nil
 }
 
-// numeral goes past a number and returns its text, and whether it has a
-// fraction or an exponent.
+// numeral skips a number and returns its text, and whether it has a fraction or an exponent.
 func (r *reader) numeral() (text string, float, ok bool) {
 	begin := r.at
 	if r.at < len(r.data) && r.data[r.at] == '-' {
@@ -277,7 +272,7 @@ func (r *reader) numeral() (text string, float, ok bool) {
 	return r.data[begin:r.at], float, true
 }
 
-// digits skips digits and says how many there were.
+// digits skips digits and returns their number.
 func (r *reader) digits() int {
 	begin := r.at
 	for r.at < len(r.data) && '0' <= r.data[r.at] && r.data[r.at] <= '9' {

@@ -21,7 +21,7 @@ var documents = []string{
 	strings.Repeat(`{"a":`, 20000), strings.Repeat(`{"a":`, 10001) + `1` + strings.Repeat(`}`, 10001),
 }
 
-// check wants what sigs.k8s.io/json makes of the same bytes.
+// check compares the result with that of sigs.k8s.io/json.
 func check(t *testing.T, data []byte) {
 	t.Helper()
 	text := func(errs ...error) string { return fmt.Sprint(errs) }
@@ -52,7 +52,7 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(check)
 }
 
-// sample is an object like many: some depth, and fields of all types.
+// sample returns a typical object: some depth, and fields of all types.
 func sample() []byte {
 	var b strings.Builder
 	b.WriteString(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","namespace":"default","uid":"b5c1","labels":{"a":"b"}},"spec":{`)

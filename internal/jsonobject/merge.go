@@ -11,10 +11,9 @@ import (
 
 var errNoObject = errors.New("not one JSON object")
 
-// Merge returns what a JSON merge patch (RFC 7386) makes of an object. What the
-// patch does not reach is copied as it stands, so that a small patch of a large
-// document costs little more than a look at its names. doc is JSON that has
-// been checked before; an error says that doc or patch is no object.
+// Merge applies a JSON merge patch (RFC 7386) to an object. It copies the parts that the patch does not change, so a
+// small patch of a large document costs little more than scanning its names. doc must be valid JSON; Merge returns an
+// error if doc or patch is not an object.
 func Merge(doc, patch []byte) ([]byte, error) {
 	changes, err := decodeChanges(patch)
 	if err != nil {
@@ -27,7 +26,7 @@ func Merge(doc, patch []byte) ([]byte, error) {
 	return m.out, nil
 }
 
-// decodeChanges reads a patch. Numbers stay as they are written.
+// decodeChanges decodes a patch. Numbers keep their text.
 func decodeChanges(patch []byte) (changes map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(patch))
 	d.UseNumber()
@@ -40,13 +39,13 @@ func decodeChanges(patch []byte) (changes map[string]any, err error) {
 	return changes, nil
 }
 
-// merger writes a document with a patch merged in.
+// merger writes a document with a merged patch.
 type merger struct {
 	skipper
 	out []byte
 }
 
-// ahead is the byte that the value ahead begins with, 0 at the end.
+// ahead returns the first byte of the next value, 0 at the end.
 func (m *merger) ahead() byte {
 	if m.space(); m.at == len(m.data) {
 		return 0
@@ -54,7 +53,7 @@ func (m *merger) ahead() byte {
 	return m.data[m.at]
 }
 
-// object goes past the object ahead and writes it with its changes.
+// object reads the next object and writes it with its changes.
 func (m *merger) object(changes map[string]any) bool {
 	m.out = append(m.out, '{')
 	empty := len(m.out)
@@ -70,8 +69,8 @@ func (m *merger) object(changes map[string]any) bool {
 	return true
 }
 
-// field goes past a field's value and writes the field, unless it is to go.
-// empty is how long out was when it had no field.
+// field skips a field's value and writes the field, unless the patch deletes it. empty is the length of out before the
+// first field.
 func (m *merger) field(name []byte, changes map[string]any, empty int) bool {
 	quoted := append(append(append(make([]byte, 0, len(name)+2), '"'), name...), '"')
 	key := string(name)
@@ -103,7 +102,7 @@ func (m *merger) name(quoted []byte, empty int) {
 	m.out = append(append(m.out, quoted...), ':')
 }
 
-// value writes a field that only the patch has, without the nulls in it.
+// value writes a field that only the patch has, without its nulls.
 func (m *merger) value(quoted []byte, v any, empty int) bool {
 	dropNulls(v)
 	b, err := json.Marshal(v)
@@ -112,7 +111,7 @@ func (m *merger) value(quoted []byte, v any, empty int) bool {
 	return err == nil
 }
 
-// dropNulls takes the fields that are null out of a value, not the items.
+// dropNulls removes null fields, but not null items, from a value.
 func dropNulls(v any) {
 	switch t := v.(type) {
 	case map[string]any:

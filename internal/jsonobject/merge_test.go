@@ -18,7 +18,7 @@ var merges = [][2]string{
 	{`[1]`, `{"a":1}`}, {`{"a":1}`, `[1]`}, {`{"a":1}`, `null`}, {`{"a":1}`, `{"a":1}x`}, {`{"a":1}`, `{"a"`}, {`{"a":1}`, ``}, {`{"a":1}`, `"x"`},
 }
 
-// FuzzMerge wants of each document what the library makes that kube-apiserver uses.
+// FuzzMerge compares the result with that of the library that kube-apiserver uses.
 func FuzzMerge(f *testing.F) {
 	for _, m := range merges {
 		f.Add([]byte(m[0]), []byte(m[1]))
@@ -34,7 +34,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		got, err := Merge(doc, patch)
 		if err != nil {
-			return // it is up to the library then
+			return // left to the library
 		}
 		want, err := jsonpatch.MergePatch(doc, patch)
 		if err != nil {
@@ -64,7 +64,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// What is deep is gone through once, not once for each level.
+// A deep document is scanned once, not once for each level.
 func TestMergeDeep(t *testing.T) {
 	const depth = 5000
 	nest := func(inner string) []byte {
@@ -79,7 +79,7 @@ func TestMergeDeep(t *testing.T) {
 	t.Log(time.Since(began))
 }
 
-// BenchmarkMerge is the patch of a label of a large object.
+// BenchmarkMerge measures a patch of a label of a large object.
 func BenchmarkMerge(b *testing.B) {
 	doc := []byte(`{"kind":"Pod","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[` + strings.Repeat(`{"name":"a","image":"b","env":[{"name":"x","value":"y"}]},`, 100) + `{}]}}`)
 	patch := []byte(`{"metadata":{"labels":{"a":"c"}}}`)

@@ -2,23 +2,22 @@ package jsonobject
 
 import "strconv"
 
-// Scanner goes through a JSON document that is as Marshal writes it, but for
-// white space, without making anything of it. Its methods report false where
-// the document is not like that: where names are not in order or occur
-// twice, or a text or number would be written in another way.
+// Scanner scans a JSON document in the form that Marshal writes, except for white space, without decoding it. Its
+// methods return false if the document has another form: if names are unsorted or duplicate, or Marshal would write a
+// string or number differently.
 type Scanner struct{ reader }
 
-// NewScanner returns a Scanner in front of a document, of which it makes a copy.
+// NewScanner returns a Scanner at the start of a copy of a document.
 func NewScanner(data []byte) *Scanner { return &Scanner{reader{data: string(data)}} }
 
-// Ahead returns the byte that the value ahead begins with, 0 at the end.
+// Ahead returns the first byte of the next value, 0 at the end.
 func (s *Scanner) Ahead() byte { return s.next() }
 
-// Offset is how many bytes lie behind.
+// Offset returns the number of scanned bytes.
 func (s *Scanner) Offset() int { return s.at }
 
-// Object goes through an object. field is called in front of each value, with
-// the offset of the name's opening quote, and has to go past it.
+// Object scans an object. It calls field before each value, with the offset of the name's opening quote; field must
+// scan the value.
 func (s *Scanner) Object(field func(name string, at int) bool) bool {
 	if s.next() != '{' {
 		return false
@@ -52,8 +51,7 @@ func (s *Scanner) Object(field func(name string, at int) bool) bool {
 	}
 }
 
-// Array goes through a list. item is called in front of each item and has to
-// go past it.
+// Array scans a list. It calls item before each item, which must scan it.
 func (s *Scanner) Array(item func() bool) bool {
 	if s.next() != '[' {
 		return false
@@ -78,7 +76,7 @@ func (s *Scanner) Array(item func() bool) bool {
 	}
 }
 
-// Text goes past a string and returns it.
+// Text scans a string and returns it.
 func (s *Scanner) Text() (string, bool) {
 	if s.next() != '"' {
 		return "", false
@@ -91,7 +89,7 @@ func (s *Scanner) Text() (string, bool) {
 	return text, ok
 }
 
-// Value goes past a value and returns what Unmarshal makes of it.
+// Value scans a value and returns it as Unmarshal would.
 func (s *Scanner) Value() (any, bool) {
 	begin := s.at
 	if !s.Skip() {
@@ -101,7 +99,7 @@ func (s *Scanner) Value() (any, bool) {
 	return s.value(0)
 }
 
-// Skip goes past a value.
+// Skip skips a value.
 func (s *Scanner) Skip() bool { return s.skip(0) }
 
 func (s *Scanner) skip(depth int) bool {
@@ -126,8 +124,7 @@ func (s *Scanner) skip(depth int) bool {
 	return s.scanNumber()
 }
 
-// scanNumber goes past a number. One of up to 18 digits is written in one way
-// only, unless it is -0.
+// scanNumber scans a number. A number of up to 18 digits has only one form, except for -0.
 func (s *Scanner) scanNumber() bool {
 	text, float, ok := s.numeral()
 	if !ok || !float && len(text) < 19 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzScanner wants that only documents are gone past whole that Marshal
-// writes as they are, once there is no white space in them; and all of these.
+// FuzzScanner checks that the Scanner accepts exactly the documents that, without white space, equal what Marshal
+// writes.
 func FuzzScanner(f *testing.F) {
 	for _, d := range documents[:len(documents)-4] {
 		f.Add([]byte(d))

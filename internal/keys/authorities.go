@@ -7,21 +7,20 @@ import (
 	"sync"
 )
 
-// NameAuthorities returns a func for tls.Config.GetConfigForClient that tells
-// clients whose certificates are accepted. Connections are made by base otherwise.
+// NameAuthorities returns a func for tls.Config.GetConfigForClient that tells clients which authorities' certificates
+// are accepted. Everything else is as in base.
 func (k *Keys) NameAuthorities(base *tls.Config) func(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return (&clientAuthorities{base: base, keys: k}).config
 }
 
-// clientAuthorities tells clients in the handshake whose certificates are
-// accepted, for those that have several to choose from. It is a hint: the
-// authenticators judge. The authorities are those of the files as they are now.
+// clientAuthorities sends the accepted authorities in the handshake, for clients that have several certificates. It is
+// a hint: the authenticators decide. The authorities are those in the current files.
 type clientAuthorities struct {
 	base *tls.Config
 	keys *Keys
 
 	mu                    sync.Mutex
-	client, requestHeader []byte      // of which made is made; guarded by mu
+	client, requestHeader []byte      // the bundles that made is for; guarded by mu
 	made                  *tls.Config // guarded by mu
 }
 

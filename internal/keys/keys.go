@@ -1,6 +1,5 @@
-// Package keys loads the secrets and certificates that a server works with: those
-// that the configuration names, and those that the server makes for itself below
-// its data directory.
+// Package keys loads a server's secrets and certificates: those in the configuration, and those that the server creates
+// for itself below its data directory.
 package keys
 
 import (
@@ -26,25 +25,24 @@ import (
 type Keys struct {
 	Serving         *pki.CertFile
 	sni             []sniCertificate
-	ClientCA        *pki.BundleFile // nil: no client certificates
-	RequestHeaderCA *pki.BundleFile // nil: no front proxy
+	ClientCA        *pki.BundleFile // nil: client certificates are not accepted
+	RequestHeaderCA *pki.BundleFile // nil: there is no front proxy
 	Signer          *serviceaccount.Signer
-	Verify          serviceaccount.KeySource  // nil: no tokens
-	External        *external.Signer          // nil: the keys are here
-	Discovery       *serviceaccount.Discovery // nil: the issuer cannot be discovered
+	Verify          serviceaccount.KeySource  // nil: service account tokens are not accepted
+	External        *external.Signer          // nil: the keys are local
+	Discovery       *serviceaccount.Discovery // nil: there are no discovery documents
 	TokenFile       authn.TokenAuthenticator
-	// Files are those that the server made for itself; nil if none.
+	// Files are those that the server created for itself; nil if none.
 	Files *pki.Files
 }
 
-// files are the paths that keys are read from: those of the configuration, and
-// in the place of those that it does not name the server's own.
+// files are the paths of the keys: those in the configuration, and the server's own ones for all others.
 type files struct {
 	servingCert, servingKey, clientCA, signing string
 }
 
-// Load reads what the configuration names and, below a data directory, makes the rest.
-// port is where the server listens.
+// Load loads the configured files and, below a data directory, creates the others. port is the port on which the server
+// listens.
 func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
 	k := &Keys{}
 	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey}
@@ -100,7 +98,7 @@ func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicke
 	return k, k.serviceAccounts(cfg, f.signing, port, log)
 }
 
-// own makes sure of the server's own keys.
+// own creates the server's own keys.
 func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveClock) error {
 	ranges, err := cfg.ServiceRanges()
 	if err != nil {
@@ -177,7 +175,7 @@ func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log
 	return nil
 }
 
-// discover makes the documents by which others find the issuer's keys.
+// discover creates the discovery documents with the issuer's keys.
 func (k *Keys) discover(cfg *config.Config, port int, log *slog.Logger) {
 	host := cfg.Hostname()
 	if ip, err := cfg.Advertise(); cfg.ExternalHostname == "" && err == nil {
@@ -190,7 +188,7 @@ func (k *Keys) discover(cfg *config.Config, port int, log *slog.Logger) {
 	}
 }
 
-// ClientCAPEM is the bundle of --client-ca-file; nil if there is none.
+// ClientCAPEM returns the bundle of --client-ca-file; nil if there is none.
 func (k *Keys) ClientCAPEM() []byte {
 	if k.ClientCA == nil {
 		return nil
@@ -198,7 +196,7 @@ func (k *Keys) ClientCAPEM() []byte {
 	return k.ClientCA.PEM()
 }
 
-// RequestHeaderCAPEM is the bundle of --requestheader-client-ca-file; nil if there is none.
+// RequestHeaderCAPEM returns the bundle of --requestheader-client-ca-file; nil if there is none.
 func (k *Keys) RequestHeaderCAPEM() []byte {
 	if k.RequestHeaderCA == nil {
 		return nil
@@ -206,7 +204,7 @@ func (k *Keys) RequestHeaderCAPEM() []byte {
 	return k.RequestHeaderCA.PEM()
 }
 
-// Close gives back what Load took.
+// Close releases the resources that Load acquired.
 func (k *Keys) Close() error {
 	if k.External == nil {
 		return nil

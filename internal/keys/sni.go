@@ -12,14 +12,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
-// sniCertificate is a serving certificate for some names. Without names, it is
-// for those that it is made out to.
+// sniCertificate is a serving certificate for some names; by default for those in the certificate.
 type sniCertificate struct {
 	file  *pki.CertFile
 	names []string
 }
 
-// loadSNI reads --tls-sni-cert-key: "cert,key" or "cert,key:name,name".
+// loadSNI parses --tls-sni-cert-key: "cert,key" or "cert,key:name,name".
 func loadSNI(flags []string, clk clock.PassiveClock, log *slog.Logger) ([]sniCertificate, error) {
 	var out []sniCertificate
 	for _, f := range flags {
@@ -43,9 +42,8 @@ func loadSNI(flags []string, clk clock.PassiveClock, log *slog.Logger) ([]sniCer
 	return out, nil
 }
 
-// Certificate chooses the certificate of a connection by the name that the
-// client asks for, the default where none is for it. Certificates are read
-// again when their files change, and with them the names.
+// Certificate returns the certificate for the server name that the client sends, or the default one. Certificates, and
+// with them the names, are reloaded when their files change.
 func (k *Keys) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if len(k.sni) == 0 {
 		return k.Serving.GetCertificate(hello)
@@ -54,8 +52,7 @@ func (k *Keys) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	if name == "" {
 		return k.Serving.GetCertificate(hello)
 	}
-	// Names that are spelled out go before wildcards, the first certificate
-	// before later ones.
+	// Exact names precede wildcards, and the first certificate precedes later ones.
 	for _, match := range []func(pattern string) bool{
 		func(p string) bool { return p == name },
 		func(p string) bool {
@@ -78,7 +75,7 @@ func (k *Keys) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return k.Serving.GetCertificate(hello)
 }
 
-// patterns are the names that a certificate is for.
+// patterns returns the names of a certificate.
 func (c *sniCertificate) patterns(cert *tls.Certificate) []string {
 	if len(c.names) > 0 {
 		return c.names

@@ -1,7 +1,5 @@
-// Package kubelet decides what a request for a pod's log or for a stream to a
-// container is about, before anything is asked of the kubelet that runs it.
-// Connections to kubelets are not made yet: what is valid is answered with
-// 503, except where nothing needs a kubelet.
+// Package kubelet validates requests for a pod's log or for a stream to a container, and selects the container.
+// Connections to kubelets are not implemented yet: valid requests get a 503, unless they need no kubelet.
 package kubelet
 
 import (
@@ -13,11 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// defaultContainer is the annotation by which a pod says which of its
-// containers is meant where none is named.
+// defaultContainer is the pod annotation that selects the container if the request names none.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// Container returns the container of a pod that a request means.
+// Container returns the container of a pod that a request selects.
 func Container(p *corev1.Pod, named string) (string, error) {
 	var names, all []string
 	for _, c := range p.Spec.Containers {
@@ -47,13 +44,12 @@ func Container(p *corev1.Pod, named string) (string, error) {
 	return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", named, p.Name))
 }
 
-// errNoKubelets says what is missing.
+// errNoKubelets returns the error for requests that need a kubelet.
 func errNoKubelets() error {
 	return apierrors.NewServiceUnavailable("this server does not connect to kubelets yet")
 }
 
-// ServeLog answers a request for a container's log. A pod that runs nowhere
-// has none.
+// ServeLog serves a request for a container's log. A pod without a node has none.
 func ServeLog(w http.ResponseWriter, p *corev1.Pod, container string) error {
 	if _, err := Container(p, container); err != nil {
 		return err
@@ -65,7 +61,7 @@ func ServeLog(w http.ResponseWriter, p *corev1.Pod, container string) error {
 	return nil
 }
 
-// ServeStream answers a request for a stream to a container.
+// ServeStream serves a request for a stream to a container.
 func ServeStream(req *http.Request, p *corev1.Pod, kind, container string) error {
 	if kind != "portforward" {
 		if _, err := Container(p, container); err != nil {
@@ -81,5 +77,5 @@ func ServeStream(req *http.Request, p *corev1.Pod, kind, container string) error
 	return errNoKubelets()
 }
 
-// ServeProxy answers a request that is to be passed on.
+// ServeProxy serves a proxy request.
 func ServeProxy() error { return errNoKubelets() }

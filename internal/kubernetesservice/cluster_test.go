@@ -46,8 +46,7 @@ func newCluster(t testing.TB) *cluster {
 	return &cluster{t: t, db: db}
 }
 
-// server is a Controller and the engine that it works with, under a clock of
-// its own.
+// server is a Controller and its engine, with its own clock.
 type server struct {
 	*Controller
 	t     testing.TB
@@ -56,8 +55,7 @@ type server struct {
 	log   lockedLog
 }
 
-// server adds a server that is reached at an address, on port 6443, and has a
-// lease.
+// server adds a server with an address, port 6443 and a lease.
 func (c *cluster) server(address string) *server {
 	c.t.Helper()
 	s := &server{t: c.t, clock: clocktesting.NewFakeClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
@@ -87,7 +85,7 @@ func (c *cluster) server(address string) *server {
 	return s
 }
 
-// allocator and ports give services whatever they ask for.
+// allocator and ports allocate whatever a service requests.
 type allocator struct{}
 
 func (allocator) Families() []corev1.IPFamily { return []corev1.IPFamily{corev1.IPv4Protocol} }
@@ -106,7 +104,7 @@ func (ports) Allocate(_ context.Context, _ *corev1.Service, p int32, _ bool) (in
 
 func (ports) Release(context.Context, *corev1.Service, int32) error { return nil }
 
-// others is the endpoints that go with a service that is deleted: none.
+// others has no endpoints of deleted services.
 type others struct{ core.Objects }
 
 func (others) Delete(context.Context, schema.GroupResource, string, string, *metav1.DeleteOptions) error {
@@ -131,7 +129,7 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// get returns the object of an endpoint, nil if there is none.
+// get returns the object of an endpoint, or nil.
 func get[T engine.Object](s *server, ep *engine.Endpoint) (obj T) {
 	s.t.Helper()
 	o, err := ep.GetObject(s.t.Context(), metav1.NamespaceDefault, name)
@@ -142,15 +140,14 @@ func get[T engine.Object](s *server, ep *engine.Endpoint) (obj T) {
 	return o.(T)
 }
 
-// change edits an object as somebody would who has nothing to do with it.
+// change edits an object as an unrelated client would.
 func change[T engine.Object](s *server, ep *engine.Endpoint, edit func(obj T)) {
 	s.t.Helper()
 	_, err := ep.Change(s.t.Context(), metav1.NamespaceDefault, name, "", "somebody", func(o engine.Object) error { edit(o.(T)); return nil })
 	must(s.t, err)
 }
 
-// lists says what the endpoints lead to, as "address,address:port", and fails
-// the test if the slice says something else.
+// lists returns the endpoints as "address,address:port", and fails the test if the slice differs.
 func (s *server) lists() string {
 	s.t.Helper()
 	e, slice := get[*corev1.Endpoints](s, s.Endpoints), get[*discoveryv1.EndpointSlice](s, s.Slices)

@@ -13,62 +13,57 @@ import (
 )
 
 const (
-	// name is that of the Service, its Endpoints and its EndpointSlice.
+	// name is the name of the Service, its Endpoints and its EndpointSlice.
 	name    = "kubernetes"
 	manager = "kube-apiserver"
 
-	// interval is how often a server looks at everything and renews its lease.
+	// interval is the time between two checks of everything, which also renew the lease.
 	interval = 10 * time.Second
-	// readyInterval is how often one that is not ready looks whether it is.
+	// readyInterval is the time between two checks whether this server is ready.
 	readyInterval = 100 * time.Millisecond
 )
 
-// Config is what a Controller works with.
+// Config is what a Controller needs.
 type Config struct {
-	// Services, Endpoints and Slices serve the objects that are kept. They are
-	// written as the user of the context.
+	// Services, Endpoints and Slices serve the maintained objects. The writes use the context's user.
 	Services, Endpoints, Slices *engine.Endpoint
-	// ClusterIP is the Service's address, NodePort its port on nodes; 0: none.
+	// ClusterIP is the Service's address, NodePort its node port; 0: none.
 	ClusterIP net.IP
 	NodePort  int
 	// Address and Port are where the cluster reaches this server.
 	Address net.IP
 	Port    int
-	// Roster says which servers there are; nil: the endpoints are kept by
-	// somebody else.
+	// Roster lists the servers; nil: another program maintains the endpoints.
 	Roster Roster
-	// Ready returns why this server is not ready for requests, if it is not.
+	// Ready returns an error if this server is not ready for requests.
 	Ready func(ctx context.Context) error
 	Clock clock.WithTicker
 	Log   *slog.Logger
 }
 
-// Roster is which API servers a cluster has. It is used by one goroutine at a
-// time; Follow may run beside.
+// Roster lists the API servers of a cluster. One goroutine at a time uses it, except that Follow may run concurrently.
 type Roster interface {
-	// Join says that this server is there. It is called every interval.
+	// Join adds this server. It is called every interval.
 	Join(ctx context.Context) error
-	// Leave says that this server is not there, whether or not it was.
+	// Leave removes this server, if it is in the roster.
 	Leave(ctx context.Context) error
-	// Addresses are those of all servers, sorted as strings; have are those
-	// that the endpoints hold.
+	// Addresses returns the addresses of all servers, sorted as strings; have are those in the endpoints.
 	Addresses(ctx context.Context, have []string) ([]string, error)
-	// Follow calls gone for each server that goes, until ctx ends.
+	// Follow calls gone for each server that leaves, until ctx ends.
 	Follow(ctx context.Context, gone func())
 }
 
-// Controller keeps the service for one server.
+// Controller maintains the service for one server.
 type Controller struct {
 	Config
-	joined bool // since which Leave is owed
+	joined bool // Join was called, so Leave must be
 }
 
-// New makes a Controller.
+// New creates a Controller.
 func New(c Config) *Controller { return &Controller{Config: c} }
 
-// Start makes the Service, and takes this server off the endpoints if an
-// earlier run of it has left it there: it is not ready yet. What fails is
-// logged and done by Run.
+// Start creates the Service, and removes this server from the endpoints if an earlier run left it there: it is not
+// ready yet. Errors are logged, and Run retries.
 func (c *Controller) Start(ctx context.Context) {
 	c.report("make the kubernetes service", c.keepService(ctx))
 	if c.Roster == nil {
@@ -81,8 +76,8 @@ func (c *Controller) Start(ctx context.Context) {
 	c.report("take a server that is not ready yet off the endpoints of the kubernetes service", err)
 }
 
-// Run waits until this server is ready and then keeps the service, until ctx
-// ends; then it takes the server off the endpoints.
+// Run waits until this server is ready, then maintains the service until ctx ends, then removes the server from the
+// endpoints.
 func (c *Controller) Run(ctx context.Context) {
 	if !c.awaitReady(ctx) {
 		return
@@ -97,14 +92,14 @@ func (c *Controller) Run(ctx context.Context) {
 			c.Roster.Follow(follow, func() {
 				select {
 				case gone <- struct{}{}:
-				default: // it looks anyway
+				default: // a check is already due
 				}
 			})
 		})
 	}
 	tick := c.Clock.NewTicker(interval)
 	defer tick.Stop()
-	for ctx.Err() == nil { // which counts for more than the next tick
+	for ctx.Err() == nil { // the end of ctx has priority over the next tick
 		c.attempt(ctx, "keep the kubernetes service", c.publish)
 		select {
 		case <-tick.C():
@@ -115,7 +110,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.attempt(ctx, "take this server off the endpoints of the kubernetes service", c.withdraw)
 }
 
-// awaitReady returns whether this server became ready before ctx ended.
+// awaitReady waits until this server is ready; it returns false if ctx ends first.
 func (c *Controller) awaitReady(ctx context.Context) bool {
 	for c.Ready(ctx) != nil {
 		select {
@@ -127,10 +122,9 @@ func (c *Controller) awaitReady(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// attempt does f, and reports where it fails. It is not cut short when ctx
-// ends, or a lease could be renewed after it was given up; with an etcd that
-// does not answer, an attempt under way and the farewell take two intervals
-// together, which is as long as kube-apiserver waits.
+// attempt calls f and logs its error. The end of ctx does not cancel f: a cancelled renewal could reach etcd after
+// Leave. If etcd does not answer, the attempt in progress and the final one take two intervals together, as long as
+// kube-apiserver waits.
 func (c *Controller) attempt(ctx context.Context, what string, f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interval)
 	defer cancel()
@@ -143,7 +137,7 @@ func (c *Controller) report(what string, err error) {
 	}
 }
 
-// publish brings everything up to date.
+// publish updates the Service, the roster and the endpoints.
 func (c *Controller) publish(ctx context.Context) error {
 	if err := c.keepService(ctx); err != nil {
 		return err
@@ -158,7 +152,7 @@ func (c *Controller) publish(ctx context.Context) error {
 	return c.keepEndpoints(ctx, false)
 }
 
-// withdraw takes this server off the endpoints.
+// withdraw removes this server from the endpoints.
 func (c *Controller) withdraw(ctx context.Context) error {
 	if !c.joined {
 		return nil

@@ -47,7 +47,7 @@ func TestServersComeAndGo(t *testing.T) {
 
 	must(t, a.withdraw(ctx))
 	a.expect("one has left", "10.1.2.14:6443")
-	// A server that ended without a farewell and is there again is not ready yet.
+	// A server that restarts after a crash is not ready yet.
 	must(t, a.publish(ctx))
 	c.server("10.1.2.3").Start(ctx)
 	a.expect("started again", "10.1.2.14:6443")
@@ -57,8 +57,7 @@ func TestServersComeAndGo(t *testing.T) {
 	a.expect("and one starts", ":")
 }
 
-// A server that was alone when it was killed leaves its endpoints as they are:
-// there is nobody else to go to.
+// A server that was alone when it was killed keeps its endpoints: there is no other server.
 func TestStartAlone(t *testing.T) {
 	c, ctx := newCluster(t), t.Context()
 	a := c.server("10.1.2.3")
@@ -69,7 +68,7 @@ func TestStartAlone(t *testing.T) {
 	again.expect("started", "10.1.2.3:6443")
 	must(t, again.publish(ctx))
 	again.expect("ready", "10.1.2.3:7443")
-	// Where servers are reached at different ports, the first has its way.
+	// If servers have different ports, the first one's port stays.
 	other := c.server("10.1.2.4")
 	must(t, other.publish(ctx))
 	must(t, again.publish(ctx))
@@ -79,8 +78,7 @@ func TestStartAlone(t *testing.T) {
 	}
 }
 
-// However they meet, servers that have come are listed and those that have
-// gone are not.
+// In any interleaving, running servers are listed and stopped ones are not.
 func TestServersAtOnce(t *testing.T) {
 	c, ctx := newCluster(t), t.Context()
 	var servers []*server
@@ -109,7 +107,7 @@ func TestServersAtOnce(t *testing.T) {
 	}
 }
 
-// What somebody else has made of the objects is put right.
+// Changes by other clients are reverted.
 func TestRepair(t *testing.T) {
 	c, ctx := newCluster(t), t.Context()
 	s := c.server("10.1.2.3")
@@ -138,7 +136,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// The address type of a slice cannot be changed: another takes its place.
+// The address type of a slice is immutable: the slice is replaced.
 func TestAddressType(t *testing.T) {
 	c, ctx := newCluster(t), t.Context()
 	old, s := c.server("10.1.2.3"), c.server("fd00::3")
@@ -170,14 +168,14 @@ func TestService(t *testing.T) {
 	want(corev1.ServiceTypeClusterIP, 0)
 	s.NodePort = 30443
 	must(t, s.publish(ctx))
-	want(corev1.ServiceTypeClusterIP, 0) // one that is there is left as it is
+	want(corev1.ServiceTypeClusterIP, 0) // an existing one is kept
 	must(t, s.Services.DeleteObject(ctx, metav1.NamespaceDefault, name, nil))
 	must(t, s.publish(ctx))
 	want(corev1.ServiceTypeNodePort, 30443)
 	s.expect("without a roster", "none")
 }
 
-// addresses is told what the Endpoints list, each time that they change.
+// addresses sends the addresses in the Endpoints after each change.
 func (s *server) addresses(ctx context.Context) <-chan string {
 	out := make(chan string, 100)
 	go func() {
@@ -234,18 +232,18 @@ func TestRun(t *testing.T) {
 	must(t, other.publish(t.Context()))
 	expect("two", "10.1.2.3,10.1.2.4:6443")
 
-	// A lease that runs out is noticed without a look at the clock.
+	// The controller notices an expired lease without waiting for the next tick.
 	_, err := c.db.Client.Delete(t.Context(), "/registry/masterleases/10.1.2.4")
 	must(t, err)
 	expect("one is gone", "10.1.2.3:6443")
 	for len(get[*discoveryv1.EndpointSlice](s, s.Slices).Endpoints) != 1 {
 		runtime.Gosched()
 	}
-	// Everything else is, after a while.
+	// It notices everything else at the next tick.
 	must(t, s.Endpoints.DeleteObject(t.Context(), metav1.NamespaceDefault, name, nil))
 	s.clock.Step(interval)
 	expect("interval", "10.1.2.3:6443")
-	// One's own lease is made again at once.
+	// It restores its own lease at once.
 	_, err = c.db.Client.Delete(t.Context(), "/registry/masterleases/10.1.2.3")
 	must(t, err)
 	for there := int64(0); there == 0; runtime.Gosched() {
@@ -261,7 +259,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// failing is a roster that cannot be reached.
+// failing is a roster that returns errors.
 type failing struct{ left, joined atomic.Int32 }
 
 func (f *failing) Join(context.Context) error  { f.joined.Add(1); return errors.New("no etcd") }
@@ -271,7 +269,7 @@ func (f *failing) Addresses(context.Context, []string) ([]string, error) {
 }
 func (f *failing) Follow(ctx context.Context, _ func()) { <-ctx.Done() }
 
-// What fails is told and tried again; the farewell once.
+// Errors are logged and the attempt repeated; leaving is attempted once.
 func TestFailures(t *testing.T) {
 	s, roster := newCluster(t).server("10.1.2.3"), &failing{}
 	s.Roster = roster
@@ -293,7 +291,7 @@ func TestFailures(t *testing.T) {
 	s.expect("endpoints", "none")
 }
 
-// slow is a roster that takes its time to answer.
+// slow is a roster that responds slowly.
 type slow struct {
 	failing
 	begun, answer chan struct{}
@@ -305,8 +303,7 @@ func (s *slow) Join(ctx context.Context) error {
 	return errors.Join(ctx.Err(), s.failing.Join(ctx))
 }
 
-// What is under way when the server is to end is finished, and nothing is
-// begun after it but the farewell.
+// An attempt in progress at shutdown is finished, and only Leave follows.
 func TestEndsInTheMiddle(t *testing.T) {
 	for range 10 {
 		s, roster := newCluster(t).server("10.1.2.3"), &slow{begun: make(chan struct{}, 1), answer: make(chan struct{})}
@@ -315,7 +312,7 @@ func TestEndsInTheMiddle(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); s.Run(ctx) }()
 		<-roster.begun
-		s.clock.Step(2 * interval) // a tick waits by now
+		s.clock.Step(2 * interval) // a tick is pending now
 		cancel()
 		close(roster.answer)
 		<-done

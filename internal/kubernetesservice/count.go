@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// Count is a Roster without leases: every server adds itself to the endpoints,
-// and where these come to more than there are servers, takes off those behind
-// itself, as the address of one that is gone may be. All servers must be told
-// the same number.
+// Count is a Roster without leases: every server adds itself to the endpoints. If these are more than the number of
+// servers, it removes the ones behind itself, which may be of servers that are gone. All servers must have the same
+// number.
 type Count struct {
 	servers int
 	ip      string
 	joined  bool
 }
 
-// NewCount makes the roster of one of so many servers, which has an address.
+// NewCount creates the roster for one of a number of servers, which has the given address.
 func NewCount(servers int, address net.IP) *Count {
 	return &Count{servers: servers, ip: address.String()}
 }
@@ -42,5 +41,5 @@ func (c *Count) Addresses(_ context.Context, have []string) ([]string, error) {
 	return out, nil
 }
 
-// Follow is part of Roster: nothing tells when a server goes.
+// Follow is part of Roster. Without leases, it never learns that a server has left.
 func (c *Count) Follow(ctx context.Context, _ func()) { <-ctx.Done() }

@@ -1,19 +1,15 @@
-// Package kubernetesservice keeps the service "kubernetes" of the namespace
-// default, by which pods reach the API: the Service, and as its Endpoints and
-// EndpointSlice the addresses of the cluster's API servers.
+// Package kubernetesservice maintains the service "kubernetes" in the namespace default, through which pods reach the
+// API: the Service, and its Endpoints and EndpointSlice with the addresses of the cluster's API servers.
 //
-// Each server does this for itself, and all of them write the same objects.
-// Which servers there are a Roster says: Leases by the keys that servers keep
-// alive in etcd, Count by the endpoints themselves. Kanzen and kube-apiserver
-// do it in the same way, so that both may serve one cluster.
+// Each server does this for itself, and all of them write the same objects. A Roster lists the servers: Leases by keys
+// that servers keep alive in etcd, Count by the endpoints themselves. Kanzen and kube-apiserver use the same methods,
+// so both may serve one cluster.
 //
-// A server is among the endpoints from when it is ready until it begins to
-// shut down. One that ends without a farewell stays until its lease runs out.
-// Objects are written only where something is to change, and each write is
-// decided on what is stored at that moment: the roster is read after the
-// Endpoints, and the Endpoints after the EndpointSlice, so that a server that
-// looked earlier conflicts with one that looked later, and looks again.
+// A server is in the endpoints from the time it is ready until it begins to shut down. A server that crashes stays
+// there until its lease expires. Objects are written only if something changes, and each write is based on the object
+// stored at that moment. The roster is read after the Endpoints, and the Endpoints after the EndpointSlice, so that a
+// server with an older roster conflicts with one with a newer roster, and reads it again.
 //
-// Not kept here: the range that the Service's address comes from
-// (internal/server), and the address itself (internal/allocation).
+// This package does not maintain the range of the Service's address (internal/server) or the address itself
+// (internal/allocation).
 package kubernetesservice

@@ -16,20 +16,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// leaseTTL is how long a server that has ended without a farewell is believed
-// to be there: one renewal may fail.
+// leaseTTL is how long a crashed server stays in the roster; one renewal may fail.
 const leaseTTL = 15 * time.Second
 
-// Leases is a Roster of keys in etcd, one a server, that go away unless they
-// are renewed. kube-apiserver's own are among them: below "masterleases/",
-// named after the server's address, an Endpoints object that holds it.
+// Leases is a Roster of keys in etcd, one per server, that expire unless they are renewed. They include
+// kube-apiserver's: below "masterleases/", named after the server's address, an Endpoints object with the address.
 type Leases struct {
 	ep *engine.Endpoint
 	ip string
 }
 
-// NewLeases makes the roster of the server with an address. The leases are a
-// resource of the engine that no path leads to.
+// NewLeases creates the roster for the server with an address. The leases are a resource of the engine without a path.
 func NewLeases(e *engine.Engine, address net.IP) (*Leases, error) {
 	v1 := corev1.SchemeGroupVersion
 	ep, err := e.Endpoint(&engine.Resource{
@@ -46,7 +43,7 @@ func NewLeases(e *engine.Engine, address net.IP) (*Leases, error) {
 	return &Leases{ep: ep, ip: address.String()}, nil
 }
 
-// Join is part of Roster: it makes or renews the lease.
+// Join is part of Roster. It creates or renews the lease.
 func (l *Leases) Join(ctx context.Context) error {
 	fill := func(obj engine.Object) error {
 		e := obj.(*corev1.Endpoints)
@@ -66,7 +63,7 @@ func (l *Leases) Join(ctx context.Context) error {
 	return nil
 }
 
-// Leave is part of Roster: it removes the lease.
+// Leave is part of Roster. It deletes the lease.
 func (l *Leases) Leave(ctx context.Context) error {
 	if err := l.ep.DeleteObject(ctx, "", l.ip, nil); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the lease of %s: %w", l.ip, err)
@@ -74,14 +71,14 @@ func (l *Leases) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Addresses is part of Roster: those of all leases.
+// Addresses is part of Roster. It returns the addresses of all leases.
 func (l *Leases) Addresses(ctx context.Context, _ []string) ([]string, error) {
 	leases, err := l.ep.ListObjects(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("list the leases of API servers: %w", err)
 	}
 	var out []string
-	for _, obj := range leases { // in the order of their keys, which are the addresses
+	for _, obj := range leases { // sorted by key, which is the address
 		if s := obj.(*corev1.Endpoints).Subsets; len(s) > 0 && len(s[0].Addresses) > 0 {
 			out = append(out, s[0].Addresses[0].IP)
 		}

@@ -18,12 +18,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// This file is the three objects: what is to be in them, and how they are
-// brought there.
+// This file computes and writes the three objects.
 
-// keep makes an object what edit makes of it: made of blank where there is
-// none, and written only if edit changes it. edit may be called several times,
-// each time with what is stored then.
+// keep applies edit to an object. If it does not exist, edit gets blank and the result is created; otherwise it is
+// updated only if edit changes it. edit may be called several times, each time with the newest object.
 func keep[T engine.Object](ctx context.Context, ep *engine.Endpoint, blank T, edit func(obj T) error) error {
 	have, err := ep.GetObject(ctx, metav1.NamespaceDefault, name)
 	switch {
@@ -34,7 +32,7 @@ func keep[T engine.Object](ctx context.Context, ep *engine.Endpoint, blank T, ed
 		if _, err := ep.Make(ctx, blank, manager); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// Another server was faster. What it knew of is to be looked at.
+		// Another server was faster: read its version.
 	case err != nil:
 		return err
 	default:
@@ -51,8 +49,8 @@ func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault}
 }
 
-// keepService makes the Service if it is missing. One that is there is left as
-// it is, as kube-apiserver leaves it: its ports may have been changed on purpose.
+// keepService creates the Service if it is missing. An existing one stays as it is, as in kube-apiserver: its ports may
+// have been changed on purpose.
 func (c *Controller) keepService(ctx context.Context) error {
 	single := corev1.IPFamilyPolicySingleStack
 	s := &corev1.Service{
@@ -72,11 +70,11 @@ func (c *Controller) keepService(ctx context.Context) error {
 	return keep(ctx, c.Services, s, func(*corev1.Service) error { return nil })
 }
 
-// errNobody says that the roster is empty, where that is not to be believed.
+// errNobody means that the roster is empty although a server runs.
 var errNobody = errors.New("no API servers")
 
-// keepEndpoints brings the Endpoints and the EndpointSlice up to date with the
-// roster. last says that this server has left for good.
+// keepEndpoints updates the Endpoints and the EndpointSlice from the roster. last is true if this server has left for
+// good.
 func (c *Controller) keepEndpoints(ctx context.Context, last bool) error {
 	err := keep(ctx, c.Endpoints, &corev1.Endpoints{ObjectMeta: meta()}, func(e *corev1.Endpoints) error {
 		return c.fillEndpoints(ctx, e, last)
@@ -103,22 +101,22 @@ func (c *Controller) fillEndpoints(ctx context.Context, e *corev1.Endpoints, las
 	if err != nil {
 		return err
 	}
-	// While this server runs there is one. Endpoints that lead to a server
-	// which may be there are better than none, unless it says itself that it goes.
+	// While this server runs, the roster has at least one server. Endpoints of a server that may be gone are better
+	// than none, unless this server itself is leaving.
 	if len(addresses) == 0 && (!last || e.ResourceVersion == "") {
 		return errNobody
 	}
 	if e.Labels == nil {
 		e.Labels = map[string]string{}
 	}
-	e.Labels[discoveryv1.LabelSkipMirror] = "true" // the slice is written here, and not by a controller
+	e.Labels[discoveryv1.LabelSkipMirror] = "true" // this package writes the slice, so the mirroring controller must not
 	e.Subsets = nil
 	if len(addresses) == 0 {
 		return nil
 	}
 	s := corev1.EndpointSubset{Ports: have.Ports}
-	// All servers are to be reached at one port. Where they are not, those that
-	// are there have their way, or each would put its own in the others' place.
+	// All servers must use the same port. If they differ, the existing ports stay; otherwise each server would
+	// overwrite the others' port.
 	if len(s.Ports) == 0 || slices.Equal(addresses, []string{c.Address.String()}) {
 		s.Ports = []corev1.EndpointPort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: int32(c.Port)}}
 	}
@@ -129,11 +127,10 @@ func (c *Controller) fillEndpoints(ctx context.Context, e *corev1.Endpoints, las
 	return nil
 }
 
-// errOtherType says that the slice holds addresses of another family, which
-// cannot be changed.
+// errOtherType means that the slice has addresses of another family, which is immutable.
 var errOtherType = errors.New("the endpoint slice is of another address type")
 
-// keepSlice makes the EndpointSlice say what the Endpoints say.
+// keepSlice copies the Endpoints to the EndpointSlice.
 func (c *Controller) keepSlice(ctx context.Context) error {
 	mirror := func() error {
 		return keep(ctx, c.Slices, &discoveryv1.EndpointSlice{ObjectMeta: meta()}, func(s *discoveryv1.EndpointSlice) error {
@@ -176,7 +173,7 @@ func fillSlice(s *discoveryv1.EndpointSlice, e *corev1.Endpoints) error {
 	return nil
 }
 
-// addressType is IPv6 if all addresses are of that family.
+// addressType returns IPv6 if all addresses are of that family.
 func addressType(e *corev1.Endpoints) discoveryv1.AddressType {
 	family := discoveryv1.AddressTypeIPv4
 	for _, subset := range e.Subsets {

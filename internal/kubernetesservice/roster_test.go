@@ -31,7 +31,7 @@ func TestLeasesOfKubeAPIServer(t *testing.T) {
 		put()
 		must(t, s.publish(ctx))
 		s.expect(format, "10.1.2.3,10.1.2.4:6443")
-		// Kanzen in the place of kube-apiserver goes on with its lease.
+		// Kanzen takes over kube-apiserver's lease.
 		same := c.server("10.1.2.3")
 		must(t, same.Roster.Join(ctx))
 		obj, err := same.Roster.(*Leases).ep.GetObject(ctx, "", "10.1.2.3")
@@ -62,7 +62,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		last = id
 	}
 	must(t, s.Roster.Leave(ctx))
-	must(t, s.Roster.Leave(ctx)) // it need not be there
+	must(t, s.Roster.Leave(ctx)) // the lease may be missing
 }
 
 func TestCount(t *testing.T) {
@@ -76,8 +76,8 @@ func TestCount(t *testing.T) {
 		{1, "10.1.2.4", "10.1.2.3"},
 		{2, "10.1.2.4", "10.1.2.3 10.1.2.4"},
 		{2, "10.1.2.3 10.1.2.4", "10.1.2.3 10.1.2.4"},
-		{2, "10.1.2.4 10.1.2.5", "10.1.2.3 10.1.2.5"}, // the one behind
-		{2, "10.1.2.1 10.1.2.2", "10.1.2.2 10.1.2.3"}, // around the end
+		{2, "10.1.2.4 10.1.2.5", "10.1.2.3 10.1.2.5"}, // the next one
+		{2, "10.1.2.1 10.1.2.2", "10.1.2.2 10.1.2.3"}, // wraps around
 		{1, "10.1.2.1 10.1.2.3 10.1.2.5", "10.1.2.3"},
 		{3, "10.1.2.5 10.1.2.1", "10.1.2.1 10.1.2.3 10.1.2.5"},
 	} {
@@ -107,7 +107,7 @@ func TestServersThatAreCounted(t *testing.T) {
 	must(t, servers[0].publish(ctx))
 	must(t, servers[1].publish(ctx))
 	servers[0].expect("two", "10.1.2.3,10.1.2.4:6443")
-	// The first was killed, and a third is there instead of it.
+	// The first was killed, and a third has replaced it.
 	must(t, servers[2].publish(ctx))
 	must(t, servers[1].publish(ctx))
 	servers[1].expect("exchanged", "10.1.2.4,10.1.2.5:6443")

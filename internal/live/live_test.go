@@ -2,7 +2,7 @@ package live
 
 import "testing"
 
-// A value is made when asked for, and again only after a change.
+// A value is derived on request, and again only after a change.
 func TestValue(t *testing.T) {
 	changes, made := int64(7), 0
 	v := New(func() int64 { return changes }, func() int { made++; return made })

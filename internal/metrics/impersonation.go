@@ -6,14 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Impersonation measures attempts to act as another, and what they ask of the
-// authorizer. It is the chain's observer.
+// Impersonation measures impersonation attempts and their authorization checks. It is the chain's observer.
 type Impersonation struct {
 	attempts, questions          *prometheus.CounterVec
 	attemptSeconds, askedSeconds *prometheus.HistogramVec
 }
 
-// NewImpersonation makes the metrics and registers them.
+// NewImpersonation creates the metrics and registers them.
 func NewImpersonation(r prometheus.Registerer) *Impersonation {
 	const subsystem = "apiserver_impersonation"
 	labels := []string{"mode", "decision"}

@@ -1,5 +1,4 @@
-// Package metrics measures the server under the names that kube-apiserver's
-// dashboards and alerts know.
+// Package metrics measures the server under the metric names that kube-apiserver's dashboards and alerts use.
 package metrics
 
 import (
@@ -16,15 +15,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Metrics are those of one server; two servers in a process have two.
+// Metrics are the metrics of one server; two servers in a process have two.
 type Metrics struct {
-	// owns says whether a resource path leads to a resource. Nothing is told
-	// of the others but that there was a request: their names are a stranger's
-	// to choose. Nil: none does.
+	// owns reports whether the path of a request belongs to a served resource. Other paths are only counted, without
+	// labels, because clients can invent any name. Nil: none does.
 	owns     func(r *http.Request, i *request.Info) bool
 	registry *prometheus.Registry
-	others   prometheus.Gatherer  // what the process measures
-	slis     *prometheus.Registry // service level indicators, at a path of their own
+	others   prometheus.Gatherer  // metrics of the process
+	slis     *prometheus.Registry // service level indicators, served at their own path
 
 	total, self, aborts, terminations *prometheus.CounterVec
 	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
@@ -37,10 +35,10 @@ type Metrics struct {
 	reading, writing                  inFlight
 }
 
-// inFlight counts requests of a kind.
+// inFlight counts concurrent requests of one kind.
 type inFlight struct {
 	now  atomic.Int64
-	most atomic.Int64 // since it was last asked
+	most atomic.Int64 // since the last take
 }
 
 func (f *inFlight) enter() {
@@ -51,11 +49,11 @@ func (f *inFlight) enter() {
 
 func (f *inFlight) leave() { f.now.Add(-1) }
 
-// take returns the most requests that there were at a time since the last call.
+// take returns the greatest number of concurrent requests since the last call.
 func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 
-// New makes the metrics of a server. owns says whether a resource path leads to a
-// resource; nil: none does. process has the metrics that are the process's own.
+// New creates the metrics of a server. owns reports whether the path of a request belongs to a served resource; nil:
+// none does. process gathers the metrics of the process.
 func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Gatherer) *Metrics {
 	m := &Metrics{owns: owns, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -102,19 +100,18 @@ func (m *Metrics) gauge(kind string, f *inFlight) prometheus.Collector {
 		ConstLabels: prometheus.Labels{"request_kind": kind}}, f.take)
 }
 
-// bodyBuckets are finer where most writes are.
+// bodyBuckets returns buckets that are finer where most writes are.
 func bodyBuckets() []float64 {
 	return append(prometheus.LinearBuckets(50000, 100000, 31), 3145728)
 }
 
-// Register adds a collector of another part.
+// Register adds collectors of other packages.
 func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
 
-// Registry is where other parts register theirs.
+// Registry returns the registerer for other packages.
 func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
-// Handler serves the metrics as text. Where resetting is allowed, a DELETE sets
-// those of requests to zero.
+// Handler serves the metrics as text. With reset, a DELETE request resets the request metrics to zero.
 func (m *Metrics) Handler(reset bool) http.Handler {
 	read := promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.others}, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +136,7 @@ func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
 // BackgroundPanicked counts a panic outside of requests.
 func (m *Metrics) BackgroundPanicked() { m.background.Inc() }
 
-// Deprecated notes that a deprecated API was asked for. None of those that are
-// served has a release yet in which it will be gone.
+// Deprecated records a request for a deprecated API. No served API has a removal release yet.
 func (m *Metrics) Deprecated(gvr schema.GroupVersionResource, subresource string) {
 	m.deprecated.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, subresource, "").Set(1)
 }
@@ -153,7 +149,7 @@ func (m *Metrics) Filtered(filter string, d time.Duration) {
 	m.filters.WithLabelValues(filter).Observe(d.Seconds())
 }
 
-// Checked notes the outcome of a health check; kind is healthz, livez or readyz.
+// Checked records the result of a health check; kind is healthz, livez or readyz.
 func (m *Metrics) Checked(name, kind string, ok bool) {
 	value, status := 0.0, "error"
 	if ok {

@@ -14,7 +14,7 @@ import (
 
 const component = "apiserver"
 
-// Filter measures each request that passes.
+// Filter measures each request.
 func (m *Metrics) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := request.InfoFrom(r.Context())
@@ -40,7 +40,7 @@ func (m *Metrics) Filter(next http.Handler) http.Handler {
 		start := time.Now()
 		ended := false
 		defer func() {
-			if !ended { // by a panic that ends the connection
+			if !ended { // a panic ends the connection
 				m.aborts.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope).Inc()
 			}
 		}()
@@ -72,7 +72,7 @@ func (m *Metrics) measure(l labels, r *http.Request, w http.ResponseWriter, took
 	}
 }
 
-// bodyVerb is the verb as the metric of bodies has it.
+// bodyVerb returns the verb as the body size metric spells it.
 func bodyVerb(verb string) string {
 	switch verb {
 	case "POST":
@@ -89,7 +89,7 @@ func (m *Metrics) count(l labels, code int) {
 	m.total.WithLabelValues(strconv.Itoa(code), l.dryRun, l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Inc()
 }
 
-// Self counts the requests of the server itself; it stands behind authentication.
+// Self counts the server's requests to itself; it must run after authentication.
 func (m *Metrics) Self(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u := request.UserFrom(r.Context()); u != nil && u.GetName() == user.APIServerUser {
@@ -100,8 +100,7 @@ func (m *Metrics) Self(next http.Handler) http.Handler {
 	})
 }
 
-// labels of a request. Their number is bounded: names and unknown resources
-// of a path are left out by who registers resources, and verbs are few.
+// labels of a request. Their number is bounded: object names and unknown resources are left out, and verbs are few.
 type labels struct {
 	verb, dryRun, group, version, resource, subresource, scope string
 	mutating                                                   bool
@@ -140,14 +139,14 @@ func (m *Metrics) labelsOf(i *request.Info, r *http.Request) labels {
 	return l
 }
 
-// subresources are those of all kinds.
+// subresources are the subresources of all kinds.
 var subresources = map[string]bool{"status": true, "scale": true, "binding": true, "eviction": true, "ephemeralcontainers": true, "resize": true,
 	"log": true, "exec": true, "attach": true, "portforward": true, "proxy": true, "token": true, "approval": true, "finalize": true}
 
 var known = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, "/version": true,
 	"/openapi/v2": true, "/openapi/v3": true, "/api": true, "/apis": true}
 
-// verbOf spells verbs as kube-apiserver's metrics do.
+// verbOf returns the verb as kube-apiserver's metrics spell it.
 func verbOf(i *request.Info, r *http.Request) string {
 	switch i.Verb {
 	case "create", "post":

@@ -24,8 +24,7 @@ type recorded struct {
 	}
 	V3 map[string]string // hash by path
 
-	// decoder is costly to make; it is safe for concurrent use and keeps no data
-	// between calls.
+	// decoder is expensive to create; it is safe for concurrent use and keeps no data between calls.
 	decoder func() (*zstd.Decoder, error)
 }
 
@@ -43,7 +42,7 @@ func readIndex() (*recorded, error) {
 	return ix, nil
 }
 
-// builtinDocuments are the embedded v3 documents.
+// builtinDocuments returns the embedded v3 documents.
 func (ix *recorded) builtinDocuments(at time.Time) []Document {
 	docs := make([]Document, 0, len(ix.V3))
 	for path, hash := range ix.V3 {

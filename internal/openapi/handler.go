@@ -19,7 +19,7 @@ import (
 
 // Handler serves the current Set under /openapi/.
 type Handler struct {
-	// Set returns what is served now.
+	// Set returns the current documents.
 	Set func() *Set
 	log *slog.Logger
 }
@@ -27,8 +27,7 @@ type Handler struct {
 // NewHandler returns a handler that serves what set returns.
 func NewHandler(set func() *Set, log *slog.Logger) *Handler { return &Handler{Set: set, log: log} }
 
-// ServeHTTP serves /openapi/v2, /openapi/v3 and all below the latter. The
-// method does not matter.
+// ServeHTTP serves /openapi/v2, /openapi/v3 and the paths below the latter. It ignores the method.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path, below := strings.CutPrefix(r.URL.Path, "/openapi/v3/"); {
 	case below:
@@ -42,9 +41,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveIndex lists the v3 documents. It has no media type of its own (clients
-// know it as text/plain), and no time: a definition may come within the second
-// in which a client has asked before.
+// serveIndex lists the v3 documents. It has no media type of its own (clients expect text/plain), and no modification
+// time: a definition may be added within the second of a client's last request.
 func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 	index := h.Set().v3Index()
 	w.Header().Set("Etag", strconv.Quote(fmt.Sprintf("%X", sha256.Sum256(index))))
@@ -73,7 +71,7 @@ func (h *Handler) serveDocument(w http.ResponseWriter, r *http.Request, path str
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC1123))
 	}
-	if matches(r, d.Hash) { // before anything is unpacked
+	if matches(r, d.Hash) { // before decompressing anything
 		w.Header().Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -86,7 +84,7 @@ func (h *Handler) serveDocument(w http.ResponseWriter, r *http.Request, path str
 	http.ServeContent(w, r, "", d.Modified, bytes.NewReader(body))
 }
 
-// bytes makes the document in JSON or in protobuf.
+// bytes returns the document in JSON or in protobuf.
 func (d *Document) bytes(protobuf bool) ([]byte, error) {
 	if protobuf && d.Proto != nil {
 		return d.Proto()
@@ -145,7 +143,7 @@ func (h *Handler) fail(w http.ResponseWriter, what string, err error, args ...an
 
 const jsonType = "application/json"
 
-// negotiate picks JSON or a protobuf subtype; old is its former name.
+// negotiate selects JSON or a protobuf subtype; old is its former name.
 func negotiate(r *http.Request, protobuf, old string) (mediaType string, ok bool) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
@@ -165,7 +163,7 @@ func negotiate(r *http.Request, protobuf, old string) (mediaType string, ok bool
 	return "", false
 }
 
-// matches says whether the client has this content.
+// matches reports whether the client's cached document has this hash.
 func matches(r *http.Request, hash string) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -178,7 +176,7 @@ func matches(r *http.Request, hash string) bool {
 	return false
 }
 
-// acceptsGzip says whether the whole document may be sent packed.
+// acceptsGzip reports whether the document may be sent compressed.
 func acceptsGzip(r *http.Request) bool {
 	if r.Method == http.MethodHead || r.Header.Get("Range") != "" {
 		return false

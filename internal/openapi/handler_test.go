@@ -69,7 +69,7 @@ func TestHeaders(t *testing.T) {
 		method, url string
 		send        []string
 		code        int
-		want        headers // an empty value: not there
+		want        headers // an empty value: header not set
 	}{
 		{"GET", "/openapi/v3", nil, 200, headers{"Content-Type": "text/plain; charset=utf-8", "Last-Modified": ""}},
 		{"GET", "/openapi/v3/apis/apps/v1", nil, 200, headers{"Content-Type": "application/json", "Etag": etag,

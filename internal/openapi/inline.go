@@ -7,11 +7,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// inliner puts schemas in the place of the references to them.
+// inliner replaces references by the schemas they refer to.
 type inliner struct {
 	schemas map[string]*spec.Schema // of a document's components, by name
-	// within are the names that lead to where it is: a schema that is part of
-	// itself is an object that nothing is said of.
+	// within are the names on the way to the current schema: a recursive schema becomes an object without properties.
 	within map[string]bool
 }
 
@@ -61,8 +60,8 @@ func (i *inliner) inline(s *spec.Schema) (_ *spec.Schema, err error) {
 	return &out, nil
 }
 
-// reference is the name of the schema that s refers to, "" if it is one itself.
-// A reference with a description of its own is wrapped in allOf.
+// reference returns the name of the schema that s refers to, or "". A reference with its own description is wrapped in
+// allOf.
 func reference(s *spec.Schema) string {
 	if s.Ref.GetURL() != nil {
 		return strings.TrimPrefix(s.Ref.String(), "#/components/schemas/")

@@ -8,9 +8,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Schema is the schema of a kind with what it refers to in the place of the
-// references, or nil where there is none. It reads the whole document of the
-// kind's group and version, which takes a while.
+// Schema returns the schema of a kind with its references inlined, or nil if there is none. It parses the whole
+// document of the kind's group and version, which is slow.
 func (s *Set) Schema(kind runtimeschema.GroupVersionKind) (*spec.Schema, error) {
 	path := "apis/" + kind.GroupVersion().String()
 	if kind.Group == "" {

@@ -11,37 +11,34 @@ import (
 
 // Document is one OpenAPI v3 document.
 type Document struct {
-	// Path is where it is served, below /openapi/v3/: "apis/apps/v1".
+	// Path is its path below /openapi/v3/: "apis/apps/v1".
 	Path string
-	// Hash names the content; it changes whenever the content does.
+	// Hash identifies the content; it changes whenever the content does.
 	Hash string
-	// Modified is since when it has been so; zero: not said.
+	// Modified is the time of the last change; zero: not reported.
 	Modified time.Time
-	// JSON makes the document. It is called for each request that is not
-	// answered by the hash alone.
+	// JSON returns the document. It is called for each request that the hash alone does not answer.
 	JSON func() ([]byte, error)
-	// Proto makes it in protobuf. Nil: it is made from the JSON.
+	// Proto returns it in protobuf. Nil: it is converted from the JSON.
 	Proto func() ([]byte, error)
 }
 
-// Fragment is what an API adds to the one v2 document.
+// Fragment is what an API adds to the v2 document.
 type Fragment struct {
 	Paths, Definitions map[string]json.RawMessage
 }
 
-// Part is what one further API (the custom resources of a group and version,
-// an extension API server) adds to the built-in documents.
+// Part is what one more API (the custom resources of a group and version, or an extension API server) adds to the
+// built-in documents.
 type Part struct {
 	Documents []Document
-	// V2 makes what it adds to the v2 document; nil: nothing. A definition
-	// or path that is there already is left as it is.
+	// V2 returns its addition to the v2 document; nil: none. Existing definitions and paths stay unchanged.
 	V2 func() (*Fragment, error)
-	// V2Hash names the content of V2.
+	// V2Hash identifies the content of V2.
 	V2Hash string
 }
 
-// Set is what is served at one time: the built-in documents and some parts.
-// It is immutable, but for what it keeps of documents that it has made.
+// Set is the built-in documents and some parts. It is immutable, except for its cache of generated documents.
 type Set struct {
 	ix     *recorded
 	at     time.Time
@@ -54,8 +51,8 @@ type Set struct {
 	json, proto kept
 }
 
-// New returns the set of the built-in documents. at, when the server began,
-// is what clients are told as the time of their last change.
+// New returns the set of the built-in documents. at, the start time of the server, is their modification time for
+// clients.
 func New(at time.Time) (*Set, error) {
 	ix, err := readIndex()
 	if err != nil {
@@ -64,9 +61,8 @@ func New(at time.Time) (*Set, error) {
 	return (&Set{ix: ix, at: at}).With(), nil
 }
 
-// With returns a set of the built-in documents and these parts; the parts of s
-// are not taken over. Where two bring the same path the first wins, and the
-// built-in ones before all.
+// With returns a set of the built-in documents and these parts; it drops the parts of s. If two parts have the same
+// path the first wins; built-in documents come before all.
 func (s *Set) With(parts ...Part) *Set {
 	n := &Set{ix: s.ix, at: s.at, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
 	for _, d := range s.ix.builtinDocuments(s.at) {
@@ -127,7 +123,7 @@ func (s *Set) makeV3Index() []byte {
 	return b
 }
 
-// url is the address that names d's content.
+// url returns the URL that contains the hash of d's content.
 func (d *Document) url() string {
 	u := url.URL{Path: "/openapi/v3/" + d.Path, RawQuery: url.Values{"hash": {d.Hash}}.Encode()}
 	return u.String()

@@ -11,9 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// TypeConverter turns objects of the built-in kinds into typed values for
-// field management and back. The type of a kind is read on its first use. It
-// is safe for concurrent use.
+// TypeConverter converts objects of the built-in kinds to typed values for field management, and back. It decodes the
+// type of a kind on first use. It is safe for concurrent use.
 type TypeConverter struct{ types *types }
 
 var _ managedfields.TypeConverter = (*TypeConverter)(nil)
@@ -21,7 +20,7 @@ var _ managedfields.TypeConverter = (*TypeConverter)(nil)
 // NewTypeConverter returns a converter for the built-in kinds.
 func NewTypeConverter() *TypeConverter { return &TypeConverter{types: readTypes(typesBin)} }
 
-// Type returns the type of a kind, or nil where there is none.
+// Type returns the type of a kind, or nil if there is none.
 func (c *TypeConverter) Type(gvk schema.GroupVersionKind) *typed.ParseableType {
 	return c.types.of(gvk)
 }
@@ -31,14 +30,14 @@ func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	t := c.Type(gvk)
 	if t == nil {
-		// Field management takes "not registered" as: leave such fields to their owners.
+		// For this error, field management leaves such fields to their owners.
 		return nil, runtime.NewNotRegisteredErrForKind("openapi", gvk)
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return t.FromUnstructured(u.UnstructuredContent(), opts...)
 	}
-	// A Go value has the fields of its type and no others; what is left to
-	// validate (keys of lists) the comparison that follows finds itself.
+	// A Go value has exactly the fields of its type; the later comparison itself checks what is left to validate (keys
+	// of lists).
 	v, err := value.NewValueReflect(obj)
 	if err != nil {
 		return nil, err
@@ -47,9 +46,8 @@ func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.Validati
 	return typed.AsTypedUnvalidated(goValue{v, obj}, t.Schema, t.TypeRef), nil
 }
 
-// goValue is the value of a Go object that remembers the object: field
-// management converts typed values to objects and back for every manager,
-// mostly to the version they have already.
+// goValue is the value of a Go object and remembers that object. Field management converts typed values to objects and
+// back for every manager, mostly to the version that they already have.
 type goValue struct {
 	value.Value
 	obj runtime.Object

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// typesBin is written by gen/encode.go, which describes it. As a text it stays
-// in the program's file: names are cut from it and cost no memory.
+// typesBin is written by gen/encode.go, which describes its format. As a string it stays in the mapped executable:
+// names are substrings of it and need no memory.
 //
 //go:embed data/types.bin
 var typesBin string
 
-// types reads the schemas of the built-in kinds one by one, each type once.
+// types decodes the schemas of the built-in kinds, each type once, on demand.
 type types struct {
 	kinds map[runtimeschema.GroupVersionKind]int
 	names []string
@@ -26,7 +26,7 @@ type types struct {
 
 	mu       sync.Mutex
 	decoded  map[int]schema.Atom // by index
-	reaches  map[int][]int       // the types that a decoded type names
+	reaches  map[int][]int       // the types that a decoded type refers to
 	parsable map[runtimeschema.GroupVersionKind]*typed.ParseableType
 }
 
@@ -50,8 +50,7 @@ func readTypes(file string) *types {
 	return t
 }
 
-// of returns the type of a kind, or nil. Its schema has the types that the
-// kind reaches and no others.
+// of returns the type of a kind, or nil. Its schema contains only the types reachable from the kind.
 func (t *types) of(gvk runtimeschema.GroupVersionKind) *typed.ParseableType {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +78,7 @@ func (t *types) of(gvk runtimeschema.GroupVersionKind) *typed.ParseableType {
 	return p
 }
 
-// decode reads a type; t.mu is held.
+// decode decodes a type; t.mu is held.
 func (t *types) decode(i int) schema.Atom {
 	a, ok := t.decoded[i]
 	if !ok {
@@ -90,8 +89,7 @@ func (t *types) decode(i int) schema.Atom {
 	return a
 }
 
-// reader reads the encoding of gen/encode.go. The file is part of the
-// program: what does not fit panics.
+// reader decodes the encoding of gen/encode.go. It panics on invalid data, because the file is part of the program.
 type reader struct {
 	rest    string
 	names   []string
@@ -99,7 +97,7 @@ type reader struct {
 }
 
 func (r *reader) int() int {
-	// A varint of ten bytes is the longest.
+	// The longest varint has ten bytes.
 	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
 	if size <= 0 {
 		panic("openapi: types.bin is cut off")
@@ -163,8 +161,7 @@ func (r *reader) ref() schema.TypeRef {
 	return ref
 }
 
-// defaultValue reads a field's default. Whole numbers are int64, as they are
-// in the objects that they are compared with.
+// defaultValue parses a field's default. Whole numbers are int64, as in the objects that they are compared with.
 func defaultValue(text string) any {
 	if text == "" {
 		return nil
@@ -179,7 +176,7 @@ func defaultValue(text string) any {
 	return v
 }
 
-// Schemas point to these; they are never written.
+// Schemas point to these variables; they are never written.
 var (
 	scalars       = [...]schema.Scalar{schema.Numeric, schema.String, schema.Boolean, schema.Untyped}
 	relationships = [...]schema.ElementRelationship{"", schema.Associative, schema.Atomic, schema.Separable}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// TestTypesAreTheDocuments compares every type that any kind reaches with what
-// the reference conversion makes of the embedded documents.
+// TestTypesAreTheDocuments compares every type that a kind reaches with the reference conversion of the embedded
+// documents.
 func TestTypesAreTheDocuments(t *testing.T) {
 	set := newSet(t)
 	models := map[string]*spec.Schema{}
@@ -71,8 +71,7 @@ func TestTypesAreTheDocuments(t *testing.T) {
 	}
 }
 
-// plain turns an atom into values that can be compared: fields by name,
-// pointers followed, whole numbers of one type.
+// plain converts an atom to comparable values: fields by name, pointers followed, whole numbers of one type.
 func plain(a schema.Atom) map[string]any {
 	m := map[string]any{}
 	if a.Scalar != nil {

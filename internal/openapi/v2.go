@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// v2 makes the v2 document of the set, in JSON or in protobuf. A part that
-// cannot be made is left out: one broken API must not hide the others. err
-// says so, the document is there all the same.
+// v2 returns the v2 document of the set, in JSON or in protobuf. It leaves out a part that fails, because one broken
+// API must not hide the others: it then returns the document together with an error.
 func (s *Set) v2(protobuf bool) (doc []byte, err error) {
 	name := "v2.json.gz"
 	if protobuf {
@@ -38,13 +37,12 @@ func (s *Set) v2(protobuf bool) (doc []byte, err error) {
 	if !protobuf {
 		return s.insert(base, added), err
 	}
-	// Messages merge by concatenation: what is repeated (the paths, the
-	// definitions) adds up.
+	// Protobuf messages merge by concatenation: repeated fields (paths, definitions) are appended.
 	more, errProto := added.proto()
 	return append(base, more...), errors.Join(err, errProto)
 }
 
-// BuiltinV2 returns the v2 document of the built-in kinds alone, in JSON.
+// BuiltinV2 returns the v2 document of the built-in kinds, in JSON.
 func (s *Set) BuiltinV2() ([]byte, error) {
 	packed, err := data.ReadFile("data/v2.json.gz")
 	if err != nil {
@@ -53,20 +51,18 @@ func (s *Set) BuiltinV2() ([]byte, error) {
 	return gunzip(packed)
 }
 
-// maxKept is how many bytes of packed v2 documents a set keeps of each kind.
-// The definitions of a hundred fields each fill it at some ten thousand.
+// maxKept bounds the compressed v2 document that a set keeps of each kind, in bytes. Some ten thousand definitions with
+// a hundred fields each reach it.
 const maxKept = 64 << 20
 
-// kept is a packed document that was made once. While it is being made, others
-// who want it wait: it takes seconds and much memory where there are
-// thousands of definitions.
+// kept is a cached compressed document. While one request generates it, others wait: with thousands of definitions this
+// takes seconds and much memory.
 type kept struct {
 	mu     sync.Mutex
-	packed []byte // nil: not made yet, or too large; guarded by mu
+	packed []byte // nil: not generated yet, or too large; guarded by mu
 }
 
-// v2Gzip is the packed v2 document. As of v2, there is a document also with
-// most errors.
+// v2Gzip returns the compressed v2 document. Like v2, it may return a document together with an error.
 func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	name, k := "data/v2.json.gz", &s.json
 	if protobuf {
@@ -91,7 +87,7 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	return packed, err
 }
 
-// added collects what the parts add and the built-in document does not have.
+// added returns everything that the parts add to the built-in document.
 func (s *Set) added() (*Fragment, error) {
 	b, err := s.BuiltinV2()
 	if err != nil {
@@ -127,7 +123,7 @@ func addMissing(to, base, from map[string]json.RawMessage) {
 	}
 }
 
-// insert writes the members of f into the JSON document base.
+// insert adds the members of f to the JSON document base.
 func (s *Set) insert(base []byte, f *Fragment) []byte {
 	var b bytes.Buffer
 	b.Write(base[:s.ix.V2.PathsEnd])
@@ -138,7 +134,7 @@ func (s *Set) insert(base []byte, f *Fragment) []byte {
 	return b.Bytes()
 }
 
-// writeMembers writes members that follow others.
+// writeMembers appends members to existing ones.
 func writeMembers(b *bytes.Buffer, members map[string]json.RawMessage) {
 	for _, k := range sortedKeys(members) {
 		name, err := json.Marshal(k)
@@ -152,7 +148,7 @@ func writeMembers(b *bytes.Buffer, members map[string]json.RawMessage) {
 	}
 }
 
-// proto encodes the fragment as a v2 document that has nothing else.
+// proto encodes the fragment as a v2 document with no other fields.
 func (f *Fragment) proto() ([]byte, error) {
 	doc, err := json.Marshal(map[string]any{
 		"swagger": "2.0", "info": map[string]string{"title": "Kubernetes", "version": "1.36"},
@@ -165,7 +161,7 @@ func (f *Fragment) proto() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("v2 document as protobuf: %w", err)
 	}
-	parsed.Swagger, parsed.Info = "", nil // the document that this is added to has them
+	parsed.Swagger, parsed.Info = "", nil // the base document has these fields
 	return proto.Marshal(parsed)
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The v2 document is made once for all who ask for it, packed or not.
+// The v2 document is generated once for all clients, compressed or not.
 func TestV2IsKept(t *testing.T) {
 	base, err := New(time.Now())
 	if err != nil {

@@ -22,18 +22,17 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// Subject is whom a certificate is for.
+// Subject is the identity in a certificate.
 type Subject struct {
 	Name   string
 	Groups []string
-	// Server makes it a serving certificate for the names and addresses;
-	// otherwise it is a client's.
+	// Server makes it a serving certificate for the names and addresses; otherwise it is a client certificate.
 	Server bool
 	DNS    []string
 	IPs    []net.IP
 }
 
-// addHosts sorts hosts into names and addresses, without repeats.
+// addHosts adds hosts to names or addresses, without duplicates.
 func (s *Subject) addHosts(hosts ...string) {
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -53,8 +52,8 @@ func (s Subject) usage() x509.ExtKeyUsage {
 	return x509.ExtKeyUsageClientAuth
 }
 
-// ensureAuthority loads an authority or makes it. Renewing keeps key and name,
-// so that what it has signed stays valid.
+// ensureAuthority loads or creates an authority. A renewal keeps key and name, so that certificates it has signed stay
+// valid.
 func ensureAuthority(certPath, keyPath, name string, now time.Time) (*Authority, error) {
 	key, err := ensureKey(keyPath)
 	if err != nil {
@@ -73,7 +72,7 @@ func ensureAuthority(certPath, keyPath, name string, now time.Time) (*Authority,
 	return &Authority{cert: cert, key: key}, writeFile(certPath, encodeCerts(cert.Raw), fileMode)
 }
 
-// selfSign makes the certificate of an authority.
+// selfSign creates the certificate of an authority.
 func selfSign(name string, key crypto.Signer, now time.Time, life time.Duration) (*x509.Certificate, error) {
 	template, err := template(name, nil, now, life)
 	if err != nil {
@@ -88,7 +87,7 @@ func selfSign(name string, key crypto.Signer, now time.Time, life time.Duration)
 	return x509.ParseCertificate(der)
 }
 
-// ensure makes or renews the certificate of a subject.
+// ensure creates or renews the certificate of a subject.
 func (a *Authority) ensure(certPath, keyPath string, s Subject, now time.Time) error {
 	key, err := ensureKey(keyPath)
 	if err != nil {
@@ -108,7 +107,7 @@ func (a *Authority) ensure(certPath, keyPath string, s Subject, now time.Time) e
 	return writeFile(certPath, encodeCerts(der), fileMode)
 }
 
-// stands says whether a certificate still does what is asked of it.
+// stands reports whether a certificate is still valid for the subject.
 func (a *Authority) stands(cert *x509.Certificate, key crypto.Signer, s Subject, now time.Time) bool {
 	if !now.Before(cert.NotAfter.Add(-leafRenew)) || !keyMatches(cert, key) || cert.CheckSignatureFrom(a.cert) != nil {
 		return false
@@ -166,8 +165,8 @@ func encodeCerts(ders ...[]byte) []byte {
 	return out
 }
 
-// readCert returns the first certificate of a file, nil where there is no
-// file or it does not parse: certificates, unlike keys, can be issued again.
+// readCert returns the first certificate of a file, or nil if there is no file or it does not parse: certificates,
+// unlike keys, can be issued again.
 func readCert(path string) (*x509.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	fileMode = 0o600 // of keys and certificates alike
+	fileMode = 0o600 // for keys and certificates
 )
 
-// privateDir makes a directory that only its owner can enter.
+// privateDir creates a directory that only its owner can access.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// A directory that was there before may be open to others.
+	// An existing directory may be accessible to others.
 	return os.Chmod(dir, 0o700)
 }
 
-// writeFile replaces a file in one step: whoever reads path finds the old
-// content or the new one, also after a crash or a power cut.
+// writeFile replaces a file atomically: a reader finds either the old or the new content, also after a crash or a power
+// failure.
 func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -49,7 +49,7 @@ func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 	return tmp.Close()
 }
 
-// writeIfChanged leaves a file alone that already has the content.
+// writeIfChanged writes a file unless it already has the content.
 func writeIfChanged(path string, data []byte, mode fs.FileMode) error {
 	old, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(old, data) {

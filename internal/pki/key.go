@@ -13,15 +13,13 @@ import (
 	"os"
 )
 
-// newKey makes a key of the kind used throughout: ECDSA on P-256, which is
-// made in microseconds where RSA takes tenths of a second.
+// newKey creates a key of the kind used throughout: ECDSA on P-256. This takes microseconds, RSA tenths of a second.
 func newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// ensureKey loads a private key, or makes it where there is no file. A file
-// that does not parse is an error: silently replacing a key would lock out
-// everyone who trusts the old one.
+// ensureKey loads a private key, or creates it if there is no file. A file that does not parse is an error: replacing a
+// key silently would lock out everyone who trusts the old one.
 func ensureKey(path string) (crypto.Signer, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

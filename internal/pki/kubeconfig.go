@@ -5,21 +5,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kubeconfig is a kubeconfig of one cluster, one user and one context, with
-// the certificates inside it, so that the file works wherever it is copied.
+// Kubeconfig is a kubeconfig of one cluster, one user and one context, with embedded certificates, so that the file
+// works wherever it is copied.
 type Kubeconfig struct {
 	Cluster, User string
 	Server        string
-	// CA certifies the server, in PEM.
+	// CA is the authority of the server, in PEM.
 	CA []byte
-	// ClientCert and ClientKey, or Token, say who the user is.
+	// ClientCert and ClientKey, or Token, are the user's credentials.
 	ClientCert, ClientKey []byte
 	Token                 string
 	// Namespace of the context, empty for "default".
 	Namespace string
 }
 
-// YAML renders the file.
+// YAML returns the content of the file.
 func (k Kubeconfig) YAML() ([]byte, error) {
 	context := k.User + "@" + k.Cluster
 	return yaml.Marshal(&clientcmdv1.Config{
@@ -38,8 +38,7 @@ func (k Kubeconfig) YAML() ([]byte, error) {
 	})
 }
 
-// Write puts the file at path, readable by its owner only. A file that
-// already says the same is left alone.
+// Write writes the file, readable only by its owner. It does not touch a file with the same content.
 func (k Kubeconfig) Write(path string) error {
 	data, err := k.YAML()
 	if err != nil {

@@ -1,13 +1,10 @@
-// Package pki makes and keeps the keys and certificates of a server that has
-// no operator to bring its own: a certificate authority, a serving
-// certificate, the key that signs service-account tokens, an administrator's
-// client certificate and a kubeconfig that uses it. It also loads the ones an
-// operator did bring, and notices when their files change.
+// Package pki creates and maintains the keys and certificates of a server whose operator provides none: a certificate
+// authority, a serving certificate, the key that signs service account tokens, an administrator's client certificate
+// and a kubeconfig with it. It also loads those that an operator provides, and reloads them when their files change.
 //
-// Every file is written whole or not at all, private keys are readable by
-// their owner only, and what exists and is good is left alone. A certificate
-// is renewed for the key that is there, so no pair of files ever has to change
-// at once: whenever the process dies, the next start completes the work.
+// Every file is replaced atomically, private keys are readable only by their owner, and valid files are not touched. A
+// certificate is renewed for its existing key, so no two files must change together: after a crash at any time, the
+// next start completes the work.
 package pki
 
 import (
@@ -20,39 +17,38 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Lifetimes of what is issued, and how long before its end a certificate is renewed.
+// Lifetimes of issued certificates, and how long before its end a certificate is renewed.
 const (
 	authorityLife  = 10 * 365 * 24 * time.Hour
 	authorityRenew = 365 * 24 * time.Hour
 	leafLife       = 365 * 24 * time.Hour
 	leafRenew      = 30 * 24 * time.Hour
 
-	// backdate makes up for clocks that run a little behind ours.
+	// backdate allows for clocks that are behind ours.
 	backdate = time.Hour
 )
 
-// Options says what Ensure makes.
+// Options configure Ensure.
 type Options struct {
-	// Dir holds everything; it is made with mode 0700.
+	// Dir contains all files; it is created with mode 0700.
 	Dir string
 	// Server is the URL in the kubeconfig: https://127.0.0.1:6443.
 	Server string
-	// ServiceIP is the first address of the service range, that of the
-	// "kubernetes" service. Nil leaves it out.
+	// ServiceIP is the first address of the service range, that of the "kubernetes" service; nil: none.
 	ServiceIP net.IP
-	// Hosts are further names and addresses clients reach the server by.
+	// Hosts are additional names and addresses of the server.
 	Hosts []string
-	// Hostname is this machine's name; empty asks the system.
+	// Hostname is this machine's name; empty: ask the system.
 	Hostname string
 	Clock    clock.PassiveClock
 }
 
-// Files says where things are. All paths are below Options.Dir.
+// Files are the paths of the files, all below Options.Dir.
 type Files struct {
 	CACert, CAKey           string
 	ServingCert, ServingKey string
 	AdminCert, AdminKey     string
-	// ServiceAccountKey is a private key in PEM; its public half verifies.
+	// ServiceAccountKey is a private key in PEM; its public half verifies tokens.
 	ServiceAccountKey string
 	Kubeconfig        string
 }
@@ -68,8 +64,8 @@ func filesIn(dir string) *Files {
 	}
 }
 
-// Ensure makes whatever is missing from the directory and renews what is
-// about to expire or no longer fits the options.
+// Ensure creates missing files in the directory, and renews certificates that are about to expire or no longer fit the
+// options.
 func Ensure(o Options) (*Files, error) {
 	if err := privateDir(o.Dir); err != nil {
 		return nil, err
@@ -96,8 +92,8 @@ func Ensure(o Options) (*Files, error) {
 	return f, o.ensureKubeconfig(f)
 }
 
-// serving is the identity of the server itself: every name a client on this
-// machine or a pod in a cluster may know it by.
+// serving returns the subject of the server's certificate: every name by which a client on this machine or a pod in a
+// cluster may reach it.
 func (o Options) serving() (Subject, error) {
 	hostname := o.Hostname
 	if hostname == "" {

@@ -151,7 +151,7 @@ func TestEnsureReusesAndRenews(t *testing.T) {
 	}
 }
 
-// A start may die after any file; the next one must complete the set.
+// A start may crash after any file; the next one must complete the set.
 func TestEnsureAfterAnyInterruption(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(start)
 	o := options(t, clk)

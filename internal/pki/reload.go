@@ -15,14 +15,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// checkEvery is how often, at most, files are looked at for changes.
+// checkEvery is the least interval between checks of files for changes.
 const checkEvery = 3 * time.Second
 
-// CertFile is a certificate and its key, loaded again when the files change.
+// CertFile is a certificate and its key, reloaded when the files change.
 type CertFile struct{ files[*tls.Certificate] }
 
-// NewCertFile loads a pair. A pair that later turns bad is logged, and the
-// last good one stays in use.
+// NewCertFile loads a pair. If a later pair is invalid, this is logged and the last valid one stays in use.
 func NewCertFile(certPath, keyPath string, clk clock.PassiveClock, log *slog.Logger) (*CertFile, error) {
 	c := &CertFile{}
 	return c, c.start(clk, log, []string{certPath, keyPath}, func() (*tls.Certificate, error) {
@@ -41,7 +40,7 @@ func (c *CertFile) GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certi
 	return c.get(), nil
 }
 
-// BundleFile is a file of CA certificates, loaded again when it changes.
+// BundleFile is a file of CA certificates, reloaded when it changes.
 type BundleFile struct{ files[*bundle] }
 
 type bundle struct {
@@ -49,17 +48,16 @@ type bundle struct {
 	pool *x509.CertPool
 }
 
-// NewBundleFile loads a bundle. One that later turns bad is logged, and the
-// last good one stays in use.
+// NewBundleFile loads a bundle. If a later bundle is invalid, this is logged and the last valid one stays in use.
 func NewBundleFile(path string, clk clock.PassiveClock, log *slog.Logger) (*BundleFile, error) {
 	b := &BundleFile{}
 	return b, b.start(clk, log, []string{path}, func() (*bundle, error) { return readBundle(path) })
 }
 
-// Pool returns the certificates as of now.
+// Pool returns the current certificates.
 func (b *BundleFile) Pool() *x509.CertPool { return b.get().pool }
 
-// PEM returns the file's content as of now.
+// PEM returns the file's current content.
 func (b *BundleFile) PEM() []byte { return b.get().pem }
 
 func readBundle(path string) (*bundle, error) {
@@ -86,8 +84,8 @@ func readBundle(path string) (*bundle, error) {
 	return b, nil
 }
 
-// files is a value that is read from files. It has no goroutine: whoever asks
-// for the value checks the files' sizes and times, if nobody has for a while.
+// files is a value that is read from files. It has no goroutine: a caller that gets the value checks the files' sizes
+// and times, if the last check is old enough.
 type files[T any] struct {
 	paths []string
 	load  func() (T, error)
@@ -95,13 +93,13 @@ type files[T any] struct {
 	log   *slog.Logger
 
 	value atomic.Pointer[T]
-	due   atomic.Int64 // when to look again, Unix nanoseconds
+	due   atomic.Int64 // time of the next check, Unix nanoseconds
 
 	mu    sync.Mutex
-	stamp []stamp // of the files that value was read from; guarded by mu
+	stamp []stamp // stamps of the files that value was read from; guarded by mu
 }
 
-// stamp is what tells one content of a file from another.
+// stamp distinguishes versions of a file.
 type stamp struct {
 	size int64
 	time time.Time
@@ -127,9 +125,8 @@ func (f *files[T]) get() T {
 	return *f.value.Load()
 }
 
-// refresh loads the value again if the files changed. The stamps are taken
-// first: a file that is replaced meanwhile is then read once too often, not
-// once too seldom.
+// refresh reloads the value if the files changed. It takes the stamps before reading, so that a concurrent change
+// causes an extra reload, never a missed one.
 func (f *files[T]) refresh(now time.Time) {
 	f.due.Store(now.Add(checkEvery).UnixNano())
 	current := f.stamps()
@@ -138,7 +135,7 @@ func (f *files[T]) refresh(now time.Time) {
 	}
 	value, err := f.load()
 	if err != nil {
-		// Not remembered as seen: a pair that is half replaced is tried again.
+		// The stamps are not stored: a half-replaced pair is tried again.
 		f.log.Error("Could not reload certificates, using the old ones", "paths", f.paths, "err", err)
 		return
 	}

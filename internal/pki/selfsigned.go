@@ -11,10 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// SelfSigned makes the serving certificate of a server that was given none:
-// NAME.crt and NAME.key in --cert-dir. Files that can be read are used as
-// they are, whoever made them. The certificate is followed by the throw-away
-// authority that signed it, so that the file serves as a CA bundle too.
+// SelfSigned creates the serving certificate of a server without a configured one: NAME.crt and NAME.key in --cert-dir.
+// Existing readable files are used as they are. The file also contains the temporary authority that signed the
+// certificate, so that it serves as a CA bundle too.
 func SelfSigned(dir, name, host string, alternates []string, clk clock.PassiveClock) (certPath, keyPath string, err error) {
 	certPath, keyPath = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if _, err := tls.LoadX509KeyPair(certPath, keyPath); err == nil {
@@ -25,8 +24,8 @@ func SelfSigned(dir, name, host string, alternates []string, clk clock.PassiveCl
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", "", err
 	}
-	// A key left by a start that was cut short is used again: no cert ever
-	// stands beside a key that is not its own.
+	// A key left by an interrupted start is used again. The certificate goes first, so that it never exists with
+	// another key.
 	if err := os.Remove(certPath); err != nil && !os.IsNotExist(err) {
 		return "", "", err
 	}
@@ -49,9 +48,8 @@ func SelfSigned(dir, name, host string, alternates []string, clk clock.PassiveCl
 	return certPath, keyPath, writeFile(certPath, encodeCerts(der, ca.cert.Raw), fileMode)
 }
 
-// SelfSignedAlternates are the names the serving certificate of a server that
-// binds to the address has beside its own: those of the kubernetes service,
-// and localhost or the address.
+// SelfSignedAlternates returns the additional names in the serving certificate of a server that binds to the address:
+// those of the kubernetes service, and localhost or the address.
 func SelfSignedAlternates(bind, serviceIP net.IP) []string {
 	hosts := []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
 	if serviceIP != nil {
@@ -63,7 +61,7 @@ func SelfSignedAlternates(bind, serviceIP net.IP) []string {
 	return append(hosts, bind.String())
 }
 
-// ephemeralAuthority is an authority whose key is never stored.
+// ephemeralAuthority returns an authority whose key is never stored.
 func ephemeralAuthority(name string, now time.Time) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package podrefs finds the other API objects that a pod names.
+// Package podrefs lists the API objects to which a pod refers.
 package podrefs
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
-// Secrets yields the names of the secrets a pod uses, with repeats.
+// Secrets yields the names of the secrets that a pod uses, with duplicates.
 func Secrets(spec *corev1.PodSpec) iter.Seq[string] {
 	return named(func(yield func(string) bool) bool {
 		for _, r := range spec.ImagePullSecrets {
@@ -81,7 +81,7 @@ func volumeSecrets(v *corev1.Volume) []string {
 	return nil
 }
 
-// ConfigMaps yields the names of the config maps a pod uses, with repeats.
+// ConfigMaps yields the names of the config maps that a pod uses, with duplicates.
 func ConfigMaps(spec *corev1.PodSpec) iter.Seq[string] {
 	return named(func(yield func(string) bool) bool {
 		for c := range podspec.Containers(spec) {
@@ -113,7 +113,7 @@ func ConfigMaps(spec *corev1.PodSpec) iter.Seq[string] {
 	})
 }
 
-// named leaves out empty names.
+// named skips empty names.
 func named(walk func(yield func(string) bool) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		walk(func(name string) bool { return name == "" || yield(name) })
@@ -127,11 +127,11 @@ func anyOf(s iter.Seq[string]) bool {
 	return false
 }
 
-// HasSecrets says that a pod uses a secret.
+// HasSecrets reports whether a pod uses a secret.
 func HasSecrets(spec *corev1.PodSpec) bool { return anyOf(Secrets(spec)) }
 
-// Any says what kind of API object a pod refers to, in words; "" is none. An
-// error is a volume of a kind nobody here knows.
+// Any returns the kind of an API object to which a pod refers, in words; "" means none. It returns an error for an
+// unknown type of volume.
 func Any(spec *corev1.PodSpec) (string, error) {
 	switch {
 	case spec.ServiceAccountName != "":
@@ -182,7 +182,7 @@ func volumeRefers(v *corev1.Volume) (string, error) {
 	return "", fmt.Errorf("volume %q is of an unknown type", v.Name)
 }
 
-// isSelfContained says that a volume needs nothing of the API.
+// isSelfContained reports whether a volume needs no API object.
 func isSelfContained(v *corev1.VolumeSource) bool {
 	return v.AWSElasticBlockStore != nil || v.AzureDisk != nil || v.CephFS != nil || v.Cinder != nil ||
 		v.DownwardAPI != nil || v.EmptyDir != nil || v.FC != nil || v.FlexVolume != nil || v.Flocker != nil ||

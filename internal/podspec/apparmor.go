@@ -13,14 +13,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// AppArmor profiles were annotations, one for each container, before they were
-// a field. The annotations are still understood.
+// AppArmor profiles were annotations, one for each container, before they became a field. The annotations still work.
 const (
 	appArmorAnnotation  = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 	appArmorLocalhost   = corev1.DeprecatedAppArmorBetaProfileNamePrefix
 	appArmorRuntime     = corev1.DeprecatedAppArmorBetaProfileRuntimeDefault
 	appArmorUnconfined  = corev1.DeprecatedAppArmorBetaProfileNameUnconfined
-	longestProfileName  = 4095 // PATH_MAX less the end
+	longestProfileName  = 4095 // PATH_MAX without the terminating NUL
 	appArmorFieldAdvice = `%s: deprecated since v1.30; use the "appArmorProfile" field instead`
 )
 
@@ -53,8 +52,7 @@ func appArmorProfile(p *corev1.AppArmorProfile, e rules.Errors) {
 	}
 }
 
-// profileOf turns an annotation into the field it stands for; nil if it is
-// none that is known.
+// profileOf converts an annotation to the field; nil if the profile is unknown.
 func profileOf(annotation string) *corev1.AppArmorProfile {
 	switch annotation {
 	case appArmorUnconfined:
@@ -68,8 +66,7 @@ func profileOf(annotation string) *corev1.AppArmorProfile {
 	return nil
 }
 
-// SyncAppArmor gives the containers of a new pod the profiles that its
-// annotations name, and warns about the annotations.
+// SyncAppArmor copies the profiles in a new pod's annotations to its containers, and warns about the annotations.
 func SyncAppArmor(ctx context.Context, p *corev1.Pod) {
 	if len(p.Annotations) == 0 || p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows {
 		return
@@ -105,8 +102,7 @@ func SyncAppArmor(ctx context.Context, p *corev1.Pod) {
 	}
 }
 
-// appArmorMatches checks that an annotation and the field, where a container
-// has both, say the same.
+// appArmorMatches checks that a container's annotation and field agree, if both are set.
 func appArmorMatches(annotation string, p *corev1.AppArmorProfile, e rules.Errors) {
 	const differs = "must match the annotation"
 	name, isLocalhost := strings.CutPrefix(annotation, appArmorLocalhost)

@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Containers yields every container of a pod: init, regular and ephemeral
-// ones, the last as the containers they nearly are.
+// Containers yields every container of a pod: init, regular and ephemeral ones, the last converted to Container.
 func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for i := range spec.InitContainers {
@@ -29,7 +28,7 @@ func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	}
 }
 
-// ContainersAt is Containers with the path of each, below that of the spec.
+// ContainersAt is Containers with the path of each container, below the pod spec.
 func ContainersAt(spec *corev1.PodSpec, path *field.Path) iter.Seq2[*field.Path, *corev1.Container] {
 	return func(yield func(*field.Path, *corev1.Container) bool) {
 		n := 0
@@ -51,7 +50,7 @@ func ContainersAt(spec *corev1.PodSpec, path *field.Path) iter.Seq2[*field.Path,
 	}
 }
 
-// anyContainer says whether a container of spec is as asked for; spec may be nil.
+// anyContainer reports whether is returns true for a container of spec; spec may be nil.
 func anyContainer(spec *corev1.PodSpec, is func(*corev1.Container) bool) bool {
 	if spec == nil {
 		return false
@@ -64,7 +63,7 @@ func anyContainer(spec *corev1.PodSpec, is func(*corev1.Container) bool) bool {
 	return false
 }
 
-// IsSidecar says that an init container keeps running beside the regular ones.
+// IsSidecar reports whether an init container keeps running beside the regular ones.
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// DefaultTemplate fills in what a client left out of a pod template.
+// DefaultTemplate sets the defaults of a pod template.
 func DefaultTemplate(t *corev1.PodTemplateSpec) {
 	t.Annotations = dropLegacyAnnotations(t.Annotations)
 	Default(&t.Spec)
 }
 
-// Default fills in what a client left out of a pod spec, wherever it is.
+// Default sets the defaults of a pod spec in any kind.
 func Default(spec *corev1.PodSpec) {
 	rules.Default(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	rules.Default(&spec.RestartPolicy, corev1.RestartPolicyAlways)
@@ -21,8 +21,7 @@ func Default(spec *corev1.PodSpec) {
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &corev1.PodSecurityContext{}
 	}
-	// serviceAccount is the old name of serviceAccountName; both are kept and
-	// the new one wins.
+	// serviceAccount is the old name of serviceAccountName; both are kept and the new one takes precedence.
 	rules.Default(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 
@@ -38,8 +37,8 @@ func Default(spec *corev1.PodSpec) {
 	}
 }
 
-// DefaultPod fills in a pod: its spec, and what holds for pods but not for
-// templates, where a controller's owner may still expect to see the gaps.
+// DefaultPod sets the defaults of a pod: those of its spec, and those that apply only to pods, because in a template a
+// controller's owner may expect the fields to stay empty.
 func DefaultPod(pod *corev1.Pod) {
 	pod.Annotations = dropLegacyAnnotations(pod.Annotations)
 	spec := &pod.Spec
@@ -65,8 +64,8 @@ func DefaultPod(pod *corev1.Pod) {
 }
 
 func defaultPodStatus(s *corev1.PodStatus) {
-	// podIP and podIPs[0] are one field to old and new clients; where they
-	// differ the old one is right, for the sake of old kubelets.
+	// podIP and podIPs[0] are the same field for old and new clients; if they differ, podIP counts, for the sake of old
+	// kubelets.
 	if s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP) {
 		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
 	}
@@ -87,7 +86,7 @@ func defaultPodStatus(s *corev1.PodStatus) {
 	}
 }
 
-// defaultRequests makes a limit without a request ask for the limit.
+// defaultRequests sets a missing request to the limit.
 func defaultRequests(r *corev1.ResourceRequirements) {
 	if r.Limits == nil {
 		return
@@ -98,7 +97,7 @@ func defaultRequests(r *corev1.ResourceRequirements) {
 	fillResources(r.Requests, r.Limits, nil)
 }
 
-// fillResources adds the entries of from that to lacks and want wants.
+// fillResources copies the entries of from that to lacks and want accepts.
 func fillResources(to, from corev1.ResourceList, want func(corev1.ResourceName) bool) {
 	for name, q := range from {
 		if _, found := to[name]; !found && (want == nil || want(name)) {
@@ -188,8 +187,8 @@ func defaultVolume(v *corev1.VolumeSource) {
 	}
 	switch {
 	case v.EmptyDir != nil, v.PersistentVolumeClaim != nil:
-		// The most frequent ones have no defaults. A volume with two sources
-		// is refused later, so what it leaves out does not matter.
+		// The most frequent sources have no defaults. A volume with two sources fails validation, so its defaults do
+		// not matter.
 	case v.Projected != nil:
 		defaultProjected(v.Projected)
 	case v.ConfigMap != nil:
@@ -240,7 +239,7 @@ func defaultDownwardItems(items []corev1.DownwardAPIVolumeFile) {
 	}
 }
 
-// legacyAnnotations carried init containers before they were a field.
+// legacyAnnotations contained init containers before they became a field.
 var legacyAnnotations = []string{
 	"pod.beta.kubernetes.io/init-containers",
 	"pod.alpha.kubernetes.io/init-containers",

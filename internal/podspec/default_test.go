@@ -17,7 +17,7 @@ func TestPullPolicyTag(t *testing.T) {
 		{"localhost:5000/a:v1", "v1"},
 		{"registry.example.com/a", "latest"},
 		{"[::1]:5000/a:v", "v"},
-		{"Registry/a", "latest"}, // a host, for its capital
+		{"Registry/a", "latest"}, // a host, because of the capital letter
 		{"a@sha256:" + sum, ""},
 		{"a:latest@sha256:" + sum, "latest"},
 		{"a@sha256:" + sum[1:], ""},

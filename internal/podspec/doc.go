@@ -1,9 +1,6 @@
-// Package podspec knows what every kind that carries a pod has in common:
-// pods, pod templates and the workloads of apps and batch. It fills in
-// defaults, drops what this server does not support, reports what is wrong
-// with a pod spec and what is merely unwise.
+// Package podspec implements what all kinds with a pod spec share: pods, pod templates and the workloads of apps and
+// batch. It sets defaults, drops fields of disabled features, validates pod specs and returns warnings.
 //
-// It judges the spec alone. What only holds for pods themselves (status,
-// immutability of updates, resizing, ephemeral containers) is with the pod
-// kind; selectors and replica counts are with the kinds that have them.
+// It looks only at the spec. Rules only for pods (status, immutable fields, resizing, ephemeral containers) are with
+// the pod kind; selectors and replica counts are with the kinds that have them.
 package podspec

@@ -2,7 +2,7 @@ package podspec
 
 import corev1 "k8s.io/api/core/v1"
 
-// DropDisabledTemplate is DropDisabled for a template; either may be nil.
+// DropDisabledTemplate is DropDisabled for a template; either argument may be nil.
 func DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 	if t == nil {
 		return
@@ -14,9 +14,7 @@ func DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 	DropDisabled(&t.Spec, oldSpec)
 }
 
-// DropDisabled removes from spec the fields that exist in the API but that
-// this version of Kubernetes keeps switched off, unless old (nil on create)
-// uses them already.
+// DropDisabled removes from spec the fields of disabled features, unless old (nil on create) uses them already.
 func DropDisabled(spec, old *corev1.PodSpec) {
 	if spec.SchedulingGroup != nil && (old == nil || old.SchedulingGroup == nil) {
 		spec.SchedulingGroup = nil
@@ -38,8 +36,8 @@ func hasStopSignal(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
 }
 
-// dropProjections empties the projections of trust bundles and of pod
-// certificates; validation then finds a source that projects nothing.
+// dropProjections empties projections of trust bundles and pod certificates; validation then finds a source without
+// content.
 func dropProjections(spec, old *corev1.PodSpec) {
 	bundle := func(p *corev1.VolumeProjection) bool { return p.ClusterTrustBundle != nil }
 	certificate := func(p *corev1.VolumeProjection) bool { return p.PodCertificate != nil }
@@ -55,7 +53,7 @@ func dropProjections(spec, old *corev1.PodSpec) {
 	})
 }
 
-// anyProjection says whether a projected source of spec is as asked for; spec may be nil.
+// anyProjection reports whether is returns true for a projected source of spec; spec may be nil.
 func anyProjection(spec *corev1.PodSpec, is func(*corev1.VolumeProjection) bool) bool {
 	if spec == nil {
 		return false

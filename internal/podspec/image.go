@@ -2,9 +2,8 @@ package podspec
 
 import "strings"
 
-// pullPolicyTag returns the tag that decides an image's default pull policy:
-// "latest" where the reference names neither tag nor digest, and the empty
-// string where it is no valid reference at all.
+// pullPolicyTag returns the tag that determines an image's default pull policy: "latest" if the reference has neither
+// tag nor digest, and "" if the reference is invalid.
 func pullPolicyTag(image string) string {
 	domain, rest := splitDomain(image)
 	if domain == "" || isImageID(image) {
@@ -23,9 +22,8 @@ func pullPolicyTag(image string) string {
 	return tag
 }
 
-// splitDomain cuts the registry off an image reference, with the defaults that
-// container tools share: no registry means Docker Hub, where plain names live
-// below "library/". An empty domain means that the reference is malformed.
+// splitDomain splits off the registry of an image reference, with the common defaults of container tools: no registry
+// means Docker Hub, where plain names are below "library/". It returns an empty domain for an invalid reference.
 func splitDomain(image string) (domain, rest string) {
 	const hub = "docker.io"
 	domain, rest, found := strings.Cut(image, "/")
@@ -41,7 +39,7 @@ func splitDomain(image string) (domain, rest string) {
 	return domain, rest
 }
 
-// splitReference cuts "name[:tag][@digest]" and checks the tag.
+// splitReference splits "name[:tag][@digest]" and validates the tag.
 func splitReference(s string) (name, tag, digest string, ok bool) {
 	name, digest, hasDigest := strings.Cut(s, "@")
 	if hasDigest && digest == "" {
@@ -97,8 +95,8 @@ func isDomain(s string) bool {
 	return true
 }
 
-// isRepository accepts lower-case path components whose words are joined by
-// one dot, one or two underscores, or any number of dashes.
+// isRepository accepts lower-case path components whose words are joined by one dot, one or two underscores, or any
+// number of dashes.
 func isRepository(s string) bool {
 	for part := range strings.SplitSeq(s, "/") {
 		if !isRepositoryPart(part) {
@@ -109,7 +107,7 @@ func isRepository(s string) bool {
 }
 
 func isRepositoryPart(s string) bool {
-	word := false // whether the character before was of a word
+	word := false // the previous character belongs to a word
 	for i := 0; i < len(s); {
 		if isLowerAlphanumeric(s[i]) {
 			word = true
@@ -132,7 +130,7 @@ func isRepositoryPart(s string) bool {
 	return word
 }
 
-// digestHex is how many hex digits each known digest algorithm has.
+// digestHex is the number of hex digits of each known digest algorithm.
 var digestHex = map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}
 
 func isDigest(s string) bool {

@@ -9,19 +9,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// Policy is what the cluster allows its pods. It is the same for every kind that
-// has a pod spec, and for specs that are stored already.
+// Policy is the cluster's policy for pods. It applies to every kind with a pod spec, and to stored specs too.
 type Policy struct {
-	// ForbidPrivileged refuses containers that run privileged, and Windows
-	// containers that run as processes of the node.
+	// ForbidPrivileged rejects privileged containers and Windows HostProcess containers.
 	ForbidPrivileged bool
 }
 
-// Options say how strictly a pod spec is judged. The zero value is how new
-// templates are. Most of them loosen a rule for what is stored already: a rule
-// that became stricter must not lock the owner of an old object out of it.
+// Options configure validation. The zero value is for new templates. Most options relax a rule for stored objects: a
+// rule that became stricter must not block updates of old objects.
 type Options struct {
-	// Pod says that the spec is a pod's own, not a template's.
+	// Pod means that the spec is in a pod, not in a template.
 	Pod bool
 	Policy
 
@@ -40,8 +37,7 @@ type Options struct {
 	AllowInvalidDeletionCost           bool
 }
 
-// OptionsForTemplate returns how to judge a template that replaces old, which
-// is nil on create.
+// OptionsForTemplate returns the options for a template that replaces old, which is nil on create.
 func OptionsForTemplate(p Policy, old *corev1.PodTemplateSpec) Options {
 	if old == nil {
 		return OptionsFor(p, nil, nil)
@@ -49,8 +45,7 @@ func OptionsForTemplate(p Policy, old *corev1.PodTemplateSpec) Options {
 	return OptionsFor(p, &old.Spec, &old.ObjectMeta)
 }
 
-// OptionsFor returns how to judge a spec that replaces old with its metadata,
-// which are nil on create.
+// OptionsFor returns the options for a spec that replaces old with its metadata, which are nil on create.
 func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
 	o := Options{Policy: p}
 	if old == nil {
@@ -108,7 +103,7 @@ func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Optio
 	return o
 }
 
-// ownUsers says whether a pod runs in a user namespace of its own.
+// ownUsers reports whether a pod has its own user namespace.
 func ownUsers(spec *corev1.PodSpec) bool { return spec.HostUsers != nil && !*spec.HostUsers }
 
 func restartsOnResize(c *corev1.Container) bool {
@@ -168,8 +163,7 @@ func eachPodAffinityTerm(a *corev1.Affinity, visit func(*corev1.PodAffinityTerm)
 	}
 }
 
-// validDeletionCost says whether the annotation that ranks pods for deletion,
-// if it is there, is a plain number.
+// validDeletionCost reports whether the pod deletion cost annotation, if set, is a plain number.
 func validDeletionCost(annotations map[string]string) bool {
 	v, found := annotations[corev1.PodDeletionCost]
 	if !found {

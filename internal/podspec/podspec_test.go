@@ -29,7 +29,7 @@ func parsePod(t testing.TB, text string) *corev1.Pod {
 	return p
 }
 
-// faults are the errors as "path reason", sorted.
+// faults formats the errors as "path reason", sorted.
 func faults(errs field.ErrorList) []string {
 	out := []string{}
 	for _, e := range errs {
@@ -50,7 +50,7 @@ func TestWholePodIsValid(t *testing.T) {
 	}
 }
 
-// TestValidate changes one thing in a valid pod and looks for what is wrong then.
+// TestValidate changes one thing in a valid pod and compares the errors.
 func TestValidate(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -119,7 +119,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestRatchet checks that what is stored may stay, though it is no longer taken.
+// TestRatchet checks that stored values stay valid although new ones are rejected.
 func TestRatchet(t *testing.T) {
 	tests := []struct {
 		name, spec string

@@ -2,9 +2,8 @@ package podspec
 
 import corev1 "k8s.io/api/core/v1"
 
-// QOSClass tells how a pod is treated when its node runs short: BestEffort
-// asks for nothing, Guaranteed asks for exactly what it may use, everything
-// else is Burstable. Only CPU and memory count.
+// QOSClass returns the QoS class: BestEffort has no requests or limits, in Guaranteed all requests equal the limits,
+// everything else is Burstable. Only CPU and memory count.
 func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	guaranteed := true

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// defaultPodResources fills in resources of the pod as a whole, where a client
-// gave some of them, from what its containers ask for.
+// defaultPodResources sets missing pod-level resources from those of the containers, if a client set some pod-level
+// resources.
 func defaultPodResources(spec *corev1.PodSpec) {
 	r := spec.Resources
 	if len(r.Limits) > 0 || len(r.Requests) > 0 {
@@ -39,7 +39,7 @@ func defaultPodResources(spec *corev1.PodSpec) {
 	}
 }
 
-// isPodLevelResource says which resources a pod may have as a whole.
+// isPodLevelResource reports whether a pod may have the resource at pod level.
 func isPodLevelResource(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || isHugePages(name)
 }
@@ -48,9 +48,8 @@ func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// ContainerTotal is what the containers of a pod need together at their worst:
-// either all regular ones and the sidecars, or one init container and the
-// sidecars started before it.
+// ContainerTotal returns the largest amounts that a pod's containers need at the same time: either all regular
+// containers and sidecars, or one init container and the sidecars started before it.
 func ContainerTotal(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {
@@ -85,7 +84,7 @@ func AddResources(sum, list corev1.ResourceList) {
 	}
 }
 
-// RaiseResources makes each amount at least that of a list.
+// RaiseResources raises each amount to at least that in list.
 func RaiseResources(most, list corev1.ResourceList) {
 	for name, q := range list {
 		if have, found := most[name]; !found || q.Cmp(have) > 0 {

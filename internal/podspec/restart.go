@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// RestartsAll says whether the end of one container may start all of them again.
+// RestartsAll reports whether the exit of one container may restart all of them.
 func RestartsAll(spec *corev1.PodSpec) bool {
 	return anyContainer(spec, func(c *corev1.Container) bool {
 		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
@@ -15,8 +15,8 @@ func RestartsAll(spec *corev1.PodSpec) bool {
 	})
 }
 
-// Restarts says whether a container starts again after it ended with code: by
-// the first of its rules that matches, else by its own policy, else by the pod's.
+// Restarts reports whether a container restarts after it exited with code: by the first of its rules that matches, else
+// by its own policy, else by the pod's.
 func Restarts(c *corev1.Container, spec *corev1.PodSpec, code int32) bool {
 	policy := string(spec.RestartPolicy)
 	if c.RestartPolicy != nil {

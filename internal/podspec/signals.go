@@ -9,8 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// stopSignal checks the signal that ends a container, which differs by
-// operating system.
+// stopSignal validates the stop signal of a container, which depends on the operating system.
 func (v *validator) stopSignal(s corev1.Signal, e rules.Errors) {
 	switch os := v.spec.OS; {
 	case os == nil:

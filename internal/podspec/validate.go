@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// ValidateTemplate reports what is wrong with a pod template.
+// ValidateTemplate validates a pod template.
 func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) field.ErrorList {
 	e := rules.At(path)
 	e.Labels("labels", t.Labels)
@@ -26,8 +26,7 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) fi
 	return e.List()
 }
 
-// ValidateSpec reports what is wrong with a pod spec. meta is the pod's
-// metadata, nil where the spec is a template's.
+// ValidateSpec validates a pod spec. meta is the pod's metadata, nil if the spec is a template's.
 func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, o Options) field.ErrorList {
 	v := &validator{Options: o, spec: spec, meta: meta}
 	e := rules.At(path)
@@ -47,12 +46,12 @@ func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Pat
 	return e.List()
 }
 
-// validator holds what the rules for parts of a pod look up in the whole.
+// validator holds facts about the whole pod that rules for its parts need.
 type validator struct {
 	Options
 	spec *corev1.PodSpec
 	meta *metav1.ObjectMeta
-	// sources are the well-formed volumes by name.
+	// sources are the well-formed volumes, by name.
 	sources map[string]*corev1.VolumeSource
 	// claims are the names of the pod's resource claims.
 	claims map[string]bool
@@ -68,7 +67,7 @@ var (
 	preemptionPolicies = []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
 )
 
-// lifetime checks when a pod ends and starts again.
+// lifetime validates the grace period, restart policy, deadline and readiness gates.
 func (v *validator) lifetime(e rules.Errors) {
 	s := v.spec
 	if s.TerminationGracePeriodSeconds == nil {
@@ -83,7 +82,7 @@ func (v *validator) lifetime(e rules.Errors) {
 	}
 }
 
-// identity checks what a pod is called and which other objects it names.
+// identity validates the pod's host names and the objects it refers to.
 func (v *validator) identity(e rules.Errors) {
 	s := v.spec
 	if s.ServiceAccountName != "" {
@@ -132,7 +131,7 @@ func (v *validator) hostnameOverride(name string, e rules.Errors) {
 	e.DNSSubdomain("hostnameOverride", name)
 }
 
-// network checks name resolution and the ports of pods in their node's network.
+// network validates DNS settings and the ports of pods in the host network.
 func (v *validator) network(e rules.Errors) {
 	s := v.spec
 	rules.RequiredOneOf(e, "dnsPolicy", s.DNSPolicy, dnsPolicies)
@@ -198,7 +197,7 @@ func (v *validator) dnsConfig(e rules.Errors) {
 	}
 }
 
-// resourceClaims checks the pod's claims of devices.
+// resourceClaims validates the pod's resource claims.
 func (v *validator) resourceClaims(e rules.Errors) {
 	v.claims = make(map[string]bool, len(v.spec.ResourceClaims))
 	for i := range v.spec.ResourceClaims {
@@ -233,7 +232,7 @@ func (v *validator) resourceClaim(c *corev1.PodResourceClaim, e rules.Errors) {
 	}
 }
 
-// isMirror says whether the pod stands for one that its kubelet runs by itself.
+// isMirror reports whether the pod is a mirror pod of a static pod.
 func (v *validator) isMirror() bool {
 	if v.meta == nil {
 		return false

@@ -11,11 +11,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// tolerationsAnnotation held tolerations before they were a field.
+// tolerationsAnnotation contained tolerations before they became a field.
 const tolerationsAnnotation = corev1.TolerationsAnnotationKey
 
-// ValidateAnnotations reports what is wrong with the annotations that mean
-// something to pods.
+// ValidateAnnotations validates the annotations that have a meaning for pods.
 func ValidateAnnotations(annotations map[string]string, spec *corev1.PodSpec, at *field.Path, o Options) field.ErrorList {
 	if len(annotations) == 0 {
 		return nil
@@ -69,8 +68,7 @@ func seccompAnnotation(profile string, e rules.Errors) {
 	}
 }
 
-// ValidateProfiles reports annotations of a new pod or template that
-// contradict the security profiles in its fields.
+// ValidateProfiles checks that the annotations of a new pod or template agree with the security profiles in its fields.
 func ValidateProfiles(annotations map[string]string, spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	if len(annotations) == 0 {
 		return nil

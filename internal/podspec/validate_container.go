@@ -68,7 +68,7 @@ func (v *validator) initContainers(e rules.Errors) {
 		if c.Name != "" {
 			names[c.Name] = true
 		}
-		hostPorts(c, map[hostPort]bool{}, e.Item(0)) // alone: they run one after the other
+		hostPorts(c, map[hostPort]bool{}, e.Item(0)) // separate maps: init containers run one after the other
 		if IsSidecar(c) {
 			v.running(c, item)
 			continue
@@ -85,8 +85,8 @@ func (v *validator) initContainers(e rules.Errors) {
 	}
 }
 
-// ephemeralContainers are for looking into a running pod: they have no say in
-// its resources and its life.
+// ephemeralContainers validates ephemeral containers. They are for debugging a running pod, and cannot have resources,
+// probes or lifecycle hooks.
 func (v *validator) ephemeralContainers(e rules.Errors) {
 	if len(v.spec.EphemeralContainers) == 0 {
 		return
@@ -138,7 +138,7 @@ func (v *validator) ephemeralContainers(e rules.Errors) {
 	}
 }
 
-// forbidRunning reports what only containers have that keep running.
+// forbidRunning rejects the fields that only long-running containers may have.
 func forbidRunning(c *corev1.Container, why string, e rules.Errors) {
 	for _, f := range [...]struct {
 		name string
@@ -155,7 +155,7 @@ func forbidRunning(c *corev1.Container, why string, e rules.Errors) {
 	}
 }
 
-// container checks what every kind of container has.
+// container validates the fields of every kind of container.
 func (v *validator) container(c *corev1.Container, e rules.Errors) {
 	if e.Present("name", c.Name) {
 		e.DNSLabel("name", c.Name)
@@ -187,8 +187,8 @@ func (v *validator) container(c *corev1.Container, e rules.Errors) {
 	}
 }
 
-// ValidateImages reports images with space around them. Templates may have
-// them: some are completed by other programs.
+// ValidateImages rejects images with leading or trailing space. Templates may have them, because some are completed by
+// other programs.
 func ValidateImages(containers []corev1.Container, path *field.Path) field.ErrorList {
 	e := rules.At(path)
 	for i := range containers {
@@ -227,7 +227,7 @@ func containerPorts(ports []corev1.ContainerPort, e rules.Errors) {
 	}
 }
 
-// hostPort is what a container occupies on its node.
+// hostPort is a port that a container occupies on its node.
 type hostPort struct {
 	protocol corev1.Protocol
 	ip       string
@@ -276,7 +276,7 @@ func requiredOneOfHere[T ~string](e rules.Errors, value T, allowed []T) {
 	e.AddError(field.NotSupported(e.Path, value, allowed))
 }
 
-// restartRules checks a container's own restart policy and its exceptions.
+// restartRules validates a container's restart policy and restart rules.
 func restartRules(c *corev1.Container, init bool, e rules.Errors) {
 	if c.RestartPolicy != nil {
 		rules.OneOf(e, "restartPolicy", *c.RestartPolicy, containerRestartPolicies)

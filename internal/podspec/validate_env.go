@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// What a container can be told about its pod, as environment and as files.
+// Fields of the pod that a container can get as environment variables and files.
 var (
 	envFields = []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -20,7 +20,7 @@ var (
 	fileFields = []string{
 		"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
 	}
-	// otherFields can be selected by, but not told.
+	// otherFields are selectable, but not available to containers.
 	otherFields        = []string{"spec.restartPolicy", "spec.schedulerName", "status.phase"}
 	containerResources = []string{
 		"limits.cpu", "limits.ephemeral-storage", "limits.memory",
@@ -95,8 +95,7 @@ func fileKeyRef(r *corev1.FileKeySelector, e rules.Errors) {
 	}
 }
 
-// fileEnv checks that files with environment are in volumes of this pod that
-// its own containers write.
+// fileEnv checks that environment files are in volumes of this pod that its own containers write.
 func (v *validator) fileEnv(e rules.Errors) {
 	for path, c := range ContainersAt(v.spec, e.Path) {
 		for i := range c.Env {
@@ -147,8 +146,7 @@ func prefixRef(name string, e rules.Errors) {
 	}
 }
 
-// fieldRef checks which field of the pod is asked for; labels and annotations
-// may be asked for one by one.
+// fieldRef validates a reference to a field of the pod; single labels and annotations are allowed.
 func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 	if !e.Present("apiVersion", r.APIVersion) || !e.Present("fieldPath", r.FieldPath) {
 		return
@@ -164,7 +162,7 @@ func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 	case subscripted:
 		e.Field("fieldPath").Invalid(r.FieldPath, "has no subscripts")
 	default:
-		if name == "spec.host" { // its name in the first versions
+		if name == "spec.host" { // its name in the first API versions
 			name = "spec.nodeName"
 		}
 		if !slices.Contains(envFields, name) && !slices.Contains(fileFields, name) && !slices.Contains(otherFields, name) {
@@ -175,7 +173,7 @@ func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 	}
 }
 
-// splitSubscript takes "metadata.labels['key']" apart.
+// splitSubscript splits "metadata.labels['key']".
 func splitSubscript(path string) (name, key string, ok bool) {
 	s, ok := strings.CutSuffix(path, "']")
 	if !ok {

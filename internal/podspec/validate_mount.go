@@ -15,8 +15,7 @@ var (
 	}
 )
 
-// volumeMounts checks where a container's volumes are mounted. A volume is
-// either mounted or a device, and each path is used once.
+// volumeMounts validates a container's mounts. A volume is either mounted or a device, and each path is used once.
 func (v *validator) volumeMounts(c *corev1.Container, e rules.Errors) {
 	paths := make(map[string]bool, len(c.VolumeMounts))
 	for i := range c.VolumeMounts {
@@ -42,8 +41,7 @@ func (v *validator) volumeMounts(c *corev1.Container, e rules.Errors) {
 	}
 }
 
-// mountOptions checks how a volume is mounted. Most faults are reported for
-// the mounts as a whole.
+// mountOptions validates the options of a mount. Most errors are reported for the list of mounts.
 func mountOptions(m *corev1.VolumeMount, c *corev1.Container, mounts, e rules.Errors) {
 	if m.SubPath != "" {
 		mounts.RelativePath("subPath", m.SubPath)
@@ -76,7 +74,7 @@ func mountOptions(m *corev1.VolumeMount, c *corev1.Container, mounts, e rules.Er
 	}
 }
 
-// volumeDevices checks the volumes that a container has as raw devices.
+// volumeDevices validates a container's raw block devices.
 func (v *validator) volumeDevices(c *corev1.Container, e rules.Errors) {
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, d := range c.VolumeDevices {

@@ -11,8 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// operatingSystem checks that a pod that says which system it is for asks for
-// nothing that only the other one has.
+// operatingSystem checks that a pod with an OS field uses no features of another OS.
 func (v *validator) operatingSystem(e rules.Errors) {
 	os := v.spec.OS
 	switch {
@@ -92,8 +91,7 @@ func notForWindows(e rules.Errors, set map[string]bool) {
 	}
 }
 
-// hostProcess checks Windows containers that run as processes of the node:
-// all of a pod's containers do, or none.
+// hostProcess validates Windows HostProcess containers: all containers of a pod are, or none.
 func (v *validator) hostProcess(e rules.Errors) {
 	var pod *bool
 	if c := v.spec.SecurityContext; c != nil && c.WindowsOptions != nil {
@@ -151,7 +149,7 @@ func windowsOptions(o *corev1.WindowsSecurityContextOptions, e rules.Errors) {
 	}
 }
 
-// windowsUser says what is wrong with "[DOMAIN\]USER".
+// windowsUser returns the error in "[DOMAIN\]USER".
 func windowsUser(name string) string {
 	if name == "" || controlChar.MatchString(name) {
 		return "must not be empty or have control characters"

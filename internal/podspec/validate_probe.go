@@ -11,7 +11,7 @@ import (
 
 var urlSchemes = []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}
 
-// running checks what is done to a container while it runs.
+// running validates probes and lifecycle hooks.
 func (v *validator) running(c *corev1.Container, e rules.Errors) {
 	if l := c.Lifecycle; l != nil {
 		e := e.Field("lifecycle")
@@ -40,7 +40,7 @@ func (v *validator) running(c *corev1.Container, e rules.Errors) {
 	}
 }
 
-// probe checks a probe. Where its failure ends the container, one success is enough.
+// probe validates a probe. If its failure ends the container, the success threshold must be 1.
 func probe(p *corev1.Probe, ends bool, e rules.Errors) {
 	u := &rules.Union{Errors: e, What: "handler type"}
 	rules.Member(u, p.Exec, "exec", execAction)

@@ -11,8 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// Trust bundles and pod certificates are switched off for new pods; these
-// rules are for pods that have them already.
+// Trust bundles and pod certificates are disabled for new pods; these rules are for pods that already use them.
 
 var keyTypes = []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096"}
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// resources checks what a container, or the pod as a whole, asks for and may use.
+// resources validates the requests and limits of a container or of the pod.
 func (v *validator) resources(r *corev1.ResourceRequirements, name func(rules.Errors, corev1.ResourceName), e rules.Errors) {
 	compute, hugePages := false, false
 	one := func(n corev1.ResourceName, q resource.Quantity, e rules.Errors) {
@@ -50,8 +50,7 @@ func (v *validator) resources(r *corev1.ResourceRequirements, name func(rules.Er
 	}
 }
 
-// claimNames checks which of the pod's claims a container uses: a claim as a
-// whole or requests of it, each once.
+// claimNames validates a container's references to the pod's claims: to a whole claim or to requests of it, each once.
 func (v *validator) claimNames(claims []corev1.ResourceClaim, e rules.Errors) {
 	used := map[string]bool{}
 	for i, c := range claims {
@@ -85,8 +84,7 @@ func (v *validator) claimNames(claims []corev1.ResourceClaim, e rules.Errors) {
 	}
 }
 
-// podResources checks the resources of the pod as a whole against those of its
-// containers.
+// podResources validates the pod-level resources against those of the containers.
 func (v *validator) podResources(spec rules.Errors) {
 	r := v.spec.Resources
 	if r == nil {

@@ -19,7 +19,7 @@ var (
 	preferredDuringScheduling = "preferredDuringSchedulingIgnoredDuringExecution"
 )
 
-// scheduling checks where a pod may run.
+// scheduling validates the fields that restrict where a pod may run.
 func (v *validator) scheduling(e rules.Errors) {
 	s := v.spec
 	e.Labels("nodeSelector", s.NodeSelector)
@@ -51,7 +51,7 @@ func schedulingGates(gates []corev1.PodSchedulingGate, e rules.Errors) {
 	}
 }
 
-// ValidateTolerations reports what is wrong with tolerations.
+// ValidateTolerations validates tolerations.
 func ValidateTolerations(list []corev1.Toleration, path *field.Path, o Options) field.ErrorList {
 	e := rules.At(path)
 	for i := range list {
@@ -134,8 +134,7 @@ func (v *validator) podAffinityTerm(t *corev1.PodAffinityTerm, e rules.Errors) {
 	e.LabelKey("topologyKey", t.TopologyKey)
 }
 
-// matchLabelKeys checks the labels whose values, taken from the pod, are
-// merged into a selector.
+// matchLabelKeys validates label keys whose values in the pod are merged into a selector.
 func matchLabelKeys(match, mismatch []string, s *metav1.LabelSelector, e rules.Errors) {
 	if len(match) == 0 && len(mismatch) == 0 {
 		return
@@ -147,7 +146,7 @@ func matchLabelKeys(match, mismatch []string, s *metav1.LabelSelector, e rules.E
 		matched[k] = i
 	}
 	if s != nil {
-		// One occurrence in the selector is what the merge itself adds.
+		// The merge itself adds each key to the selector once.
 		seen := map[string]bool{}
 		for k := range s.MatchLabels {
 			seen[k] = true
@@ -216,7 +215,7 @@ func (v *validator) topologySpread(list []corev1.TopologySpreadConstraint, e rul
 	}
 }
 
-// oldMatchLabelKeys are the rules from before the keys were merged into the selector.
+// oldMatchLabelKeys applies the rules from before the keys were merged into the selector.
 func oldMatchLabelKeys(c *corev1.TopologySpreadConstraint, e rules.Errors) {
 	if len(c.MatchLabelKeys) == 0 {
 		return

@@ -24,7 +24,7 @@ func isPrivileged(c *corev1.SecurityContext) bool {
 	return c != nil && c.Privileged != nil && *c.Privileged
 }
 
-// podSecurity checks the rights of a pod as a whole.
+// podSecurity validates the security context of a pod.
 func (v *validator) podSecurity(e rules.Errors) {
 	if v.spec.SecurityContext != nil {
 		v.podSecurityContext(v.spec.SecurityContext, e.Field("securityContext"))
@@ -90,7 +90,7 @@ func groupID(name string, id int64, e rules.Errors) {
 	}
 }
 
-// userNamespace checks what a pod may not have beside users of its own.
+// userNamespace rejects fields that a pod with its own user namespace may not have.
 func (v *validator) userNamespace(e rules.Errors) {
 	const why = "excluded by hostUsers false"
 	s := v.spec
@@ -113,7 +113,7 @@ func (v *validator) userNamespace(e rules.Errors) {
 	}
 }
 
-// securityContext checks the rights of one container.
+// securityContext validates the security context of a container.
 func (v *validator) securityContext(c *corev1.SecurityContext, e rules.Errors) {
 	if isPrivileged(c) && v.ForbidPrivileged {
 		e.Field("privileged").Forbidden("disallowed by cluster policy")
@@ -162,7 +162,7 @@ func seccompProfile(p *corev1.SeccompProfile, e rules.Errors) {
 	}
 }
 
-// sysctlName is one or more words joined by dots or slashes.
+// sysctlName matches one or more words joined by dots or slashes.
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
 func (v *validator) sysctls(list []corev1.Sysctl, e rules.Errors) {
@@ -186,14 +186,13 @@ func (v *validator) sysctls(list []corev1.Sysctl, e rules.Errors) {
 	}
 }
 
-// ipcSysctls are the ones of the IPC namespace that no prefix tells.
+// ipcSysctls are sysctls of the IPC namespace without a common prefix.
 var ipcSysctls = map[string]bool{
 	"kernel.sem": true, "kernel.shmall": true, "kernel.shmmax": true, "kernel.shmmni": true, "kernel.shm_rmid_forced": true,
 	"kernel.shm": true, "kernel.msgmax": true, "kernel.msgmnb": true, "kernel.msgmni": true, "kernel.msg": true,
 }
 
-// sysctlOfHost says which field makes a sysctl the node's instead of the
-// pod's; empty if none does.
+// sysctlOfHost returns the field that makes a sysctl apply to the node instead of the pod; empty if none does.
 func sysctlOfHost(spec *corev1.PodSpec, name string) string {
 	name = dottedSysctl(name)
 	name, _, _ = strings.Cut(name, "*")
@@ -206,8 +205,8 @@ func sysctlOfHost(spec *corev1.PodSpec, name string) string {
 	return ""
 }
 
-// dottedSysctl writes a sysctl whose first separator is a slash the other way
-// round; in names like that, dots are part of the words.
+// dottedSysctl returns the dotted form of a sysctl whose first separator is a slash; in such names, dots are part of
+// the words.
 func dottedSysctl(name string) string {
 	i := strings.IndexAny(name, "./")
 	if i < 0 || name[i] == '.' {

@@ -9,7 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// volumes checks the pod's volumes and remembers the ones that mounts may name.
+// volumes validates the pod's volumes and records those that mounts may use.
 func (v *validator) volumes(e rules.Errors) {
 	v.sources = make(map[string]*corev1.VolumeSource, len(v.spec.Volumes))
 	for i := range v.spec.Volumes {
@@ -32,8 +32,7 @@ func (v *validator) volumes(e rules.Errors) {
 	}
 }
 
-// makesClaim says whether a claim of this name is made for one of the pod's
-// ephemeral volumes.
+// makesClaim reports whether one of the pod's ephemeral volumes gets a claim with this name.
 func (v *validator) makesClaim(name string) bool {
 	if v.meta == nil || v.meta.Name == "" {
 		return false
@@ -46,7 +45,7 @@ func (v *validator) makesClaim(name string) bool {
 	return false
 }
 
-// volumeSource checks that there is one source, and that one.
+// volumeSource checks that there is exactly one source, and validates it.
 func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	u, s := &rules.Union{Errors: e, What: "volume type"}, &vol.VolumeSource
 	rules.Member(u, s.EmptyDir, "emptyDir", func(d *corev1.EmptyDirVolumeSource, e rules.Errors) {
@@ -85,7 +84,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	})
 	rules.MemberAt(u, s.CephFS, "cephFS", "cephfs", func(c *corev1.CephFSVolumeSource, e rules.Errors) { rules.CephFS(c.Monitors, e) })
 	rules.Member(u, s.Quobyte, "quobyte", rules.Quobyte)
-	// The missing letter is part of the API by now.
+	// The misspelled name is now part of the API.
 	rules.MemberAt(u, s.DownwardAPI, "downwarAPI", "downwardAPI", func(d *corev1.DownwardAPIVolumeSource, e rules.Errors) {
 		e.FileMode("defaultMode", d.DefaultMode)
 		for i := range d.Items {
@@ -143,8 +142,7 @@ func secretRef(r *corev1.LocalObjectReference, e rules.Errors) {
 	}
 }
 
-// ephemeral checks the template of a claim, and that the claim's name, made of
-// the pod's and the volume's, will do.
+// ephemeral validates the template of a claim, and the claim's name, which consists of the pod's and the volume's name.
 func (v *validator) ephemeral(name string, p *corev1.EphemeralVolumeSource, at, volume rules.Errors) {
 	if p.VolumeClaimTemplate == nil {
 		at.Field("volumeClaimTemplate").Required("")
@@ -170,8 +168,7 @@ func keysToPaths(items []corev1.KeyToPath, e rules.Errors) {
 	}
 }
 
-// downwardFile checks a file that tells something about the pod. Its faults
-// are reported for the volume, not for the item.
+// downwardFile validates a file with a field of the pod. Errors are reported for the volume, not for the item.
 func downwardFile(f *corev1.DownwardAPIVolumeFile, e rules.Errors) {
 	e.Present("path", f.Path)
 	e.VolumeFile("path", f.Path)
@@ -189,8 +186,7 @@ func downwardFile(f *corev1.DownwardAPIVolumeFile, e rules.Errors) {
 	e.FileMode("mode", f.Mode)
 }
 
-// projected checks a volume that is put together from several sources, whose
-// files must not overwrite each other.
+// projected validates a projected volume, whose sources must not overwrite each other's files.
 func (v *validator) projected(p *corev1.ProjectedVolumeSource, e rules.Errors) {
 	e.FileMode("defaultMode", p.DefaultMode)
 	files := map[string]bool{}
@@ -261,7 +257,7 @@ func (v *validator) projectedToken(t *corev1.ServiceAccountTokenProjection, e, v
 	}
 }
 
-// ValidateTokens reports tokens of a service account that a pod does not have.
+// ValidateTokens rejects service account tokens for a pod without a service account.
 func ValidateTokens(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.ServiceAccountName != "" {
 		return nil

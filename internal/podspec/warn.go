@@ -13,8 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// WarnTemplate returns what is unwise about the template at path, which may be
-// nil, as may old, which it replaces.
+// WarnTemplate returns the warnings about the template at path, which may be nil, as may old, the template it replaces.
 func WarnTemplate(path *field.Path, t, _ *corev1.PodTemplateSpec) []string {
 	if t == nil {
 		return nil
@@ -23,7 +22,7 @@ func WarnTemplate(path *field.Path, t, _ *corev1.PodTemplateSpec) []string {
 	return w.all(true)
 }
 
-// WarnPod returns what is unwise about a new pod.
+// WarnPod returns the warnings about a new pod.
 func WarnPod(p *corev1.Pod) []string {
 	w := &warner{spec: &p.Spec, meta: &p.ObjectMeta}
 	return w.all(false)
@@ -56,7 +55,7 @@ func (w *warner) warn(path *field.Path, format string, args ...any) {
 	w.list = append(w.list, path.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// deadAnnotations did something once.
+// deadAnnotations no longer have an effect.
 var deadAnnotations = map[string]string{
 	"scheduler.alpha.kubernetes.io/critical-pod":  `non-functional in v1.16+; use the "priorityClassName" field instead`,
 	"security.alpha.kubernetes.io/sysctls":        `non-functional in v1.11+; use the "sysctls" field instead`,
@@ -91,7 +90,7 @@ func (w *warner) annotations(template bool) {
 		seccomp(corev1.SeccompContainerAnnotationKeyPrefix+container.Name, c.SeccompProfile)
 		key := appArmorAnnotation + container.Name
 		annotation, found := w.meta.Annotations[key]
-		// For pods SyncAppArmor warns, before it makes fields of the annotations.
+		// For pods, SyncAppArmor warns when it copies the annotations to fields.
 		if !template || !found || c.AppArmorProfile != nil {
 			continue
 		}
@@ -160,8 +159,7 @@ func (w *warner) podAffinity() {
 	}
 }
 
-// duplicates warns about lists whose further entries of a name hide or repeat
-// the first.
+// duplicates warns about lists in which a later entry of the same name hides or repeats the first.
 func (w *warner) duplicates() {
 	ips := map[string]bool{}
 	for i, a := range w.spec.HostAliases {
@@ -183,7 +181,7 @@ func (w *warner) duplicates() {
 	}
 }
 
-// amounts warns about fractions of bytes.
+// amounts warns about fractional bytes.
 func (w *warner) amounts() {
 	fractions := func(list corev1.ResourceList, at *field.Path) {
 		for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
@@ -199,8 +197,7 @@ func (w *warner) amounts() {
 	}
 }
 
-// environment warns about variables that hide an earlier one of the same name
-// without building on it.
+// environment warns about variables that replace an earlier one of the same name without using its value.
 func (w *warner) environment() {
 	for at, c := range ContainersAt(w.spec, w.path.Child("spec")) {
 		if len(c.Env) < 2 {

@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// extends says whether a variable is made of an earlier one of its own name:
-// PATH=$(PATH):/more.
+// extends reports whether a variable uses an earlier one of its own name: PATH=$(PATH):/more.
 func extends(ev *corev1.EnvVar) bool {
 	ref := "$(" + ev.Name + ")"
 	return ev.ValueFrom == nil && ev.Value != ref && strings.Contains(ev.Value, ref)

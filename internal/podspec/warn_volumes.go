@@ -45,11 +45,10 @@ func (w *warner) deprecatedSource(v *corev1.VolumeSource, at *field.Path) {
 	}
 }
 
-// file is a file in a volume, and the source that it comes from.
+// file is a file in a volume, and its source.
 type file struct{ path, source string }
 
-// overlaps warns about files of a volume that hide each other, or directories
-// that others are in.
+// overlaps warns about files of a volume with the same path, or of which one is in the other's path.
 func (w *warner) overlaps(v *corev1.Volume) {
 	check := func(files []file, have []file) []file {
 		for _, f := range files {
@@ -122,7 +121,7 @@ func downwardFiles(items []corev1.DownwardAPIVolumeFile) []file {
 	return out
 }
 
-// overlap says whether two paths are the same or one is above the other.
+// overlap reports whether two paths are equal or one contains the other.
 func overlap(a, b string) bool {
 	if a == "" || b == "" {
 		return false

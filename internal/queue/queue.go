@@ -1,4 +1,4 @@
-// Package queue is what controllers take their work from.
+// Package queue is the work queue of controllers.
 package queue
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
-// Queue is names of objects to look at, each by one worker at a time, again
-// with growing pauses while looking at it fails or panics.
+// Queue contains names of objects to process, each by one worker at a time. If processing fails or panics, it is
+// retried with growing pauses.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
 	name  string
@@ -21,14 +21,14 @@ type Queue struct {
 	log   *slog.Logger
 }
 
-// New makes an empty queue; its name is for metrics and the log.
+// New creates an empty queue; its name is for metrics and the log.
 func New(name string, clk clock.WithTicker, g *guard.Guard, log *slog.Logger) *Queue {
 	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk}), name, g, log}
 }
 
-// Run calls look for names until ctx ends. It may run several times at once.
+// Run calls look for each name until ctx ends. Several calls of Run may work concurrently.
 func (q *Queue) Run(ctx context.Context, look func(ctx context.Context, name string) error) {
 	go func() {
 		<-ctx.Done()

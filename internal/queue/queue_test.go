@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/queue"
 )
 
-// What fails or panics is looked at again; other names are not held up.
+// A name is retried after an error or panic; other names do not wait.
 func TestRun(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	panics := 0

@@ -1,4 +1,4 @@
-// Package reload takes up configuration files again when they change.
+// Package reload applies configuration files again when they change.
 package reload
 
 import (
@@ -16,14 +16,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lookEvery is how often configuration files are read to see whether they changed.
+// lookEvery is how often configuration files are read to detect changes.
 const lookEvery = 3 * time.Second
 
-// File takes up a configuration file again when its content changes. What is
-// wrong with the new content is logged, and the old stays in force.
+// File applies a configuration file again when its content changes. If the new content is invalid, this is logged and
+// the old one stays in use.
 type File struct {
 	Path string
-	// Take puts the content in force.
+	// Take applies the content.
 	Take    func(ctx context.Context, data []byte) error
 	Metrics *Metrics
 	Clock   clock.WithTicker
@@ -31,8 +31,7 @@ type File struct {
 	last    []byte
 }
 
-// Passing is an error in taking up a file that is not the file's fault: it is
-// tried again.
+// Passing is a temporary error of Take that is not the file's fault: Take is called again.
 type Passing struct{ error }
 
 // NewPassing marks an error as Passing.
@@ -49,7 +48,7 @@ func (r *File) Read() ([]byte, error) {
 	return data, nil
 }
 
-// Run looks at the file until ctx ends.
+// Run checks the file until ctx ends.
 func (r *File) Run(ctx context.Context) {
 	t := r.Clock.NewTicker(lookEvery)
 	defer t.Stop()
@@ -83,8 +82,8 @@ func (r *File) look(ctx context.Context) {
 	r.Metrics.inForce(data)
 }
 
-// Metrics say how reloading one kind of file went, and which content is
-// in force. Server and content are named by hashes.
+// Metrics measure reloads of one kind of file, and identify the content in use. Server and content are identified by
+// hashes.
 type Metrics struct {
 	server  string
 	total   *prometheus.CounterVec
@@ -93,8 +92,7 @@ type Metrics struct {
 	content atomic.Pointer[string]
 }
 
-// NewMetrics registers the metrics of the files of a kind:
-// "authorization" or "authentication".
+// NewMetrics registers the metrics of the files of a kind: "authorization" or "authentication".
 func NewMetrics(r prometheus.Registerer, kind, server string) *Metrics {
 	name := func(s string) string { return "apiserver_" + kind + "_config_controller_" + s }
 	m := &Metrics{

@@ -11,11 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Exchange sends a request and reads what a 2xx answer holds, up to a limit in
-// bytes. Another answer, a redirect too, is an error of apimachinery: whoever
-// runs a webhook must neither lead this server to another place nor learn, or
-// let a client learn, what is said there. The response, nil if there was none,
-// is for its header: its body has been read.
+// Exchange sends a request and returns the body of a 2xx response, up to a limit in bytes. Any other response,
+// including a redirect, is an error of apimachinery: a webhook's owner must not be able to redirect this server
+// elsewhere, or learn, or let a client learn, what that other server answers. The returned response, nil if there was
+// none, is for its header: its body has been read.
 func Exchange(c *http.Client, req *http.Request, limit int) (*http.Response, []byte, error) {
 	here := *c
 	here.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -23,7 +22,7 @@ func Exchange(c *http.Client, req *http.Request, limit int) (*http.Response, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	defer func() { _ = resp.Body.Close() }() // read to the end, or abandoned
 	if resp.StatusCode < http.StatusOK || resp.StatusCode > http.StatusPartialContent {
 		return resp, nil, refused(resp)
 	}
@@ -37,27 +36,26 @@ func Exchange(c *http.Client, req *http.Request, limit int) (*http.Response, []b
 	return resp, answer, nil
 }
 
-// maxText is how much is kept of an answer that is none, in bytes.
+// maxText bounds the text kept of an error response, in bytes.
 const maxText = 2048
 
-// refusal is the error of an answer that is none. Its words come from the code
-// alone, since clients get to see them; what the server said is for the log.
+// refusal is the error of an unsuccessful response. Its message depends only on the status code, because clients see
+// it; the response text is for the log.
 type refusal struct {
 	*apierrors.StatusError
 	said string
 }
 
-// Unwrap returns the error of the code.
+// Unwrap returns the API error of the status code.
 func (r *refusal) Unwrap() error { return r.StatusError }
 
 func refused(resp *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxText)) // as far as it comes
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxText)) // as much as can be read
 	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	return &refusal{apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", "unknown", retryAfter, true), string(said)}
 }
 
-// Said is what a server said that refused to answer, cut to some length: for a
-// log, not for clients.
+// Said returns the truncated text of an unsuccessful response: for a log, not for clients.
 func Said(err error) string {
 	var r *refusal
 	if errors.As(err, &r) {

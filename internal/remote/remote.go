@@ -1,6 +1,5 @@
-// Package remote asks another server for its opinion: a webhook that a
-// kubeconfig file names, which reviews a token or a request. It sends one
-// object and reads one back, with patience for a server that is restarting.
+// Package remote calls a webhook that a kubeconfig file names and that reviews a token or a request. It sends one
+// object and reads one back, and retries while the server restarts.
 package remote
 
 import (
@@ -21,10 +20,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer bounds a response, in bytes.
 const maxAnswer = 3 << 20
 
-// defaultTimeout is that of one attempt; a kubeconfig cannot say one.
+// defaultTimeout bounds one attempt; a kubeconfig cannot set it.
 const defaultTimeout = 30 * time.Second
 
 // Client sends reviews to one server.
@@ -33,9 +32,8 @@ type Client struct {
 	http      *http.Client
 }
 
-// FromKubeconfig reads where the server is and how to authenticate to it:
-// cluster and user of the file's current context. A timeout of zero is 30
-// seconds; dial, where it is not nil, connects.
+// FromKubeconfig reads the server's address and credentials: the cluster and user of the file's current context. A
+// timeout of zero means 30 seconds; dial, if not nil, opens connections.
 func FromKubeconfig(path string, timeout time.Duration, dial utilnet.DialFunc) (*Client, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
@@ -66,9 +64,8 @@ func FromKubeconfig(path string, timeout time.Duration, dial utilnet.DialFunc) (
 	return &Client{url: u.String(), host: u.Host, http: h}, nil
 }
 
-// Post sends in and reads the answer into out. It returns the status code of
-// the answer, 0 where there was none. What is no success is an error of
-// apimachinery.
+// Post sends in and decodes the response into out. It returns the status code of the response, 0 if there was none. An
+// unsuccessful response is an error of apimachinery.
 func (c *Client) Post(ctx context.Context, in, out any) (int, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -84,7 +81,7 @@ func (c *Client) Post(ctx context.Context, in, out any) (int, error) {
 	return code, nil
 }
 
-// Send sends JSON and returns status code and body of the answer, as Post does.
+// Send sends JSON and returns the status code and body of the response, as Post does.
 func (c *Client) Send(ctx context.Context, body []byte) (code int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -99,10 +96,10 @@ func (c *Client) Send(ctx context.Context, body []byte) (code int, answer []byte
 	return code, answer, err
 }
 
-// Close gives connections up that are not in use.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// IsTimeout says that an error is that of a server which took too long.
+// IsTimeout reports whether err means that the server took too long.
 func IsTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || errors.As(err, &t) && t.Timeout()

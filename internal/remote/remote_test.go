@@ -104,7 +104,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// pauses is a clock on which time passes at once, and that knows how much did.
+// pauses is a clock on which time passes at once, and which sums it up.
 type pauses struct {
 	clock.Clock
 	all []time.Duration
@@ -117,7 +117,7 @@ func (p *pauses) After(d time.Duration) <-chan time.Time {
 	return now
 }
 
-// Pauses grow and are spread, and are as long as the server asks.
+// Pauses grow, have jitter, and follow the server's Retry-After.
 func TestPauses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -10,32 +10,30 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Retry says how long to be patient with a server.
+// Retry configures retries.
 type Retry struct {
-	// Attempts is how many there are at most.
+	// Attempts is the maximum number of attempts.
 	Attempts int
-	// Pause is that after the first attempt; each later one is Factor longer.
-	// Jitter is the part of a pause that chance may add to it.
+	// Pause is the pause after the first attempt; each later one is longer by Factor. Jitter is the fraction of a pause
+	// that may be added at random.
 	Pause          time.Duration
 	Factor, Jitter float64
 	Clock          clock.Clock
-	// Random is from 0 up to 1; nil: by math/rand.
+	// Random returns a number in [0,1); nil: math/rand.
 	Random func() float64
-	// Passes says whether an error may be gone with the next attempt; nil: if
-	// it is one of a moment.
+	// Passes reports whether another attempt may succeed after an error; nil: after temporary errors.
 	Passes func(error) bool
 }
 
-// maxAsked bounds for how long a server is left alone because it asked for it.
+// maxAsked bounds the pause that a server can request (Retry-After).
 const maxAsked = time.Minute
 
-// DefaultRetry is five attempts within about four seconds.
+// DefaultRetry makes five attempts within about four seconds.
 func DefaultRetry(clk clock.Clock) Retry {
 	return Retry{Attempts: 5, Pause: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Clock: clk}
 }
 
-// Do calls f until it succeeds or fails in a way that will not pass, and
-// returns its last error. Nothing more is tried once ctx has ended.
+// Do calls f until it succeeds or returns a permanent error, and returns its last error. It stops when ctx ends.
 func (r Retry) Do(ctx context.Context, f func() error) error {
 	if r.Random == nil {
 		r.Random = rand.Float64
@@ -59,14 +57,13 @@ func (r Retry) Do(ctx context.Context, f func() error) error {
 	}
 }
 
-// asked is when a server that gave an error wants to be asked again.
+// asked returns the pause that the server requested with an error.
 func asked(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return min(time.Duration(seconds)*time.Second, maxAsked)
 }
 
-// passes says that an error is one of a moment: the server restarts, has too
-// much to do, or asks to come again.
+// passes reports whether an error is temporary: the server restarts, is overloaded or asks to retry.
 func passes(err error) bool {
 	if utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// AuditLevel is how much of a request its audit event tells.
+// AuditLevel is how much of a request its audit event contains.
 type AuditLevel int32
 
 // The levels of an audit policy, least first.
@@ -19,16 +19,14 @@ const (
 	AuditMetadata
 	AuditRequest
 	AuditRequestResponse
-	// AuditUndecided is before the policy has been asked: what is known by
-	// then is kept in case it will be wanted.
+	// AuditUndecided applies before the policy is evaluated: facts are kept in case the policy needs them.
 	AuditUndecided
 )
 
-// Audit collects what the parts of the server that a request passes have to
-// say in its audit event. It is safe for concurrent use, and all its methods
-// may be called on nil, which is outside of a request.
+// Audit collects facts for the audit event of a request from the parts of the server it passes. It is safe for
+// concurrent use. All methods may be called on nil, which means outside of a request.
 type Audit struct {
-	// ID names the request in logs and to the client.
+	// ID identifies the request in logs and for the client.
 	ID    string
 	level atomic.Int32
 
@@ -38,25 +36,24 @@ type Audit struct {
 
 // AuditFacts is what an Audit has collected.
 type AuditFacts struct {
-	// Annotations in order of arrival, no key twice.
+	// Annotations in order of arrival, with unique keys.
 	Annotations []AuditAnnotation
-	// Of the object that a write brought: what its path may not tell.
+	// From the object in the request body: the path may not contain them.
 	Namespace, Name, UID, ResourceVersion string
 	// RequestObject and ResponseObject are JSON; nil: there is none.
 	RequestObject, ResponseObject []byte
-	// Status is the answer where it is a Status, an error for instance.
+	// Status is the response if it is a Status, an error for instance.
 	Status *metav1.Status
-	// Impersonated is who the request was served as, nil for the user itself;
-	// Constraint is the mode of impersonation that allowed it.
+	// Impersonated is the impersonated user, nil if there is none; Constraint is the impersonation mode that allowed
+	// it.
 	Impersonated user.Info
 	Constraint   string
 }
 
-// AuditAnnotation is a key that names who says it, and a value.
+// AuditAnnotation is a key, which names its source, and a value.
 type AuditAnnotation struct{ Key, Value string }
 
-// NewAudit begins the audit of a request at a level: AuditUndecided where a
-// policy will be asked, AuditNone where there is none.
+// NewAudit starts the audit of a request at a level: AuditUndecided if there is a policy, else AuditNone.
 func NewAudit(id string, level AuditLevel) *Audit {
 	a := &Audit{ID: id}
 	a.SetLevel(level)
@@ -82,28 +79,26 @@ func AuditIDFrom(ctx context.Context) string {
 	return ""
 }
 
-// SetLevel is what the policy decides, or for a part of the way that a request
-// goes on behind the answer to another: nothing.
+// SetLevel sets the level that the policy decides.
 func (a *Audit) SetLevel(l AuditLevel) {
 	if a != nil {
 		a.level.Store(int32(l))
 	}
 }
 
-// Wants says that something of a level will be in the event. Who would have to
-// work for it asks first.
+// Wants reports whether the event will contain facts of a level. Callers for whom collecting is expensive check it
+// first.
 func (a *Audit) Wants(l AuditLevel) bool {
 	return a != nil && AuditLevel(a.level.Load()) >= l
 }
 
-// AddAuditAnnotation adds to the audit event of the request that ctx belongs
-// to. A key that is there keeps its value. Keys begin with the DNS name of who
-// says it ("authorization.k8s.io/decision").
+// AddAuditAnnotation adds to the audit event of the context's request. An existing key keeps its value. A key begins
+// with the DNS name of its source ("authorization.k8s.io/decision").
 func AddAuditAnnotation(ctx context.Context, key, value string) {
 	AuditFrom(ctx).Annotate(AuditAnnotation{key, value})
 }
 
-// Annotate is AddAuditAnnotation of several.
+// Annotate is AddAuditAnnotation for several annotations.
 func (a *Audit) Annotate(annotations ...AuditAnnotation) {
 	if !a.Wants(AuditMetadata) {
 		return
@@ -117,8 +112,8 @@ func (a *Audit) Annotate(annotations ...AuditAnnotation) {
 	}
 }
 
-// Request tells of the object that a write brought. encode makes its JSON and
-// is called only if that is wanted; an object that has none is left out.
+// Request records the object in the request body. encode returns its JSON and is called only if it is needed; an object
+// without JSON is left out.
 func (a *Audit) Request(obj metav1.Object, encode func() ([]byte, error)) {
 	if !a.Wants(AuditMetadata) {
 		return
@@ -136,8 +131,8 @@ func (a *Audit) Request(obj metav1.Object, encode func() ([]byte, error)) {
 	a.facts.RequestObject = data
 }
 
-// Response tells of the answer: its status if it is one (nil otherwise), and
-// its JSON, which encode makes only if it is wanted.
+// Response records the response: its status if it is one (nil otherwise), and its JSON, for which encode is called only
+// if it is needed.
 func (a *Audit) Response(status *metav1.Status, encode func() ([]byte, error)) {
 	if !a.Wants(AuditMetadata) {
 		return
@@ -154,7 +149,7 @@ func (a *Audit) Response(status *metav1.Status, encode func() ([]byte, error)) {
 	a.facts.ResponseObject = data
 }
 
-// Impersonate tells whom the request was served as.
+// Impersonate records the impersonated user.
 func (a *Audit) Impersonate(u user.Info, constraint string) {
 	if !a.Wants(AuditMetadata) {
 		return
@@ -164,8 +159,7 @@ func (a *Audit) Impersonate(u user.Info, constraint string) {
 	a.facts.Impersonated, a.facts.Constraint = u, constraint
 }
 
-// Facts returns what has been collected. The caller must not change what it
-// points to; nobody else does.
+// Facts returns the collected facts. Neither the caller nor other code may change what they point to.
 func (a *Audit) Facts() AuditFacts {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzNewInfo holds what is read off a path to what a router and an authorizer
-// may rely on.
+// FuzzNewInfo checks the properties of an Info on which routers and authorizers rely.
 func FuzzNewInfo(f *testing.F) {
 	for _, seed := range []string{"GET /api/v1/namespaces/a/pods/b/log", "DELETE /apis/apps/v1/deployments", "GET /api/v1/watch/pods?fieldSelector=metadata.name%3dx",
 		"PATCH /api/v1/namespaces/a/finalize", "GET //api//v1/..%2f", "POST /apis/a/b/namespaces", "GET /healthz", "GET /api/v1/proxy/a/b/c"} {

@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Info says what a request asks for, read off its method, path and query.
-// Authorization, audit, flow control and routing all judge by this one value,
-// so they cannot disagree about what a path means.
+// Info describes a request, from its method, path and query. Authorization, audit, flow control and routing all use
+// this one value, so they cannot disagree about the meaning of a path.
 type Info struct {
-	// IsResource says that the path is below /api/VERSION or /apis/GROUP/VERSION.
+	// IsResource is true for paths below /api/VERSION or /apis/GROUP/VERSION.
 	IsResource bool
 	Path       string
-	// Verb is the API verb (get, list, watch, create, update, patch, delete,
-	// deletecollection), for other paths the lower-case HTTP method.
+	// Verb is the API verb (get, list, watch, create, update, patch, delete, deletecollection); for other paths the
+	// lower-case HTTP method.
 	Verb        string
 	Prefix      string // "api" or "apis"
 	Group       string
@@ -28,34 +27,30 @@ type Info struct {
 	Resource    string
 	Subresource string
 	Name        string
-	// Parts are the path segments from the resource on.
+	// Parts are the path segments, beginning with the resource.
 	Parts []string
-	// InNamespace says that namespaces/NAMESPACE stands before the resource in
-	// the path. The paths of namespaces themselves have a Namespace, too, but
-	// are not in one.
+	// InNamespace is true if namespaces/NAMESPACE precedes the resource in the path. The paths of namespaces themselves
+	// also have a Namespace, but are not in one.
 	InNamespace bool
-	// VerbInPath says that the verb is a legacy prefix of the path
-	// (/api/v1/watch/pods), whatever the method.
+	// VerbInPath is true if the verb is a legacy prefix of the path (/api/v1/watch/pods), whatever the method.
 	VerbInPath bool
-	// Gaps says that a segment that has a meaning is empty, as in
-	// /api/v1/namespaces//pods. Such a path is authorized by what it looks
-	// like, and nothing is served there.
+	// Gaps is true if a relevant path segment is empty, as in /api/v1/namespaces//pods. Such a path is authorized as
+	// parsed, and nothing is served there.
 	Gaps bool
 	// FieldSelector and LabelSelector are as sent, for list, watch and deletecollection.
 	FieldSelector string
 	LabelSelector string
 }
 
-// namespaceSubresources are segments after a namespace's name that belong to
-// the namespace itself, not to a resource inside it.
+// namespaceSubresources are segments after a namespace's name that are subresources of the namespace, not resources in
+// it.
 var namespaceSubresources = map[string]bool{"status": true, "finalize": true}
 
-// legacyVerbs are the legacy path prefixes that name a verb.
+// legacyVerbs are the legacy path prefixes that are verbs.
 var legacyVerbs = map[string]bool{"proxy": true, "watch": true}
 
-// NewInfo reads the Info off a request. What does not parse as a resource path
-// is a non-resource path; the only error is a legacy prefix (/api/v1/watch)
-// with nothing behind it.
+// NewInfo parses the Info of a request. A path that is not a valid resource path is a non-resource path; the only error
+// is a legacy prefix (/api/v1/watch) with nothing after it.
 func NewInfo(r *http.Request) (*Info, error) {
 	i := &Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
 	parts := split(r.URL.Path)
@@ -95,7 +90,7 @@ func NewInfo(r *http.Request) (*Info, error) {
 	return i, nil
 }
 
-// readQuery settles the verbs, names and selectors that hang on the query.
+// readQuery sets the verb, name and selectors that depend on the query.
 func (i *Info) readQuery(r *http.Request) {
 	if i.VerbInPath {
 		return // legacy watches are authorized without name and selectors
@@ -116,7 +111,7 @@ func (i *Info) readQuery(r *http.Request) {
 	if s := q.Get("fieldSelector"); s != "" {
 		if sel, err := fields.ParseSelector(s); err == nil {
 			i.FieldSelector = s
-			// A list of one name is authorized as that name.
+			// A list restricted to one name is authorized for that name.
 			if name, ok := sel.RequiresExactMatch("metadata.name"); ok && collection &&
 				i.Verb != "deletecollection" && len(content.IsPathSegmentName(name)) == 0 {
 				i.Name = name
@@ -146,8 +141,7 @@ func verbOf(method string) string {
 	return ""
 }
 
-// isTrue reads a boolean query parameter as API conversion does: present and
-// neither "false" nor "0" is true.
+// isTrue parses a boolean query parameter as API conversion does: present and neither "false" nor "0" is true.
 func isTrue(values []string) bool {
 	if len(values) == 0 {
 		return false

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestLegacyWatch holds what a legacy watch is authorized as: with the
-// subresource of its path, as if it were asked for without the prefix.
+// TestLegacyWatch checks that a legacy watch is authorized with the subresource of its path, as without the prefix.
 func TestLegacyWatch(t *testing.T) {
 	for path, want := range map[string][3]string{
 		"/api/v1/watch/pods":                                   {"pods", "", ""},

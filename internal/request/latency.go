@@ -11,7 +11,7 @@ import (
 // Layer is a part of the server in which a request spends time.
 type Layer int
 
-// The layers that are told apart, in the order in which they are reported.
+// The layers, in the order in which they are reported.
 const (
 	LayerTransform Layer = iota
 	LayerStorage
@@ -27,33 +27,31 @@ const (
 	layers
 )
 
-// String is the name of a layer in audit annotations and the access log.
+// String returns the name of a layer in audit annotations and the access log.
 func (l Layer) String() string {
 	return [layers]string{"transform-response-object", "etcd", "serialize-response-object", "response-write",
 		"mutating-webhook", "validating-webhook", "decode-response-object", "apf-queue-wait",
 		"authentication", "authorization", "impersonation"}[l]
 }
 
-// longest says that of several visits to a layer the longest counts, because
-// they may be at the same time; otherwise it is their sum.
+// longest reports whether the longest of several visits to a layer counts, because they may be concurrent; otherwise
+// their sum counts.
 func (l Layer) longest() bool {
 	return l == LayerValidatingWebhook || l == LayerAuthorization || l == LayerQueue
 }
 
-// Latency counts how long a request was in each layer. It is safe for
-// concurrent use.
+// Latency measures how long a request was in each layer. It is safe for concurrent use.
 type Latency struct {
 	clock clock.PassiveClock
 	spent [layers]atomic.Int64 // nanoseconds
-	began time.Time            // of the filter the request is in; the request's goroutine only
+	began time.Time            // start of the current filter; used only by the request's goroutine
 }
 
-// Enter notes when a request came to a filter, Leave how long it was there.
-// The second Leave of a filter, on the way back, tells nothing. Both are for
-// the goroutine that serves the request.
+// Enter records when a request enters a filter; Leave returns how long it was there. The second Leave of a filter, on
+// the way back, returns first as false. Only the goroutine that serves the request may call them.
 func (l *Latency) Enter(now time.Time) { l.began = now }
 
-// Leave is the counterpart of Enter.
+// Leave returns the time since Enter; first is false if it was called before for this filter.
 func (l *Latency) Leave(now time.Time) (d time.Duration, first bool) {
 	if l.began.IsZero() {
 		return 0, false
@@ -74,8 +72,8 @@ func LatencyFrom(ctx context.Context) *Latency {
 	return l
 }
 
-// Begin is when a layer begins its work on the request that ctx belongs to, to
-// be handed to End; the zero time outside of a request.
+// Begin returns the time when a layer begins its work on the context's request, for End; the zero time outside of a
+// request.
 func Begin(ctx context.Context) time.Time {
 	if l := LatencyFrom(ctx); l != nil {
 		return l.clock.Now()
@@ -83,15 +81,14 @@ func Begin(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// End counts the time since Begin as spent in a layer.
+// End adds the time since Begin to a layer.
 func End(ctx context.Context, layer Layer, began time.Time) {
 	if !began.IsZero() {
 		Spend(ctx, layer, LatencyFrom(ctx).clock.Since(began))
 	}
 }
 
-// Spend counts time spent in a layer for the request that ctx belongs to;
-// outside of a request it does nothing.
+// Spend adds time to a layer of the context's request; outside of a request it does nothing.
 func Spend(ctx context.Context, layer Layer, d time.Duration) {
 	l := LatencyFrom(ctx)
 	if l == nil {
@@ -117,7 +114,7 @@ func (l *Latency) Of(layer Layer) time.Duration {
 	return time.Duration(l.spent[layer].Load())
 }
 
-// Each calls f with the layers in which time was spent.
+// Each calls f for each layer in which time was spent.
 func (l *Latency) Each(f func(layer Layer, d time.Duration)) {
 	if l == nil {
 		return

@@ -1,8 +1,6 @@
-// Package request carries the facts of one request through the server: what is
-// asked for (Info), who asks (User), when it arrived, where its time went
-// (Latency), what goes into its audit event (Audit) and the warnings that go
-// back with the answer. The chain puts them into the context;
-// everything below reads them through the accessors here.
+// Package request carries the facts of one request through the server: what it requests (Info), its user (User), when
+// it arrived, where its time went (Latency), the content of its audit event (Audit), and the warnings for its response.
+// The chain puts them into the context; all other code reads them with the accessors here.
 package request
 
 import (
@@ -25,34 +23,34 @@ const (
 	watchingKey
 )
 
-// WithInfo returns a context that carries what the request asks for.
+// WithInfo returns a context with the request's Info.
 func WithInfo(ctx context.Context, i *Info) context.Context {
 	return context.WithValue(ctx, infoKey, i)
 }
 
-// InfoFrom returns what the request asks for, or nil outside of a request.
+// InfoFrom returns the request's Info, or nil outside of a request.
 func InfoFrom(ctx context.Context) *Info {
 	i, _ := ctx.Value(infoKey).(*Info)
 	return i
 }
 
-// WithUser returns a context that carries who is asking.
+// WithUser returns a context with the request's user.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey, u)
 }
 
-// UserFrom returns who is asking, or nil before authentication.
+// UserFrom returns the request's user, or nil before authentication.
 func UserFrom(ctx context.Context) user.Info {
 	u, _ := ctx.Value(userKey).(user.Info)
 	return u
 }
 
-// WithReceived returns a context that carries when the request arrived.
+// WithReceived returns a context with the time when the request arrived.
 func WithReceived(ctx context.Context, t time.Time) context.Context {
 	return context.WithValue(ctx, receivedKey, t)
 }
 
-// ReceivedFrom returns when the request arrived, the zero time outside of one.
+// ReceivedFrom returns the time when the request arrived, the zero time outside of a request.
 func ReceivedFrom(ctx context.Context) time.Time {
 	t, _ := ctx.Value(receivedKey).(time.Time)
 	return t
@@ -61,7 +59,7 @@ func ReceivedFrom(ctx context.Context) time.Time {
 // Warnings collects the warnings of one request. It is safe for concurrent use.
 type Warnings struct {
 	mu   sync.Mutex
-	list []string // in order of arrival, without repeats
+	list []string // in order of arrival, without duplicates
 	seen map[string]bool
 }
 
@@ -71,8 +69,8 @@ func WithWarnings(ctx context.Context) (context.Context, *Warnings) {
 	return context.WithValue(ctx, warningsKey, w), w
 }
 
-// AddWarning adds a warning to the answer of the request that ctx belongs to.
-// Repeats are dropped; outside of a request it does nothing.
+// AddWarning adds a warning to the response of the context's request. Duplicates are dropped; outside of a request it
+// does nothing.
 func AddWarning(ctx context.Context, text string) {
 	w, _ := ctx.Value(warningsKey).(*Warnings)
 	if w == nil || text == "" {

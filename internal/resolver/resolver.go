@@ -1,5 +1,4 @@
-// Package resolver finds the addresses behind services, for the server's own
-// connections to webhooks and extension servers.
+// Package resolver resolves services to addresses, for the server's own connections to webhooks and extension servers.
 package resolver
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Resolver finds where requests to services go: to their cluster IP, or to one of
-// their endpoints, where this server is outside of what knows about cluster IPs.
+// Resolver resolves services to their cluster IP, or to one of their endpoints if cluster IPs do not work where this
+// server runs.
 type Resolver struct {
 	Objects admission.Objects
 	// Endpoints prefers endpoints (--enable-aggregator-routing).
@@ -26,11 +25,11 @@ type Resolver struct {
 	Random func(n int) int
 }
 
-// Resolve returns the address for a port of a service.
+// Resolve returns the address of a service's port.
 func (r *Resolver) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
 	svc, err := admission.Seen[*corev1.Service](ctx, r.Objects, corev1.Resource("services"), namespace, name)
 	if apierrors.IsNotFound(err) {
-		return "", apierrors.NewNotFound(corev1.Resource("service"), name) // in the singular, as upstream says it
+		return "", apierrors.NewNotFound(corev1.Resource("service"), name) // singular, as upstream writes it
 	}
 	if err != nil {
 		return "", err
@@ -54,8 +53,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string, port int
 	return address(svc.Spec.ClusterIP, port), nil
 }
 
-// endpoint is one of the ready endpoints of a service, any of them, of the
-// service's first address family if it has any.
+// endpoint returns the address of a random ready endpoint of a service, of its first address family if that has any.
 func (r *Resolver) endpoint(ctx context.Context, svc *corev1.Service, port int32) (string, error) {
 	switch svc.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
@@ -91,7 +89,7 @@ func (r *Resolver) endpoint(ctx context.Context, svc *corev1.Service, port int32
 	return first[r.Random(len(first))], nil
 }
 
-// addresses are those at which a slice's ready endpoints serve a named port.
+// addresses returns the addresses of a slice's ready endpoints with a named port.
 func addresses(s *discoveryv1.EndpointSlice, port string) []string {
 	i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
 		return p.Name != nil && *p.Name == port && p.Port != nil

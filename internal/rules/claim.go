@@ -16,13 +16,13 @@ var (
 	volumeModes = []corev1.PersistentVolumeMode{corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}
 )
 
-// ClaimOptions loosen the rules for claims that are stored already.
+// ClaimOptions relax rules for stored claims.
 type ClaimOptions struct {
 	AllowInvalidSelector bool
 	AllowInvalidAPIGroup bool
 }
 
-// ClaimSpec reports what is wrong with the spec of a claim.
+// ClaimSpec validates the spec of a claim.
 func ClaimSpec(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) {
 	accessModesOf(s.AccessModes, e)
 	e.LabelSelector("selector", s.Selector, o.AllowInvalidSelector)
@@ -44,8 +44,7 @@ func ClaimSpec(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) {
 	}
 }
 
-// accessModesOf checks the access modes of a claim or volume. Being for one
-// pod only excludes all the others.
+// accessModesOf validates the access modes of a claim or volume. ReadWriteOncePod excludes all others.
 func accessModesOf(modes []corev1.PersistentVolumeAccessMode, e Errors) {
 	if len(modes) == 0 {
 		e.Field("accessModes").Required("must have at least one access mode")
@@ -96,14 +95,13 @@ func typedReference(group *string, kind, name string, e Errors, o ClaimOptions) 
 	}
 }
 
-// ClaimTemplate reports what is wrong with a template of claims.
+// ClaimTemplate validates a template of claims.
 func ClaimTemplate(t *corev1.PersistentVolumeClaimTemplate, e Errors) {
 	TemplateMeta(&t.ObjectMeta, e.Field("metadata"))
 	ClaimSpec(&t.Spec, e.Field("spec"), ClaimOptions{})
 }
 
-// TemplateMeta reports what is wrong with the metadata of a template: only
-// labels and annotations are copied to what is made of it.
+// TemplateMeta validates the metadata of a template: only labels and annotations are copied to the created objects.
 func TemplateMeta(m *metav1.ObjectMeta, e Errors) {
 	e.Annotations("annotations", m.Annotations)
 	e.Labels("labels", m.Labels)
@@ -132,7 +130,7 @@ func TemplateMeta(m *metav1.ObjectMeta, e Errors) {
 	}
 }
 
-// WarnClaimSpec returns what is unwise about the spec of a claim.
+// WarnClaimSpec returns the warnings about the spec of a claim.
 func WarnClaimSpec(s *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
 	var out []string
 	for _, list := range []struct {
@@ -146,7 +144,7 @@ func WarnClaimSpec(s *corev1.PersistentVolumeClaimSpec, path *field.Path) []stri
 	return out
 }
 
-// WarnFraction says that an amount of bytes is not whole.
+// WarnFraction returns the warning about a fractional number of bytes.
 func WarnFraction(path *field.Path, value string) string {
 	return path.String() + ": " + value + " is a fraction of a byte, must be an integer"
 }

@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Default sets *p to v where it is the zero value, which is how most API
-// fields say that the client left them out.
+// Default sets *p to v if it is the zero value, which in most API fields means that the client omitted it.
 func Default[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {
@@ -14,15 +13,14 @@ func Default[T comparable](p *T, v T) {
 	}
 }
 
-// DefaultPtr sets *p to a pointer to v where it is nil.
+// DefaultPtr sets *p to a pointer to v if it is nil.
 func DefaultPtr[T any](p **T, v T) {
 	if *p == nil {
 		*p = &v
 	}
 }
 
-// DefaultResources rounds quantities up to thousandths, the finest step that
-// the API keeps.
+// DefaultResources rounds quantities up to thousandths, the finest unit of the API.
 func DefaultResources(lists ...corev1.ResourceList) {
 	for _, l := range lists {
 		for name, q := range l {
@@ -32,23 +30,23 @@ func DefaultResources(lists ...corev1.ResourceList) {
 	}
 }
 
-// DefaultClaimSpec fills in the spec of a claim or of a claim template.
+// DefaultClaimSpec sets the defaults of a claim's or claim template's spec.
 func DefaultClaimSpec(spec *corev1.PersistentVolumeClaimSpec) {
 	DefaultPtr(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	DefaultResources(spec.Resources.Limits, spec.Resources.Requests)
 }
 
-// The network volume sources that a pod and a persistent volume both have are
-// different Go types with the same fields; these take the fields.
+// Some network volume sources have two Go types with the same fields, for pods and for persistent volumes; the
+// functions below take the fields.
 
-// DefaultRBD fills in a Ceph RBD volume.
+// DefaultRBD sets the defaults of a Ceph RBD volume.
 func DefaultRBD(pool, user, keyring *string) {
 	Default(pool, "rbd")
 	Default(user, "admin")
 	Default(keyring, "/etc/ceph/keyring")
 }
 
-// DefaultAzureDisk fills in an Azure disk volume.
+// DefaultAzureDisk sets the defaults of an Azure disk volume.
 func DefaultAzureDisk(v *corev1.AzureDiskVolumeSource) {
 	DefaultPtr(&v.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 	DefaultPtr(&v.FSType, "ext4")
@@ -56,7 +54,7 @@ func DefaultAzureDisk(v *corev1.AzureDiskVolumeSource) {
 	DefaultPtr(&v.Kind, corev1.AzureSharedBlobDisk)
 }
 
-// DefaultScaleIO fills in a ScaleIO volume.
+// DefaultScaleIO sets the defaults of a ScaleIO volume.
 func DefaultScaleIO(storageMode, fsType *string) {
 	Default(storageMode, "ThinProvisioned")
 	Default(fsType, "xfs")

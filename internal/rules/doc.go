@@ -1,5 +1,3 @@
-// Package rules holds the validation and defaulting rules that more than one
-// API group needs: label selectors, object references, names, ports,
-// quantities, IP addresses, volume sources. Rules that only one kind needs
-// stay with that kind.
+// Package rules contains validation and defaulting that more than one API group needs: label selectors, object
+// references, names, ports, quantities, IP addresses, volume sources. Rules for a single kind are with that kind.
 package rules

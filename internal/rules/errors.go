@@ -4,11 +4,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Errors collects what is wrong with a value. It knows the value's path;
-// Field, Item and Key step into the value and report to the same list.
+// Errors collects the errors in a value. It knows the value's path; Field, Item and Key step into the value and report
+// to the same list.
 //
-// Validation mostly finds nothing, so the methods that take a field's name
-// make its path only when there is something to report.
+// Validation mostly finds nothing, so the methods with a field's name create its path only to report an error.
 type Errors struct {
 	Path *field.Path
 	list *field.ErrorList
@@ -17,7 +16,7 @@ type Errors struct {
 // At starts to collect errors about the value at path.
 func At(path *field.Path) Errors { return Errors{Path: path, list: new(field.ErrorList)} }
 
-// List returns what was collected.
+// List returns the collected errors.
 func (e Errors) List() field.ErrorList { return *e.list }
 
 // Field steps into a field.
@@ -29,18 +28,17 @@ func (e Errors) Item(i int) Errors { return Errors{e.Path.Index(i), e.list} }
 // Key steps into an entry of a map.
 func (e Errors) Key(key string) Errors { return Errors{e.Path.Key(key), e.list} }
 
-// Elsewhere goes on at another path, for the few rules that report a fault
-// away from where it is.
+// Elsewhere returns Errors for another path, for the few rules that report an error at a different field.
 func (e Errors) Elsewhere(path *field.Path) Errors { return Errors{path, e.list} }
 
-// Add takes over errors that were found otherwise.
+// Add adds the errors of other checks.
 func (e Errors) Add(list field.ErrorList) {
 	if len(list) > 0 {
 		*e.list = append(*e.list, list...)
 	}
 }
 
-// AddError takes over an error unless it is nil.
+// AddError adds an error unless it is nil.
 func (e Errors) AddError(err *field.Error) {
 	if err != nil {
 		*e.list = append(*e.list, err)
@@ -53,26 +51,26 @@ func (e Errors) Required(detail string) { e.AddError(field.Required(e.Path, deta
 // Invalid reports that the value is malformed.
 func (e Errors) Invalid(value any, detail string) { e.AddError(field.Invalid(e.Path, value, detail)) }
 
-// Forbidden reports that the value may not be there.
+// Forbidden reports that the value must not be set.
 func (e Errors) Forbidden(detail string) { e.AddError(field.Forbidden(e.Path, detail)) }
 
-// Duplicate reports that the value occurs before.
+// Duplicate reports that the value occurred before.
 func (e Errors) Duplicate(value any) { e.AddError(field.Duplicate(e.Path, value)) }
 
-// NotFound reports that the value names something that is not there.
+// NotFound reports that the value refers to something that does not exist.
 func (e Errors) NotFound(value any) { e.AddError(field.NotFound(e.Path, value)) }
 
 // TooLong reports that the value has more than limit bytes.
 func (e Errors) TooLong(limit int) { e.AddError(field.TooLong(e.Path, "", limit)) }
 
-// Messages reports each message as a malformed value.
+// Messages reports each message as an Invalid error.
 func (e Errors) Messages(value any, messages []string) {
 	for _, m := range messages {
 		e.Invalid(value, m)
 	}
 }
 
-// Present says whether a field has a value, and reports if it has none.
+// Present reports whether a field is not empty, and adds an error if it is.
 func (e Errors) Present(name, value string) bool {
 	if value == "" {
 		e.Field(name).Required("")
@@ -81,18 +79,17 @@ func (e Errors) Present(name, value string) bool {
 	return true
 }
 
-// Name reports what is wrong with the name in a field.
+// Name validates the name in a field.
 func (e Errors) Name(name, value string, rule NameRule) {
 	if m := rule(value, false); len(m) > 0 {
 		e.Field(name).Messages(value, m)
 	}
 }
 
-// NameRule says what is wrong with a name, or with the beginning of one that
-// is to be completed.
+// NameRule returns the errors in a name, or, with prefix, in the prefix of a generated one.
 type NameRule = func(name string, prefix bool) []string
 
-// Range reports a number in a field that is not within lo and hi.
+// Range reports a number in a field that is outside of lo to hi.
 func (e Errors) Range(name string, value, lo, hi int64) {
 	if value < lo || value > hi {
 		e.Field(name).Invalid(value, rangeMessage(lo, hi))
@@ -113,7 +110,7 @@ func (e Errors) Positive(name string, value int64) {
 	}
 }
 
-// OneOf reports a value in a field that is none of the allowed ones.
+// OneOf reports a value in a field that is not one of the allowed values.
 func OneOf[T ~string](e Errors, name string, value T, allowed []T) {
 	for _, a := range allowed {
 		if value == a {
@@ -132,18 +129,17 @@ func RequiredOneOf[T ~string](e Errors, name string, value T, allowed []T) {
 	OneOf(e, name, value, allowed)
 }
 
-// Union counts which of several alternatives are there. The first is checked,
-// each further one is reported.
+// Union counts how many of several alternatives are set. The first is validated, each further one is reported.
 type Union struct {
 	Errors
-	What string // what it is: "volume type"
+	What string // in error messages: "volume type"
 	n    int
 }
 
-// Count returns how many alternatives are there.
+// Count returns how many alternatives are set.
 func (u *Union) Count() int { return u.n }
 
-// first counts an alternative and says whether it is the first.
+// first counts an alternative and reports whether it is the first.
 func (u *Union) first(name string) bool {
 	u.n++
 	if u.n > 1 {
@@ -153,15 +149,14 @@ func (u *Union) first(name string) bool {
 	return true
 }
 
-// Member checks one alternative, a field that may be nil.
+// Member validates one alternative, a field that may be nil.
 func Member[T any](u *Union, v *T, name string, check func(v *T, e Errors)) {
 	if v != nil && u.first(name) {
 		check(v, u.Field(name))
 	}
 }
 
-// MemberAt is Member for an alternative whose faults are reported at another
-// name than its own, as a few have always been.
+// MemberAt is Member for an alternative whose errors have a different name in their path, for compatibility.
 func MemberAt[T any](u *Union, v *T, name, at string, check func(v *T, e Errors)) {
 	if v != nil && u.first(name) {
 		check(v, u.Field(at))

@@ -11,19 +11,18 @@ import (
 
 var metadata = field.NewPath("metadata")
 
-// ObjectMeta reports what is wrong with the metadata of an object.
+// ObjectMeta validates the metadata of an object.
 func ObjectMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.ErrorList {
 	return ObjectMetaAt(m, namespaced, name, metadata)
 }
 
-// ObjectMetaAt is ObjectMeta for metadata that is not at the top.
+// ObjectMetaAt is ObjectMeta for metadata at another path.
 func ObjectMetaAt(m *metav1.ObjectMeta, namespaced bool, name NameRule, path *field.Path) field.ErrorList {
 	errs := validation.ValidateObjectMeta(m, namespaced, name, path)
 	return append(errs, finalizers(m.Finalizers, path.Child("finalizers"))...)
 }
 
-// ObjectMetaOfName is ObjectMeta for the kinds that judge a generated name
-// only, not what it was generated from.
+// ObjectMetaOfName is ObjectMeta for kinds that validate the generated name, but not generateName.
 func ObjectMetaOfName(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.ErrorList {
 	return ObjectMeta(m, namespaced, func(s string, prefix bool) []string {
 		if prefix {
@@ -33,13 +32,13 @@ func ObjectMetaOfName(m *metav1.ObjectMeta, namespaced bool, name NameRule) fiel
 	})
 }
 
-// ObjectMetaUpdate reports what an update may not change in the metadata.
+// ObjectMetaUpdate reports changes of immutable metadata.
 func ObjectMetaUpdate(m, old *metav1.ObjectMeta) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(m, old, metadata)
 	return append(errs, finalizers(m.Finalizers, metadata.Child("finalizers"))...)
 }
 
-// standardFinalizers are the ones without a domain: they are Kubernetes' own.
+// standardFinalizers are Kubernetes' own finalizers, which have no domain.
 var standardFinalizers = map[string]bool{
 	"kubernetes":                     true,
 	metav1.FinalizerOrphanDependents: true,
@@ -60,7 +59,7 @@ func ownFinalizer(name string, e Errors) {
 	}
 }
 
-// Finalizer reports what is wrong with one finalizer.
+// Finalizer validates one finalizer.
 func Finalizer(name string, path *field.Path) field.ErrorList {
 	e := At(path)
 	e.Add(validation.ValidateFinalizerName(name, path))
@@ -68,12 +67,12 @@ func Finalizer(name string, path *field.Path) field.ErrorList {
 	return e.List()
 }
 
-// Immutable reports a value that changed though it must not.
+// Immutable returns an error if a value has changed.
 func Immutable(value, old any, path *field.Path) field.ErrorList {
 	return validation.ValidateImmutableField(value, old, path)
 }
 
-// NeedsResourceVersion reports a status update that does not say what it updates.
+// NeedsResourceVersion reports a status update without a resourceVersion.
 func NeedsResourceVersion(m *metav1.ObjectMeta) field.ErrorList {
 	if m.ResourceVersion == "" {
 		return field.ErrorList{field.Required(field.NewPath("resourceVersion"), "")}

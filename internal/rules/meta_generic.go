@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// GenericMeta is ObjectMeta for the few kinds that take finalizers without a
-// domain: the rule against them was added to the others only.
+// GenericMeta is ObjectMeta for the few kinds that accept finalizers without a domain: the check was added only to the
+// other kinds.
 func GenericMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.ErrorList {
 	return validation.ValidateObjectMeta(m, namespaced, name, metadata)
 }

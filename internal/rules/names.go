@@ -14,7 +14,7 @@ func Subdomain(name string, prefix bool) []string {
 	return apivalidation.NameIsDNSSubdomain(name, prefix)
 }
 
-// Label is the rule for names that become one label of a DNS name.
+// Label is the rule for names that must be a DNS label.
 func Label(name string, prefix bool) []string { return apivalidation.NameIsDNSLabel(name, prefix) }
 
 // NamespaceName is the rule for namespaces.
@@ -41,7 +41,7 @@ func (e Errors) DNSSubdomain(name, value string) {
 	}
 }
 
-// QualifiedName reports a value that is not like "example.com/name".
+// QualifiedName reports a value that is not a qualified name ("example.com/name").
 func (e Errors) QualifiedName(value string) {
 	e.Messages(value, validation.IsQualifiedName(value))
 }
@@ -60,22 +60,22 @@ func (e Errors) DataKey(name, value string) {
 	}
 }
 
-// Labels reports what is wrong with labels in a field.
+// Labels validates labels in a field.
 func (e Errors) Labels(name string, labels map[string]string) {
 	if len(labels) > 0 {
 		e.Add(metavalidation.ValidateLabels(labels, e.Path.Child(name)))
 	}
 }
 
-// Annotations reports what is wrong with annotations in a field.
+// Annotations validates annotations in a field.
 func (e Errors) Annotations(name string, annotations map[string]string) {
 	if len(annotations) > 0 {
 		e.Add(apivalidation.ValidateAnnotations(annotations, e.Path.Child(name)))
 	}
 }
 
-// LabelSelector reports what is wrong with a selector in a field. Values that
-// are no label values can be let pass, for objects that have them already.
+// LabelSelector validates a selector in a field. allowInvalidValues accepts invalid label values, for stored objects
+// that have them.
 func (e Errors) LabelSelector(name string, s *metav1.LabelSelector, allowInvalidValues bool) {
 	if s == nil {
 		return
@@ -84,12 +84,12 @@ func (e Errors) LabelSelector(name string, s *metav1.LabelSelector, allowInvalid
 	e.Add(metavalidation.ValidateLabelSelector(s, o, e.Path.Child(name)))
 }
 
-// InvalidLabelSelector says whether a selector would be refused today.
+// InvalidLabelSelector reports whether a new selector like this would be rejected.
 func InvalidLabelSelector(s *metav1.LabelSelector) bool {
 	return len(metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, nil)) > 0
 }
 
-// CSIDriverName reports what is wrong with the name of a storage driver.
+// CSIDriverName validates the name of a CSI driver.
 func (e Errors) CSIDriverName(name, value string) {
 	if !e.Present(name, value) {
 		return

@@ -31,8 +31,8 @@ func (e Errors) PortOrName(name string, port intstr.IntOrString) {
 	}
 }
 
-// IP reports a value that is not an IP address. Spellings that used to be
-// taken (leading zeros, IPv4 in IPv6) pass where old has them already.
+// IP reports a value that is not an IP address. Formerly valid forms (leading zeros, IPv4 in IPv6) are accepted if old
+// contains them.
 func (e Errors) IP(value string, old []string) {
 	e.Add(validation.IsValidIPForLegacyField(e.Path, value, true, old))
 }
@@ -42,7 +42,7 @@ func (e Errors) CIDR(value string, old []string) {
 	e.Add(validation.IsValidCIDRForLegacyField(e.Path, value, true, old))
 }
 
-// EndpointIP reports an address that nobody else can send to.
+// EndpointIP reports an address that other hosts cannot send to.
 func (e Errors) EndpointIP(value string) {
 	ip := netutils.ParseIPSloppy(value)
 	switch {
@@ -59,8 +59,7 @@ func (e Errors) EndpointIP(value string) {
 	}
 }
 
-// OnePerFamily reports lists of addresses or ranges that have more than one of
-// a family. valid says that the values parse.
+// OnePerFamily reports lists with more than one address or range per family. The values must parse.
 func (e Errors) OnePerFamily(values []string, dualStack func([]string) (bool, error)) {
 	if len(values) < 2 {
 		return
@@ -74,8 +73,7 @@ func (e Errors) OnePerFamily(values []string, dualStack func([]string) (bool, er
 	}
 }
 
-// DNSPrefixWarning says that a name ends up in host names that it is no valid
-// part of; nil where it is one.
+// DNSPrefixWarning returns a warning about a name that becomes an invalid part of host names, or nil.
 func DNSPrefixWarning(name, use string) []string {
 	m := validation.IsDNS1123Label(name)
 	if len(m) == 0 {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NodeSelector reports what is wrong with a selector of nodes. Values that are
-// no label values can be let pass.
+// NodeSelector validates a node selector. allowInvalidValues accepts invalid label values.
 func NodeSelector(s *corev1.NodeSelector, allowInvalidValues bool, e Errors) {
 	terms := e.Field("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
@@ -20,7 +19,7 @@ func NodeSelector(s *corev1.NodeSelector, allowInvalidValues bool, e Errors) {
 	}
 }
 
-// NodeSelectorTerm reports what is wrong with one term.
+// NodeSelectorTerm validates one term.
 func NodeSelectorTerm(t *corev1.NodeSelectorTerm, allowInvalidValues bool, e Errors) {
 	for i := range t.MatchExpressions {
 		nodeLabelRequirement(&t.MatchExpressions[i], allowInvalidValues, e.Field("matchExpressions").Item(i))
@@ -58,7 +57,7 @@ func nodeLabelRequirement(r *corev1.NodeSelectorRequirement, allowInvalidValues 
 	}
 }
 
-// nodeFieldRequirement allows for one field only, the name.
+// nodeFieldRequirement validates a field requirement; only metadata.name is allowed.
 func nodeFieldRequirement(r *corev1.NodeSelectorRequirement, e Errors) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -77,8 +76,8 @@ func nodeFieldRequirement(r *corev1.NodeSelectorRequirement, e Errors) {
 	}
 }
 
-// InvalidNodeSelectorValues says whether a selector, which may be nil, has
-// values that would be refused today.
+// InvalidNodeSelectorValues reports whether a selector, which may be nil, has values that would be rejected in a new
+// one.
 func InvalidNodeSelectorValues(s *corev1.NodeSelector) bool {
 	if s == nil {
 		return false
@@ -95,8 +94,7 @@ func InvalidNodeSelectorValues(s *corev1.NodeSelector) bool {
 	return false
 }
 
-// TopologySelectorTerm reports what is wrong with one term of the topologies
-// where volumes may be made, and returns the values by key.
+// TopologySelectorTerm validates one term of a storage class's allowed topologies, and returns the values by key.
 func TopologySelectorTerm(t *corev1.TopologySelectorTerm, e Errors) map[string][]string {
 	values := map[string][]string{}
 	for i, r := range t.MatchLabelExpressions {
@@ -118,7 +116,7 @@ func TopologySelectorTerm(t *corev1.TopologySelectorTerm, e Errors) map[string][
 	return values
 }
 
-// TaintEffects are what a taint does to pods that do not tolerate it.
+// TaintEffects are the effects of taints.
 var TaintEffects = []corev1.TaintEffect{
 	corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// RelativePath reports a field that is not a path downwards from where it starts.
+// RelativePath reports a field that is not a relative path without "..".
 func (e Errors) RelativePath(name, value string) {
 	if path.IsAbs(value) {
 		e.Field(name).Invalid(value, "must be a relative path")
@@ -14,20 +14,20 @@ func (e Errors) RelativePath(name, value string) {
 	e.NoBacksteps(name, value)
 }
 
-// NoBacksteps reports a path in a field that goes upwards anywhere.
+// NoBacksteps reports a path in a field that contains "..".
 func (e Errors) NoBacksteps(name, value string) {
 	if HasBackstep(value) {
 		e.Field(name).Invalid(value, "must not contain '..'")
 	}
 }
 
-// HasBackstep says whether a path goes upwards anywhere.
+// HasBackstep reports whether a path contains "..".
 func HasBackstep(value string) bool {
 	return strings.Contains(value, "..") && slices.Contains(strings.Split(value, "/"), "..")
 }
 
-// VolumeFile reports a field that cannot be the name of a file in a volume.
-// What starts with two dots is kept for the switch from old content to new.
+// VolumeFile reports a field that cannot be a file name in a volume. Names with two leading dots are reserved for the
+// atomic replacement of the content.
 func (e Errors) VolumeFile(name, value string) {
 	e.RelativePath(name, value)
 	if strings.HasPrefix(value, "..") && !strings.HasPrefix(value, "../") {
@@ -35,7 +35,7 @@ func (e Errors) VolumeFile(name, value string) {
 	}
 }
 
-// FileMode reports permission bits that are none.
+// FileMode reports invalid permission bits.
 func (e Errors) FileMode(name string, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
 		e.Field(name).Invalid(*mode, "must be between 0 and 0777 (octal), inclusive")

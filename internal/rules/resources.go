@@ -17,7 +17,7 @@ var objectCounts = []corev1.ResourceName{
 	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
-// amounts are the resources without a domain that are measured.
+// amounts are the resources without a domain that are not object counts.
 var amounts = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
 	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
@@ -25,21 +25,20 @@ var amounts = []corev1.ResourceName{
 	corev1.ResourceRequestsStorage,
 }
 
-// IsHugePages says whether a resource is memory in large pages.
+// IsHugePages reports whether a resource is huge pages.
 func IsHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// IsNative says whether a resource is Kubernetes' own: without a domain, or in
-// one of kubernetes.io.
+// IsNative reports whether a resource is defined by Kubernetes: without a domain, or in one of kubernetes.io.
 func IsNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// IsOvercommitAllowed says whether more of a resource may be promised than there is.
+// IsOvercommitAllowed reports whether limits of a resource may exceed its requests.
 func IsOvercommitAllowed(name corev1.ResourceName) bool { return IsNative(name) && !IsHugePages(name) }
 
-// IsExtended says whether a resource is one that somebody else defined.
+// IsExtended reports whether a resource is an extended resource.
 func IsExtended(name corev1.ResourceName) bool {
 	if IsNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
@@ -47,7 +46,7 @@ func IsExtended(name corev1.ResourceName) bool {
 	return len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }
 
-// IsQuotaStandard says whether quotas know a resource without a domain.
+// IsQuotaStandard reports whether a resource without a domain is a quota resource.
 func IsQuotaStandard(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) ||
 		slices.Contains(amounts, name) || slices.Contains(objectCounts, name)
@@ -57,7 +56,7 @@ func isStandard(name corev1.ResourceName) bool {
 	return name == corev1.ResourceStorage || IsQuotaStandard(name)
 }
 
-// ResourceName reports a value that cannot name a resource.
+// ResourceName reports an invalid resource name.
 func (e Errors) ResourceName(name corev1.ResourceName) {
 	if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
 		return
@@ -69,7 +68,7 @@ func (e Errors) ResourceName(name corev1.ResourceName) {
 	}
 }
 
-// ContainerResourceName reports a value that cannot name a resource of a container.
+// ContainerResourceName reports an invalid resource name for a container.
 func (e Errors) ContainerResourceName(name corev1.ResourceName) {
 	e.ResourceName(name)
 	switch {
@@ -82,7 +81,7 @@ func (e Errors) ContainerResourceName(name corev1.ResourceName) {
 	}
 }
 
-// QuotaResourceName reports a value that cannot name a resource under quota.
+// QuotaResourceName reports an invalid resource name for a quota.
 func (e Errors) QuotaResourceName(name corev1.ResourceName) {
 	e.ResourceName(name)
 	if !strings.Contains(string(name), "/") && !IsQuotaStandard(name) {
@@ -90,7 +89,7 @@ func (e Errors) QuotaResourceName(name corev1.ResourceName) {
 	}
 }
 
-// Quantity reports an amount of a resource that cannot be.
+// Quantity reports an invalid amount of a resource.
 func (e Errors) Quantity(name corev1.ResourceName, q resource.Quantity) {
 	if q.Sign() < 0 {
 		e.Invalid(q.String(), "must be greater than or equal to 0")
@@ -101,7 +100,7 @@ func (e Errors) Quantity(name corev1.ResourceName, q resource.Quantity) {
 	e.Invalid(q.String(), "must be an integer")
 }
 
-// IsWhole says whether an amount has no fraction.
+// IsWhole reports whether an amount is a whole number.
 func IsWhole(q resource.Quantity) bool { return q.MilliValue()%1000 == 0 }
 
 // PositiveQuantity reports an amount that is not above zero.
@@ -111,8 +110,7 @@ func (e Errors) PositiveQuantity(q resource.Quantity) {
 	}
 }
 
-// SizeOfPages returns the page size that a huge page resource names; zero
-// where it names none.
+// SizeOfPages returns the page size of a huge page resource; zero if the name has none.
 func SizeOfPages(name corev1.ResourceName) int64 {
 	q, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || q.Sign() <= 0 || !IsWhole(q) {
@@ -121,7 +119,7 @@ func SizeOfPages(name corev1.ResourceName) int64 {
 	return q.Value()
 }
 
-// WholePages says whether an amount of huge pages is a number of pages.
+// WholePages reports whether an amount of huge pages is a multiple of the page size.
 func WholePages(name corev1.ResourceName, q resource.Quantity) bool {
 	size := SizeOfPages(name)
 	return size > 0 && q.Value()%size == 0

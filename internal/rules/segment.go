@@ -2,7 +2,7 @@ package rules
 
 import "k8s.io/apimachinery/pkg/api/validate/content"
 
-// PathSegment checks a required field whose value becomes part of a path.
+// PathSegment validates a required field whose value becomes a path segment.
 func (e Errors) PathSegment(name, value string) {
 	if e.Present(name, value) {
 		e.OptionalPathSegment(name, value)
@@ -16,8 +16,7 @@ func (e Errors) OptionalPathSegment(name, value string) {
 	}
 }
 
-// Segment is the rule for names of kinds that take any name that fits into a
-// path.
+// Segment is the rule for kinds whose names may be any path segment.
 func Segment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// SignerName reports a value that cannot name a signer of certificates: a
-// domain of at least two labels, a slash, and names joined by dots.
+// SignerName validates the name of a certificate signer: a domain of at least two labels, a slash, and names joined by
+// dots.
 func SignerName(name string, e Errors) {
 	const longestDomain = validation.DNS1123SubdomainMaxLength
 	const longest = longestDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength

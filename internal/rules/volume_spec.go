@@ -11,12 +11,12 @@ var reclaimPolicies = []corev1.PersistentVolumeReclaimPolicy{
 	corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain,
 }
 
-// VolumeOptions loosen the rules for volumes that are stored already.
+// VolumeOptions relax rules for stored volumes.
 type VolumeOptions struct {
 	AllowInvalidNodeAffinityValues bool
 }
 
-// VolumeSpec reports what is wrong with the spec of the persistent volume called name.
+// VolumeSpec validates the spec of the persistent volume called name.
 func VolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.Path, o VolumeOptions) field.ErrorList {
 	e := At(path)
 	accessModesOf(s.AccessModes, e)
@@ -43,8 +43,8 @@ func VolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.Path, o
 	return e.List()
 }
 
-// InlineVolumeSpec reports what is wrong with the spec of a volume that stands
-// in for one inside a pod: only CSI volumes, and nothing about binding.
+// InlineVolumeSpec validates an inline volume spec of a VolumeAttachment: it must be a CSI volume, without fields for
+// binding.
 func InlineVolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.Path) field.ErrorList {
 	e := At(path)
 	forbid := func(field string, set bool) {
@@ -100,7 +100,7 @@ func volumeAttributesClass(s *corev1.PersistentVolumeSpec, e Errors) {
 	}
 }
 
-// persistentSource checks that there is one source, and that one.
+// persistentSource checks that there is exactly one source, and validates it.
 func persistentSource(s *corev1.PersistentVolumeSpec, name string, e Errors) {
 	u := &Union{Errors: e, What: "volume type"}
 	Member(u, s.HostPath, "hostPath", HostPath)
@@ -115,7 +115,7 @@ func persistentSource(s *corev1.PersistentVolumeSpec, name string, e Errors) {
 	Member(u, s.ISCSI, "iscsi", func(v *corev1.ISCSIPersistentVolumeSource, e Errors) { iscsiVolume(v, name, e) })
 	Member(u, s.Cinder, "cinder", cinderVolume)
 	Member(u, s.FC, "fc", FC)
-	if s.FlexVolume != nil { // the one that may be second
+	if s.FlexVolume != nil { // may be a second source
 		u.n++
 		FlexVolume(s.FlexVolume.Driver, s.FlexVolume.Options, e.Field("flexVolume"))
 	}

@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The volume sources that a pod can name directly and a persistent volume can
-// stand for. Where the API has two Go types with the same rules, these take
-// the fields that the rules are about.
+// This file validates the volume sources that both pods and persistent volumes have. If the API has two Go types with
+// the same rules, the functions take the relevant fields.
 
 var (
 	hostPathTypes = []corev1.HostPathType{
@@ -174,8 +173,7 @@ func ScaleIO(gateway, system, volume string, e Errors) {
 	e.Present("volumeName", volume)
 }
 
-// FlexVolume checks what both kinds of flex volumes have. The options of
-// Kubernetes itself are added under its own domains.
+// FlexVolume validates the fields of both kinds of flex volumes. Options in Kubernetes' own domains are reserved.
 func FlexVolume(driver string, options map[string]string, e Errors) {
 	e.Present("driver", driver)
 	for key := range options {
@@ -206,7 +204,7 @@ type ISCSI struct {
 	InitiatorName *string
 }
 
-// Check reports what is wrong with the disk.
+// Check validates the disk.
 func (i ISCSI) Check(e Errors) {
 	e.Present("targetPortal", i.Portal)
 	if e.Present("iqn", i.IQN) && !isISCSIName(i.IQN) {
@@ -221,13 +219,12 @@ func (i ISCSI) Check(e Errors) {
 	}
 }
 
-// TooLongForInitiator says whether the name that is made of volume and portal
-// would be too long for an initiator.
+// TooLongForInitiator reports whether the initiator name formed from volume and portal is too long.
 func (i ISCSI) TooLongForInitiator(volume string) bool {
 	return i.InitiatorName != nil && len(volume+":"+i.Portal) > 64
 }
 
-// iscsiNames are the three ways to name an iSCSI node, by prefix.
+// iscsiNames match the three forms of iSCSI names, by prefix.
 var iscsiNames = map[string]*regexp.Regexp{
 	"iqn": regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`),
 	"eui": regexp.MustCompile(`^eui.[[:alnum:]]{16}$`),
@@ -242,8 +239,8 @@ func isISCSIName(s string) bool {
 	return form != nil && form.MatchString(s)
 }
 
-// DefaultPersistentVolumeSource fills in the source of a persistent volume, or
-// of the inline volume of a VolumeAttachment.
+// DefaultPersistentVolumeSource sets the defaults of a persistent volume's source, or of a VolumeAttachment's inline
+// volume.
 func DefaultPersistentVolumeSource(s *corev1.PersistentVolumeSource) {
 	if s.HostPath != nil {
 		DefaultPtr(&s.HostPath.Type, corev1.HostPathUnset)

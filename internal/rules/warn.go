@@ -20,12 +20,11 @@ var deprecatedNodeLabels = map[string]string{
 	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
 }
 
-// DeprecatedNodeLabel says what to use instead of a node's label; empty where
-// it is fine.
+// DeprecatedNodeLabel returns the warning about a deprecated node label, or "".
 func DeprecatedNodeLabel(key string) string { return deprecatedNodeLabels[key] }
 
-// WarnNodeSelectorTerm returns what is unwise about selecting nodes by t.
-// Values are looked at where validation lets any pass.
+// WarnNodeSelectorTerm returns the warnings about a node selector term. values also checks label values, which
+// validation may not.
 func WarnNodeSelectorTerm(t *corev1.NodeSelectorTerm, values bool, path *field.Path) []string {
 	var out []string
 	for i, r := range t.MatchExpressions {
@@ -45,7 +44,7 @@ func WarnNodeSelectorTerm(t *corev1.NodeSelectorTerm, values bool, path *field.P
 	return out
 }
 
-// WarnIP says how an IP address in an unusual spelling is to be written.
+// WarnIP returns a warning about an IP address in a non-canonical form.
 func WarnIP(path *field.Path, value string) []string {
 	if netutils.ParseIPSloppy(value) == nil {
 		return nil

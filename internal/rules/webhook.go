@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// WebhookURL reports a URL that cannot be that of a webhook.
+// WebhookURL validates the URL of a webhook.
 func WebhookURL(text string, e Errors) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -31,7 +31,7 @@ func WebhookURL(text string, e Errors) {
 	}
 }
 
-// WebhookService reports a service that cannot be that of a webhook.
+// WebhookService validates a webhook's reference to a service.
 func WebhookService(namespace, name string, path *string, port int32, e Errors) {
 	e.Present("name", name)
 	e.Present("namespace", namespace)
@@ -47,7 +47,7 @@ func WebhookService(namespace, name string, path *string, port int32, e Errors) 
 		at.Invalid(*path, "must not have empty segments")
 		return
 	}
-	// The first character goes, slash or not, and one slash at the end.
+	// Remove the first character, slash or not, and one slash at the end.
 	for _, segment := range strings.Split(strings.TrimSuffix((*path)[1:], "/"), "/") {
 		if segment == "" {
 			at.Invalid(*path, "must not have empty segments")

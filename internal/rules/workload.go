@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// OwnSelector checks the selector of a kind that makes pods: it must be there
-// and must not select everything.
+// OwnSelector validates the selector of a kind that creates pods: it must be set and must not select everything.
 func (e Errors) OwnSelector(s *metav1.LabelSelector) {
 	if s == nil {
 		e.Field("selector").Required("")
@@ -25,8 +24,8 @@ func (e Errors) OwnSelector(s *metav1.LabelSelector) {
 	}
 }
 
-// SelectsTemplate checks that a selector selects the pods made of a template.
-// It says whether the selector itself can be read.
+// SelectsTemplate checks that a selector selects the pods of a template. It reports whether the selector itself is
+// valid.
 func (e Errors) SelectsTemplate(s *metav1.LabelSelector, t *corev1.PodTemplateSpec) bool {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -39,8 +38,7 @@ func (e Errors) SelectsTemplate(s *metav1.LabelSelector, t *corev1.PodTemplateSp
 	return true
 }
 
-// RunsForEver checks that the pods of a template are ones that are restarted
-// and never end.
+// RunsForEver checks that the pods of a template always restart and have no deadline.
 func (e Errors) RunsForEver(t *corev1.PodTemplateSpec) {
 	spec := e.Field("template").Field("spec")
 	OneOf(spec, "restartPolicy", t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways})
@@ -49,7 +47,7 @@ func (e Errors) RunsForEver(t *corev1.PodTemplateSpec) {
 	}
 }
 
-// IntOrPercent checks a share of pods: a number, or a percentage.
+// IntOrPercent validates a number or percentage of pods.
 func (e Errors) IntOrPercent(name string, v intstr.IntOrString) {
 	switch v.Type {
 	case intstr.String:
@@ -70,7 +68,7 @@ func (e Errors) AtMostAll(name string, v intstr.IntOrString) {
 	}
 }
 
-// Share is the number in a number or percentage.
+// Share returns the number in a number or percentage.
 func Share(v intstr.IntOrString) int {
 	if n, ok := percent(v); ok {
 		return n
@@ -100,7 +98,7 @@ func AtMost[T cmp.Ordered](e Errors, name string, value, limit T, other string) 
 	}
 }
 
-// NeverLess reports a counter that went back. Nil counts as less than anything.
+// NeverLess reports a counter that decreased. Nil is less than any number.
 func NeverLess[T int32 | int64](e Errors, name string, p, old *T) {
 	var value T
 	if p != nil {
@@ -111,7 +109,7 @@ func NeverLess[T int32 | int64](e Errors, name string, p, old *T) {
 	}
 }
 
-// Unchanged reports a field that changed though it must not.
+// Unchanged reports an immutable field that changed.
 func (e Errors) Unchanged(name string, value, old any) {
 	if !reflect.DeepEqual(value, old) {
 		e.Add(Immutable(value, old, e.Path.Child(name)))

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RaiseGeneration counts a change of what the user asked for.
+// RaiseGeneration increments the generation if the spec has changed.
 func RaiseGeneration(m, old *metav1.ObjectMeta, spec, oldSpec any) {
 	if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
 		m.Generation = old.Generation + 1

@@ -7,8 +7,8 @@ import (
 	"weak"
 )
 
-// Cache lets schemas share the patterns and expressions that they have in
-// common. It holds none of them itself: what no Schema uses any more goes.
+// Cache lets schemas share equal patterns and expressions. It does not keep them alive: an entry that no Schema uses is
+// dropped.
 type Cache struct {
 	timing   Timing
 	patterns shared[string, pattern]
@@ -16,16 +16,16 @@ type Cache struct {
 	programs shared[programKey, program]
 }
 
-// Timing measures expressions: each func is called when one begins, and what it
-// returns when it ends. Ratcheting is told of each update how long it took, by
-// Now, to compare old values to new ones. Any of them may be nil.
+// Timing measures expressions: each func is called when an evaluation or compilation begins, and the func it returns
+// when it ends. Ratcheting is called once for each update with the time, by Now, that comparing old and new values
+// took. Any of them may be nil.
 type Timing struct {
 	Compilation, Evaluation func() (end func())
 	Ratcheting              func(took time.Duration)
 	Now                     func() time.Time
 }
 
-// begin calls one of them.
+// begin calls f if it is not nil.
 func begin(f func() func()) (end func()) {
 	if f == nil {
 		return func() {}
@@ -33,7 +33,7 @@ func begin(f func() func()) (end func()) {
 	return f()
 }
 
-// NewCache returns an empty cache, whose schemas are measured.
+// NewCache returns an empty cache; t measures the schemas that use it.
 func NewCache(t Timing) *Cache {
 	return &Cache{
 		timing:   t,
@@ -47,7 +47,7 @@ func (c *Cache) pattern(text string) *pattern {
 	return c.patterns.get(text, func() *pattern { return &pattern{text: text} })
 }
 
-// shared has one V for each K for as long as someone else holds it.
+// shared holds one V for each K, as long as some other code references it.
 type shared[K comparable, V any] struct {
 	mu sync.Mutex
 	m  map[K]weak.Pointer[V]
@@ -65,7 +65,7 @@ func (s *shared[K, V]) get(key K, create func() *V) *V {
 	return v
 }
 
-// drop forgets a value that is gone, unless another has taken its place.
+// drop removes a value that was garbage collected, unless a new one has taken its place.
 func (s *shared[K, V]) drop(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// provider tells expressions the types of fields. It makes them as they are
-// asked for: of a large schema a rule sees a few fields.
+// provider returns the types of fields to expressions. It creates them on demand, because a rule uses few fields of a
+// large schema.
 type provider struct {
-	// The rest is asked of what the provider stands before.
+	// The embedded provider answers everything else.
 	*apiservercel.DeclTypeProvider
 
 	mu    sync.Mutex
@@ -28,9 +28,8 @@ func newProvider(base types.Provider) (*provider, error) {
 	return &provider{DeclTypeProvider: rest, names: map[*view]string{}, views: map[string]*view{}}, nil
 }
 
-// typeOf is the type of values of a schema, or nil if expressions cannot see
-// them; see common.SchemaDeclType. isResource says that values have the fields
-// of resources, whether or not the schema does.
+// typeOf returns the CEL type of a schema's values, or nil if expressions cannot see them; see common.SchemaDeclType.
+// With isResource, the type has the fields of resources, even if the schema does not.
 func (p *provider) typeOf(v *view, isResource bool) *types.Type {
 	if v.is(unreal) {
 		return nil
@@ -113,9 +112,8 @@ func (p *provider) FindStructFieldType(name, fieldName string) (*types.FieldType
 	return &types.FieldType{Type: t}, true
 }
 
-// propertyName is the name of the property that expressions write as name:
-// what cannot be written is escaped, but keywords may be written plainly too,
-// as in self.namespace.
+// propertyName returns the property that an expression writes as name. Names that CEL cannot express are escaped, but
+// keywords may also be written plainly, as in self.namespace.
 func propertyName(name string) (string, bool) {
 	escaped, ok := apiservercel.Escape(name)
 	if ok && escaped == "__"+name+"__" {

@@ -7,23 +7,23 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// validator holds a value against a schema. It says what kube-openapi's
-// validator says, which is what kube-apiserver asks.
+// validator validates a value against a schema. Its errors are those of kube-openapi's validator, which kube-apiserver
+// uses.
 //
-// On the way it counts what matched, as the validator does: of several schemas
-// none of which fits, the errors of that with the most matches are reported.
+// Like that validator it counts matches: if a value fits none of several schemas, the errors of the one with the most
+// matches are reported.
 type validator struct {
 	found []error
-	bytes int // of found, about
+	bytes int // approximate size of found
 	path  []step
-	// quiet is set while only the verdict matters: the first failure ends it.
+	// quiet means that only the verdict matters: the first failure ends the validation.
 	quiet bool
-	// full is set once there is no room for more errors.
+	// full means that there is no room for more errors.
 	full    bool
-	ratchet *ratchet // nil: there are no old values
+	ratchet *ratchet // nil: there is no old object
 }
 
-// step is one step of a path: a field, or an item where name is empty.
+// step is one step of a path: a field, or an item if name is empty.
 type step struct {
 	name  string
 	index int
@@ -34,27 +34,25 @@ type stepKind uint8
 
 const (
 	toProperty stepKind = iota
-	toExtra             // to a field that is no property: it has a dot even at the root
+	toExtra             // to a field that is not a property: written with a dot even at the root
 	toItem
 )
 
-// result is what came of a value.
+// result is the result of validating a value.
 type result struct {
 	failed bool
-	// differs says that the value is known to differ from its old one.
+	// differs means that the value is known to differ from its old one.
 	differs bool
 	matches int
 }
 
-// before is the old value that a value is compared with; the zero value is
-// that of a value that has none.
+// before is the old value that a value is compared with; the zero value means that there is none.
 type before struct {
 	value any
 	known bool
 }
 
-// value checks v, whose old value is old. Errors of what has not changed are
-// dropped.
+// value validates v, whose old value is old. It drops the errors of an unchanged value.
 func (c *validator) value(n *node, v any, old before) result {
 	if c.full {
 		return result{failed: true}
@@ -126,7 +124,7 @@ func (c *validator) null(n *node) (r result) {
 	} else {
 		r.matches++
 	}
-	if n.checks != nil && len(n.checks.enum) > 0 { // null is in no enum
+	if n.checks != nil && len(n.checks.enum) > 0 { // no enum contains null
 		c.enum(n, nil, &r)
 	}
 	return r
@@ -137,8 +135,7 @@ func (c *validator) enum(n *node, v any, r *result) {
 	c.add(func(at string) error { return openapierrors.EnumFail(at, in, v, n.checks.enum) })
 }
 
-// text checks a text. Only the first thing wrong with it is reported, but for
-// its format.
+// text validates a string. Only the first error is reported, and that of the format in addition.
 func (c *validator) text(n *node, s string, r *result) {
 	r.matches++
 	k := n.checks
@@ -235,7 +232,7 @@ func (c *validator) fields(n *node, obj map[string]any, old before, r *result) {
 		}
 		var was before
 		if old.known && !(len(c.path) == 0 && (name == "kind" || name == "apiVersion")) {
-			// Old and new object are of one version, whatever was stored.
+			// Old and new object have the same version, whatever the stored version.
 			was.value, was.known = oldObj[name]
 		}
 		c.path = append(c.path, step{kind: kind, name: name})
@@ -244,14 +241,14 @@ func (c *validator) fields(n *node, obj map[string]any, old before, r *result) {
 	}
 }
 
-// add takes in what came of a part.
+// add merges the result of a part.
 func (r *result) add(part result) {
 	r.failed = r.failed || part.failed
 	r.differs = r.differs || part.differs
 	r.matches += part.matches
 }
 
-// add reports an error; made says it, given the path of the value.
+// add reports the error that made returns for the path of the value.
 func (c *validator) add(made func(at string) error) {
 	if c.quiet || c.full {
 		return
@@ -265,17 +262,17 @@ func (c *validator) put(err error) {
 	c.full = len(c.found) >= maxErrors || c.bytes >= maxErrorBytes
 }
 
-// mark is a place in what was found.
+// mark is a position in the found errors.
 type mark struct{ errors, bytes int }
 
 func (c *validator) mark() mark { return mark{len(c.found), c.bytes} }
 
-// cut takes back what was found after m.
+// cut removes the errors found after m.
 func (c *validator) cut(m mark) {
 	c.found, c.bytes, c.full = c.found[:m.errors], m.bytes, false
 }
 
-// sizeOf is about what an error's text takes, with the value that it shows.
+// sizeOf returns the approximate size of an error's text, including the value in it.
 func sizeOf(err error) int {
 	size := len(err.Error())
 	if v, ok := err.(*openapierrors.Validation); ok {
@@ -286,7 +283,7 @@ func sizeOf(err error) int {
 	return size
 }
 
-// at is the path of the value being checked, in the form of errors.
+// at returns the path of the current value, in the form that errors use.
 func (c *validator) at() string {
 	var b []byte
 	for i, s := range c.path {

@@ -9,25 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CoerceOptions say how an object that was decoded is made to fit.
+// CoerceOptions are the options of Coerce.
 type CoerceOptions struct {
-	// DropInvalid drops what in metadata has the wrong type. It is for objects
-	// from etcd and from conversions; those of clients are refused.
+	// DropInvalid drops metadata fields of the wrong type. It is for objects from etcd and from conversions; those of
+	// clients are rejected.
 	DropInvalid bool
-	// ReportUnknown asks for the paths of unknown fields.
+	// ReportUnknown requests the paths of unknown fields.
 	ReportUnknown bool
-	// RepairGeneration sets a missing generation to 1, for objects from etcd
-	// that are older than generations.
+	// RepairGeneration sets a missing generation to 1, for objects in etcd that predate generations.
 	RepairGeneration bool
 }
 
-// Coerce does to an object, of the schema's kind, what decoding into a Go type
-// does to those of built-in kinds: unknown fields go, as with Prune, metadata
-// (also that of embedded resources) has the fields and types that it has to
-// have. It returns the paths of unknown fields: of metadata, then of the rest,
-// then of the metadata of embedded resources, each sorted. An error says what
-// is wrong with metadata, apiVersion or kind, here or in an embedded resource;
-// or it is ErrTooManyDefaults.
+// Coerce does to an object of the schema's kind what decoding into a Go type does to built-in kinds: it removes unknown
+// fields, as Prune does, and gives metadata (also that of embedded resources) its fixed fields and types. It returns
+// the paths of unknown fields: of metadata, then of other fields, then of the metadata of embedded resources, each
+// sorted. The error describes what is wrong with metadata, apiVersion or kind, here or in an embedded resource, or is
+// ErrTooManyDefaults.
 func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, err error) {
 	for _, name := range []string{"kind", "apiVersion"} {
 		if _, _, err := unstructured.NestedString(obj, name); err != nil {
@@ -57,7 +54,7 @@ func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, 
 	switch {
 	case !found:
 	case meta == nil:
-		obj["metadata"] = v // pruning and coercing leave the root's alone
+		obj["metadata"] = v // pruning and coercing do not touch the root's
 	default:
 		if err := setMetadata(obj, meta); err != nil {
 			return nil, err
@@ -71,7 +68,7 @@ func (s *Schema) Coerce(obj map[string]any, o CoerceOptions) (unknown []string, 
 	return unknown, nil
 }
 
-// coerce makes the metadata of embedded resources, and the root's, fit.
+// coerce coerces the metadata of the root and of embedded resources.
 func (s *Schema) coerce(obj map[string]any, drop bool) error {
 	c := coercer{drop: drop}
 	if err := c.resource(obj, nil); err != nil {
@@ -83,7 +80,7 @@ func (s *Schema) coerce(obj map[string]any, drop bool) error {
 	return nil
 }
 
-// coercer makes the metadata of embedded resources fit.
+// coercer coerces the metadata of embedded resources.
 type coercer struct {
 	drop, report bool
 	unknown      []string
@@ -126,7 +123,7 @@ func (c *coercer) value(n *node, v any, path *field.Path) *field.Error {
 	return nil
 }
 
-// resource makes a resource's apiVersion, kind and metadata fit.
+// resource coerces a resource's apiVersion, kind and metadata.
 func (c *coercer) resource(obj map[string]any, path *field.Path) *field.Error {
 	for _, name := range []string{"apiVersion", "kind"} {
 		v, ok := obj[name]
@@ -149,7 +146,7 @@ func (c *coercer) resource(obj map[string]any, path *field.Path) *field.Error {
 	if err == nil {
 		err = setMetadata(obj, meta)
 	} else if c.drop {
-		return nil // what is no object is left to validation
+		return nil // validation reports a value that is not an object
 	}
 	if err != nil {
 		return field.Invalid(path.Child("metadata"), v, fmt.Sprint(err))

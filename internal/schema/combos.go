@@ -6,8 +6,8 @@ import (
 	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 )
 
-// Schemas that a value has to fit one, some or all of. Old values do not count
-// within them: kube-apiserver compares none there.
+// This file validates allOf, anyOf, oneOf and not. Old values do not matter within them: kube-apiserver does not
+// ratchet there.
 
 func (c *validator) combos(k *combos, v any, r *result) {
 	if len(k.anyOf) > 0 {
@@ -33,7 +33,7 @@ func problem(format string, args ...any) func(at string) error {
 	}
 }
 
-// verdict checks v without reporting anything.
+// verdict validates v without reporting errors.
 func (c *validator) verdict(n *node, v any) result {
 	was := c.quiet
 	c.quiet = true
@@ -75,8 +75,7 @@ func (c *validator) oneOf(list []*node, v any, r *result) {
 	c.closest(list, v, r)
 }
 
-// closest reports the errors of that of some schemas, none of which v fits,
-// which v is closest to.
+// closest reports the errors of one of several schemas, none of which v fits: the one with the most matches.
 func (c *validator) closest(list []*node, v any, r *result) {
 	if c.quiet {
 		return

@@ -13,8 +13,7 @@ import (
 
 type props = apiextensionsv1.JSONSchemaProps
 
-// compiler makes nodes. The tree that build makes has no node twice; intern
-// then makes equal ones the same.
+// compiler creates nodes. build creates a tree without shared nodes; intern then merges equal nodes.
 type compiler struct {
 	cache    *Cache
 	interned map[digest]*node
@@ -48,7 +47,7 @@ func (c *compiler) build(p *props) (*node, error) {
 	return n, nil
 }
 
-// parts makes the schemas of what n's values consist of.
+// parts compiles the schemas of fields, items and other parts of n.
 func (c *compiler) parts(n *node, p *props) (err error) {
 	if p.Items != nil {
 		if len(p.Items.JSONSchemas) > 0 {
@@ -122,7 +121,7 @@ func (c *compiler) checks(p *props, t typeSet) (*checks, error) {
 	}
 	of := p.Type
 	if p.XIntOrString {
-		of = "" // two types; kube-apiserver takes formats of texts then
+		of = "" // two types; kube-apiserver then checks formats of strings
 	}
 	if IsFormat(of, p.Format) {
 		k.format = p.Format
@@ -181,8 +180,7 @@ func (c *compiler) combos(p *props) (*combos, error) {
 	return &out, nil
 }
 
-// decode reads a value of a schema as objects are read: whole numbers are
-// int64.
+// decode decodes a value in a schema as objects are decoded: whole numbers are int64.
 func decode(j *apiextensionsv1.JSON) (v any, err error) {
 	if len(j.Raw) == 0 || strings.TrimSpace(string(j.Raw)) == "" {
 		return nil, nil

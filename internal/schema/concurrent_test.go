@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestConcurrentUse checks that one schema, and the cache that it shares with
-// others, can be used by many at once.
+// TestConcurrentUse checks that one schema, and its shared cache, can be used concurrently.
 func TestConcurrentUse(t *testing.T) {
 	const text = `{type: object, properties: {
 		s: {type: string, pattern: "^a", x-kubernetes-validations: [{rule: self != 'ab', messageExpression: "'not ' + self"}]},

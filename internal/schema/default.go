@@ -6,16 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxDefaults bounds what is added to an object as defaults, in values: a list
-// of many empty objects takes little to send and much to fill.
+// maxDefaults bounds the number of values that defaulting adds to an object: a list of many empty objects is small to
+// send and can become huge.
 const maxDefaults = 1_000_000
 
-// ErrTooManyDefaults says that an object would be too large once all its
-// defaults are set.
+// ErrTooManyDefaults means that an object would be too large with all its defaults.
 var ErrTooManyDefaults = errors.New("the object has too many fields that defaults would be set for")
 
-// Default sets fields that are missing, or null where that is not allowed, to
-// copies of their defaults.
+// Default sets missing fields, and null fields that are not nullable, to copies of their defaults.
 func (s *Schema) Default(obj map[string]any) {
 	if s.root != nil && s.root.is(hasDefaults) {
 		f := filler{}
@@ -23,8 +21,7 @@ func (s *Schema) Default(obj map[string]any) {
 	}
 }
 
-// checkDefaults refuses an object of that many objects and list items for which
-// there would be too many defaults.
+// checkDefaults returns an error if an object with that many objects and list items would get too many defaults.
 func (s *Schema) checkDefaults(obj map[string]any, parts int) error {
 	if s.root == nil || !s.root.is(hasDefaults) || parts*s.defaults <= maxDefaults {
 		return nil
@@ -37,7 +34,7 @@ func (s *Schema) checkDefaults(obj map[string]any, parts int) error {
 	return nil
 }
 
-// filler sets defaults, or counts what would be set.
+// filler sets defaults, or counts the values that it would set.
 type filler struct {
 	count bool
 	added int
@@ -85,7 +82,7 @@ func (f *filler) fill(n *node, v any) {
 	}
 }
 
-// filled is an item or field with its defaults.
+// filled returns an item or field with its defaults.
 func (f *filler) filled(n *node, v any) any {
 	if v == nil && !n.is(nullable) {
 		v = f.copied(n.def)
@@ -94,7 +91,7 @@ func (f *filler) filled(n *node, v any) any {
 	return v
 }
 
-// copied is a copy of a default, or where defaults are counted itself.
+// copied returns a copy of a default, or the default itself when only counting.
 func (f *filler) copied(v any) any {
 	if f.count {
 		f.added += values(v)
@@ -103,7 +100,7 @@ func (f *filler) copied(v any) any {
 	return runtime.DeepCopyJSONValue(v)
 }
 
-// defaultValues is how many values there are in the defaults within a schema.
+// defaultValues returns the number of values in the defaults within a schema.
 func (n *node) defaultValues() int {
 	if n == nil || !n.is(hasDefaults) {
 		return 0
@@ -118,7 +115,7 @@ func (n *node) defaultValues() int {
 	return sum
 }
 
-// values is how many values there are in one.
+// values returns the number of values within v.
 func values(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -134,16 +131,15 @@ func values(v any) int {
 	return n
 }
 
-// pruneDefaults removes from the defaults what would be pruned from objects,
-// and what is no metadata from those of embedded resources' metadata. It runs
-// before nodes are shared, as it depends on where a default is.
+// pruneDefaults removes from the defaults what would be pruned from objects, and from defaults within an embedded
+// resource's metadata what is not metadata. It runs before nodes are shared, because the result depends on the position
+// of a default.
 func (s *Schema) pruneDefaults() {
 	s.pruneDefaultsOf(s.root, nil, false)
 }
 
-// pruneDefaultsOf prunes the defaults of n and of what is within it. path says
-// how values of n are reached from the root; inMeta says that they are within
-// the fields that every resource has.
+// pruneDefaultsOf prunes the defaults of n and of its parts. path is the path from the root to values of n; inMeta
+// means that they are within the standard fields of a resource.
 func (s *Schema) pruneDefaultsOf(n *node, path []step, inMeta bool) {
 	if !n.is(hasDefaults) {
 		return
@@ -151,7 +147,7 @@ func (s *Schema) pruneDefaultsOf(n *node, path []step, inMeta bool) {
 	if n.def != nil && (inMeta || !isScalar(n.def)) {
 		obj := surround(n.def, path)
 		if root, ok := obj.(map[string]any); ok {
-			_ = s.coerce(root, true) // nothing is wrong where it drops what is
+			_ = s.coerce(root, true) // cannot fail when it drops invalid fields
 			p := pruner{keepNulls: true}
 			p.object(s.root, root, !s.root.preserving(), true)
 			n.def = inside(root, path)
@@ -178,7 +174,7 @@ func isScalar(v any) bool {
 	return true
 }
 
-// surround makes an object of which v is the only thing there is, at path.
+// surround returns an object that contains only v, at path.
 func surround(v any, path []step) any {
 	v = runtime.DeepCopyJSONValue(v)
 	for i := len(path) - 1; i >= 0; i-- {
@@ -191,7 +187,7 @@ func surround(v any, path []step) any {
 	return v
 }
 
-// inside returns what there is at path, or nil.
+// inside returns the value at path, or nil.
 func inside(v any, path []step) any {
 	for _, s := range path {
 		if s.kind == toItem {

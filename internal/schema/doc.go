@@ -1,13 +1,10 @@
-// Package schema compiles the schema of a custom resource into one structure
-// that prunes, defaults, coerces and validates the resource's objects, and that
-// tells field management how they merge.
+// Package schema compiles the schema of a custom resource into one structure that prunes, defaults, coerces and
+// validates objects, and returns their merge type for field management.
 //
-// Objects are what JSON decodes to: map[string]any, []any, string, int64,
-// float64, bool, nil. What is found wrong with them is what kube-apiserver
-// finds: the same fields, reasons and messages. Where kube-apiserver's order
-// changes from call to call, as it walks Go maps, it is by field here.
+// Objects are decoded JSON: map[string]any, []any, string, int64, float64, bool, nil. Validation errors equal
+// kube-apiserver's: the same fields, reasons and messages. Where kube-apiserver's order varies because it ranges over
+// Go maps, errors are ordered by field here.
 //
-// Every walk goes down the schema, which is finite, and takes time in
-// proportion to the object, so neither a schema nor an object can hold it up.
-// Expressions have a budget (see rules.go), patterns too (see pattern.go).
+// Every walk follows the schema, which is finite, and takes time linear in the size of the object, so neither a schema
+// nor an object can make it slow. Expressions have a budget (see rules.go), and so do patterns (see pattern.go).
 package schema

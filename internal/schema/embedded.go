@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resources reports what is wrong with the apiVersion, kind and metadata of
-// embedded resources.
+// resources reports errors in the apiVersion, kind and metadata of embedded resources.
 func (c *collector) resources(n *node, v any, path *field.Path) {
 	if !n.is(hasEmbedded) || c.full() {
 		return
@@ -61,13 +60,12 @@ func resource(obj map[string]any, path *field.Path) field.ErrorList {
 		return append(errs, field.Invalid(at, v, err.Error()))
 	}
 	if meta.Name == "" {
-		meta.Name = "any" // an embedded resource needs none
+		meta.Name = "any" // optional in an embedded resource
 	}
 	return append(errs, metavalidation.ValidateObjectMeta(meta, meta.Namespace != "", pathSegment, at)...)
 }
 
-// typeField checks a field that every resource has; wrong says what is wrong
-// with a text that is not empty.
+// typeField validates apiVersion or kind; wrong returns the error in a non-empty string.
 func typeField(obj map[string]any, name string, path *field.Path, wrong func(string) string) field.ErrorList {
 	at := path.Child(name)
 	v, ok := obj[name]

@@ -6,9 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// equal says whether a value is unchanged, as far as the schema can tell:
-// lists of type map are compared by their keys, in any order, and what the
-// schema does not know has always changed.
+// equal reports whether a value is unchanged, as far as the schema can tell. Lists of type map are compared by key, in
+// any order; a value without a schema counts as changed.
 func (n *node) equal(v, old any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -51,7 +50,7 @@ func (n *node) equal(v, old any) bool {
 	return v == old
 }
 
-// oldItems finds the old values of the items of a list.
+// oldItems returns the old values of list items.
 type oldItems struct{ byKey common.MapList }
 
 func (n *node) oldItems(old before) oldItems {
@@ -70,7 +69,7 @@ func (o oldItems) of(item any) before {
 	return before{was, was != nil}
 }
 
-// hasEqual says whether two items of a list are equal.
+// hasEqual reports whether two items of a list are equal.
 func hasEqual(list []any) bool {
 	seen := make(map[string]struct{}, len(list))
 	var text []byte

@@ -14,19 +14,18 @@ import (
 var errTooMuchWork = errors.New("matching a text of this length would take too long")
 
 const (
-	// maxErrors and maxErrorBytes bound what is reported of one object.
+	// maxErrors and maxErrorBytes bound the errors reported for one object.
 	maxErrors     = 10_000
 	maxErrorBytes = 16 << 20
 )
 
-// tooManyErrors ends a report that was cut short.
+// tooManyErrors is the last error of a truncated report.
 const tooManyErrors = "too many errors, the rest of the object was not checked"
 
-// in is where errors of schemas say that a value is.
+// in is the location of values in validators' errors.
 const in = "body"
 
-// FieldError says what a schema's validator, of which err comes, found of the
-// value at path.
+// FieldError converts the error of a schema's validator about the value at path.
 func FieldError(err error, path *field.Path) *field.Error {
 	v, ok := err.(*openapierrors.Validation)
 	if !ok {
@@ -65,7 +64,7 @@ func texts(values []any) []string {
 	for _, v := range values {
 		s, ok := v.(string)
 		if !ok {
-			b, _ := json.Marshal(v) // it came from JSON
+			b, _ := json.Marshal(v) // cannot fail: it came from JSON
 			s = string(b)
 		}
 		out = append(out, s)
@@ -73,8 +72,7 @@ func texts(values []any) []string {
 	return out
 }
 
-// fieldErrors turns what a validator found into errors of fields below path.
-// What has been said already is not said again.
+// fieldErrors converts a validator's errors to field errors below path, without duplicates.
 func fieldErrors(found []error, path *field.Path) field.ErrorList {
 	said := make(map[string]bool, len(found))
 	out := make(field.ErrorList, 0, len(found))
@@ -88,7 +86,7 @@ func fieldErrors(found []error, path *field.Path) field.ErrorList {
 	return out
 }
 
-// collector gathers errors, not more than maxErrors of them.
+// collector collects errors, at most maxErrors.
 type collector struct{ errs field.ErrorList }
 
 func (c *collector) add(errs ...*field.Error) {
@@ -101,7 +99,7 @@ func (c *collector) add(errs ...*field.Error) {
 	c.errs = append(c.errs, errs...)
 }
 
-// full says that there is no room for more.
+// full reports whether there is no room for more errors.
 func (c *collector) full() bool { return len(c.errs) >= maxErrors }
 
 func sortByField(list field.ErrorList) {

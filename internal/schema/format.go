@@ -8,8 +8,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// IsFormat says whether a format is one that values of a type are checked for.
-// Others are ignored.
+// IsFormat reports whether values of a type are checked for a format. Other formats are ignored.
 func IsFormat(of, format string) bool {
 	switch of {
 	case "integer":
@@ -27,8 +26,8 @@ func IsFormat(of, format string) bool {
 	return false
 }
 
-// formatCheck returns the check of texts for a format. The common ones are
-// called directly, as the registry locks and searches.
+// formatCheck returns the check of strings for a format. Common formats are called directly, because the registry locks
+// and searches.
 func formatCheck(format string) func(string) bool {
 	switch strings.ReplaceAll(format, "-", "") {
 	case "datetime":
@@ -45,7 +44,7 @@ func formatCheck(format string) func(string) bool {
 	return func(s string) bool { return strfmt.Default.Validates(format, s) }
 }
 
-// isDateTime takes the form that Kubernetes itself writes the quick way.
+// isDateTime has a fast path for the form that Kubernetes itself writes.
 func isDateTime(s string) bool {
 	if len(s) == len("2006-01-02T15:04:05Z") && s[len(s)-1] == 'Z' {
 		if _, err := time.Parse(time.RFC3339, s); err == nil {

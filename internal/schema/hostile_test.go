@@ -11,8 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// These tests end only if schemas and objects that are made to be costly are
-// not.
+// These tests finish only if schemas and objects built to be expensive are not.
 
 // many returns a list of n values.
 func many(n int, v func(i int) any) []any {
@@ -83,7 +82,7 @@ func TestManyErrors(t *testing.T) {
 			}
 			old := map[string]any{"l": append([]any{"changed"}, obj["l"].([]any)[1:]...)}
 			if name == "sets" {
-				old = map[string]any{} // those that were wrong may be so still
+				old = map[string]any{} // invalid old values may stay
 			}
 			if v := s.ValidateUpdate(context.Background(), obj, old); len(v.Errors) == 0 || len(v.Errors) > 2*maxErrors {
 				t.Error(len(v.Errors), "errors of an update")
@@ -210,8 +209,7 @@ func TestWideObject(t *testing.T) {
 	}
 }
 
-// TestNestedAlternatives checks that schemas of schemas of schemas, none of
-// which fits, do not multiply.
+// TestNestedAlternatives checks that nested alternatives, none of which match, do not multiply the work.
 func TestNestedAlternatives(t *testing.T) {
 	alternative := props{Minimum: ptr.To(10.0)}
 	for range 300 {

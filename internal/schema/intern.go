@@ -11,12 +11,11 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// digest names the content of a node.
+// digest identifies the content of a node.
 type digest [sha256.Size]byte
 
-// intern returns the node that stands for all that have n's content, once it
-// has done so for what n is made of. Rules get their programs here, as they
-// are known by the content of their schema.
+// intern returns the shared node with n's content, after interning n's parts. It also gives rules their programs, which
+// are identified by the content of their schema.
 func (c *compiler) intern(n *node) *node {
 	if c.interned == nil {
 		c.interned = map[digest]*node{}
@@ -71,7 +70,7 @@ func (c *compiler) canonical(n *node) (*node, digest) {
 	return n, d
 }
 
-// finish sets the flags of n that tell of its parts.
+// finish sets the flags of n that depend on its parts.
 func (n *node) finish() {
 	if n.def != nil {
 		n.flags |= hasDefaults
@@ -102,8 +101,7 @@ func (n *node) finish() {
 	}
 }
 
-// hasType says whether expressions can see values of n; see
-// common.SchemaDeclType.
+// hasType reports whether expressions can see values of n; see common.SchemaDeclType.
 func (n *node) hasType() bool {
 	if n.is(intOrString) {
 		return true
@@ -119,8 +117,8 @@ func (n *node) hasType() bool {
 	return false
 }
 
-// shows says whether expressions can see a property of n. One whose name
-// cannot be written in them has rules of its own nevertheless.
+// shows reports whether expressions can see a property of n. A property whose name they cannot express still has its
+// own rules.
 func (n *node) shows(p property) bool {
 	if p.is(unreal) {
 		return false
@@ -171,8 +169,7 @@ func (k *checks) append(b []byte) []byte {
 	return appendValue(b, k.enum)
 }
 
-// appendValue writes a JSON value such that values of equal content, and no
-// others, are written alike.
+// appendValue appends a canonical encoding of a JSON value: equal values, and no others, have the same encoding.
 func appendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -188,7 +185,7 @@ func appendValue(b []byte, v any) []byte {
 		return binary.AppendVarint(append(b, 'i'), v)
 	case float64:
 		if v == 0 {
-			v = 0 // there are two zeros
+			v = 0 // merges positive and negative zero
 		}
 		return binary.BigEndian.AppendUint64(append(b, 'd'), math.Float64bits(v))
 	case []any:

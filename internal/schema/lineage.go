@@ -1,11 +1,11 @@
 package schema
 
-// lineage knows whether a value, or what it is in, has changed, so that rules
-// which unchanged values broke before do not stop an update.
+// lineage knows whether a value, or a value around it, has changed, so that rules that unchanged values already broke
+// do not block an update.
 type lineage struct {
-	// own pairs the value with its old one; nil: it has none.
+	// own is the value with its old value; nil: it has none.
 	own *pair
-	// parent is the pair of the closest of the values around it that has one.
+	// parent is the pair of the closest enclosing value that has one.
 	parent *pair
 }
 
@@ -37,13 +37,13 @@ func (l lineage) unchanged() bool {
 	return l.parent.unchanged()
 }
 
-// field is the lineage of a field of an object.
+// field returns the lineage of a field of an object.
 func (l lineage) field(name string) lineage {
 	if l.own == nil {
 		return l
 	}
 	if l.parent == nil && (name == "apiVersion" || name == "kind") {
-		return lineage{} // old and new are of one version, whatever was stored
+		return lineage{} // old and new have the same version, whatever the stored version
 	}
 	out := lineage{parent: l.own}
 	value, _ := l.own.value.(map[string]any)
@@ -59,7 +59,7 @@ func (l lineage) field(name string) lineage {
 	return out
 }
 
-// item is the lineage of an item of a list.
+// item returns the lineage of an item of a list.
 func (l lineage) item(i int) lineage {
 	if l.own == nil {
 		return l

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// lists reports items that occur twice in lists of type set and map.
+// lists reports duplicate items in lists of type set and map.
 func (c *collector) lists(n *node, v any, path *field.Path) {
 	if !n.is(hasLists) || c.full() {
 		return
@@ -38,7 +38,7 @@ func (c *collector) lists(n *node, v any, path *field.Path) {
 	}
 }
 
-// repeatedKeys reports items of a list of type map whose key another has.
+// repeatedKeys reports items of a list of type map with a duplicate key.
 func (c *collector) repeatedKeys(n *node, list []any, path *field.Path) {
 	keys := make([]any, len(list))
 	for i, v := range list {
@@ -62,7 +62,7 @@ func (c *collector) repeatedKeys(n *node, list []any, path *field.Path) {
 	}
 }
 
-// noKey is the key of an item that has none.
+// noKey is the key of an item without a key.
 type noKey struct{}
 
 func (n *node) keyOf(obj map[string]any) any {
@@ -81,18 +81,17 @@ func (n *node) keyOf(obj map[string]any) any {
 	return key
 }
 
-// repeated returns where values occur for the second time. Objects and lists
-// are the same if their JSON is.
+// repeated returns the positions of duplicates. Objects and lists are equal if their JSON is.
 func repeated(list []any) (at []int) {
 	if len(list) < 2 {
 		return nil
 	}
-	type text string // no JSON value has this type
+	type text string // a type that no JSON value has
 	seen := make(map[any]int, len(list))
 	for i, v := range list {
 		switch v.(type) {
 		case map[string]any, []any:
-			b, _ := json.Marshal(v) // it came from JSON
+			b, _ := json.Marshal(v) // cannot fail: it came from JSON
 			v = text(b)
 		}
 		seen[v]++

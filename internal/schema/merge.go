@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Type returns the type by which field management merges objects of the schema
-// and says who owns what. It is made on first use.
+// Type returns the type with which field management merges objects of the schema and tracks owners. It is created on
+// first use.
 func (s *Schema) Type() *typed.ParseableType { return s.converted() }
 
 const (
@@ -31,15 +31,13 @@ func (s *Schema) convert() *typed.ParseableType {
 	return &t
 }
 
-// converter makes types of nodes. What several places share becomes a type
-// with a name.
+// converter converts nodes to types. A node in several places becomes a named type.
 type converter struct {
 	types []smd.TypeDef
 	names map[converted]string
 }
 
-// converted is what a type is made of: whether unknown fields are preserved is
-// inherited.
+// converted identifies a type: whether unknown fields are preserved is inherited.
 type converted struct {
 	node     *node
 	preserve bool
@@ -142,7 +140,7 @@ func scalar(s smd.Scalar) smd.TypeRef { return smd.TypeRef{Inlined: smd.Atom{Sca
 
 func named(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 
-// commonTypes are the types that the types of all resources refer to.
+// commonTypes returns the types that all resources' types refer to.
 func commonTypes() []smd.TypeDef {
 	untyped, text, number := scalar("untyped"), scalar(smd.String), scalar(smd.Numeric)
 	fields := func(of smd.TypeRef, names ...string) (out []smd.StructField) {

@@ -8,8 +8,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// messageError says why no message could be made, in a way that ends the
-// evaluation.
+// messageError is an error of a message expression that ends the evaluation.
 type messageError struct {
 	detail   string
 	internal bool
@@ -17,8 +16,7 @@ type messageError struct {
 
 func (e *messageError) Error() string { return e.detail }
 
-// message evaluates the expression for a rule's message. It returns "" where
-// that fails and the rule's own message has to do.
+// message evaluates a rule's messageExpression. It returns "" if that fails, so that the rule's message is used.
 func (e *evaluator) message(r *rule, p *program, act *activation) (string, *messageError) {
 	result, details, err := p.ContextEval(e.ctx, act)
 	if details == nil || details.ActualCost() == nil {

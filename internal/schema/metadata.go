@@ -12,9 +12,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// metadata reads an object's metadata into its Go type. With drop, fields that
-// do not fit are left out. With report it returns the paths of fields that
-// metadata does not have.
+// metadata decodes an object's metadata into its Go type. With drop, it leaves out fields of the wrong type. With
+// report, it returns the paths of unknown fields.
 func metadata(v any, path *field.Path, drop, report bool) (meta *metav1.ObjectMeta, unknown []string, err error) {
 	text, err := utiljson.Marshal(v)
 	if err != nil {
@@ -38,7 +37,7 @@ func metadata(v any, path *field.Path, drop, report bool) (meta *metav1.ObjectMe
 		if err != nil || utiljson.Unmarshal(text, &metav1.ObjectMeta{}) != nil {
 			continue
 		}
-		more, _ := read(text, meta, path, report) // it has just been read
+		more, _ := read(text, meta, path, report) // cannot fail: it has just been read
 		unknown = append(unknown, more...)
 	}
 	slices.Sort(unknown)
@@ -68,8 +67,8 @@ func setMetadata(obj map[string]any, meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// isCanonical says that metadata is already what it would be after it was read
-// and written back. It may be so without this saying it.
+// isCanonical reports whether reading metadata and writing it back would not change it. It may return false although
+// that is the case.
 func isCanonical(v any) bool {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -134,7 +133,7 @@ func isTexts(v any) bool {
 	return true
 }
 
-// isTime says whether v is a time in the form that times are written in.
+// isTime reports whether v is a time in the canonical form.
 func isTime(v any) bool {
 	s, ok := v.(string)
 	if !ok || len(s) != len("2006-01-02T15:04:05Z") || s[len(s)-1] != 'Z' {
@@ -144,7 +143,7 @@ func isTime(v any) bool {
 	return err == nil && !t.IsZero()
 }
 
-// isOwner is true only of references that have all that is always written.
+// isOwner reports whether v is an owner reference with all fields that are always written.
 func isOwner(v any) bool {
 	fields, ok := v.(map[string]any)
 	if !ok {

@@ -7,31 +7,30 @@ import (
 	"sync/atomic"
 )
 
-// node is the compiled schema of a value. Nodes of equal content are one and
-// the same within a Schema.
+// node is the compiled schema of a value. Within a Schema, nodes of equal content are the same node.
 type node struct {
 	types    typeSet
 	flags    flags
-	typeName string // as errors give it: "string", "integer,string"
+	typeName string // as in errors: "string", "integer,string"
 	props    []property
 	items    *node
-	extra    *node // of fields that are no properties
+	extra    *node // schema of fields that are not properties
 	required []string
 	def      any
 	checks   *checks
 	combos   *combos
 	keys     []string // x-kubernetes-list-map-keys
 	rules    []*rule
-	seen     atomic.Pointer[view] // as expressions see it, made on first use
+	seen     atomic.Pointer[view] // as expressions see it, created on first use
 }
 
-// property is a named part of an object.
+// property is a property of an object.
 type property struct {
 	name string
 	*node
 }
 
-// typeSet is a set of JSON types. The empty one stands for any.
+// typeSet is a set of JSON types. The empty set means any type.
 type typeSet uint8
 
 const (
@@ -42,7 +41,7 @@ const (
 	isNumber
 	isBoolean
 	isNull
-	isOther // a name that is no type: no value has it
+	isOther // an unknown type: no value has it
 )
 
 var typeNames = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
@@ -57,7 +56,7 @@ func typeOf(name string) typeSet {
 	return isOther
 }
 
-// flags are what a schema says with yes or no.
+// flags are the boolean settings of a schema.
 type flags uint32
 
 const (
@@ -74,21 +73,18 @@ const (
 	listAtomic
 	mapAtomic
 	mapGranular
-	// formatted is a text with a format, other than byte: field management
-	// takes it for a value of any type.
+	// formatted is a string with a format other than byte: field management treats it as untyped.
 	formatted
-	// unreal is a schema that expressions cannot see, as its values have no
-	// type.
+	// unreal is a schema that expressions cannot see, because its values have no type.
 	unreal
-	// The rest speaks of the schema and of all within it, so that a walk can
-	// leave out what it has no business in.
+	// The flags below describe the schema and all schemas within it, so that a walk can skip parts.
 	hasDefaults
 	hasLists
 	hasEmbedded
 	hasRules
 )
 
-// below are the flags that a schema has from those within it.
+// below are the flags that a schema inherits from schemas within it.
 const below = hasDefaults | hasLists | hasEmbedded | hasRules
 
 func (n *node) is(f flags) bool { return n.flags&f != 0 }
@@ -104,8 +100,7 @@ func (n *node) property(name string) *node {
 	return n.props[i].node
 }
 
-// fields are the fields of an object that are properties whose schemas have a
-// flag.
+// fields yields the fields of an object that are properties whose schemas have a flag.
 func (n *node) fields(obj map[string]any, f flags) iter.Seq2[property, any] {
 	return func(yield func(property, any) bool) {
 		if len(obj) < len(n.props)/8 {
@@ -127,18 +122,18 @@ func (n *node) fields(obj map[string]any, f flags) iter.Seq2[property, any] {
 	}
 }
 
-// checks are constraints of single values.
+// checks are constraints on single values.
 type checks struct {
 	min, max, multipleOf         *float64
 	exclusiveMin, exclusiveMax   bool
 	minLength, maxLength         *int64
 	minItems, maxItems           *int64
 	minProperties, maxProperties *int64
-	format                       string // "" or one that values are checked for
+	format                       string // "" or a format that is checked
 	isFormat                     func(string) bool
 	pattern                      *pattern
 	enum                         []any
-	names                        map[string]struct{} // the texts of a long enum
+	names                        map[string]struct{} // the strings of a long enum
 }
 
 // combos are constraints by other schemas.

@@ -10,9 +10,8 @@ import (
 
 var errNoField = errors.New("does not refer to a valid field")
 
-// LookUp follows a path like .spec.size through a schema. Names may be written
-// in brackets, as in .spec['size'], if brackets says so. It returns the path and the schema
-// at its end, which is nil where that is unknown.
+// LookUp resolves a path like .spec.size in a schema. With brackets, names may be written as in .spec['size']. It
+// returns the path, and the schema at its end, or nil if that is unknown.
 func LookUp(text string, s *props, brackets bool) (*field.Path, *props, error) {
 	var path *field.Path
 	step := func(name string) error {
@@ -60,7 +59,7 @@ func LookUp(text string, s *props, brackets bool) (*field.Path, *props, error) {
 	return path, s, nil
 }
 
-// quoted reads the rest of a name in brackets.
+// quoted parses the rest of a name in brackets.
 func quoted(words *bufio.Scanner) (string, error) {
 	if !words.Scan() {
 		return "", errors.New("unexpected end of JSON path")
@@ -91,7 +90,7 @@ func quoted(words *bufio.Scanner) (string, error) {
 	return name.String(), nil
 }
 
-// splitPath splits a path into its delimiters and what is between them.
+// splitPath splits a path into delimiters and names.
 func splitPath(data []byte, atEnd bool) (int, []byte, error) {
 	if len(data) == 0 {
 		return 0, nil, nil

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parse reads a schema from YAML.
+// parse parses a schema from YAML.
 func parse(t testing.TB, text string) *props {
 	t.Helper()
 	p := new(props)

@@ -6,10 +6,8 @@ import (
 	"sync"
 )
 
-// maxPatternWork bounds what one text may cost to match: the steps of the
-// pattern's program times the bytes of the text, which is the worst case of
-// the matcher. It is some seconds of work. What any real schema asks for is
-// smaller by orders of magnitude.
+// maxPatternWork bounds the cost of matching one string: the steps of the pattern's program times the bytes of the
+// string, the matcher's worst case. The bound is some seconds of work. Real schemas need orders of magnitude less.
 const maxPatternWork = 1 << 31
 
 // pattern is a regular expression, compiled on first use.
@@ -21,7 +19,7 @@ type pattern struct {
 	err   error
 }
 
-// match says whether s matches. An error says why that cannot be known.
+// match reports whether s matches. It returns an error if it cannot decide.
 func (p *pattern) match(s string) (bool, error) {
 	p.once.Do(p.compile)
 	if p.err != nil {

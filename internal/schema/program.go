@@ -16,14 +16,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/cel"
 )
 
-// scopeKey names what expressions about values of a schema can see.
+// scopeKey identifies the variables that expressions about values of a schema see.
 type scopeKey struct {
 	schema   digest
-	optional bool // whether oldSelf is optional
+	optional bool // oldSelf is optional
 }
 
-// scope is the environment of such expressions, made on first use. It takes
-// more than a program does, so those of one schema share it.
+// scope is the environment of these expressions, created on first use. It is larger than a program, so the expressions
+// of a schema share it.
 type scope struct {
 	node     *node
 	optional bool
@@ -37,8 +37,8 @@ func (s *scope) environment() (*celgo.Env, error) {
 	return s.env, s.err
 }
 
-// extend makes the environment, on the base of that of stored expressions, as
-// their text was checked when it came in.
+// extend creates the environment. Its base is that of stored expressions, because their text was validated when it was
+// written.
 func (s *scope) extend() (*celgo.Env, error) {
 	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	p, err := newProvider(env.CELTypeProvider())
@@ -61,11 +61,11 @@ func (s *scope) extend() (*celgo.Env, error) {
 		celgo.Variable("self", self), celgo.Variable("oldSelf", old))...)
 }
 
-// programKey names an expression. Rules of equal keys share a program.
+// programKey identifies an expression. Rules with equal keys share a program.
 type programKey struct {
 	scope   scopeKey
 	text    string
-	message bool // whether it makes a message
+	message bool // the expression returns a message
 }
 
 // program is an expression, compiled on first use.
@@ -80,7 +80,7 @@ type program struct {
 	err     error
 }
 
-// compiled returns p after it was compiled.
+// compiled compiles p if necessary and returns it.
 func (p *program) compiled() *program {
 	p.once.Do(func() {
 		defer begin(p.timed)()
@@ -112,7 +112,7 @@ func (p *program) compile() error {
 	}
 	p.Program, err = env.Program(ast,
 		celgo.CostLimit(celconfig.PerCallLimit),
-		celgo.CostTracking(&library.CostEstimator{}), // of what was done; that needs no estimate of sizes
+		celgo.CostTracking(&library.CostEstimator{}), // of the actual evaluation, which needs no size estimates
 		celgo.InterruptCheckFrequency(celconfig.CheckFrequency),
 	)
 	if err != nil {
@@ -127,7 +127,7 @@ func invalid(detail string) error {
 	return &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: detail}
 }
 
-// Sizes estimates how large the parts of a value of type Root can be.
+// Sizes estimates the maximum size of the parts of a value of type Root.
 type Sizes struct{ Root *apiservercel.DeclType }
 
 // EstimateSize implements checker.CostEstimator.

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// Prune removes the fields that the schema does not know, and null where it is
-// not allowed and no default takes its place. The root's apiVersion, kind and
-// metadata and those of embedded resources stay as they are. With report it
-// returns the paths of the fields that it removed as unknown, sorted.
+// Prune removes unknown fields, and null values that are not nullable and have no default. It does not touch
+// apiVersion, kind and metadata of the root and of embedded resources. With report it returns the sorted paths of the
+// unknown fields that it removed.
 func (s *Schema) Prune(obj map[string]any, report bool) []string {
 	return s.prune(obj, report).unknown
 }
@@ -22,17 +21,17 @@ func (s *Schema) prune(obj map[string]any, report bool) *pruner {
 	return p
 }
 
-// pruner removes what does not belong.
+// pruner removes unknown fields.
 type pruner struct {
 	report    bool
 	keepNulls bool
-	path      []byte // kept only for reports
+	path      []byte // set only for reports
 	unknown   []string
-	parts     int // objects and list items that were met
+	parts     int // number of visited objects and list items
 }
 
-// value prunes a value, whose unknown fields stay if not strict. Lists hand
-// that down to their items, fields do not: theirs is what their schema says.
+// value prunes a value; if strict is false, its unknown fields stay. Lists pass strict on to their items; fields do
+// not, they follow their own schema.
 func (p *pruner) value(n *node, v any, strict bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -58,7 +57,7 @@ func (p *pruner) value(n *node, v any, strict bool) {
 	}
 }
 
-// refusesNull says that null is no value of n, and that nothing takes its place.
+// refusesNull reports whether n is not nullable and has no default.
 func (n *node) refusesNull() bool { return n != nil && !n.is(nullable) && n.def == nil }
 
 func (n *node) preserving() bool { return n != nil && n.is(preserves) }
@@ -111,7 +110,7 @@ func (p *pruner) clear(obj map[string]any, resource bool) {
 	}
 }
 
-// nulls removes null where it is not allowed, and nothing else.
+// nulls removes only null values that are not allowed.
 func (p *pruner) nulls(n *node, v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -2,10 +2,10 @@ package schema
 
 import "time"
 
-// ratchet compares new values to old ones in one update, where what has not
-// changed may stay wrong, and knows how long that took.
+// ratchet compares new values with old ones in one update, in which unchanged values may stay invalid, and measures the
+// time.
 type ratchet struct {
-	now  func() time.Time // nil: nobody wants to know
+	now  func() time.Time // nil: not measured
 	took time.Duration
 }
 
@@ -20,7 +20,7 @@ func (r *ratchet) same(n *node, v, old any) bool {
 	return same
 }
 
-// end tells what the update's comparisons took.
+// end reports the time that the update's comparisons took.
 func (r *ratchet) end(t Timing) {
 	if t.Ratcheting != nil {
 		t.Ratcheting(r.took)

@@ -21,7 +21,7 @@ type rule struct {
 	fieldPath         string // normalized; "": the value itself
 	reason            apiextensionsv1.FieldValueErrorReason
 	optional          bool     // optionalOldSelf
-	program           *program // nil: text is blank
+	program           *program // nil: the rule is blank
 	messageProgram    *program // nil: there is no messageExpression
 }
 
@@ -41,13 +41,13 @@ func newRule(r *apiextensionsv1.ValidationRule, p *props) *rule {
 	return out
 }
 
-// append adds r's content to the text that n's digest is made of.
+// append adds r's content to the input of n's digest.
 func (r *rule) append(b []byte) []byte {
 	b = appendTexts(append(b, 'r'), []string{r.text, r.message, r.messageExpression, r.fieldPath, string(r.reason)})
 	return appendValue(b, r.optional)
 }
 
-// bind gives r its programs, which are about values of n.
+// bind sets r's programs, which evaluate values of n.
 func (r *rule) bind(c *Cache, d digest, n *node) {
 	key := scopeKey{d, r.optional}
 	in := c.scopes.get(key, func() *scope { return &scope{node: n, optional: r.optional} })
@@ -64,7 +64,7 @@ func (r *rule) bind(c *Cache, d digest, n *node) {
 	}
 }
 
-// said is the text by which r is known.
+// said returns the text that identifies r.
 func (r *rule) said() string {
 	if r.message != "" {
 		return strings.TrimSpace(r.message)
@@ -72,10 +72,10 @@ func (r *rule) said() string {
 	return strings.TrimSpace(r.text)
 }
 
-// evaluator holds an object against the rules of its schema.
+// evaluator evaluates an object's rules.
 type evaluator struct {
 	ctx context.Context
-	// budget is what the rest may cost; below zero nothing more is evaluated.
+	// budget is the remaining cost; below zero, evaluation stops.
 	budget int64
 	timed  func() (end func()) // Timing.Evaluation
 	collector
@@ -84,16 +84,16 @@ type evaluator struct {
 
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
-// subject is a value that rules are about.
+// subject is a value with rules.
 type subject struct {
 	node    *node
 	value   any
 	path    *field.Path
-	old     any // what oldSelf is, or nil
+	old     any // the value of oldSelf, or nil
 	lineage lineage
 }
 
-// value evaluates the rules of a value and of all within it.
+// value evaluates the rules of a value and of its parts.
 func (e *evaluator) value(s subject) {
 	if s.value == nil || !s.node.is(hasRules) {
 		return
@@ -186,7 +186,7 @@ func (e *evaluator) rules(s subject) {
 		}
 		if p.usesOld {
 			if s.old == nil && !r.optional {
-				continue // there is nothing to compare with
+				continue // there is no old value to compare with
 			}
 			act.setOld(s.old, seen, r.optional)
 		}
@@ -227,13 +227,12 @@ func (e *evaluator) rule(s subject, r *rule, p *program, kind string, act *activ
 	}
 }
 
-// refuse reports a value that breaks a rule; as a warning where the value has
-// not changed.
+// refuse reports a value that breaks a rule, as a warning if the value is unchanged.
 func (e *evaluator) refuse(s subject, r *rule, p *program, kind string, act *activation) {
 	path, m := s.path, r.messageProgram
 	if m != nil && m.compiled().err != nil {
 		m = nil
-	} else if r.fieldPath != "" { // kube-apiserver forgets it in the other case
+	} else if r.fieldPath != "" { // kube-apiserver ignores it in the other case
 		path = path.Child(r.fieldPath)
 	}
 	report := func(err *field.Error) {
@@ -271,10 +270,8 @@ func (e *evaluator) refuse(s subject, r *rule, p *program, kind string, act *act
 	report(r.failure(path, value, detail))
 }
 
-// messageVariables are the variables of an expression for a message. In it
-// oldSelf is the old value itself even where it is optional in the rule, and
-// there is none unless a rule of the same value uses it: so it is in
-// kube-apiserver.
+// messageVariables returns the variables of a message expression. In it, oldSelf is the old value itself even if it is
+// optional in the rule, and it is missing unless a rule of the same value uses it, as in kube-apiserver.
 func (s *subject) messageVariables(m *program, act *activation) *activation {
 	out := &activation{self: act.self, wasOld: act.wasOld}
 	if !m.usesOld || s.old == nil {
@@ -289,7 +286,7 @@ func (s *subject) messageVariables(m *program, act *activation) *activation {
 	return out
 }
 
-// seen is the schema of s as expressions see it.
+// seen returns the schema of s as expressions see it.
 func (s *subject) seen() common.Schema {
 	v := s.node.asSeen()
 	if s.node.is(embedded | isRoot) {
@@ -310,11 +307,11 @@ func (r *rule) failure(path *field.Path, value any, detail string) *field.Error 
 	return field.Invalid(path, value, detail)
 }
 
-// activation has the variables of an expression.
+// activation holds the variables of an expression.
 type activation struct {
 	self, old ref.Val
 	hasOld    bool
-	wasOld    ref.Val // the old value, once made
+	wasOld    ref.Val // the old value, once converted
 }
 
 // setOld sets oldSelf.

@@ -18,7 +18,7 @@ func (n *node) format() string {
 	return n.checks.format
 }
 
-// isOfType says whether v has n's type, and reports if it has not.
+// isOfType reports whether v has n's type, and adds an error if not.
 func (c *validator) isOfType(n *node, v any) bool {
 	var t typeSet
 	var format string
@@ -29,7 +29,7 @@ func (c *validator) isOfType(n *node, v any) bool {
 	case map[string]any:
 		t = isObject
 	case []any:
-		t, isText = isArray, true // as the validator has it
+		t, isText = isArray, true // as in kube-openapi's validator
 	case bool:
 		t = isBoolean
 	case int64:
@@ -50,7 +50,7 @@ func (c *validator) isOfType(n *node, v any) bool {
 		return false
 	}
 	if want != "" && isText && n.types&(isNumber|isInteger) == 0 {
-		return true // the validator leaves it to the format, even a list
+		return true // kube-openapi's validator leaves it to the format, even a list
 	}
 	c.add(func(at string) error { return openapierrors.InvalidType(at, in, n.typeName, t.String()) })
 	return false
@@ -65,7 +65,7 @@ func (t typeSet) String() string {
 	return ""
 }
 
-// text returns what makes the first error of a text, or nil.
+// text returns a func that makes the first error of a string, or nil.
 func (k *checks) text(s string) func(at string) error {
 	if k.maxLength != nil && int64(len(s)) > *k.maxLength && int64(utf8.RuneCountInString(s)) > *k.maxLength {
 		return func(at string) error { return openapierrors.TooLong(at, in, *k.maxLength, s) }
@@ -90,8 +90,7 @@ func (k *checks) text(s string) func(at string) error {
 	return nil
 }
 
-// numbers is the type and format, as far as they concern numbers, of a schema
-// that has one type.
+// numbers returns the type and format of a schema with one type, if they concern numbers.
 func (n *node) numbers() (of, format string) {
 	switch n.types {
 	case isInteger:
@@ -102,8 +101,8 @@ func (n *node) numbers() (of, format string) {
 	return "", ""
 }
 
-// number says whether a number is within n's bounds, and reports if not. What
-// is plainly right is not put to the library.
+// number reports whether a number is within n's bounds, and adds an error if not. Numbers that are plainly valid skip
+// the library.
 func (c *validator) number(n *node, v any) bool {
 	of, format := n.numbers()
 	k := n.checks
@@ -130,8 +129,8 @@ func (c *validator) number(n *node, v any) bool {
 	return len(found) == 0
 }
 
-// numberErrors is what is wrong with a number. A bound that is itself no value
-// of the type is an error, and is then compared as a float.
+// numberErrors returns the errors of a number. A bound that is itself not a value of the type is an error, and is then
+// compared as a float.
 func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
 	inRange := func(v any, name string) bool {
 		err := validate.IsValueValidAgainstRange(v, of, format, name, at)
@@ -142,7 +141,7 @@ func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
 	}
 	var err *openapierrors.Validation
 	note := func() {
-		if err != nil { // a nil of its type would be no nil error
+		if err != nil { // a nil pointer in an error would not be nil
 			found = append(found, err)
 		}
 	}
@@ -174,8 +173,8 @@ func (k *checks) numberErrors(v any, of, format, at string) (found []error) {
 	return found
 }
 
-// plainlyInRange says that a number is a value of a type and format; if it
-// does not, it may be one nevertheless.
+// plainlyInRange reports whether a number is surely a value of a type and format. If it returns false, the number may
+// still be one.
 func plainlyInRange(v any, of, format string) bool {
 	f, isFloat := v.(float64)
 	switch {
@@ -197,7 +196,7 @@ func asFloat(v any) float64 {
 	return v.(float64)
 }
 
-// manyNames is from how many texts on an enum is a map.
+// manyNames is the number of strings from which an enum is a map.
 const manyNames = 16
 
 func longEnum(enum []any) map[string]struct{} {
@@ -213,8 +212,8 @@ func longEnum(enum []any) map[string]struct{} {
 	return names
 }
 
-// inEnum says whether v is in the enum. Numbers are in it also as what they
-// convert to, in the way of Go, as kube-openapi has it: 1.5 is in [1].
+// inEnum reports whether v is in the enum. As in kube-openapi, numbers match after conversion in Go's way: 1.5 is in
+// [1].
 func (k *checks) inEnum(v any) bool {
 	if s, ok := v.(string); ok {
 		if k.names != nil {

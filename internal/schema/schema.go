@@ -7,32 +7,28 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Options are what a schema is compiled with.
+// Options are the options of Compile.
 type Options struct {
-	// PreserveUnknownFields is the field of that name of an old
-	// CustomResourceDefinition: nothing is pruned.
+	// PreserveUnknownFields is the field of that name in an old CustomResourceDefinition: nothing is pruned.
 	PreserveUnknownFields bool
-	// Cache has the patterns and expressions that this schema shares with
-	// others. Nil: it shares none.
+	// Cache holds the patterns and expressions that this schema shares with others. Nil: none are shared.
 	Cache *Cache
 }
 
-// Schema is the compiled schema of one version of a custom resource. It is
-// immutable and safe for concurrent use; the objects that it is given are not
-// its own.
+// Schema is the compiled schema of one version of a custom resource. It is immutable and safe for concurrent use;
+// callers own the objects that they pass.
 type Schema struct {
 	root     *node // nil: there is no schema
 	preserve bool
 	timing   Timing
-	defaults int // how many values all defaults together have
-	// converted makes the type for field management; see merge.go.
+	defaults int // number of values in all defaults
+	// converted returns the merge type; see merge.go.
 	converted func() *typed.ParseableType
 }
 
-// Compile compiles a schema; nil is that of a resource that has none, which
-// only its metadata is known of. It is cheap enough to be put off to the first
-// use of a resource: patterns and expressions wait for theirs. It fails for
-// what no valid CustomResourceDefinition has.
+// Compile compiles a schema; nil is the schema of a resource without one, for which only metadata is known. It is cheap
+// enough to run on a resource's first use, because patterns and expressions are compiled on their own first use. It
+// fails only for schemas that no valid CustomResourceDefinition has.
 func Compile(p *apiextensionsv1.JSONSchemaProps, o Options) (*Schema, error) {
 	s := &Schema{preserve: o.PreserveUnknownFields}
 	if p != nil {

@@ -245,7 +245,7 @@ func TestRuleMessages(t *testing.T) {
 	}
 }
 
-// TestRatcheting checks what an update may leave wrong.
+// TestRatcheting checks what may stay invalid in an update.
 func TestRatcheting(t *testing.T) {
 	s := compile(t, `{type: object, properties: {
 		a: {type: string, maxLength: 1},
@@ -278,7 +278,7 @@ func TestRatcheting(t *testing.T) {
 	}
 }
 
-// Each update is told of once, with what comparing took where it was called for.
+// Each update is reported once, with the time of its comparisons, if there were any.
 func TestRatchetingIsTimed(t *testing.T) {
 	var told []time.Duration
 	var now time.Time
@@ -346,7 +346,7 @@ func TestValidateStatusUpdate(t *testing.T) {
 	}
 }
 
-// TestSharing checks that what is equal is made once.
+// TestSharing checks that equal parts are compiled once.
 func TestSharing(t *testing.T) {
 	cache := NewCache(Timing{})
 	text := `{type: object, properties: {

@@ -2,12 +2,10 @@ package schema
 
 import "github.com/kanzen-io/kanzen/internal/jsonobject"
 
-// Settled says of the JSON of an object in a version that its metadata is in
-// order, that Coerce and Default would leave it as it is, and that it is
-// written as jsonobject.Marshal writes: it can be served without being decoded.
-// Without resourceVersion, it has that put in at the offset at. An object may
-// be settled without this saying so; it takes a tenth of the time that
-// decoding, coercing and defaulting do.
+// Settled reports whether JSON of an object in a version is canonical: its metadata is valid, Coerce and Default would
+// not change it, and it is written as jsonobject.Marshal writes. Such an object can be served without decoding. If it
+// has no resourceVersion, at is the offset at which to insert it. Settled may return false for a canonical object. It
+// takes a tenth of the time of decoding, coercing and defaulting.
 func (s *Schema) Settled(doc []byte, apiVersion string) (at int, ok bool) {
 	if s.preserve || s.root == nil || s.root.is(hasEmbedded) {
 		return 0, false
@@ -17,17 +15,16 @@ func (s *Schema) Settled(doc []byte, apiVersion string) (at int, ok bool) {
 	return w.at, ok
 }
 
-// settler walks over an object as pruner and filler do, and reports false where
-// they would change it.
+// settler walks over an object as pruner and filler do, and returns false where they would change it.
 type settler struct {
 	*jsonobject.Scanner
 	apiVersion string
-	typed      bool // apiVersion is what it has to be
-	at         int  // where resourceVersion belongs
+	typed      bool // apiVersion is correct
+	at         int  // offset of resourceVersion
 	depth      int
 }
 
-// maxSettled is how deep objects may nest that a settler looks at.
+// maxSettled is the maximum nesting of objects that a settler accepts.
 const maxSettled = 200
 
 func (w *settler) value(n *node, strict bool) bool {
@@ -58,10 +55,10 @@ func (w *settler) value(n *node, strict bool) bool {
 
 func (w *settler) object(n *node, strict, root bool) bool {
 	if n == nil {
-		// All fields go, or none.
+		// Either all fields stay or none.
 		return w.Object(func(string, int) bool { return !strict && w.Skip() })
 	}
-	props := n.props // that are still to come; both are in order
+	props := n.props // props still to come; both lists are sorted
 	ok := w.Object(func(name string, at int) bool {
 		for len(props) > 0 && props[0].name < name {
 			if props[0].def != nil {
@@ -92,8 +89,7 @@ func (w *settler) object(n *node, strict, root bool) bool {
 	return ok
 }
 
-// resourceField goes past a field that each resource has. s is what the schema
-// says of it, which is seldom more than its type.
+// resourceField skips a standard field of resources. s is its schema, which mostly contains only a type.
 func (w *settler) resourceField(s *node, name string) bool {
 	if s != nil && (s.is(hasDefaults) || s.extra != nil || s.items != nil || s.property("managedFields") != nil) {
 		return false
@@ -106,8 +102,7 @@ func (w *settler) resourceField(s *node, name string) bool {
 	return ok
 }
 
-// metadata goes past metadata that is as isCanonical has it and without
-// resourceVersion, which goes in front of uid.
+// metadata skips metadata that isCanonical accepts and that has no resourceVersion, which will be inserted before uid.
 func (w *settler) metadata() bool {
 	generation := false
 	return w.Object(func(name string, at int) bool {
@@ -127,8 +122,7 @@ func (w *settler) metadata() bool {
 	}) && generation
 }
 
-// manager goes past an entry of managedFields that isManager says yes to. The
-// fields are most of its bytes.
+// manager skips an entry of managedFields that isManager accepts. Most of its bytes are the field set.
 func (w *settler) manager() bool {
 	return w.Object(func(name string, _ int) bool {
 		if name != "fieldsV1" {

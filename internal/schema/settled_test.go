@@ -16,7 +16,7 @@ const settledSchema = `{type: object, properties: {metadata: {type: object}, spe
 
 const settledMeta = `{"creationTimestamp":"2020-01-02T03:04:05Z","generation":1,"labels":{"a":"b"},"managedFields":[{"apiVersion":"e/v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}},"manager":"m","operation":"Update","time":"2020-01-02T03:04:05Z"}],"name":"n","uid":"u"}`
 
-// settledCase is an object of a spec.
+// settledCase returns an object with a spec.
 func settledCase(spec string) string {
 	return `{"apiVersion":"e/v1","kind":"A","metadata":` + settledMeta + `,"spec":` + spec + "}\n"
 }
@@ -31,12 +31,12 @@ func TestSettled(t *testing.T) {
 		{settledCase(`{"a":"x","c":{"d":false},"l":[{"o":"","z":2}],"m":{"x":{"k":""}},"p":{"q":{"r":"s"},"w":{"x":[1,{}]}},"t":{"x":1,"y":{}},"u":["a"]}`), true},
 		{settledCase(`{"c":{"d":false}}`), false},                          // a default
 		{settledCase(`{"a":"x","c":{}}`), false},                           // a default within
-		{settledCase(`{"a":"x"}`), false},                                  // behind the last field
+		{settledCase(`{"a":"x"}`), false},                                  // after the last field
 		{settledCase(`{"a":null,"c":{"d":true}}`), false},                  // null
 		{settledCase(`{"a":"x","c":{"d":true},"e":1}`), false},             // unknown
 		{settledCase(`{"c":{"d":true},"a":"x"}`), false},                   // order
-		{settledCase(`{"a":"x","a":"x","c":{"d":true}}`), false},           // twice
-		{settledCase(`{"a":"x","b":1.0,"c":{"d":true}}`), false},           // written as 1
+		{settledCase(`{"a":"x","a":"x","c":{"d":true}}`), false},           // duplicate
+		{settledCase(`{"a":"x","b":1.0,"c":{"d":true}}`), false},           // Marshal writes 1
 		{settledCase(`{"a":"x","c":{"d":true},"l":[{}]}`), false},          // a default in a list
 		{settledCase(`{"a":"x","c":{"d":true},"m":{"x":{}}}`), false},      // a default in a map
 		{settledCase(`{"a":"x","c":{"d":true},"p":{"q":{"s":1}}}`), false}, // unknown again
@@ -54,8 +54,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// checkSettled wants of a document that is settled that decoding it comes to
-// the same as putting resourceVersion in.
+// checkSettled checks that decoding a canonical document and inserting the resourceVersion give the same result.
 func checkSettled(t *testing.T, s *Schema, doc []byte) bool {
 	t.Helper()
 	at, ok := s.Settled(doc, "e/v1")

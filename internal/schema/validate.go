@@ -7,17 +7,16 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Verdict is what came of validating an object.
+// Verdict is the result of validating an object.
 type Verdict struct {
 	Errors field.ErrorList
-	// Warnings are rules that the object breaks where an update may leave
-	// that so, as it changes nothing there.
+	// Warnings are about rules that the object breaks and that an update does not enforce, because the value is
+	// unchanged.
 	Warnings []string
 }
 
-// ValidateCreate validates a new object. Found is what the caller found wrong
-// with it (in metadata, say), which comes first in the result: where it is of a
-// kind that keeps rules from making sense they are not evaluated.
+// ValidateCreate validates a new object. found are errors found by the caller (in metadata, say), which come first in
+// the result. Rules are not evaluated if an error makes that pointless.
 func (s *Schema) ValidateCreate(ctx context.Context, obj map[string]any, found ...*field.Error) Verdict {
 	errs := append(field.ErrorList(nil), found...)
 	if s.root == nil {
@@ -29,8 +28,7 @@ func (s *Schema) ValidateCreate(ctx context.Context, obj map[string]any, found .
 	return s.rules(ctx, obj, nil, errs, nil)
 }
 
-// ValidateUpdate validates the new state of an object. What was wrong with the
-// old one may stay so where nothing changes. Found is as for ValidateCreate.
+// ValidateUpdate validates an updated object. Unchanged values may stay invalid. found is as in ValidateCreate.
 func (s *Schema) ValidateUpdate(ctx context.Context, obj, old map[string]any, found ...*field.Error) Verdict {
 	r := &ratchet{now: s.timing.Now}
 	defer r.end(s.timing)
@@ -44,8 +42,8 @@ func (s *Schema) ValidateUpdate(ctx context.Context, obj, old map[string]any, fo
 	return s.rules(ctx, obj, old, errs, r)
 }
 
-// ValidateStatusUpdate is ValidateUpdate where only the status may change, and
-// only it is held against its schema. obj is the whole object.
+// ValidateStatusUpdate is ValidateUpdate for an update of the status, and validates only that against its schema. obj
+// is the whole object.
 func (s *Schema) ValidateStatusUpdate(ctx context.Context, obj, old map[string]any, found ...*field.Error) Verdict {
 	r := &ratchet{now: s.timing.Now}
 	defer r.end(s.timing)
@@ -62,7 +60,7 @@ func (s *Schema) ValidateStatusUpdate(ctx context.Context, obj, old map[string]a
 	return s.rules(ctx, obj, old, errs, r)
 }
 
-// resources reports what is wrong with embedded resources.
+// resources returns the errors of embedded resources.
 func (s *Schema) resources(obj map[string]any) field.ErrorList {
 	var c collector
 	c.resources(s.root, obj, nil)
@@ -70,7 +68,7 @@ func (s *Schema) resources(obj map[string]any) field.ErrorList {
 	return c.errs
 }
 
-// lists reports what occurs twice in lists of type set and map.
+// lists returns the duplicates in lists of type set and map.
 func (s *Schema) lists(obj map[string]any) field.ErrorList {
 	var c collector
 	c.lists(s.root, obj, nil)
@@ -78,8 +76,7 @@ func (s *Schema) lists(obj map[string]any) field.ErrorList {
 	return c.errs
 }
 
-// newRepetitions reports what occurs twice in lists of type set and map, unless
-// something did before.
+// newRepetitions returns the duplicates in lists of type set and map, unless the old object had some.
 func (s *Schema) newRepetitions(obj, old map[string]any) field.ErrorList {
 	errs := s.lists(obj)
 	if len(errs) == 0 || len(s.lists(old)) > 0 {
@@ -88,7 +85,7 @@ func (s *Schema) newRepetitions(obj, old map[string]any) field.ErrorList {
 	return errs
 }
 
-// conforms holds a value against n; path is where the value is.
+// conforms validates v against n; path is the path of the value.
 func (n *node) conforms(v any, old before, path *field.Path, r *ratchet) field.ErrorList {
 	c := validator{ratchet: r}
 	if c.value(n, v, old); len(c.found) == 0 {
@@ -101,7 +98,7 @@ func (n *node) conforms(v any, old before, path *field.Path, r *ratchet) field.E
 	return errs
 }
 
-// rules evaluates the rules, unless errs has what makes them pointless.
+// rules evaluates the rules, unless errs contains an error that makes this pointless.
 func (s *Schema) rules(ctx context.Context, obj, old map[string]any, errs field.ErrorList, r *ratchet) Verdict {
 	if !s.root.is(hasRules) {
 		return Verdict{Errors: errs}

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// view is a node as expressions see it. Kubernetes' library asks a schema for
-// the map of its properties at every access to a field, so it is kept.
+// view is a node as expressions see it. The CEL library requests a schema's map of properties at every field access, so
+// it is kept.
 type view struct {
 	*node
 	named    func() map[string]common.Schema
-	resource func() *view // with the fields of every resource
+	resource func() *view // with the standard fields of resources
 }
 
 var (
@@ -42,8 +42,8 @@ func (v *view) makeProperties() map[string]common.Schema {
 	return out
 }
 
-// WithTypeAndObjectMeta returns the view of a resource: apiVersion, kind and
-// the names in metadata can always be seen, and nothing else of metadata.
+// WithTypeAndObjectMeta returns the view of a resource: apiVersion, kind and the names in metadata are always visible,
+// other metadata is not.
 func (v *view) WithTypeAndObjectMeta() common.Schema { return v.resource() }
 
 func (v *view) makeResource() *view {
@@ -104,7 +104,7 @@ func (v *view) AdditionalProperties() common.SchemaOrBool {
 	return extraView{v.node}
 }
 
-// extraView is what a schema says of fields that are no properties.
+// extraView is the schema of fields that are not properties.
 type extraView struct{ *node }
 
 func (e extraView) Schema() common.Schema {
@@ -174,7 +174,7 @@ func (v *view) XMapType() string {
 	return ""
 }
 
-// Expressions see neither what schemas are combined of nor other rules.
+// Expressions see neither combined schemas nor other rules.
 
 func (v *view) AllOf() []common.Schema                { return nil }
 func (v *view) AnyOf() []common.Schema                { return nil }

@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Transport makes a span of each HTTP request, and lets its trace go on at the
-// other end.
+// Transport creates a span for each HTTP request, and propagates the trace to the server.
 func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }
 
 type transport struct{ next http.RoundTripper }
@@ -43,8 +42,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Unary makes a span of each call by gRPC, and lets its trace go on at the
-// other end.
+// Unary creates a span for each gRPC call, and propagates the trace to the server.
 func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return invoke(ctx, method, req, reply, cc, options...)
@@ -65,7 +63,7 @@ func Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 	return err
 }
 
-// carrier is gRPC's metadata as a carrier of headers.
+// carrier adapts gRPC metadata to a TextMapCarrier.
 type carrier metadata.MD
 
 // Get is part of propagation.TextMapCarrier.

@@ -1,7 +1,6 @@
-// Package span tells what a sampled request spends its time on: spans inside
-// of the one that package tracing makes of it, under the names that
-// kube-apiserver's have. Outside of a sampled request nothing is made or
-// allocated; a Span is its zero value then.
+// Package span creates the spans within a sampled request, below the one that package tracing creates for it, with the
+// names that kube-apiserver uses. For requests that are not sampled, it creates and allocates nothing, and a Span is
+// its zero value.
 package span
 
 import (
@@ -15,12 +14,11 @@ import (
 
 const scope = "github.com/kanzen-io/kanzen/internal/span"
 
-// Span is a piece of work of a sampled request. The zero value is that of any
-// other request, and takes everything in silence.
+// Span is an operation of a sampled request. The zero value belongs to all other requests; its methods do nothing.
 type Span struct{ s trace.Span }
 
-// Start begins a span in that of ctx. The context returned is for what is done
-// in it; it is ctx itself where there is no span.
+// Start begins a span within that of ctx. The returned context is for the operation; it is ctx itself if there is no
+// span.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, name, trace.SpanKindInternal)
 }
@@ -34,8 +32,7 @@ func start(ctx context.Context, name string, kind trace.SpanKind) (context.Conte
 	return ctx, Span{s}
 }
 
-// On says that there is a span. Attributes are made only then, for they
-// allocate.
+// On reports whether there is a span. Callers build attributes only then, because they allocate.
 func (s Span) On() bool { return s.s != nil }
 
 // Set adds attributes.
@@ -45,7 +42,7 @@ func (s Span) Set(attributes ...attribute.KeyValue) {
 	}
 }
 
-// Event notes that the work has come to a point.
+// Event records that the operation has reached a point.
 func (s Span) Event(name string) {
 	if s.s != nil {
 		s.s.AddEvent(name)
@@ -59,21 +56,21 @@ func (s Span) EventLen(name, what string, n int) {
 	}
 }
 
-// End ends the span. Only the first time counts.
+// End ends the span. Later calls do nothing.
 func (s Span) End() {
 	if s.s != nil {
 		s.s.End()
 	}
 }
 
-// fail says that the work of the span failed.
+// fail records an error of the operation.
 func (s Span) fail(err error) {
 	if s.s != nil && err != nil {
 		s.s.SetStatus(codes.Error, err.Error())
 	}
 }
 
-// Propagator reads and writes the headers by which a trace goes on in another process.
+// Propagator reads and writes the headers that continue a trace in another process.
 func Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }

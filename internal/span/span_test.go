@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// sampled is a context in a span, and what becomes of the spans in it.
+// sampled returns a context with a span, and the exporter of its spans.
 func sampled(t *testing.T) (context.Context, *tracetest.InMemoryExporter) {
 	spans := tracetest.NewInMemoryExporter()
 	ctx, _ := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test").Start(t.Context(), "request")

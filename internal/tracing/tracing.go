@@ -1,6 +1,5 @@
-// Package tracing tells an OpenTelemetry collector where the time of sampled
-// requests goes: a span for each request; package span makes those in it.
-// Without a configuration nothing of it is in the way of requests.
+// Package tracing sends spans of sampled requests to an OpenTelemetry collector: one span for each request; package
+// span creates the spans within it. Without a configuration, requests do not pass through it.
 package tracing
 
 import (
@@ -80,8 +79,8 @@ func validate(c *apiserverv1.TracingConfiguration) field.ErrorList {
 	return errs
 }
 
-// New connects to the collector that a configuration names. It is not an error
-// if that is not there; spans are lost then. dial, where it is not nil, connects.
+// New connects to the collector in a configuration. An unreachable collector is not an error; spans are lost then.
+// dial, if not nil, opens connections.
 func New(ctx context.Context, c *apiserverv1.TracingConfiguration, instance string, dial utilnet.DialFunc) (*Tracing, error) {
 	options := []otlptracegrpc.Option{otlptracegrpc.WithInsecure()}
 	if c.Endpoint != nil {
@@ -109,11 +108,11 @@ func newTracing(export sdktrace.TracerProviderOption, c *apiserverv1.TracingConf
 	return &Tracing{provider: p, tracer: p.Tracer("github.com/kanzen-io/kanzen"), remote: span.Propagator()}
 }
 
-// Close sends what has not been sent.
+// Close sends the remaining spans.
 func (t *Tracing) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// Filter makes a span of each sampled request. Who is privileged may say that
-// theirs is, and has it in their own trace; the traces of others are linked to.
+// Filter creates a span for each sampled request. A privileged client may decide that its request is sampled, and the
+// span continues the client's trace; for other clients it starts a new trace with a link to theirs.
 func (t *Tracing) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -156,7 +155,7 @@ func trusted(u user.Info) bool {
 	return u != nil && slices.ContainsFunc(u.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.MonitoringGroup })
 }
 
-// spanName is the route of a request: names in it would make too many of them.
+// spanName returns the route of a request. It contains no object names, which would make too many span names.
 func spanName(i *request.Info, method string) string {
 	if i == nil || !i.IsResource {
 		return method

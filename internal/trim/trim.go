@@ -1,4 +1,4 @@
-// Package trim gives a process's memory back to the system when it falls quiet.
+// Package trim returns a process's unused memory to the system when it is idle.
 package trim
 
 import (
@@ -10,29 +10,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// trimmer gives memory back to the system when the server falls quiet. The
-// garbage collector leaves as much garbage as there is live data until the next
-// cycle, which a server without requests never reaches; many control planes
-// on one host are mostly that.
+// trimmer returns memory to the system when the server becomes idle. Between cycles of the garbage collector, there may
+// be as much garbage as live data, and a server without requests never reaches the next cycle. Many control planes on
+// one host are mostly idle.
 type trimmer struct {
 	clock clock.WithTicker
-	// read returns the bytes allocated since the start and those alive at the
-	// end of the last cycle; trim collects and returns what is free.
+	// read returns the bytes allocated since the start and those live at the end of the last cycle; trim collects
+	// garbage and returns free memory.
 	read func() (allocated, live uint64)
 	trim func()
 }
 
 const (
 	trimEvery = time.Second
-	// quiet is how much is allocated in a second in which nothing happens.
+	// quiet bounds the bytes that an idle server allocates in a second.
 	quiet = 1 << 20
-	// worthwhile is the least garbage, in bytes and as a part of what is alive,
-	// for which collecting is worth its time.
+	// worthwhile is the least garbage, in bytes and as a fraction of live data, that is worth a collection.
 	worthwhile     = 4 << 20
 	worthwhilePart = 4
 )
 
-// Run gives memory back until ctx ends.
+// Run returns memory until ctx ends.
 func Run(ctx context.Context, clk clock.WithTicker) { newTrimmer(clk).run(ctx) }
 
 func newTrimmer(clk clock.WithTicker) *trimmer {
@@ -45,7 +43,7 @@ func readMemory() (allocated, live uint64) {
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
-// run looks once a second until ctx ends.
+// run checks once a second until ctx ends.
 func (t *trimmer) run(ctx context.Context) {
 	ticker := t.clock.NewTicker(trimEvery)
 	defer ticker.Stop()

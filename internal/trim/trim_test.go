@@ -10,22 +10,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestTrim holds that memory is given back once in each quiet time, and not
-// where there is little to give back.
+// TestTrim checks that memory is returned once in each idle time, and not if there is little garbage.
 func TestTrim(t *testing.T) {
 	seconds := []struct {
 		allocated, live uint64
 		trims           bool
 	}{
 		{100 << 20, 20 << 20, false}, // busy
-		{100 << 20, 20 << 20, true},  // quiet, and much was allocated
-		{100 << 20, 20 << 20, false}, // once
+		{100 << 20, 20 << 20, true},  // idle after many allocations
+		{100 << 20, 20 << 20, false}, // only once
 		{103 << 20, 20 << 20, false},
 		{103 << 20, 20 << 20, false}, // too little
 		{110 << 20, 20 << 20, false},
 		{110 << 20, 20 << 20, true},
 		{130 << 20, 200 << 20, false},
-		{130 << 20, 200 << 20, false}, // little beside what is alive
+		{130 << 20, 200 << 20, false}, // little compared with live data
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var second atomic.Int64

@@ -1,22 +1,20 @@
-// Package cache remembers what was expensive to find out and does not change:
-// that a signature is good. It is bounded and needs no clock; what may end
-// with time is for its users to check.
+// Package cache remembers results that are expensive to compute and never change, such as the verification of a
+// signature. It is bounded and needs no clock; callers check what expires.
 package cache
 
 import "sync"
 
-// size bounds what is remembered, in each of two generations.
+// size bounds the entries of each of the two generations.
 const size = 2048
 
-// Cache remembers values by key. When the young generation is full it becomes
-// the old one, and the one before is forgotten; what is asked for becomes
-// young again. The zero value is ready; it is safe for concurrent use.
+// Cache remembers values by key. When the young generation is full it becomes the old one, and the previous old one is
+// dropped; Get moves an entry back to the young one. The zero value is ready; it is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	mu         sync.Mutex
 	young, old map[K]*V // guarded by mu
 }
 
-// Get returns the value of a key, nil if it is not remembered. It must not be changed.
+// Get returns the value of a key, or nil. The caller must not change it.
 func (c *Cache[K, V]) Get(key K) *V {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package config reads the file of --authentication-config: which issuers of
-// tokens are accepted, and who may be anonymous.
+// Package config parses the file of --authentication-config: the accepted token issuers, and which requests may be
+// anonymous.
 package config
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/oidc"
 )
 
-// maxIssuers is how many issuers there may be.
+// maxIssuers bounds the number of issuers.
 const maxIssuers = 64
 
-// Parse reads a configuration of any version.
+// Parse parses a configuration of any version.
 func Parse(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 	if len(data) == 0 {
 		return nil, errors.New("empty config data")
@@ -41,8 +41,7 @@ func Parse(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 	return c, nil
 }
 
-// Compile checks a configuration and compiles each issuer's expressions.
-// disallowed are issuers that this server is itself.
+// Compile validates a configuration and compiles each issuer's expressions. disallowed are this server's own issuers.
 func Compile(c *apiserver.AuthenticationConfiguration, disallowed []string) ([]*oidc.Mapping, error) {
 	root := field.NewPath("jwt")
 	if len(c.JWT) > maxIssuers {

@@ -1,5 +1,4 @@
-// Package jwt reads what can be read of a token before its signature is
-// checked: enough to know whose business it is.
+// Package jwt reads the issuer of a token before its signature is verified, to select the authenticator.
 package jwt
 
 import (
@@ -8,8 +7,8 @@ import (
 	"strings"
 )
 
-// UnverifiedIssuer reads the issuer of something that may be a JWT; "" where it
-// is none. It is not to be trusted: it only tells who should check the token.
+// UnverifiedIssuer returns the issuer of a JWT, or "" if token is not one. It is not trustworthy: it only selects which
+// authenticator verifies the token.
 func UnverifiedIssuer(token string) string {
 	_, rest, ok := strings.Cut(token, ".")
 	if !ok {

@@ -1,5 +1,4 @@
-// Package methods puts together the ways to authenticate that a server's flags
-// or the file of --authentication-config name.
+// Package methods builds the authentication methods named by a server's flags or the file of --authentication-config.
 package methods
 
 import (
@@ -28,32 +27,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// tokenTTL is how long the user of a token of an OpenID Connect issuer is
-// remembered. Service accounts are not: their tokens end at once with what
-// they are bound to.
+// tokenTTL is how long the user of an OpenID Connect token is remembered. Service account tokens are not remembered:
+// they end at once with the object they are bound to.
 const tokenTTL = 10 * time.Second
 
-// Config is what the ways to authenticate are made of.
+// Config is the input of New.
 type Config struct {
-	// Flags is what the flags say of issuers, in the form of the file; File takes
-	// its place.
+	// Flags are the issuers named by flags, in the form of the file; File overrides them.
 	Flags *apiserver.AuthenticationConfiguration
 	File  string
-	// Algorithms are the signatures accepted of the issuer that flags name.
+	// Algorithms are the signature algorithms accepted from the issuer that flags name.
 	Algorithms []string
-	// Anonymous is who is let in without credentials, by what the file says of it.
+	// Anonymous returns which requests may be anonymous, given the file's setting.
 	Anonymous func(file *apiserver.AnonymousAuthConfig) (authn.Anonymous, error)
 	// Audiences are the API server's own.
 	Audiences []string
-	// TokenFile knows the tokens of --token-auth-file; nil: there is none.
+	// TokenFile authenticates the tokens of --token-auth-file; nil: there is none.
 	TokenFile       authn.TokenAuthenticator
 	ServiceAccounts ServiceAccounts
-	// Secrets has the bootstrap tokens; nil: they are not accepted.
+	// Secrets holds the bootstrap tokens; nil: they are not accepted.
 	Secrets serviceaccount.Objects
-	// WebhookFile is the kubeconfig of a server that is asked about tokens.
+	// WebhookFile is the kubeconfig of a token webhook.
 	WebhookFile, WebhookVersion string
 	WebhookTTL                  time.Duration
-	// ClientCA are the authorities of client certificates as of now; nil: there are none.
+	// ClientCA returns the current authorities of client certificates; nil: there are none.
 	ClientCA func() *x509.CertPool
 	// RequestHeader is the front proxy; nil: there is none.
 	RequestHeader *authn.RequestHeader
@@ -67,32 +64,32 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// ServiceAccounts is what service-account tokens are verified by.
+// ServiceAccounts configures the verification of service account tokens.
 type ServiceAccounts struct {
 	Issuers   []string
 	Keys      serviceaccount.KeySource // nil: they are not accepted
 	Objects   serviceaccount.Objects
 	Referents serviceaccount.Referents
-	// NoLookup accepts old tokens whose secret is gone; MarkUsed writes on a
-	// secret the day when its token was last used.
+	// NoLookup accepts legacy tokens whose secret is gone; MarkUsed records on a secret the day of the last use of its
+	// token.
 	NoLookup bool
 	MarkUsed func(ctx context.Context, secret *corev1.Secret, day string)
 }
 
-// Set is the ways to authenticate. The issuers of tokens that a configuration
-// file names change with it while the server runs.
+// Set is the configured authentication methods. When the configuration file changes, its issuers are replaced while the
+// server runs.
 type Set struct {
 	Config
-	// Tokens are the ways of bearer tokens.
+	// Tokens are the methods for bearer tokens.
 	Tokens    authn.Tokens
 	anonymous authn.Anonymous
 	issuers   *oidc.Set
 	metrics   *oidc.Metrics
 	file      *reload.File                   // nil without a file
-	initial   *apiserver.AnonymousAuthConfig // of the file at the start
+	initial   *apiserver.AnonymousAuthConfig // from the file, at the start
 }
 
-// New makes what flags or the file say.
+// New creates the methods named by the flags or the file.
 func New(cfg Config) (*Set, error) {
 	s := &Set{Config: cfg, metrics: oidc.NewMetrics(cfg.Registry, cfg.Server, cfg.Clock)}
 	c := cfg.Flags
@@ -120,7 +117,7 @@ func New(cfg Config) (*Set, error) {
 	return s, err
 }
 
-// make makes the authenticators of a configuration's issuers.
+// make creates the authenticators of a configuration's issuers.
 func (s *Set) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authenticator, error) {
 	mappings, err := authnconfig.Compile(c, s.ServiceAccounts.Issuers)
 	if err != nil {
@@ -146,8 +143,7 @@ func (s *Set) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authentica
 	return out, nil
 }
 
-// dialIssuer is how an issuer is reached; nil: without a proxy. One that names
-// a network is not reached otherwise.
+// dialIssuer returns the dialer for an issuer; nil: no proxy. It fails if the issuer names a network that has no proxy.
 func (s *Set) dialIssuer(network apiserver.EgressSelectorType) (utilnet.DialFunc, error) {
 	if network == "" {
 		return nil, nil
@@ -155,14 +151,14 @@ func (s *Set) dialIssuer(network apiserver.EgressSelectorType) (utilnet.DialFunc
 	if s.Egress == nil {
 		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", network)
 	}
-	dial := s.Egress.Dial(egress.Network(network)) // validated, and named alike
+	dial := s.Egress.Dial(egress.Network(network)) // already validated; the names are the same
 	if dial == nil {
 		return nil, fmt.Errorf("oidc: egress lookup for %q is not configured", network)
 	}
 	return dial, nil
 }
 
-// reload puts a changed file in force.
+// reload applies a changed file.
 func (s *Set) reload(ctx context.Context, data []byte) error {
 	c, err := authnconfig.Parse(data)
 	if err != nil {
@@ -181,7 +177,7 @@ func (s *Set) reload(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// Run reaches the issuers and follows the file until ctx ends.
+// Run connects to the issuers and watches the file until ctx ends.
 func (s *Set) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.issuers.Run(ctx) })
@@ -191,8 +187,7 @@ func (s *Set) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// authenticators are the ways of tokens in their order: what is known here
-// first, what others must be asked about last.
+// authenticators returns the token methods in order: local ones first, those that ask another server last.
 func (s *Set) authenticators() (authn.Tokens, error) {
 	aud := s.Audiences
 	t := authn.Tokens{Audiences: aud}
@@ -205,8 +200,8 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 		bound := serviceaccount.NewVerifier(sa.Issuers, sa.Keys, sa.Referents, s.Clock)
 		uses := serviceaccount.NewMetrics(s.Registry)
 		bound.Metrics, legacy.Metrics = uses, uses
-		// Bound tokens first: they are the many, and known by their hash. Whose
-		// a token is hangs on its issuer, so the order decides nothing.
+		// Bound tokens come first: they are the most frequent, and remembered by hash. The order does not change the
+		// result, because the issuer of a token selects its method.
 		t.Authenticators = append(t.Authenticators,
 			authn.ServiceAccounts(bound, aud),
 			authn.LegacyServiceAccounts(legacy, aud))
@@ -233,7 +228,7 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 	return t, nil
 }
 
-// Authenticator is every way to authenticate that is configured.
+// Authenticator returns the authenticator with all configured methods.
 func (s *Set) Authenticator() authn.Authenticator {
 	return authn.New(authn.Config{Clock: s.Clock, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
 }

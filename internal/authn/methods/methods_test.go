@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// An issuer that is to be reached through a network's proxy needs that proxy.
+// An issuer in a network with a proxy requires that proxy.
 func TestDialIssuer(t *testing.T) {
 	with, err := egress.Load(egresstest.Write(t, map[string]string{"cluster": "{proxyProtocol: Direct}"}), prometheus.NewRegistry(), clock.RealClock{})
 	if err != nil {

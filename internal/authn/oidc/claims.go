@@ -10,7 +10,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// claims are what a token says, by name, unparsed.
+// claims are a token's claims by name, as raw JSON.
 type claims map[string]json.RawMessage
 
 var errNoClaim = errors.New("claim not present")
@@ -23,19 +23,19 @@ func (c claims) read(name string, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// value is the claims as expressions see them.
+// value returns the claims as CEL expressions see them.
 func (c claims) value() ref.Val {
 	all := make(map[string]any, len(c))
 	for name, raw := range c {
 		var v any
-		if err := json.Unmarshal(raw, &v); err == nil { // it was parsed before as part of the whole
+		if err := json.Unmarshal(raw, &v); err == nil { // cannot fail: it was parsed as a part of the whole
 			all[name] = v
 		}
 	}
 	return nativeValue(all)
 }
 
-// stringOrList reads a claim that some issuers give as one string.
+// stringOrList is a claim that may be a string or a list of strings.
 type stringOrList []string
 
 // UnmarshalJSON is part of json.Unmarshaler.
@@ -53,8 +53,7 @@ func (s *stringOrList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// nativeValue makes a value for expressions, at every depth of which fields can
-// also be reached by their escaped names (a.b__dot__c).
+// nativeValue returns a CEL value whose fields, at every depth, can also be selected by escaped names (a.b__dot__c).
 func nativeValue(v any) ref.Val { return unescaping(types.DefaultTypeAdapter.NativeToValue(v)) }
 
 func unescaping(v ref.Val) ref.Val {

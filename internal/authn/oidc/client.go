@@ -18,8 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// requestTimeout is how long an issuer has for an answer; maxAnswer is how
-// long one may be, in bytes.
+// requestTimeout bounds a request to an issuer; maxAnswer bounds its response, in bytes.
 const (
 	requestTimeout = 30 * time.Second
 	maxAnswer      = 1 << 20
@@ -27,15 +26,15 @@ const (
 
 var errLongAnswer = errors.New("the answer is too long")
 
-// client asks one issuer. It finds the issuer's metadata at another address
-// where the configuration names one, and measures how fetching keys goes.
+// client sends requests to one issuer. It reads the issuer's metadata from another address if the configuration names
+// one, and measures fetches of the keys.
 type client struct {
 	http       *http.Client
 	base       http.RoundTripper
 	issuer     string
 	metadata   string
 	insteadURL *url.URL
-	keys       atomic.Pointer[string] // where the keys are, once known
+	keys       atomic.Pointer[string] // URL of the keys, once known
 	lifecycle  context.Context
 	metrics    *Metrics
 }
@@ -60,7 +59,7 @@ func newClient(o *Options, roots *x509.CertPool) (*client, error) {
 	return c, nil
 }
 
-// measure measures fetches of the keys until ctx ends.
+// measure enables metrics for fetches from the URL keys until ctx ends.
 func (c *client) measure(ctx context.Context, keys string) {
 	c.lifecycle = ctx
 	c.keys.Store(&keys)
@@ -81,7 +80,7 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	_ = resp.Body.Close() // read as far as it is wanted
+	_ = resp.Body.Close() // read as far as needed
 	if err == nil && len(body) > maxAnswer {
 		err = errLongAnswer
 	}

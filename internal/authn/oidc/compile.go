@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// Compile compiles the mappings and rules of an issuer's configuration, and
-// reports what is wrong with them. Without errors the mapping is usable.
+// Compile compiles the mappings and rules of an issuer's configuration, and returns everything that is wrong with them.
+// The mapping is usable only without errors.
 func (c *Compiler) Compile(j *apiserver.JWTAuthenticator, at *field.Path) (*Mapping, field.ErrorList) {
 	m := &Mapping{config: j}
 	p := &compilation{Compiler: c}
@@ -32,7 +32,7 @@ func (c *Compiler) Compile(j *apiserver.JWTAuthenticator, at *field.Path) (*Mapp
 	return m, p.errs
 }
 
-// compilation gathers what is wrong.
+// compilation collects the errors.
 type compilation struct {
 	*Compiler
 	errs field.ErrorList
@@ -126,7 +126,7 @@ func (p *compilation) extra(m *Mapping, at *field.Path) {
 	}
 }
 
-// reserved says that a key is in a domain of Kubernetes.
+// reserved reports whether a key is in a Kubernetes domain.
 func reserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	return ok && slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(d string) bool {
@@ -134,8 +134,7 @@ func reserved(key string) bool {
 	})
 }
 
-// email wants an expression that takes the e-mail address for the name to see
-// to it that the issuer verified it.
+// email requires that some expression checks email_verified if the username expression uses the email claim.
 func (p *compilation) email(m *Mapping, at *field.Path) {
 	if !m.username.uses("email") {
 		return

@@ -14,9 +14,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/jwt"
 )
 
-// distributed finds a claim that the issuer left out of the token because it is
-// long, and names another place for (OpenID Connect Core 1.0, 5.6.2). What is
-// found there is a token too, and verified as one.
+// distributed fetches a claim that the issuer left out of the token because it is long, and for which the token names
+// another source (OpenID Connect Core 1.0, 5.6.2). The source returns a token too, which is verified like the first.
 type distributed struct {
 	claim     string
 	client    *http.Client
@@ -27,10 +26,10 @@ type distributed struct {
 	verifiers map[string]*verifier // by issuer; guarded by mu
 }
 
-// maxIssuers bounds how many issuers of distributed claims are remembered.
+// maxIssuers bounds the remembered issuers of distributed claims.
 const maxIssuers = 64
 
-// expand puts the claim among the others, if it is elsewhere.
+// expand adds the claim to c if it is distributed.
 func (d *distributed) expand(ctx context.Context, c claims) error {
 	if _, ok := c[d.claim]; ok {
 		return nil
@@ -61,7 +60,7 @@ func (d *distributed) expand(ctx context.Context, c claims) error {
 		return fmt.Errorf("id token _claim_names contained a source %s missing in _claims_sources", name)
 	}
 	if source.URL == "" {
-		return nil // aggregated claims are not read
+		return nil // aggregated claims are not supported
 	}
 	value, err := d.fetch(ctx, source.URL, source.Token)
 	if err != nil {
@@ -95,7 +94,7 @@ func (d *distributed) fetch(ctx context.Context, url, accessToken string) (json.
 	return value, nil
 }
 
-// verifierOf learns of an issuer on first use.
+// verifierOf returns the verifier of an issuer; the first call reads its metadata.
 func (d *distributed) verifierOf(ctx context.Context, issuer string) (*verifier, error) {
 	d.mu.Lock()
 	v := d.verifiers[issuer]
@@ -129,7 +128,7 @@ func (d *distributed) get(ctx context.Context, url, accessToken string) (string,
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = resp.Body.Close() }() // in memory
+	defer func() { _ = resp.Body.Close() }() // the body is in memory
 	if resp.StatusCode < http.StatusOK || resp.StatusCode > http.StatusIMUsed {
 		return "", fmt.Errorf("error while getting distributed claim JWT: %v", resp.Status)
 	}

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Compiler compiles the expressions of configurations. Making one takes some
-// milliseconds, so it serves for all expressions of a configuration.
+// Compiler compiles the expressions of a configuration. Creating one takes milliseconds, so all expressions of a
+// configuration share it.
 type Compiler struct{ claims, user *cel.Env }
 
-// NewCompiler makes the environments of expressions: over "claims", what the
-// token says, and over "user", what became of it.
+// NewCompiler creates the CEL environments: one has the variable "claims", the token's claims; the other "user", the
+// user they map to.
 func NewCompiler() (*Compiler, error) {
 	claimsType := apiservercel.NewMapType(apiservercel.StringType, apiservercel.AnyType, -1)
 	claimsEnv, err := envWith("claims", claimsType)
@@ -53,14 +53,14 @@ func envWith(variable string, t *apiservercel.DeclType) (*cel.Env, error) {
 	return set.Env(environment.StoredExpressions)
 }
 
-// expression is a compiled one; key or message belong to some uses.
+// expression is a compiled expression; only some uses set key or message.
 type expression struct {
 	text, key, message string
 	ast                *cel.Ast
 	program            cel.Program
 }
 
-// compile compiles an expression whose result is of a type; the dynamic type is any.
+// compile compiles an expression with the given result type; the dynamic type accepts any.
 func compile(env *cel.Env, text string, result *cel.Type, at *field.Path) (*expression, *field.Error) {
 	ast, issues := env.Compile(text)
 	if issues != nil {
@@ -84,7 +84,7 @@ func (e *expression) eval(ctx context.Context, variable string, v ref.Val) (ref.
 	return out, nil
 }
 
-// uses says that an expression reads a claim by its name.
+// uses reports whether an expression reads the claim.
 func (e *expression) uses(claim string) bool {
 	if e == nil {
 		return false
@@ -107,8 +107,7 @@ func (e *expression) uses(claim string) bool {
 
 var errNotStrings = errors.New("expression must return a string or a list of strings")
 
-// stringsOf reads a result that is a string or a list of them. Null and what is
-// empty counts as nothing.
+// stringsOf converts a result that is a string or a list of strings. Null and empty results return nil.
 func stringsOf(v ref.Val) ([]string, error) {
 	var out []string
 	switch v := v.(type) {

@@ -14,17 +14,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 )
 
-// Mapping says how a user becomes of claims, and which claims and users are
-// acceptable. Compile makes one.
+// Mapping maps claims to a user, and validates claims and users. Compile creates it.
 type Mapping struct {
 	config                *apiserver.JWTAuthenticator
-	username, groups, uid *expression // nil where a claim is named, or nothing
+	username, groups, uid *expression // nil if a claim is named instead, or nothing
 	extra                 []*expression
 	claimRules, userRules []*expression
-	byExpression          bool // that some expression looks at claims
+	byExpression          bool // some expression reads claims
 }
 
-// user makes a user of claims that were verified.
+// user maps verified claims to a user.
 func (m *Mapping) user(ctx context.Context, c claims) (user.Info, error) {
 	var seen ref.Val
 	if m.byExpression {
@@ -90,8 +89,7 @@ func (m *Mapping) name(ctx context.Context, c claims, seen ref.Val) (string, err
 	return prefixed(from.Prefix, name), nil
 }
 
-// verified refuses an e-mail address of which the issuer says that it did not
-// verify it. Not all issuers say so.
+// verified rejects an e-mail address whose email_verified claim is false. The claim is optional.
 func verified(c claims) error {
 	if _, ok := c["email_verified"]; !ok {
 		return nil
@@ -163,7 +161,7 @@ func (m *Mapping) uidOf(ctx context.Context, c claims, seen ref.Val) (uid string
 	return uid, err
 }
 
-// extraOf is what expressions say, and the token's ID for audit logs.
+// extraOf returns the results of the extra expressions, and the token's ID for audit logs.
 func (m *Mapping) extraOf(ctx context.Context, c claims, seen ref.Val) (map[string][]string, error) {
 	extra := map[string][]string{}
 	var id string
@@ -189,7 +187,7 @@ func (m *Mapping) extraOf(ctx context.Context, c claims, seen ref.Val) (map[stri
 	return extra, nil
 }
 
-// required wants the claims that must have a certain value.
+// required checks the claims that must have a certain value.
 func (m *Mapping) required(c claims) error {
 	for _, rule := range m.config.ClaimValidationRules {
 		if rule.Claim == "" {
@@ -208,7 +206,7 @@ func (m *Mapping) required(c claims) error {
 	return nil
 }
 
-// allTrue wants all rules to be true of a variable.
+// allTrue returns an error unless all rules are true with v as the variable.
 func allTrue(ctx context.Context, rules []*expression, variable string, v ref.Val) error {
 	for _, r := range rules {
 		out, err := r.eval(ctx, variable, v)

@@ -10,8 +10,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Metrics measure the issuers of a server. Issuers, server and key sets are
-// named by hashes.
+// Metrics measure the issuers of a server. Issuers, server and key sets are identified by hashes.
 type Metrics struct {
 	server  string
 	clock   clock.PassiveClock
@@ -20,10 +19,10 @@ type Metrics struct {
 	info    *prometheus.Desc
 
 	mu   sync.Mutex
-	sets map[string]string // hash of the last key set by hash of its issuer; guarded by mu
+	sets map[string]string // hash of the last key set, by hash of its issuer; guarded by mu
 }
 
-// NewMetrics registers the metrics of the server with an identity.
+// NewMetrics registers the metrics of the server with the given identity.
 func NewMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) *Metrics {
 	const prefix = "apiserver_authentication_jwt_authenticator_"
 	m := &Metrics{
@@ -60,7 +59,7 @@ func (m *Metrics) authenticated(issuer string, took time.Duration, err error) {
 	m.latency.WithLabelValues(result, hash([]byte(issuer))).Observe(took.Seconds())
 }
 
-// fetched notes that keys were fetched; none: that it failed.
+// fetched records a fetch of the keys; keys is nil if it failed.
 func (m *Metrics) fetched(issuer string, keys []byte) {
 	name, result := hash([]byte(issuer)), "failure"
 	if keys != nil {
@@ -72,7 +71,7 @@ func (m *Metrics) fetched(issuer string, keys []byte) {
 	m.fetches.WithLabelValues(result, name, m.server).Set(float64(m.clock.Now().UnixNano()) / 1e9)
 }
 
-// Forget drops what is told of an issuer that is no more configured.
+// Forget deletes the metrics of an issuer that is no longer configured.
 func (m *Metrics) Forget(issuer string) {
 	name := hash([]byte(issuer))
 	m.mu.Lock()

@@ -1,6 +1,5 @@
-// Package oidc accepts the tokens of OpenID Connect issuers: JWTs that are
-// signed with a key which the issuer publishes, and are for an audience of
-// ours. A configuration says by claims or expressions what user they prove.
+// Package oidc authenticates tokens of OpenID Connect issuers: JWTs signed with a key that the issuer publishes, for
+// one of our audiences. A configuration maps their claims to a user, by claim names or expressions.
 package oidc
 
 import (
@@ -22,39 +21,38 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/jwt"
 )
 
-// retryEvery is how long to wait before an issuer that could not be reached is
-// asked for its keys again.
+// retryEvery is the pause before an unreachable issuer is tried again.
 const retryEvery = 10 * time.Second
 
-// Algorithms are the signatures that may be accepted: by public keys only.
+// Algorithms returns the signature algorithms that may be configured; all use public keys.
 func Algorithms() []string {
 	return []string{gooidc.RS256, gooidc.RS384, gooidc.RS512, gooidc.ES256, gooidc.ES384, gooidc.ES512, gooidc.PS256, gooidc.PS384, gooidc.PS512}
 }
 
-// Options are those of one issuer.
+// Options configure the authenticator of one issuer.
 type Options struct {
 	Config  *apiserver.JWTAuthenticator
 	Mapping *Mapping
-	// Algorithms that tokens may be signed with.
+	// Algorithms are the accepted signature algorithms.
 	Algorithms []string
-	// Dial connects to the issuer; nil: a plain dialer does.
+	// Dial connects to the issuer; nil: a plain dialer.
 	Dial    utilnet.DialFunc
 	Clock   clock.WithTicker
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// Authenticator knows the tokens of one issuer.
+// Authenticator authenticates the tokens of one issuer.
 type Authenticator struct {
 	Options
 	issuer   string
 	client   *client
-	verifier atomic.Pointer[verifier] // nil until the issuer told its keys
-	failure  atomic.Pointer[error]    // why not, so far
-	groups   *distributed             // nil without a claim for groups
+	verifier atomic.Pointer[verifier] // nil until the issuer's metadata has been read
+	failure  atomic.Pointer[error]    // the last error, until then
+	groups   *distributed             // nil if no claim is mapped to groups
 }
 
-// New makes an authenticator. It knows nobody until Run has reached the issuer.
+// New creates an authenticator. It authenticates nobody until Run has reached the issuer.
 func New(o Options) (*Authenticator, error) {
 	for _, a := range o.Algorithms {
 		if !slices.Contains(Algorithms(), a) {
@@ -83,7 +81,7 @@ func New(o Options) (*Authenticator, error) {
 
 func (a *Authenticator) fail(err error) { a.failure.Store(&err) }
 
-// Healthy returns why the issuer's tokens cannot be verified; nil: they can.
+// Healthy returns nil if the issuer's tokens can be verified, otherwise the reason why not.
 func (a *Authenticator) Healthy() error {
 	if a.verifier.Load() != nil {
 		return nil
@@ -91,8 +89,8 @@ func (a *Authenticator) Healthy() error {
 	return fmt.Errorf("oidc: authenticator for issuer %q is not healthy: %w", a.issuer, *a.failure.Load())
 }
 
-// Run finds the issuer's keys, and tries until it does or ctx ends: an issuer
-// may itself run in the cluster that this server is to start.
+// Run reads the issuer's metadata, and retries until it succeeds or ctx ends: the issuer may run in the cluster that
+// this server starts.
 func (a *Authenticator) Run(ctx context.Context) {
 	for {
 		err := a.discover(ctx)
@@ -109,7 +107,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 	}
 }
 
-// discover asks the issuer where its keys are. They are fetched when needed.
+// discover reads from the issuer's metadata where its keys are. The keys are fetched when needed.
 func (a *Authenticator) discover(ctx context.Context) error {
 	ctx = gooidc.ClientContext(ctx, a.client.http)
 	provider, err := gooidc.NewProvider(ctx, a.issuer)
@@ -136,12 +134,12 @@ func (a *Authenticator) verifierConfig() *gooidc.Config {
 	if audiences := a.Config.Issuer.Audiences; len(audiences) == 1 {
 		c.ClientID = audiences[0]
 	} else {
-		c.SkipClientIDCheck = true // verifier checks for several
+		c.SkipClientIDCheck = true // verifier checks the audiences, of which there may be several
 	}
 	return c
 }
 
-// Authenticate finds the user of a token. Nil and no error: it is not of this issuer.
+// Authenticate returns the user of a token; nil and no error if the token is of another issuer.
 func (a *Authenticator) Authenticate(ctx context.Context, token string) (user.Info, error) {
 	if canonical(jwt.UnverifiedIssuer(token)) != a.issuer {
 		return nil, nil
@@ -152,7 +150,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (user.In
 	return u, err
 }
 
-// canonical is an issuer's name; one of them also signs without its scheme.
+// canonical returns the name of an issuer. Google also issues tokens whose issuer has no scheme.
 func canonical(issuer string) string {
 	if issuer == "accounts.google.com" {
 		return "https://accounts.google.com"
@@ -181,8 +179,7 @@ func (a *Authenticator) authenticate(ctx context.Context, token string) (user.In
 	return a.Mapping.user(ctx, c)
 }
 
-// verifier checks signature, issuer and times, and that a token is for one of
-// the audiences.
+// verifier verifies a token's signature, issuer, times, and that it is for one of the audiences.
 type verifier struct {
 	*gooidc.IDTokenVerifier
 	audiences []string

@@ -73,7 +73,7 @@ func (i *issuer) ca() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
 }
 
-// claims are good ones, changed; nil takes one away.
+// claims returns valid claims with changes; nil removes one.
 func (i *issuer) claims(change map[string]any) map[string]any {
 	c := map[string]any{"iss": i.URL, "aud": "kanzen", "sub": "u1", "exp": now.Add(time.Hour).Unix(), "iat": now.Unix(),
 		"email": "a@example.com", "groups": []string{"devs"}, "jti": "t1",

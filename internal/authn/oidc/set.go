@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// replaceTimeout is how long new issuers have to be reached.
+	// replaceTimeout is how long new issuers may take to become reachable.
 	replaceTimeout = time.Minute
-	// healthEvery is how often they are looked at meanwhile.
+	// healthEvery is the period of health checks in that time.
 	healthEvery = time.Second
-	// lingering is how long requests under way may still need the old ones.
+	// lingering is how long the old issuers are kept for requests in progress.
 	lingering = time.Minute
 )
 
-// Set is the issuers of a configuration. They can be replaced while it is used.
+// Set is the issuers of a configuration. They can be replaced while the set is in use.
 type Set struct {
 	clock   clock.WithTicker
 	current atomic.Pointer[generation]
@@ -33,14 +33,14 @@ type generation struct {
 	stop    context.CancelFunc
 }
 
-// NewSet makes a set of issuers.
+// NewSet creates a set of issuers.
 func NewSet(clk clock.WithTicker, issuers ...*Authenticator) *Set {
 	s := &Set{clock: clk}
 	s.current.Store(&generation{issuers: issuers, stop: func() {}})
 	return s
 }
 
-// Authenticate asks the issuer that the token names.
+// Authenticate passes the token to the issuer that it names.
 func (s *Set) Authenticate(ctx context.Context, token string) (user.Info, error) {
 	for _, a := range s.current.Load().issuers {
 		if u, err := a.Authenticate(ctx, token); u != nil || err != nil {
@@ -50,7 +50,7 @@ func (s *Set) Authenticate(ctx context.Context, token string) (user.Info, error)
 	return nil, nil
 }
 
-// Run reaches the issuers, and returns after ctx has ended.
+// Run connects to the issuers, and returns after ctx has ended.
 func (s *Set) Run(ctx context.Context) {
 	s.start(ctx, s.current.Load())
 	<-ctx.Done()
@@ -64,9 +64,8 @@ func (s *Set) start(ctx context.Context, g *generation) {
 	}
 }
 
-// Replace puts other issuers in the place of those there are, once all of them
-// can be reached. ctx is what Run was given. If they cannot be reached in time
-// the old ones stay.
+// Replace replaces the issuers, once all new ones are reachable. ctx must be that of Run. If they are not reachable in
+// time, the old ones stay.
 func (s *Set) Replace(ctx context.Context, issuers []*Authenticator) error {
 	next := &generation{issuers: issuers}
 	s.start(ctx, next)

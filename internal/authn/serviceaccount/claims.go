@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LegacyIssuer is the issuer of tokens that live in secrets.
+// LegacyIssuer is the issuer of tokens stored in secrets.
 const LegacyIssuer = "kubernetes/serviceaccount"
 
-// privateClaims are the claims of a bound token beside the registered ones.
+// privateClaims are a bound token's claims beside the registered ones.
 type privateClaims struct {
 	Kubernetes boundClaims `json:"kubernetes.io,omitzero"`
 }
@@ -29,7 +29,7 @@ type boundClaims struct {
 	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
-// ref is an object that existed when the token was made.
+// ref refers to an object that existed when the token was created.
 type ref struct {
 	Name string `json:"name,omitempty"`
 	UID  string `json:"uid,omitempty"`
@@ -39,7 +39,7 @@ func refTo(obj metav1.Object) *ref {
 	return &ref{Name: obj.GetName(), UID: string(obj.GetUID())}
 }
 
-// legacyClaims are the claims of a token that lives in a secret.
+// legacyClaims are the claims of a token stored in a secret.
 type legacyClaims struct {
 	Name       string `json:"kubernetes.io/serviceaccount/service-account.name"`
 	UID        string `json:"kubernetes.io/serviceaccount/service-account.uid"`
@@ -53,13 +53,12 @@ type Signer struct {
 	signed func(ctx context.Context, payload []byte) (string, error)
 }
 
-// NewExternalSigner makes a signer of something that signs elsewhere: signed
-// returns the whole token of a payload.
+// NewExternalSigner creates a signer that calls signed, which returns the whole token for a payload.
 func NewExternalSigner(issuer string, signed func(ctx context.Context, payload []byte) (string, error)) *Signer {
 	return &Signer{issuer: issuer, signed: signed}
 }
 
-// NewSigner makes a signer with an RSA or ECDSA key.
+// NewSigner creates a signer with an RSA or ECDSA key.
 func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
 	public, err := webKey(key.Public())
 	if err != nil {
@@ -82,10 +81,10 @@ func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
 	}}, nil
 }
 
-// sign makes a token. The registered claims win over private ones of the same name.
+// sign creates a token. Registered claims override private ones of the same name.
 func (s *Signer) sign(ctx context.Context, public jwt.Claims, private any) (string, error) {
-	// The audience is always a list: the library would write a single one as
-	// a string, which some who read tokens do not expect of Kubernetes.
+	// The audience is always a list: the library would write a single audience as a string, which some readers of
+	// Kubernetes tokens do not expect.
 	audience := struct {
 		Audience []string `json:"aud,omitempty"`
 	}{public.Audience}
@@ -97,7 +96,7 @@ func (s *Signer) sign(ctx context.Context, public jwt.Claims, private any) (stri
 	return s.signed(ctx, payload)
 }
 
-// merge writes several objects as one; later ones win.
+// merge merges several objects into one JSON object; later ones override.
 func merge(parts ...any) ([]byte, error) {
 	all := map[string]json.RawMessage{}
 	for _, part := range parts {
@@ -112,9 +111,8 @@ func merge(parts ...any) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// SignLegacy makes the token that is stored in a secret of a service account.
-// It never expires; deleting the secret ends it. The signer's issuer must be
-// LegacyIssuer.
+// SignLegacy creates the token that is stored in a service account's secret. It never expires; deleting the secret
+// revokes it. The signer's issuer must be LegacyIssuer.
 func (s *Signer) SignLegacy(account *corev1.ServiceAccount, secretName string) (string, error) {
 	return s.sign(context.Background(), jwt.Claims{Subject: Username(account.Namespace, account.Name)}, legacyClaims{
 		Namespace: account.Namespace, Name: account.Name, UID: string(account.UID), SecretName: secretName,

@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// minLife and maxLife bound what a token may be asked to live, in seconds.
+	// minLife and maxLife bound the requested lifetime of a token, in seconds.
 	minLife = 10 * 60
 	maxLife = 1 << 32
-	// defaultLife is that of a request that does not say.
+	// defaultLife applies to a request without a lifetime.
 	defaultLife = 60 * 60
 
-	// podLife is what the volumes of pods ask for. Such tokens really live
-	// extendedLife, for clients that read their file only once; their use
-	// after podLife can be seen by the "warnafter" claim.
+	// podLife is the lifetime that pod volumes request. Such tokens are really valid for extendedLife, for clients that
+	// read their file only once; the "warnafter" claim reveals their use after podLife.
 	podLife      = 60*60 + 7
 	extendedLife = 365 * 24 * 60 * 60
 )
@@ -40,23 +39,19 @@ type TokenIssuer struct {
 	Signer  *Signer
 	Objects Objects
 	Clock   clock.PassiveClock
-	// Audiences are the API server's own: those of a request that names none.
+	// Audiences are the API server's own, the default of requests.
 	Audiences []string
-	// MaxLife shortens what is asked for, if it is not zero
-	// (--service-account-max-token-expiration).
+	// MaxLife, if not zero, bounds the requested lifetime (--service-account-max-token-expiration).
 	MaxLife time.Duration
-	// Extend makes tokens of pods live longer than asked
-	// (--service-account-extend-token-expiration).
+	// Extend makes pods' tokens live longer than requested (--service-account-extend-token-expiration).
 	Extend bool
-	// MaxExtended bounds what such tokens live, if it is not zero: a signer
-	// elsewhere has its own limit.
+	// MaxExtended, if not zero, bounds the lifetime of such tokens: an external signer has its own limit.
 	MaxExtended time.Duration
-	// NewID makes token IDs; nil makes random UUIDs.
+	// NewID returns a new token ID; nil: random UUIDs.
 	NewID func() string
 }
 
-// Create makes a token for the named service account and returns the request
-// with its status. The request itself is not changed.
+// Create creates a token for the named service account and returns a copy of the request with its status.
 func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	out := in.DeepCopy()
 	if err := matchesPath(out, namespace, name); err != nil {
@@ -106,7 +101,7 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 		return nil, apierrors.NewInternalError(fmt.Errorf("sign token: %w", err))
 	}
 	request.AddAuditAnnotation(ctx, "authentication.kubernetes.io/issued-credential-id", CredentialID(tokenID))
-	// What is told is what was asked for, also for a token that lives longer.
+	// Return the requested expiration, even if the token lives longer.
 	told := time.Duration(*out.Spec.ExpirationSeconds) * time.Second
 	out.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(now.Add(told))}
 	return out, nil
@@ -123,7 +118,7 @@ func (t *TokenIssuer) sign(ctx context.Context, bound boundClaims, audiences []s
 	}, privateClaims{Kubernetes: bound})
 }
 
-// matchesPath holds a name and namespace in the body to those in the path.
+// matchesPath checks that name and namespace in the body match those in the path.
 func matchesPath(r *authenticationv1.TokenRequest, namespace, name string) error {
 	meta := field.NewPath("metadata")
 	if r.Name != "" && r.Name != name {
@@ -148,7 +143,7 @@ func validateTokenRequest(r *authenticationv1.TokenRequest) field.ErrorList {
 	return nil
 }
 
-// bind makes the claims of a token that ends with the object it refers to.
+// bind returns the claims of a token that is revoked with the object it refers to.
 func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, to *authenticationv1.BoundObjectReference) (boundClaims, error) {
 	claims := boundClaims{Namespace: account.Namespace, ServiceAccount: *refTo(account)}
 	if to == nil {
@@ -194,7 +189,7 @@ func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, 
 	return claims, nil
 }
 
-// nodeOf is the node a pod is on. One that is not registered is named without a UID.
+// nodeOf returns the node of a pod. A node that is not registered has no UID.
 func (t *TokenIssuer) nodeOf(ctx context.Context, pod *corev1.Pod) (*ref, error) {
 	name := pod.Spec.NodeName
 	if name == "" {
@@ -210,7 +205,7 @@ func (t *TokenIssuer) nodeOf(ctx context.Context, pod *corev1.Pod) (*ref, error)
 	return refTo(node), nil
 }
 
-// shorten holds the life asked for, in seconds, to the server's maximum.
+// shorten reduces the requested lifetime, in seconds, to the server's maximum.
 func (t *TokenIssuer) shorten(ctx context.Context, life *int64) int64 {
 	if limit := int64(t.MaxLife / time.Second); limit > 0 && *life > limit {
 		request.AddWarning(ctx, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *life, limit))
@@ -219,7 +214,7 @@ func (t *TokenIssuer) shorten(ctx context.Context, life *int64) int64 {
 	return *life
 }
 
-// forUsOnly says whether a token is for this API server and nobody else.
+// forUsOnly reports whether the audiences are only those of this API server.
 func (t *TokenIssuer) forUsOnly(audiences []string) bool {
 	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(t.Audiences, a) })
 }

@@ -19,24 +19,23 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
-// algorithms are the signatures that tokens may carry.
+// algorithms are the accepted signature algorithms.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
-// KeySource is where the keys that tokens are verified with come from.
+// KeySource returns the keys that verify tokens.
 type KeySource interface {
-	// Current are the keys as of now.
+	// Current returns the current keys.
 	Current() *Keys
-	// Find are the keys as of now, after having looked for new ones if none of
-	// them has the ID.
+	// Find returns the current keys. If none has the ID, it first looks for new ones.
 	Find(ctx context.Context, id string) *Keys
 }
 
-// Keys are the public keys that tokens are verified with. They do not change.
+// Keys are the public keys that verify tokens. They are immutable.
 type Keys struct {
 	all       []jose.JSONWebKey
 	byID      map[string][]jose.JSONWebKey
 	published []jose.JSONWebKey
-	// age is how long others may keep the published ones, in seconds.
+	// age is how long others may cache the published keys, in seconds.
 	age int
 }
 
@@ -44,12 +43,11 @@ type Keys struct {
 type Key struct {
 	ID     string
 	Public any
-	// Unpublished keys verify tokens of before and sign none.
+	// Unpublished keys verify existing tokens and sign no new ones.
 	Unpublished bool
 }
 
-// NewKeySet makes a set of keys that came with IDs and may be kept by others
-// for some seconds.
+// NewKeySet creates a set of keys with given IDs, which others may cache for age seconds.
 func NewKeySet(age int, keys ...Key) (*Keys, error) {
 	k := &Keys{byID: map[string][]jose.JSONWebKey{}, age: age}
 	for _, key := range keys {
@@ -75,21 +73,21 @@ func (k *Keys) add(web jose.JSONWebKey, published bool) {
 	}
 }
 
-// Current is part of KeySource: keys that were read once stay.
+// Current is part of KeySource. The keys never change.
 func (k *Keys) Current() *Keys { return k }
 
 // Find is part of KeySource.
 func (k *Keys) Find(context.Context, string) *Keys { return k }
 
-// Publishes says whether others are told of a key.
+// Publishes reports whether the key with the ID is published.
 func (k *Keys) Publishes(id string) bool {
 	return slices.ContainsFunc(k.published, func(web jose.JSONWebKey) bool { return web.KeyID == id })
 }
 
-// Knows says whether there is a key of an ID.
+// Knows reports whether there is a key with the ID.
 func (k *Keys) Knows(id string) bool { return len(k.candidates(id)) > 0 }
 
-// NewKeys makes a set of public keys (or private ones, for their public halves).
+// NewKeys creates a set of public keys (or of private ones, for their public halves).
 func NewKeys(keys ...any) (*Keys, error) {
 	k := &Keys{byID: map[string][]jose.JSONWebKey{}, age: metadataAge}
 	for _, key := range keys {
@@ -108,7 +106,7 @@ func NewKeys(keys ...any) (*Keys, error) {
 	return k, nil
 }
 
-// LoadKeys reads the keys of PEM files.
+// LoadKeys reads keys from PEM files.
 func LoadKeys(paths ...string) (*Keys, error) {
 	var all []any
 	for _, path := range paths {
@@ -127,8 +125,7 @@ func LoadKeys(paths ...string) (*Keys, error) {
 	return NewKeys(all...)
 }
 
-// candidates are the keys a token may have been signed with: those of its key
-// ID, or all where it names none.
+// candidates returns the keys that may have signed a token: those with its key ID, or all if it has none.
 func (k *Keys) candidates(id string) []jose.JSONWebKey {
 	if id == "" {
 		return k.all
@@ -166,8 +163,7 @@ func algorithmFor(public any) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("keys of type %T cannot be used for tokens", public)
 }
 
-// keyID names a key by a hash of it: the same key has the same ID everywhere,
-// and the key cannot be found from the ID.
+// keyID returns a hash of a key as its ID: the same key has the same ID everywhere, and the ID does not reveal the key.
 func keyID(public any) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {

@@ -13,39 +13,37 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Labels of secrets with tokens.
+// Labels of secrets that hold tokens.
 const (
-	// LastUsedLabel is the day of the last use of a secret's token.
+	// LastUsedLabel is the day when the secret's token was last used.
 	LastUsedLabel = "kubernetes.io/legacy-token-last-used"
-	// InvalidSinceLabel ends a secret's token while the secret stays.
+	// InvalidSinceLabel invalidates a secret's token while the secret stays.
 	InvalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
 
-// LegacyVerifier verifies tokens that live in secrets. They never expire;
-// they end with the secret.
+// LegacyVerifier verifies tokens stored in secrets. They never expire; deleting the secret revokes them.
 type LegacyVerifier struct {
 	keys    KeySource
 	objects Objects
 	clock   clock.PassiveClock
 	cache   tokenCache[legacyClaims]
 
-	// MarkUsed sets LastUsedLabel of a secret to a day, if it is not nil. It
-	// is called at most once a day for a token that is in use, in the
-	// request's path; it must not wait long, and logs its own errors.
+	// MarkUsed, if not nil, sets LastUsedLabel of a secret to a day. It is called in the request's path, at most once a
+	// day for a token in use; it must be fast and logs its own errors.
 	MarkUsed func(ctx context.Context, secret *corev1.Secret, day string)
-	// NoLookup trusts the signature alone (--service-account-lookup=false).
+	// NoLookup checks only the signature (--service-account-lookup=false).
 	NoLookup bool
 	// Metrics count uses; nil counts nothing.
 	Metrics *Metrics
 }
 
-// NewLegacyVerifier verifies tokens of secrets.
+// NewLegacyVerifier creates a verifier of tokens stored in secrets.
 func NewLegacyVerifier(keys KeySource, objects Objects, clk clock.PassiveClock) *LegacyVerifier {
 	return &LegacyVerifier{keys: keys, objects: objects, clock: clk}
 }
 
-// Verify returns whom a token proves. It is for no particular audience.
-// ErrNotOurs leaves the token to others.
+// Verify returns the identity that a token proves. The token has no audience. ErrNotOurs means that another
+// authenticator may know it.
 func (v *LegacyVerifier) Verify(ctx context.Context, token string) (Identity, error) {
 	verified, err := checkSignature(ctx, token, []string{LegacyIssuer}, v.keys, &v.cache)
 	if err != nil {
@@ -66,7 +64,7 @@ func (v *LegacyVerifier) Verify(ctx context.Context, token string) (Identity, er
 	return identity, nil
 }
 
-// check says whether the claims are complete and agree with the subject.
+// check verifies that the claims are complete and match the subject.
 func (c *legacyClaims) check(subject string) error {
 	for _, claim := range []struct{ name, value string }{
 		{"sub", subject}, {"namespace", c.Namespace}, {"secretName", c.SecretName},
@@ -83,7 +81,7 @@ func (c *legacyClaims) check(subject string) error {
 	return nil
 }
 
-// lookup holds the token to the secret and the account of today.
+// lookup checks a token against the current secret and account.
 func (v *LegacyVerifier) lookup(ctx context.Context, token string, claims *legacyClaims) error {
 	secret, err := v.objects.Secret(ctx, claims.Namespace, claims.SecretName)
 	if err != nil || secret.DeletionTimestamp != nil {
@@ -127,7 +125,7 @@ func (v *LegacyVerifier) markUsed(ctx context.Context, secret *corev1.Secret) {
 	}
 	now := v.clock.Now().UTC()
 	today, tomorrow := now.Format("2006-01-02"), now.AddDate(0, 0, 1).Format("2006-01-02")
-	// A server whose clock runs ahead may have written tomorrow.
+	// A server whose clock is ahead may have written tomorrow's date.
 	if last := secret.Labels[LastUsedLabel]; last != today && last != tomorrow {
 		v.MarkUsed(ctx, secret, today)
 	}

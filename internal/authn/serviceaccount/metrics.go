@@ -2,8 +2,7 @@ package serviceaccount
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics count the uses of tokens that clients should stop using. A nil
-// *Metrics counts nothing.
+// Metrics count uses of tokens that clients should replace. A nil *Metrics counts nothing.
 type Metrics struct {
 	legacy, manual, auto, invalid, stale, valid prometheus.Counter
 }
@@ -25,7 +24,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// count counts one use of the kind that of picks.
+// count counts one use, in the counter that of returns.
 func (m *Metrics) count(of func(*Metrics) prometheus.Counter) {
 	if m != nil {
 		of(m).Inc()

@@ -16,33 +16,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Paths that an issuer's metadata is served at.
+// Paths of an issuer's metadata.
 const (
 	ConfigurationPath = "/.well-known/openid-configuration"
 	JWKSPath          = "/openid/v1/jwks"
 )
 
-// metadataAge is how long others may keep the metadata, in seconds.
+// metadataAge is how long clients may cache the metadata, in seconds.
 const metadataAge = 3600
 
-// Discovery serves the two documents by which others can verify tokens of
-// this server: who the issuer is, and its keys.
+// Discovery serves the two documents with which others verify this server's tokens: the issuer's configuration and its
+// keys.
 type Discovery struct {
 	issuer, jwksURI string
 	keys            KeySource
 	made            atomic.Pointer[documents]
 }
 
-// documents are those of some keys.
+// documents are the documents of one key set.
 type documents struct {
 	by                  *Keys
 	configuration, keys []byte
 }
 
-// NewDiscovery makes the documents. jwksURI is where others find the keys;
-// empty means this server's JWKSPath at externalAddress (host and port). An
-// issuer that is not an https URL cannot be discovered; that is an error which
-// the caller may choose to only log.
+// NewDiscovery creates the documents. jwksURI is the URL of the keys; empty means this server's JWKSPath at
+// externalAddress (host and port). An issuer that is not an https URL cannot be discovered: this is an error, which the
+// caller may choose to only log.
 func NewDiscovery(issuer, jwksURI, externalAddress string, keys KeySource) (*Discovery, error) {
 	if err := checkIssuer(issuer); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func NewDiscovery(issuer, jwksURI, externalAddress string, keys KeySource) (*Dis
 	return d, nil
 }
 
-// documents makes the documents, again when the keys have changed.
+// documents returns the documents, rebuilt if the keys have changed.
 func (d *Discovery) documents() (*documents, error) {
 	keys := d.keys.Current()
 	if made := d.made.Load(); made != nil && made.by == keys {
@@ -106,7 +105,7 @@ func checkIssuer(issuer string) error {
 	return nil
 }
 
-// mediaType is that of the document at a path.
+// mediaType returns the media type of the document at a path.
 func mediaType(path string) string {
 	if path == JWKSPath {
 		return "application/jwk-set+json"
@@ -114,8 +113,7 @@ func mediaType(path string) string {
 	return "application/json"
 }
 
-// Acceptable says whether a client takes the media type of the document that
-// it asks for.
+// Acceptable reports whether a client accepts the media type of the document it requests.
 func Acceptable(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
@@ -127,7 +125,7 @@ func Acceptable(r *http.Request) bool {
 	})
 }
 
-// NotAcceptable is the refusal of a client that does not.
+// NotAcceptable returns the error for a client that does not.
 func NotAcceptable(path string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
@@ -135,12 +133,12 @@ func NotAcceptable(path string) error {
 	}}
 }
 
-// ServeConfiguration answers at ConfigurationPath.
+// ServeConfiguration serves ConfigurationPath.
 func (d *Discovery) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
 	d.serve(w, ConfigurationPath, func(made *documents) []byte { return made.configuration })
 }
 
-// ServeKeys answers at JWKSPath.
+// ServeKeys serves JWKSPath.
 func (d *Discovery) ServeKeys(w http.ResponseWriter, _ *http.Request) {
 	d.serve(w, JWKSPath, func(made *documents) []byte { return made.keys })
 }
@@ -153,5 +151,5 @@ func (d *Discovery) serve(w http.ResponseWriter, path string, part func(*documen
 	}
 	w.Header().Set("Content-Type", mediaType(path))
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", made.by.age))
-	_, _ = w.Write(part(made)) // a client that went away
+	_, _ = w.Write(part(made)) // the client may have closed the connection
 }

@@ -1,12 +1,9 @@
-// Package serviceaccount knows the identities of service accounts: their user
-// names and groups, and the tokens (JWTs) that prove them. It signs tokens,
-// verifies them, and publishes the keys to verify them with.
+// Package serviceaccount implements the identities of service accounts: their user names and groups, and the tokens
+// (JWTs) that prove them. It signs tokens, verifies them, and publishes the keys that verify them.
 //
-// A token is good while its signature, issuer, audience and times are, and
-// while the account and the object it is bound to (a pod, a secret, a node)
-// exist with the UID in the token. Signatures are checked once and remembered;
-// everything else is checked on each use, so that a deleted account is locked
-// out at once.
+// A token is valid while its signature, issuer, audience and times are, and while its account and the object it is
+// bound to (a pod, a secret, a node) exist with the UID in the token. Verified signatures are remembered; everything
+// else is checked on each use, so that deleting an account revokes its tokens at once.
 package serviceaccount
 
 import (
@@ -25,7 +22,7 @@ const (
 	allGroup       = "system:serviceaccounts"
 )
 
-// Keys of a user's extra fields that say where a service account's token is bound.
+// Keys of a user's extra fields that say what a service account's token is bound to.
 const (
 	PodNameKey  = "authentication.kubernetes.io/pod-name"
 	PodUIDKey   = "authentication.kubernetes.io/pod-uid"
@@ -33,8 +30,8 @@ const (
 	NodeUIDKey  = "authentication.kubernetes.io/node-uid"
 )
 
-// Objects looks up what tokens refer to. Missing objects are NotFound errors
-// of apimachinery. Results are read only.
+// Objects returns the objects that tokens refer to. Missing objects are NotFound errors of apimachinery. Results are
+// read-only.
 type Objects interface {
 	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
@@ -42,19 +39,19 @@ type Objects interface {
 	Node(ctx context.Context, name string) (*corev1.Node, error)
 }
 
-// Username is the user name of a service account.
+// Username returns the user name of a service account.
 func Username(namespace, name string) string {
 	return usernamePrefix + namespace + ":" + name
 }
 
-// Groups are the groups of all service accounts of a namespace.
+// Groups returns the groups of all service accounts of a namespace.
 func Groups(namespace string) []string {
 	return []string{allGroup, groupPrefix + namespace}
 }
 
 var errUsername = errors.New("not the user name of a service account: want " + usernamePrefix + "NAMESPACE:NAME")
 
-// SplitUsername takes a user name apart. Names that no account can have are errors.
+// SplitUsername splits a user name. It returns an error for a name that no account can have.
 func SplitUsername(username string) (namespace, name string, err error) {
 	rest, ok := strings.CutPrefix(username, usernamePrefix)
 	if !ok {
@@ -69,7 +66,7 @@ func SplitUsername(username string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// Identity is a service account as a token presents it.
+// Identity is a service account as proven by a token.
 type Identity struct {
 	Namespace, Name, UID string
 	PodName, PodUID      string
@@ -78,7 +75,7 @@ type Identity struct {
 	TokenID string
 }
 
-// User is the identity in the form that authorization and audit know.
+// User returns the identity as authorization and audit see it.
 func (i Identity) User() user.Info {
 	u := &user.DefaultInfo{Name: Username(i.Namespace, i.Name), UID: i.UID, Groups: Groups(i.Namespace)}
 	extra := map[string][]string{}
@@ -100,5 +97,5 @@ func (i Identity) User() user.Info {
 	return u
 }
 
-// CredentialID is how a token is named in audit logs.
+// CredentialID returns the name of a token in audit logs.
 func CredentialID(tokenID string) string { return "JTI=" + tokenID }

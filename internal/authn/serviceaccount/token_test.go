@@ -31,7 +31,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const issuer = "https://kubernetes.default.svc"
 
-// objects are found by "kind namespace/name".
+// objects are stored by "kind namespace/name".
 type objects map[string]metav1.Object
 
 func find[T metav1.Object](o objects, kind, namespace, name string) (T, error) {
@@ -185,7 +185,7 @@ func TestVerify(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, newTestKey(t))
 			token := f.token(t, c.spec)
-			// Twice: a remembered signature must not make the rest remembered.
+			// Twice: only the signature may be remembered.
 			if c.then != nil && c.err != "" {
 				if _, _, err := f.verifier.Verify(t.Context(), token); err != nil {
 					t.Fatal(err)
@@ -440,7 +440,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2t1YmVybmV0ZXMuZGVmYXVsdC5zdmMifQ.")
 	fresh := newFixture(f, newTestKey(f))
 	f.Fuzz(func(t *testing.T, token string) {
-		// No input signed by nobody may be let in.
+		// No unsigned input may be accepted.
 		if _, _, err := fresh.verifier.Verify(t.Context(), token); err == nil {
 			t.Errorf("accepted %q", token)
 		}

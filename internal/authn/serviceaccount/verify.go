@@ -18,24 +18,23 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// ErrNotOurs says that a token is none of this verifier's: not a JWT, or one
-// of another issuer. Others may know it.
+// ErrNotOurs means that a token is not this verifier's: it is no JWT or is from another issuer. Another authenticator
+// may know it.
 var ErrNotOurs = errors.New("not a service account token of this issuer")
 
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// Referents tells of what tokens refer to. It is asked about each request, and
-// so tells no more than is needed. Missing objects are NotFound errors of
-// apimachinery.
+// Referents returns the facts that matter about objects that tokens refer to. It is called for each request, so it
+// returns no more than needed. Missing objects are NotFound errors of apimachinery.
 type Referents interface {
-	// Referent is an object of a resource ("pods"); the namespace of nodes is empty.
+	// Referent returns an object of a resource ("pods"); the namespace of nodes is empty.
 	Referent(ctx context.Context, resource, namespace, name string) (Referent, error)
 }
 
-// Referent is which object it is now that has a name.
+// Referent identifies the object that has a name now.
 type Referent struct {
 	UID types.UID
-	// Deleted is when its deletion was asked for, the zero time if it was not.
+	// Deleted is its deletion timestamp; zero if it is not being deleted.
 	Deleted time.Time
 }
 
@@ -51,26 +50,23 @@ type Verifier struct {
 	Metrics *Metrics
 }
 
-// verified are the claims of a token whose signature was found good with one
-// of some keys.
+// verified are the claims of a token whose signature was verified with a key of the set keys.
 type verified[P any] struct {
 	by      *Keys
 	public  jwt.Claims
 	private P
 }
 
-// tokenCache remembers them by a hash of the token. That holds as long as the
-// keys are the same.
+// tokenCache remembers verified claims by a hash of the token. An entry is valid while the key set is the same.
 type tokenCache[P any] = cache.Cache[[sha256.Size]byte, verified[P]]
 
-// NewVerifier verifies the tokens of the issuers (the first one signs now, the
-// others did before).
+// NewVerifier creates a verifier for tokens of the issuers. The first issuer signs new tokens.
 func NewVerifier(issuers []string, keys KeySource, objects Referents, clk clock.PassiveClock) *Verifier {
 	return &Verifier{issuers: issuers, keys: keys, objects: objects, clock: clk}
 }
 
-// Verify returns whom a token proves and the audiences it was made for.
-// ErrNotOurs leaves the token to others.
+// Verify returns the identity that a token proves and the audiences it was created for. ErrNotOurs means that another
+// authenticator may know it.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, []string, error) {
 	claims, err := checkSignature(ctx, token, v.issuers, v.keys, &v.cache)
 	if err != nil {
@@ -80,7 +76,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, []string
 	return identity, claims.public.Audience, err
 }
 
-// check looks at everything that can change after a token was signed.
+// check verifies everything that can change after a token was signed.
 func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundClaims) (Identity, error) {
 	now := v.clock.Now()
 	if err := checkTimes(public, now); err != nil {
@@ -111,7 +107,7 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 		identity.PodName, identity.PodUID = claims.Pod.Name, claims.Pod.UID
 	}
 	if claims.Node != nil {
-		// Beside a pod the node only says where the pod runs; the pod decides.
+		// In a token with a pod, the node only says where the pod runs; only the pod is checked.
 		if claims.Pod == nil {
 			node, err := v.objects.Referent(ctx, "nodes", "", claims.Node.Name)
 			if err := boundTo(node, err, *claims.Node, now); err != nil {
@@ -124,8 +120,8 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 	return identity, nil
 }
 
-// warnAfter notes the use of a token that lives longer than its client asked
-// for, so that those can be found who do not read theirs again.
+// warnAfter records the use of an extended token after the lifetime that its client requested, to reveal clients that
+// do not reload their token.
 func (v *Verifier) warnAfter(ctx context.Context, subject string, after *jwt.NumericDate, now time.Time) {
 	if after == nil || *after == 0 {
 		return
@@ -139,7 +135,7 @@ func (v *Verifier) warnAfter(ctx context.Context, subject string, after *jwt.Num
 		fmt.Sprintf("subject: %s, seconds after warning threshold: %.0f", subject, now.Sub(after.Time()).Seconds()))
 }
 
-// boundTo checks the object that a token ends with.
+// boundTo checks the object that a token is bound to.
 func boundTo(obj Referent, err error, want ref, now time.Time) error {
 	if err != nil {
 		return errInvalidated
@@ -147,8 +143,8 @@ func boundTo(obj Referent, err error, want ref, now time.Time) error {
 	return stands(obj, want, now)
 }
 
-// stands says whether an object is still the one that was meant. One that is
-// being deleted counts until the leeway has passed, which is granted to clocks.
+// stands checks that obj is the object in the token. An object that is being deleted counts until the leeway for clock
+// skew has passed.
 func stands(obj Referent, want ref, now time.Time) error {
 	if string(obj.UID) != want.UID {
 		return fmt.Errorf("its UID (%s) is not the token's (%s)", obj.UID, want.UID)
@@ -172,8 +168,7 @@ func checkTimes(public *jwt.Claims, now time.Time) error {
 	return err
 }
 
-// checkSignature returns the claims of a token of one of the issuers that is
-// signed with one of the keys.
+// checkSignature returns the claims of a token that is from one of the issuers and signed with one of the keys.
 func checkSignature[P any](ctx context.Context, token string, issuers []string, source KeySource, known *tokenCache[P]) (*verified[P], error) {
 	hash := sha256.Sum256([]byte(token))
 	if claims := known.Get(hash); claims != nil && claims.by == source.Current() {

@@ -1,5 +1,5 @@
-// Package webhook authenticates tokens by asking another server with
-// TokenReviews (--authentication-token-webhook-config-file).
+// Package webhook authenticates tokens by sending TokenReviews to another server
+// (--authentication-token-webhook-config-file).
 package webhook
 
 import (
@@ -18,19 +18,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Authenticator asks a webhook.
+// Authenticator is a token webhook.
 type Authenticator struct {
 	Client *remote.Client
 	// Version of the reviews, v1 or v1beta1.
 	Version string
-	// Implicit are the audiences of a token where the webhook names none: the
-	// API server's own.
+	// Implicit are the audiences of a token for which the webhook names none: the API server's own.
 	Implicit []string
 	Retry    remote.Retry
 	Log      *slog.Logger
 }
 
-// Validate reports a version that does not exist.
+// Validate returns an error for an unknown version.
 func (w *Authenticator) Validate() error {
 	if w.Version != "v1" && w.Version != "v1beta1" {
 		return fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", w.Version, "v1", "v1beta1")

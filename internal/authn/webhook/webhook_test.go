@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
 )
 
-// hook answers with a status and keeps what it was asked.
+// hook responds with a status and records the reviews.
 type hook struct {
 	status string
 	code   int

@@ -1,6 +1,5 @@
-// Package abac authorizes by a file of policies, a JSON object a line, that is
-// read once (--authorization-policy-file). It is what Kubernetes had before
-// RBAC, and does as much as it did then.
+// Package abac authorizes by a file of policies (--authorization-policy-file): one JSON object per line, read once. It
+// predates RBAC and has no later features.
 package abac
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// version is the one of policies that say one.
+// version is the version of policies that have one.
 const version = "abac.authorization.kubernetes.io/v1beta1"
 
-// Policies are the lines of a file. Any of them may allow.
+// Policies are the policies of a file. A request is allowed if any of them allows it.
 type Policies []Policy
 
 // Policy is one line.
@@ -44,7 +43,7 @@ func ReadFile(path string) (Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // opened read-only
 	p, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("error reading policy file %s, %w", path, err)
@@ -52,7 +51,7 @@ func ReadFile(path string) (Policies, error) {
 	return p, nil
 }
 
-// Read reads policies. Empty lines and those that begin with # are left out.
+// Read parses policies. It skips empty lines and those that begin with #.
 func Read(r io.Reader) (Policies, error) {
 	var out Policies
 	lines := bufio.NewScanner(r)
@@ -93,7 +92,7 @@ func parse(line []byte) (Policy, error) {
 	return unversioned(line, everyone)
 }
 
-// unversioned reads a line of the first form, where what is left out means all.
+// unversioned parses a line of the first format, where omitted fields match everything.
 func unversioned(line []byte, everyone func(Policy) Policy) (Policy, error) {
 	var p Policy
 	if err := json.Unmarshal(line, &p); err != nil {
@@ -115,7 +114,7 @@ func unversioned(line []byte, everyone func(Policy) Policy) (Policy, error) {
 	return everyone(p), nil
 }
 
-// Authorize allows what a policy allows, and has no opinion on the rest.
+// Authorize allows what a policy allows, and otherwise has no opinion.
 func (ps Policies) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	for i := range ps {
 		if ps[i].allows(a) {
@@ -138,7 +137,7 @@ func (p *Policy) allows(a *authz.Attributes) bool {
 
 func oneOf(policy, asked string) bool { return policy == "*" || policy == asked }
 
-// isFor wants the user and the group of a policy that names both.
+// isFor reports whether a policy applies to the user. A policy that names a user and a group requires both.
 func (p *Policy) isFor(u user.Info) bool {
 	switch {
 	case u == nil || p.User == "" && p.Group == "":
@@ -149,7 +148,7 @@ func (p *Policy) isFor(u user.Info) bool {
 	return p.Group == "" || p.Group == "*" || slices.Contains(u.GetGroups(), p.Group)
 }
 
-// RulesFor lists what policies allow a user in a namespace.
+// RulesFor returns what policies allow a user in a namespace.
 func (ps Policies) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	var out []rbacv1.PolicyRule
 	for _, p := range ps {

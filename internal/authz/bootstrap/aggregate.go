@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Aggregate returns the rules that an aggregated role gathers from the roles
-// that its selectors choose, in the order of their names, each rule once. A
-// role without an aggregation rule has its own.
+// Aggregate returns the rules that an aggregated role collects from the roles its selectors match, in the order of
+// their names, without duplicates. A role without an aggregation rule keeps its own rules.
 func Aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	if role.AggregationRule == nil {
 		return role.Rules, nil

@@ -1,7 +1,6 @@
-// Package bootstrap is the RBAC policy that every cluster begins with: the
-// roles of the control plane's own parts and those offered to users. It says
-// what there should be and how what exists is brought up to it; reading and
-// writing objects is left to the caller.
+// Package bootstrap is the RBAC policy that every cluster starts with: the roles of control plane components and the
+// default user roles. It computes how existing objects must change to match the policy; the caller reads and writes
+// them.
 package bootstrap
 
 import (
@@ -17,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// policy has one object a line, without what all objects have in common.
+// policy contains one object per line, without the fields that all objects share.
 //
 //go:embed policy.jsonl
 var policy []byte
 
-// Objects is a set of roles and bindings, each kind in the order of its names.
+// Objects is a set of roles and bindings, each kind sorted by name.
 type Objects struct {
 	ClusterRoles        []*rbacv1.ClusterRole
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
@@ -30,7 +29,7 @@ type Objects struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Policy returns the policy. The objects are the caller's own.
+// Policy returns the policy. The caller owns the objects.
 func Policy() (*Objects, error) {
 	o := &Objects{}
 	lines := json.NewDecoder(bytes.NewReader(policy))

@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
 )
 
-// Action is what has to be done for an object to be as it should.
+// Action is the write that brings an object to its wanted state.
 type Action int
 
 // Actions.
@@ -19,18 +19,17 @@ const (
 	Nothing Action = iota
 	Create
 	Update
-	// Recreate deletes the object and creates it: the role that a binding
-	// refers to cannot be changed.
+	// Recreate deletes and creates the object: the role that a binding refers to is immutable.
 	Recreate
 )
 
-// protected says that an administrator has taken an object out of our hands.
+// protected reports whether an administrator has disabled reconciliation of an object.
 func protected(obj metav1.Object) bool {
 	return obj.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false"
 }
 
-// ReconcileClusterRole returns what an existing role (nil if there is none)
-// must become to have at least what is wanted. What it has beyond that stays.
+// ReconcileClusterRole returns what an existing role (nil if there is none) must become to have at least the wanted
+// rules. Extra rules stay.
 func ReconcileClusterRole(existing, wanted *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Action) {
 	if existing == nil {
 		return wanted, Create
@@ -59,8 +58,8 @@ func ReconcileRole(existing, wanted *rbacv1.Role) (*rbacv1.Role, Action) {
 	return out, updateIf(changed)
 }
 
-// ReconcileClusterRoleBinding returns what an existing binding (nil if there is
-// none) must become to bind at least whom it should, to the role it should.
+// ReconcileClusterRoleBinding returns what an existing binding (nil if there is none) must become to bind at least the
+// wanted subjects to the wanted role.
 func ReconcileClusterRoleBinding(existing, wanted *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Action) {
 	return reconcileBinding(existing, wanted, func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, *[]rbacv1.Subject) {
 		return b.RoleRef, &b.Subjects
@@ -106,8 +105,7 @@ func updateIf(changed bool) Action {
 	return Nothing
 }
 
-// mergeMeta adds the wanted labels and annotations that obj does not have; a
-// value that somebody chose stays.
+// mergeMeta adds the wanted labels and annotations that obj does not have; existing values stay.
 func mergeMeta(obj, wanted metav1.Object) (changed bool) {
 	merge := func(have, want map[string]string) map[string]string {
 		all := maps.Clone(want)
@@ -141,8 +139,8 @@ func addSubjects(have *[]rbacv1.Subject, want []rbacv1.Subject) (changed bool) {
 	return changed
 }
 
-// aggregate brings the aggregation rule up to the wanted one. A role that is
-// not to gather others does not.
+// aggregate adds what the existing role's aggregation rule lacks. It leaves a role without a wanted aggregation rule
+// alone.
 func aggregate(out, wanted *rbacv1.ClusterRole) (changed bool) {
 	if wanted.AggregationRule == nil {
 		changed = out.AggregationRule != nil

@@ -1,5 +1,5 @@
-// Package config reads the file of --authorization-config: which authorizers
-// there are, in which order, and how webhooks among them are asked.
+// Package config parses the file of --authorization-config: the authorizers, their order, and how to call webhooks
+// among them.
 package config
 
 import (
@@ -19,16 +19,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
 )
 
-// Types are those an authorizer can be of, as --authorization-mode spells them.
+// Types returns the authorizer types, as --authorization-mode spells them.
 func Types() []string {
 	return []string{"ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"}
 }
 
-// maxTimeout is the longest that a webhook may take to answer.
+// maxTimeout bounds the timeout of a webhook.
 const maxTimeout = 30 * time.Second
 
-// Load reads a configuration of any version, with defaults, and reports
-// everything that is wrong with it.
+// Load parses a configuration of any version, applies defaults, and returns everything that is wrong with it.
 func Load(data []byte) (*apiserver.AuthorizationConfiguration, error) {
 	c, err := load.LoadFromData(data)
 	if err != nil {
@@ -49,7 +48,7 @@ func Load(data []byte) (*apiserver.AuthorizationConfiguration, error) {
 	return c, nil
 }
 
-// NameOf is the name that an authorizer of a type has, if it is no webhook.
+// NameOf returns the name of an authorizer of a type other than Webhook.
 func NameOf(kind string) string { return strings.ToLower(kind) }
 
 func validate(c *apiserver.AuthorizationConfiguration) field.ErrorList {
@@ -65,8 +64,7 @@ func validate(c *apiserver.AuthorizationConfiguration) field.ErrorList {
 	return errs
 }
 
-// validateAuthorizer checks one authorizer beside those whose types and names
-// were seen before.
+// validateAuthorizer validates one authorizer; types and names are those of the authorizers before it.
 func validateAuthorizer(a *apiserver.AuthorizerConfiguration, at *field.Path, types, names map[string]bool) field.ErrorList {
 	kind := string(a.Type)
 	switch {
@@ -134,7 +132,7 @@ func validateWebhook(w *apiserver.WebhookConfiguration, at *field.Path) field.Er
 	return append(errs, wrong...)
 }
 
-// Conditions are the expressions of a webhook's match conditions.
+// Conditions returns the expressions of a webhook's match conditions.
 func Conditions(w *apiserver.WebhookConfiguration) []string {
 	var out []string
 	for _, c := range w.MatchConditions {
@@ -152,7 +150,7 @@ func validateConnection(c *apiserver.WebhookConnectionInfo, at *field.Path) fiel
 		if c.KubeConfigFile != nil {
 			return field.ErrorList{field.Invalid(file, *c.KubeConfigFile, "can only be set when type=KubeConfigFile")}
 		}
-		// It means the cluster's own API server, which would ask itself.
+		// InClusterConfig means the cluster's own API server, which would call itself.
 		return field.ErrorList{field.Forbidden(at.Child("type"), "an API server cannot ask itself")}
 	case apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile:
 	default:

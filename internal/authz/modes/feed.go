@@ -9,18 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Follow calls set with each object of a resource that there is and that comes or
-// changes, and remove with those that go, until ctx ends. It calls caught when all
-// that there was has been told. An object that cannot be read is removed.
+// Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
+// ends. It calls caught after the existing objects. An object that cannot be decoded is removed.
 type Follow func(ctx context.Context, resource schema.GroupResource, set func(metav1.Object), remove func(namespace, name string), caught func())
 
-// feed keeps an index as the objects of some resources are.
+// feed keeps an index up to date with the objects of some resources.
 type feed struct {
 	sources []source
 	ready   chan struct{} // closed when all resources have been read once
 }
 
-// source is one resource and what the index is told of it.
+// source is one resource and the funcs that pass its objects to the index.
 type source struct {
 	resource schema.GroupResource
 	set      func(metav1.Object)

@@ -1,6 +1,5 @@
-// Package modes puts the authorizers of a server together, as
-// --authorization-mode or the file of --authorization-config names them, and
-// feeds those that judge by stored objects.
+// Package modes builds the authorizers of a server, as named by --authorization-mode or the file of
+// --authorization-config, and keeps those that depend on stored objects up to date.
 package modes
 
 import (
@@ -29,27 +28,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config is what the authorizers are made of.
+// Config is the input of New.
 type Config struct {
-	// Flags is what the flags say, in the form of the file; File takes its place.
+	// Flags is the configuration given by flags, in the form of the file; File overrides it.
 	Flags *apiserver.AuthorizationConfiguration
 	File  string
-	// PolicyFile has the policies of the mode ABAC.
+	// PolicyFile holds the policies of the mode ABAC.
 	PolicyFile string
 	// Server names this server in metrics.
 	Server string
-	// Follow tells of the objects that RBAC and Node judge by. It is called by Run.
+	// Follow delivers the objects on which RBAC and Node depend. Run calls it.
 	Follow   Follow
-	Dial     utilnet.DialFunc // to webhooks; nil: plainly
+	Dial     utilnet.DialFunc // for webhooks; nil: no proxy
 	Registry prometheus.Registerer
 	Clock    clock.WithTicker
 	Guard    *guard.Guard
 	Log      *slog.Logger
 }
 
-// Set is the authorizers in their order. Those of a configuration file change
-// with it while the server runs; RBAC, Node and ABAC are made once and stay, and
-// the file must go on naming them.
+// Set is the authorizers in order. When a configuration file changes, its webhooks are replaced while the server runs.
+// RBAC, Node and ABAC are created once, and a changed file must still name them.
 type Set struct {
 	Config
 	RBAC    *RBAC
@@ -63,13 +61,13 @@ type Set struct {
 	webhooks *webhook.Metrics
 }
 
-// authorizers are those of one content of the configuration.
+// authorizers are the authorizers of one version of the configuration.
 type authorizers struct {
 	union authz.Union
 	rules []authz.RuleResolver
 }
 
-// New makes the authorizers that flags or the file say.
+// New creates the authorizers named by flags or the file.
 func New(cfg Config) (*Set, error) {
 	a := &Set{Config: cfg, RBAC: newRBAC(), metrics: authz.NewMetrics(cfg.Registry), webhooks: webhook.NewMetrics(cfg.Registry)}
 	c := cfg.Flags
@@ -97,7 +95,7 @@ func New(cfg Config) (*Set, error) {
 	return a, nil
 }
 
-// lasting makes an authorizer that stays as long as the server does.
+// lasting creates an authorizer that stays for the life of the server.
 func (a *Set) lasting(kind string) (err error) {
 	switch kind {
 	case "Node":
@@ -111,10 +109,9 @@ func (a *Set) lasting(kind string) (err error) {
 	return err
 }
 
-// make puts together the authorizers of a configuration.
+// make creates the authorizers of a configuration.
 func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error) {
-	// The privileged group first, so that no mistake in what follows locks
-	// everyone out.
+	// The privileged group comes first, so that no mistake in later authorizers locks everyone out.
 	out := &authorizers{union: authz.Union{authz.Masters{}}}
 	add := func(each *apiserver.AuthorizerConfiguration, made authz.Authorizer) {
 		out.union = append(out.union, a.metrics.Counted(string(each.Type), each.Name, made))
@@ -181,7 +178,7 @@ func (a *Set) webhook(c *apiserver.AuthorizerConfiguration) (*webhook.Authorizer
 	return webhook.New(out)
 }
 
-// reload puts a changed file in force.
+// reload applies a changed file.
 func (a *Set) reload(_ context.Context, data []byte) error {
 	c, err := authzconfig.Load(data)
 	if err != nil {
@@ -204,10 +201,10 @@ func (a *Set) reload(_ context.Context, data []byte) error {
 	return nil
 }
 
-// FromFile says that a configuration file names the authorizers.
+// FromFile reports whether a configuration file names the authorizers.
 func (a *Set) FromFile() bool { return a.file != nil }
 
-// Run feeds the authorizers and follows the file until ctx ends.
+// Run keeps the authorizers up to date and watches the file until ctx ends.
 func (a *Set) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.RBAC.run(ctx, a.Follow) })
@@ -225,8 +222,8 @@ func (a *Set) Authorize(ctx context.Context, at *authz.Attributes) (authz.Decisi
 	return a.current.Load().union.Authorize(ctx, at)
 }
 
-// Rules resolve what users may do, for SelfSubjectRulesReviews.
+// Rules returns the authorizers that list what users may do, for SelfSubjectRulesReviews.
 func (a *Set) Rules() []authz.RuleResolver { return a.current.Load().rules }
 
-// Uses says that there is an authorizer of a type.
+// Uses reports whether there is an authorizer of a type.
 func (a *Set) Uses(kind string) bool { return slices.Contains(a.needed, kind) }

@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/podrefs"
 )
 
-// nodeAuthorizer is the mode Node, and what feeds its graph.
+// nodeAuthorizer is the mode Node and the feed of its graph.
 type nodeAuthorizer struct {
 	*feed
 	*node.Authorizer
@@ -59,8 +59,8 @@ func newNodeAuthorizer(m *node.Metrics) (*nodeAuthorizer, error) {
 	return &nodeAuthorizer{feed: f, Authorizer: node.New(g, f.ready, rules)}, nil
 }
 
-// nodeRules are those of the role system:node, as every cluster begins with it:
-// what an administrator makes of the role is RBAC's.
+// nodeRules returns the rules of the role system:node from the bootstrap policy. An administrator's changes to the role
+// affect only RBAC.
 func nodeRules() ([]rbacv1.PolicyRule, error) {
 	policy, err := bootstrap.Policy()
 	if err != nil {
@@ -74,8 +74,8 @@ func nodeRules() ([]rbacv1.PolicyRule, error) {
 	return nil, fmt.Errorf("the bootstrap policy has no role system:node")
 }
 
-// usesOf is what a pod gives its node access to. A mirror pod, which a node
-// makes itself, gives none.
+// usesOf returns the objects to which a pod gives its node access. A mirror pod, which the node itself creates, gives
+// none.
 func usesOf(pod *corev1.Pod) []node.Ref {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || pod.Spec.NodeName == "" {
 		return nil
@@ -110,8 +110,8 @@ func usesOf(pod *corev1.Pod) []node.Ref {
 	return out
 }
 
-// resourceClaims yields the names of a pod's resource claims: those it names,
-// those made for it from templates, and the one for its extended resources.
+// resourceClaims yields the names of a pod's resource claims: those it names, those created for it from templates, and
+// the one for its extended resources.
 func resourceClaims(pod *corev1.Pod) func(yield func(string) bool) {
 	made := map[string]string{}
 	for _, s := range pod.Status.ResourceClaimStatuses {

@@ -13,13 +13,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
 )
 
-// RBAC is the index of roles and bindings, and what feeds it.
+// RBAC is the index of roles and bindings and its feed.
 type RBAC struct {
 	*feed
 	Index *rbac.Index
 }
 
-// Ready is closed when all roles and bindings have been read once.
+// Ready returns a channel that is closed when all roles and bindings have been read once.
 func (r *RBAC) Ready() <-chan struct{} { return r.ready }
 
 func newRBAC() *RBAC {
@@ -37,10 +37,9 @@ func newRBAC() *RBAC {
 	)}
 }
 
-// Authorize is part of authz.Authorizer. Until the roles have been read nobody
-// can be refused anything: clients take that for the truth, and drop what they
-// were about to resume. So requests for resources wait. Others do not, because
-// health must be answered, one way or the other, while etcd is not there.
+// Authorize is part of authz.Authorizer. Until the roles have been read, no request can be denied: clients would trust
+// the denial and, for example, drop a watch that they were about to resume. So requests for resources wait. Other
+// requests do not wait, because health checks must be answered even while etcd is unavailable.
 func (r *RBAC) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	if a.IsResource {
 		select {

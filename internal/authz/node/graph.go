@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kind is a kind of object that nodes reach through their pods.
+// Kind is a kind of object that nodes access through their pods.
 type Kind int
 
 // Kinds.
@@ -21,27 +21,25 @@ const (
 	slice
 )
 
-// Ref names an object; the namespace of cluster-wide kinds is empty.
+// Ref names an object; the namespace of cluster-scoped kinds is empty.
 type Ref struct {
 	Kind            Kind
 	Namespace, Name string
 }
 
-// Graph says which objects belong to which nodes: each pod leads from what it
-// uses to the node it runs on, and a volume from its secrets to its claim. It
-// is kept as the answer to the question, nodes by object, so that asking is a
-// lookup and costs the same however many nodes use an object. Its methods are
-// safe for concurrent use.
+// Graph says which objects belong to which nodes: each pod connects the objects it uses with its node, and a volume
+// connects its secrets with its claim. The graph stores the answers, nodes by object, so a query is one lookup,
+// whatever the number of nodes that use an object. Its methods are safe for concurrent use.
 type Graph struct {
 	mu sync.RWMutex
-	// nodes counts, for each object, the ways that lead from it to each node.
+	// nodes counts, for each object, the paths from it to each node.
 	nodes map[Ref]map[string]int
-	// edges are what a pod, attachment or slice contributed to nodes, to be
-	// taken back when it changes or goes.
+	// edges are the contributions of each pod, attachment or slice to nodes, needed to remove them when it changes or
+	// is deleted.
 	edges map[Ref]contribution
-	// volumes are the claims and secrets of the volumes that are bound.
+	// volumes are the claims and secrets of bound volumes.
 	volumes map[string]volume
-	// bySecret leads from a secret to the volumes that are mounted with it.
+	// bySecret maps a secret to the volumes whose mount needs it.
 	bySecret map[Ref]map[string]bool
 }
 
@@ -55,7 +53,7 @@ type volume struct {
 	secrets []Ref
 }
 
-// NewGraph makes a graph of nothing.
+// NewGraph creates an empty graph.
 func NewGraph() *Graph {
 	return &Graph{
 		nodes: map[Ref]map[string]int{}, edges: map[Ref]contribution{},
@@ -63,8 +61,8 @@ func NewGraph() *Graph {
 	}
 }
 
-// SetPod says that a pod runs on a node and what it uses, all in its own
-// namespace. An empty node takes the pod out.
+// SetPod records that a pod runs on a node and which objects of its own namespace it uses. An empty node removes the
+// pod.
 func (g *Graph) SetPod(namespace, name, node string, uses []Ref) {
 	g.set(Ref{pod, namespace, name}, node, uses)
 }
@@ -72,13 +70,13 @@ func (g *Graph) SetPod(namespace, name, node string, uses []Ref) {
 // DeletePod removes a pod.
 func (g *Graph) DeletePod(namespace, name string) { g.set(Ref{pod, namespace, name}, "", nil) }
 
-// SetAttachment says which node a VolumeAttachment is for.
+// SetAttachment records the node of a VolumeAttachment.
 func (g *Graph) SetAttachment(name, node string) { g.set(Ref{attachment, "", name}, node, nil) }
 
 // DeleteAttachment removes a VolumeAttachment.
 func (g *Graph) DeleteAttachment(name string) { g.set(Ref{attachment, "", name}, "", nil) }
 
-// SetSlice says which node a ResourceSlice is of; empty: of none.
+// SetSlice records the node of a ResourceSlice; empty: it has none.
 func (g *Graph) SetSlice(name, node string) { g.set(Ref{slice, "", name}, node, nil) }
 
 // DeleteSlice removes a ResourceSlice.
@@ -103,7 +101,7 @@ func (g *Graph) set(from Ref, node string, uses []Ref) {
 	g.edges[from] = c
 }
 
-// count adds to the ways from an object to a node; g.mu is held.
+// count adds n to the number of paths from an object to a node; g.mu is held.
 func (g *Graph) count(r Ref, node string, n int) {
 	ways := g.nodes[r]
 	if ways == nil {
@@ -118,8 +116,7 @@ func (g *Graph) count(r Ref, node string, n int) {
 	}
 }
 
-// SetVolume says which claim a volume is bound to, and with which secrets
-// kubelets mount it.
+// SetVolume records the claim of a volume, and the secrets that kubelets need to mount it.
 func (g *Graph) SetVolume(pv *corev1.PersistentVolume) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +142,7 @@ func (g *Graph) DeleteVolume(name string) {
 	g.dropVolume(name)
 }
 
-// dropVolume is called with g.mu held.
+// dropVolume removes a volume; g.mu is held.
 func (g *Graph) dropVolume(name string) {
 	for _, s := range g.volumes[name].secrets {
 		if delete(g.bySecret[s], name); len(g.bySecret[s]) == 0 {
@@ -155,7 +152,7 @@ func (g *Graph) dropVolume(name string) {
 	delete(g.volumes, name)
 }
 
-// reaches says that an object belongs to a node.
+// reaches reports whether an object belongs to a node.
 func (g *Graph) reaches(r Ref, node string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -170,7 +167,7 @@ func (g *Graph) reaches(r Ref, node string) bool {
 	return false
 }
 
-// mounts says that a volume is bound to a claim of a node's pods.
+// mounts reports whether a volume is bound to a claim of a node's pods.
 func (g *Graph) mounts(volume, node string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -19,7 +19,7 @@ func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
 	return m
 }
 
-// Measure does a change and counts how long it took.
+// Measure calls change and records its duration.
 func (m *Metrics) Measure(operation string, change func()) {
 	began := m.clock.Now()
 	change()

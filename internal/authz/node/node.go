@@ -1,7 +1,6 @@
-// Package node authorizes kubelets: a node may read what the pods on it use,
-// and little else. What belongs to a node is in the Graph, which another
-// component keeps up to date; what the authorizer cannot see, the content of
-// what a node writes, the admission plugin NodeRestriction looks at.
+// Package node authorizes kubelets: a node may read the objects that its pods use, and little else. The Graph, which
+// another component keeps up to date, says which objects belong to a node. The authorizer does not see the content of
+// writes; the admission plugin NodeRestriction checks it.
 package node
 
 import (
@@ -22,7 +21,7 @@ import (
 
 const userPrefix = "system:node:"
 
-// leaseNamespace holds the leases by which nodes show that they are alive.
+// leaseNamespace holds the leases that kubelets renew as heartbeats.
 const leaseNamespace = "kube-node-lease"
 
 // Authorizer is the mode Node.
@@ -32,14 +31,13 @@ type Authorizer struct {
 	rules *rbac.Rules
 }
 
-// New makes the authorizer. Requests of nodes wait until ready is closed: a
-// graph that is still being read would refuse what is allowed. rules hold for
-// what is not divided by node.
+// New creates the authorizer. Requests of nodes wait until ready is closed, because an incomplete graph would deny what
+// is allowed. rules apply to resources that are not restricted per node.
 func New(graph *Graph, ready <-chan struct{}, rules []rbacv1.PolicyRule) *Authorizer {
 	return &Authorizer{graph: graph, ready: ready, rules: rbac.NewRules(rules)}
 }
 
-// Authorize has no opinion on whoever is no node.
+// Authorize has an opinion only on nodes.
 func (n *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	name, ok := nodeOf(a.User)
 	if !ok {
@@ -60,7 +58,7 @@ func (n *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.
 	return authz.NoOpinion, reason, nil
 }
 
-// RulesFor says that what a node may do cannot be listed.
+// RulesFor returns an error: the permissions of a node cannot be listed.
 func (n *Authorizer) RulesFor(u user.Info, _ string) ([]rbacv1.PolicyRule, error) {
 	if _, ok := nodeOf(u); ok {
 		return nil, authz.IncompleteRules("node")
@@ -68,7 +66,7 @@ func (n *Authorizer) RulesFor(u user.Info, _ string) ([]rbacv1.PolicyRule, error
 	return nil, nil
 }
 
-// nodeOf says whether a user is a node, and which.
+// nodeOf returns the name of a user's node; ok is false if the user is not a node.
 func nodeOf(u user.Info) (name string, ok bool) {
 	if u == nil || !strings.HasPrefix(u.GetName(), userPrefix) || !slices.Contains(u.GetGroups(), user.NodesGroup) {
 		return "", false
@@ -76,7 +74,7 @@ func nodeOf(u user.Info) (name string, ok bool) {
 	return u.GetName()[len(userPrefix):], true
 }
 
-// decide goes by the resource.
+// decide decides by the resource.
 func (n *Authorizer) decide(a *asked) (bool, string) {
 	if !a.IsResource {
 		return n.rules.Allow(a.Attributes), ""
@@ -118,7 +116,7 @@ func (n *Authorizer) decide(a *asked) (bool, string) {
 	return n.rules.Allow(a.Attributes), ""
 }
 
-// asked is a question of a node.
+// asked is a request of a node.
 type asked struct {
 	*authz.Attributes
 	node  string
@@ -127,8 +125,7 @@ type asked struct {
 
 func (a *asked) verbIs(verbs ...string) bool { return slices.Contains(verbs, a.Verb) }
 
-// selects says that the request asks only for objects with this value in a
-// field that names a node.
+// selects reports whether a field selector restricts the request to objects whose field is the node's name.
 func (a *asked) selects(field string) bool {
 	s, err := fields.ParseSelector(a.FieldSelector)
 	if err != nil {
@@ -139,7 +136,7 @@ func (a *asked) selects(field string) bool {
 	})
 }
 
-// related allows what the graph connects with the node.
+// related allows access to objects that the graph connects with the node.
 func (a *asked) related(kind Kind) (bool, string) {
 	if a.Name == "" {
 		return false, "No Object name found"

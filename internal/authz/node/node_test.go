@@ -141,7 +141,7 @@ func TestWhoIsNoNode(t *testing.T) {
 		"without the group": &user.DefaultInfo{Name: "system:node:n1"},
 		"without the name":  &user.DefaultInfo{Name: "n1", Groups: []string{"system:nodes"}},
 	} {
-		// None of these waits for the graph.
+		// None of these requests waits for the graph.
 		decision, why, err := a.Authorize(t.Context(), &authz.Attributes{User: u, IsResource: true, Verb: "get", Resource: "nodes", Name: "n1"})
 		if decision != authz.NoOpinion || why != "" || err != nil {
 			t.Errorf("%s: %v %q %v", name, decision, why, err)

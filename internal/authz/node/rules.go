@@ -2,9 +2,9 @@ package node
 
 import "fmt"
 
-// What a node may do with each resource; the string says why not.
+// The funcs below decide what a node may do with each resource; the string is the reason of a denial.
 
-// readsOne is for objects that kubelets get, or watch one by one.
+// readsOne allows to get single objects, and to watch them one by one.
 func (a *asked) readsOne(kind Kind) (bool, string) {
 	switch {
 	case !a.verbIs("get", "list", "watch"):
@@ -47,7 +47,7 @@ func (a *asked) getsVolume() (bool, string) {
 	return true, ""
 }
 
-// serviceAccount lets a node get the accounts of its pods and ask for tokens of them.
+// serviceAccount allows a node to get the accounts of its pods and request tokens for them.
 func (a *asked) serviceAccount() (bool, string) {
 	switch {
 	case a.Verb == "get" && a.Subresource == "":
@@ -60,8 +60,8 @@ func (a *asked) serviceAccount() (bool, string) {
 	return a.related(ServiceAccount)
 }
 
-// lease and csiNode are the node's own. On create the name is not known yet;
-// NodeRestriction looks at it.
+// lease and csiNode allow access to the node's own object. On create the name is not known yet; NodeRestriction checks
+// it.
 func (a *asked) lease() (bool, string) {
 	switch {
 	case !a.verbIs("get", "create", "update", "patch", "delete"):
@@ -92,7 +92,7 @@ func (a *asked) resourceSlice() (bool, string) {
 	}
 	switch a.Verb {
 	case "create":
-		return true, "" // NodeRestriction looks at whose it is.
+		return true, "" // NodeRestriction checks the owner
 	case "get", "update", "patch", "delete":
 		return a.related(slice)
 	case "watch", "list", "deletecollection":
@@ -104,8 +104,7 @@ func (a *asked) resourceSlice() (bool, string) {
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }
 
-// ownNode compares names instead of asking the graph: a kubelet looks for its
-// node before there is one.
+// ownNode compares names instead of querying the graph: a kubelet reads its node before the node exists.
 func (a *asked) ownNode() (bool, string) {
 	switch {
 	case a.Subresource == "status":
@@ -124,7 +123,7 @@ func (a *asked) ownNode() (bool, string) {
 	return true, ""
 }
 
-// pods lets a node read its pods and write those that NodeRestriction lets it.
+// pods allows a node to read its pods, and to make the writes that NodeRestriction checks.
 func (a *asked) pods() (bool, string) {
 	switch a.Subresource {
 	case "status":

@@ -2,9 +2,8 @@ package node
 
 import corev1 "k8s.io/api/core/v1"
 
-// mountSecrets are the secrets that a kubelet needs to mount a volume. Those
-// that only the control plane uses are not among them. Volumes of old may name
-// a secret without its namespace; it is the claim's then.
+// mountSecrets returns the secrets that a kubelet needs to mount a volume, without those that only the control plane
+// uses. An old volume may name a secret without a namespace; this means the claim's namespace.
 func mountSecrets(pv *corev1.PersistentVolume) []Ref {
 	var out []Ref
 	add := func(namespace, name string) {

@@ -8,19 +8,18 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// atom is the smallest permission there is: one verb on one resource (of one
-// name, or of any), or on one path. A rule is the set of its atoms, and an
-// atom is covered by one rule or by none.
+// atom is the smallest permission: one verb on one resource (of one name, or of any), or on one path. A rule is a set
+// of atoms. Each atom is covered by one rule or by none.
 type atom struct {
 	verb            string
 	group, resource string
 	named           bool
 	name            string
 	isPath          bool
-	path            string // instead of all the above
+	path            string // replaces the resource fields above
 }
 
-// uncovered returns the atoms of the wanted rules that no owned rule covers.
+// uncovered returns the atoms of wanted that no owned rule covers.
 func uncovered(owned, wanted []rbacv1.PolicyRule) []atom {
 	var missing []atom
 	for i := range wanted {
@@ -33,13 +32,12 @@ func uncovered(owned, wanted []rbacv1.PolicyRule) []atom {
 	return missing
 }
 
-// Covers says whether every permission of the wanted rules is in the owned ones.
+// Covers reports whether the owned rules contain every permission of the wanted ones.
 func Covers(owned, wanted []rbacv1.PolicyRule) bool {
 	return len(uncovered(owned, wanted)) == 0
 }
 
-// Missing returns the permissions of the wanted rules that are not in the owned
-// ones, as rules of one permission each.
+// Missing returns the permissions of wanted that owned does not contain, as rules of one permission each.
 func Missing(owned, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, a := range uncovered(owned, wanted) {
@@ -106,8 +104,7 @@ func (a atom) rule() rbacv1.PolicyRule {
 	return r
 }
 
-// describe writes permissions for people: a line for each resource or path,
-// with its verbs.
+// describe formats permissions for people: one line for each resource or path, with its verbs.
 func describe(missing []atom) []string {
 	verbs := map[atom][]string{}
 	var order []atom

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// ConfirmNoEscalation says whether a user has all the rules itself, in a
-// namespace or cluster-wide. The error names what is missing.
+// ConfirmNoEscalation checks that a user has all the rules, in a namespace or cluster-wide. The error lists the missing
+// permissions.
 func (x *Index) ConfirmNoEscalation(_ context.Context, u user.Info, namespace string, rules []rbacv1.PolicyRule) error {
 	owned, unresolved := x.RulesFor(u, namespace)
 	missing := uncovered(owned, rules)

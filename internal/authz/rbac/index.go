@@ -1,11 +1,9 @@
-// Package rbac authorizes by roles and bindings. It does not search them for
-// each request: an Index leads from a subject to the bindings that name it and
-// the rules of their roles. Another component keeps the Index up to date by
-// telling it of each object that changes.
+// Package rbac authorizes by roles and bindings. An Index maps each subject to the bindings that name it and the rules
+// of their roles, so that a request needs no search. Another component keeps the Index up to date: it reports each
+// changed object.
 //
-// Requests read an immutable table that is swapped whole, and never wait for
-// a change. A role's rules are reached through a cell that all its bindings
-// share, so that changing a role touches none of them.
+// Requests read an immutable table that is replaced whole, and never wait for a change. All bindings to a role share a
+// cell that holds its rules, so a changed role touches no binding.
 package rbac
 
 import (
@@ -26,11 +24,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// name is a role's or binding's; the namespace of the cluster-wide kinds is empty.
+// name identifies a role or binding; the namespace of cluster-scoped kinds is empty.
 type name struct{ namespace, name string }
 
-// Index is the roles and bindings of a cluster. Its methods are safe for
-// concurrent use; what is given to it must not change afterwards.
+// Index is the roles and bindings of a cluster. Its methods are safe for concurrent use; objects passed to it must not
+// change afterwards.
 type Index struct {
 	subjects atomic.Pointer[table]
 
@@ -39,18 +37,17 @@ type Index struct {
 	bindings map[name]*binding
 }
 
-// cell holds what a role says now, nil while it does not exist. It outlives
-// the role while bindings refer to it.
+// cell holds the current rules of a role, nil while it does not exist. It outlives the role while bindings refer to it.
 type cell struct {
 	role atomic.Pointer[role]
-	refs int // of bindings; guarded by Index.mu
+	refs int // number of bindings; guarded by Index.mu
 }
 
 // binding is a RoleBinding or ClusterRoleBinding.
 type binding struct {
 	name
 	ref      rbacv1.RoleRef
-	role     *cell // nil where ref is to no kind of role
+	role     *cell // nil if ref is not to a role
 	subjects []rbacv1.Subject
 }
 
@@ -58,10 +55,10 @@ type binding struct {
 type grant struct {
 	*binding
 	subject *rbacv1.Subject
-	reason  atomic.Pointer[string] // made on first use
+	reason  atomic.Pointer[string] // set on first use
 }
 
-// NewIndex makes an index of nothing.
+// NewIndex creates an empty index.
 func NewIndex() *Index {
 	x := &Index{roles: map[name]*cell{}, bindings: map[name]*binding{}}
 	x.subjects.Store(&table{})
@@ -140,7 +137,7 @@ func (x *Index) deleteBinding(n name) {
 	x.subjects.Store(&next)
 }
 
-// unbind takes a binding out of the index and a table; x.mu is held.
+// unbind removes a binding from the index and a table; x.mu is held.
 func (x *Index) unbind(t *table, n name) {
 	b := x.bindings[n]
 	if b == nil {
@@ -158,7 +155,7 @@ func (x *Index) unbind(t *table, n name) {
 	}
 }
 
-// cell finds or makes the cell of a role; x.mu is held.
+// cell returns the cell of a role, and creates it if needed; x.mu is held.
 func (x *Index) cell(n name) *cell {
 	c := x.roles[n]
 	if c == nil {
@@ -168,14 +165,14 @@ func (x *Index) cell(n name) *cell {
 	return c
 }
 
-// release forgets a cell that nobody needs; x.mu is held.
+// release removes a cell that is no longer used; x.mu is held.
 func (x *Index) release(n name, c *cell) {
 	if c.refs == 0 && c.role.Load() == nil {
 		delete(x.roles, n)
 	}
 }
 
-// target is the role that a binding refers to.
+// target returns the role that a binding refers to.
 func (b *binding) target() (name, bool) { return targetOf(b.ref, b.namespace) }
 
 func targetOf(ref rbacv1.RoleRef, namespace string) (name, bool) {
@@ -188,8 +185,7 @@ func targetOf(ref rbacv1.RoleRef, namespace string) (name, bool) {
 	return name{}, false
 }
 
-// subjectOf is where the index has a binding's subject; not ok for one that
-// nobody can be.
+// subjectOf returns the index key of a binding's subject; ok is false for a subject that no user can be.
 func subjectOf(s *rbacv1.Subject, namespace string) (subject, bool) {
 	switch s.Kind {
 	case rbacv1.UserKind:
@@ -209,7 +205,7 @@ func subjectOf(s *rbacv1.Subject, namespace string) (subject, bool) {
 	return subject{}, false
 }
 
-// Authorize allows what a rule allows, and has no opinion on the rest.
+// Authorize allows what a rule allows, and otherwise has no opinion.
 func (x *Index) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	if a.User == nil {
 		return authz.NoOpinion, "", nil
@@ -231,9 +227,8 @@ func (x *Index) Authorize(_ context.Context, a *authz.Attributes) (authz.Decisio
 	return authz.NoOpinion, "", nil
 }
 
-// RulesFor lists the rules a user has in a namespace, cluster-wide ones first,
-// each in the order of the bindings' names. Beside an error, which names the
-// roles that do not exist, they are what could be found.
+// RulesFor returns the rules of a user in a namespace, cluster-wide ones first, each in the order of the bindings'
+// names. With an error, which lists missing roles, it returns the rules that exist.
 func (x *Index) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	seen := map[*binding]bool{}
 	var found []*binding
@@ -261,8 +256,8 @@ func (x *Index) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, er
 	return rules, utilerrors.NewAggregate(unresolved)
 }
 
-// RoleRules are the rules of the role that a binding in a namespace (empty for
-// a cluster role binding) refers to. A role that is missing is a NotFound error.
+// RoleRules returns the rules of the role that a binding in a namespace (empty for a cluster role binding) refers to. A
+// missing role is a NotFound error.
 func (x *Index) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	b := &binding{name: name{namespace, ""}, ref: ref}
 	if target, ok := b.target(); ok {
@@ -283,20 +278,20 @@ func (b *binding) rules() *role {
 	return b.role.role.Load()
 }
 
-// unresolved says which role is missing.
+// unresolved returns the error for a binding whose role is missing.
 func (b *binding) unresolved() error {
 	target, ok := b.target()
 	if !ok {
 		return fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
 	}
-	resource := "clusterrole" // singular, as clients know it
+	resource := "clusterrole" // singular, as clients expect
 	if target.namespace != "" {
 		resource = "role"
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, b.ref.Name)
 }
 
-// why explains a permission, in the form that audit logs are searched for.
+// why returns the reason of a permission, in the form that audit log queries use.
 func (g *grant) why() string {
 	if s := g.reason.Load(); s != nil {
 		return *s

@@ -15,8 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// rule reads "get,list apps/deployments,pods name1,name2" or "get /path":
-// verbs, resources as [group/]resource[:subresource], names.
+// rule parses "get,list apps/deployments,pods name1,name2" or "get /path": verbs, resources as
+// [group/]resource[:subresource], names.
 func rule(s string) rbacv1.PolicyRule {
 	parts := strings.Fields(s)
 	r := rbacv1.PolicyRule{Verbs: strings.Split(parts[0], ",")}
@@ -58,7 +58,7 @@ func ref(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// subjects reads "User:alice", "Group:devs", "ServiceAccount:ns/name".
+// subjects parses "User:alice", "Group:devs", "ServiceAccount:ns/name".
 func subjects(all ...string) []rbacv1.Subject {
 	var list []rbacv1.Subject
 	for _, s := range all {
@@ -97,7 +97,7 @@ func world() *Index {
 	return x
 }
 
-// ask reads "alice,devs get b apps/deployments:scale name" or "alice get /path".
+// ask parses "alice,devs get b apps/deployments:scale name" or "alice get /path".
 func ask(s string) *authz.Attributes {
 	parts := strings.Fields(s)
 	who := strings.Split(parts[0], ",")
@@ -154,7 +154,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// A review may give resource and subresource in one, or slashes in odd places.
+// A review may contain resource and subresource in one field, or slashes in odd places.
 func TestResourcesWithSlashes(t *testing.T) {
 	r := &role{rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods/log", "pods/", "a/b/c", "*/scale"}}}}
 	for _, c := range []struct {
@@ -288,8 +288,8 @@ func TestConfirmNoEscalation(t *testing.T) {
 	}
 }
 
-// The index must agree with a plain search through all bindings, whatever the
-// order of changes; and readers beside it must see no fault (the race detector looks).
+// The index must agree with a plain search through all bindings, whatever the order of changes; the race detector
+// checks concurrent readers.
 func TestAgainstSearch(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

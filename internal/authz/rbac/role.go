@@ -10,29 +10,28 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// role is the rules of a Role or ClusterRole, sorted by what they are about
-// when they are first asked.
+// role is the rules of a Role or ClusterRole, indexed by resource on first use.
 type role struct {
 	rules []rbacv1.PolicyRule
 
 	once sync.Once
-	// byResource has the rules that name a resource or subresource.
+	// byResource are the rules that name a resource or subresource.
 	byResource map[resource][]*rbacv1.PolicyRule
-	// bySubresource has those for a subresource of any resource ("*/scale").
+	// bySubresource are the rules for a subresource of any resource ("*/scale").
 	bySubresource map[string][]*rbacv1.PolicyRule
-	// everywhere has those for all resources.
+	// everywhere are the rules for all resources.
 	everywhere []*rbacv1.PolicyRule
-	// paths has those for paths that are no resources.
+	// paths are the rules for non-resource paths.
 	paths []*rbacv1.PolicyRule
 }
 
-// Rules are a fixed set of rules, for authorizers that have some of their own.
+// Rules is a fixed set of rules, for other authorizers.
 type Rules struct{ role role }
 
-// NewRules makes a set of rules, which must not change afterwards.
+// NewRules creates a set of rules, which must not change afterwards.
 func NewRules(rules []rbacv1.PolicyRule) *Rules { return &Rules{role{rules: rules}} }
 
-// Allow says whether a rule allows what is asked.
+// Allow reports whether a rule allows the request.
 func (r *Rules) Allow(a *authz.Attributes) bool { return r.role.allows(a) }
 
 type resource struct{ name, subresource string }
@@ -59,9 +58,8 @@ func (r *role) compile() {
 	}
 }
 
-// splitResource takes "pods/log" apart. Rules and requests are compared in
-// this form, so that a request for the resource "pods/log", as a review can
-// ask for, is the same as one for the subresource. "pods/" is not "pods".
+// splitResource splits "pods/log". Rules and requests are compared in this form, so that a request for the resource
+// "pods/log", which a review may contain, equals one for the subresource. "pods/" does not equal "pods".
 func splitResource(s string) resource {
 	name, subresource, _ := strings.Cut(s, "/")
 	if subresource == "" {
@@ -91,7 +89,7 @@ func resourceOf(a *authz.Attributes) resource {
 	return splitResource(a.Resource + "/" + a.Subresource)
 }
 
-// anyAllows looks at what is left of rules that fit the resource.
+// anyAllows checks the other conditions of rules that match the resource.
 func anyAllows(rules []*rbacv1.PolicyRule, a *authz.Attributes) bool {
 	for _, rule := range rules {
 		if hasOrAll(rule.Verbs, a.Verb) && hasOrAll(rule.APIGroups, a.Group) &&
@@ -102,7 +100,7 @@ func anyAllows(rules []*rbacv1.PolicyRule, a *authz.Attributes) bool {
 	return false
 }
 
-// hasOrAll says whether a list of a rule has an item or the star.
+// hasOrAll reports whether a rule's list contains an item or "*".
 func hasOrAll(list []string, item string) bool {
 	for _, s := range list {
 		if s == item || s == "*" {

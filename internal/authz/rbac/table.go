@@ -9,24 +9,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// subject is a user or group, as far as one namespace's bindings name it; the
-// namespace of cluster role bindings is empty.
+// subject is a user or group as named by the bindings of one namespace; the namespace of cluster role bindings is
+// empty.
 type subject struct {
 	namespace string
 	group     bool
 	name      string
 }
 
-// shards are enough that a change copies few entries of a large table.
+// shards is large enough that a change copies only a small part of a large table.
 const shards = 256
 
-// table leads from subjects to their grants. A table in use does not change:
-// a copy of it shares the shards, and add and remove replace the one shard
-// they touch.
+// table maps subjects to their grants. A published table is immutable: a copy of it shares the shards, and add and
+// remove replace the one shard they touch.
 type table [shards]map[subject][]*grant
 
-// seed of the placement in shards. It is the same for all tables of a
-// process, which may share shards.
+// seed selects the shard of a subject. All tables of a process use the same one, because they may share shards.
 var seed = maphash.MakeSeed()
 
 func shardOf(s subject) int {
@@ -43,7 +41,7 @@ func (t *table) add(s subject, g *grant) {
 	t[i] = next
 }
 
-// remove takes away a subject's grants of a binding.
+// remove removes a subject's grants of a binding.
 func (t *table) remove(s subject, b *binding) {
 	i := shardOf(s)
 	var rest []*grant
@@ -61,8 +59,7 @@ func (t *table) remove(s subject, b *binding) {
 	t[i] = next
 }
 
-// grants are what a user has, cluster-wide and, if the namespace is not
-// empty, in it.
+// grants yields a user's grants: cluster-wide ones and, if the namespace is not empty, those in it.
 func (t *table) grants(u user.Info, namespace string) iter.Seq[*grant] {
 	return func(yield func(*grant) bool) {
 		_ = t.visit(u, "", yield) && namespace != "" && t.visit(u, namespace, yield)

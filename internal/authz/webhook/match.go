@@ -14,11 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// maxConditions is how many conditions a webhook may have.
+// maxConditions bounds the match conditions of a webhook.
 const maxConditions = 64
 
-// Matcher says by conditions in CEL whether a webhook is asked: all must be
-// true of the review's spec, which they know as "request".
+// Matcher decides by CEL conditions whether a webhook is called: all must be true. They see the review's spec as
+// "request".
 type Matcher struct{ conditions []condition }
 
 type condition struct {
@@ -26,7 +26,7 @@ type condition struct {
 	program    cel.Program
 }
 
-// NewMatcher compiles conditions; nil where there are none.
+// NewMatcher compiles conditions; it returns nil if there are none.
 func NewMatcher(expressions []string, at *field.Path) (*Matcher, field.ErrorList) {
 	if len(expressions) == 0 {
 		return nil, nil
@@ -76,8 +76,7 @@ func compile(env *cel.Env, expression string, at *field.Path) (cel.Program, *fie
 	return program, nil
 }
 
-// Matches says whether all conditions are true. One that is false settles it,
-// whatever errors there are in others.
+// Matches reports whether all conditions are true. If one is false, errors in others do not matter.
 func (m *Matcher) Matches(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	vars := map[string]any{"request": valueOf(spec)}
 	var errs []error
@@ -96,8 +95,7 @@ func (m *Matcher) Matches(ctx context.Context, spec *authorizationv1.SubjectAcce
 	return len(errs) == 0, utilerrors.NewAggregate(errs)
 }
 
-// requestEnv is the environment of conditions: the libraries that all
-// expressions of Kubernetes have, and the request.
+// requestEnv returns the CEL environment of conditions: the libraries of all Kubernetes expressions, and "request".
 func requestEnv() (*cel.Env, error) {
 	request := object("SubjectAccessReviewSpec", map[string]*apiservercel.DeclType{
 		"resourceAttributes": object("ResourceAttributes", map[string]*apiservercel.DeclType{
@@ -146,8 +144,7 @@ func selectorType(name string) *apiservercel.DeclType {
 	})
 }
 
-// valueOf is a spec as expressions see it: strings are there also where they
-// are empty, objects only where they are set.
+// valueOf returns a spec as expressions see it: strings are present even if empty, objects only if set.
 func valueOf(spec *authorizationv1.SubjectAccessReviewSpec) map[string]any {
 	extra := spec.Extra
 	if extra == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// specOf is a question in the form of a SubjectAccessReview.
+// specOf returns the spec of a SubjectAccessReview for a request.
 func specOf(a *authz.Attributes) *authorizationv1.SubjectAccessReviewSpec {
 	spec := &authorizationv1.SubjectAccessReviewSpec{}
 	if u := a.User; u != nil {
@@ -41,8 +41,8 @@ func specOf(a *authz.Attributes) *authorizationv1.SubjectAccessReviewSpec {
 	return spec
 }
 
-// fieldRequirements and labelRequirements leave out what a review cannot say:
-// the question becomes broader, so a yes stays right.
+// fieldRequirements and labelRequirements leave out requirements that a review cannot express: the reviewed request
+// becomes broader, so an allow stays correct.
 func fieldRequirements(selector string) []metav1.FieldSelectorRequirement {
 	if selector == "" {
 		return nil
@@ -94,7 +94,7 @@ func labelRequirements(selector string) []metav1.LabelSelectorRequirement {
 	return out
 }
 
-// old is the review in the version before v1, which calls groups "group".
+// old converts the review to v1beta1, in which groups are called "group".
 func old(in *authorizationv1.SubjectAccessReviewSpec) *authorizationv1beta1.SubjectAccessReview {
 	out := &authorizationv1beta1.SubjectAccessReview{Spec: authorizationv1beta1.SubjectAccessReviewSpec{
 		User: in.User, UID: in.UID, Groups: in.Groups,

@@ -1,6 +1,5 @@
-// Package webhook authorizes by asking another server with
-// SubjectAccessReviews. Its answers are remembered for a while. Conditions in
-// CEL may say which requests it is asked about at all.
+// Package webhook authorizes by sending SubjectAccessReviews to another server. It remembers answers for some time. CEL
+// conditions may restrict the requests for which it calls the server.
 package webhook
 
 import (
@@ -24,26 +23,24 @@ import (
 )
 
 const (
-	// remembered is how many answers there is room for.
+	// remembered bounds the number of remembered answers.
 	remembered = 8192
-	// maxRemembered is how long what a client chooses of a question may be, in
-	// bytes, for its answer to be remembered.
+	// maxRemembered bounds the part of a request that the client chooses, in bytes, for its answer to be remembered.
 	maxRemembered = 10000
 )
 
-// Config says how to ask.
+// Config configures a webhook.
 type Config struct {
-	// Name is that of the authorizer in metrics.
+	// Name is the authorizer's name in metrics.
 	Name   string
 	Client *remote.Client
 	// Version of the reviews, v1 or v1beta1.
 	Version string
-	// AuthorizedTTL and UnauthorizedTTL are how long a yes and a no are
-	// remembered; zero: not at all.
+	// AuthorizedTTL and UnauthorizedTTL are how long allowed and denied answers are remembered; zero: not at all.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	// OnError is the decision where there was no answer: Deny or NoOpinion.
+	// OnError is the decision if the call fails: Deny or NoOpinion.
 	OnError authz.Decision
-	// Match says which requests to ask about; nil: all.
+	// Match selects the requests for which the webhook is called; nil: all.
 	Match   *Matcher
 	Retry   remote.Retry
 	Clock   clock.Clock
@@ -57,7 +54,7 @@ type Authorizer struct {
 	answers *cache.LRUExpireCache
 }
 
-// New makes an authorizer.
+// New creates an authorizer.
 func New(c Config) (*Authorizer, error) {
 	if c.Version != "v1" && c.Version != "v1beta1" {
 		return nil, fmt.Errorf("unsupported webhook authorizer version %q, supported versions are %q, %q", c.Version, "v1", "v1beta1")
@@ -65,8 +62,7 @@ func New(c Config) (*Authorizer, error) {
 	return &Authorizer{Config: c, answers: cache.NewLRUExpireCacheWithClock(remembered, c.Clock)}, nil
 }
 
-// Authorize asks the webhook, unless its conditions exclude the request or its
-// answer is remembered.
+// Authorize calls the webhook, unless its conditions exclude the request or the answer is remembered.
 func (w *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	spec := specOf(a)
 	matches, err := w.matches(ctx, spec)
@@ -100,7 +96,7 @@ func (w *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.
 	return authz.NoOpinion, status.Reason, nil
 }
 
-// RulesFor says that what a webhook allows cannot be listed.
+// RulesFor returns an error: what a webhook allows cannot be listed.
 func (w *Authorizer) RulesFor(user.Info, string) ([]rbacv1.PolicyRule, error) {
 	return nil, authz.IncompleteRules("webhook")
 }
@@ -115,8 +111,7 @@ func (w *Authorizer) matches(ctx context.Context, spec *authorizationv1.SubjectA
 	return matches, err
 }
 
-// remember keeps an answer. Questions that a client made long are not
-// remembered, so that nobody fills the memory with them.
+// remember stores an answer. Answers to long requests are not stored, so that clients cannot fill the memory.
 func (w *Authorizer) remember(key string, a *authz.Attributes, status authorizationv1.SubjectAccessReviewStatus) {
 	ttl := w.UnauthorizedTTL
 	if status.Allowed {
@@ -128,7 +123,7 @@ func (w *Authorizer) remember(key string, a *authz.Attributes, status authorizat
 	}
 }
 
-// ask sends the review, again while the server has troubles that pass.
+// ask sends the review, and retries after temporary errors.
 func (w *Authorizer) ask(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 	var status authorizationv1.SubjectAccessReviewStatus
 	var result string

@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
 )
 
-// server is a webhook that answers with a status and keeps what it was asked.
+// server is a webhook that responds with a status and records the reviews.
 type server struct {
 	status string
 	code   int

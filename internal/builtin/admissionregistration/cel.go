@@ -14,11 +14,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// compiler compiles expressions to see whether they are well typed. Its
-// environments take a while to build and are built on first use.
+// compiler compiles expressions to check their types. Its environments are slow to build, so they are built on first
+// use.
 type compiler struct {
-	// variables is the type of the policy's own variables; nil: none. It grows
-	// as they are compiled, so that each sees those before it.
+	// variables is the type of the policy's variables; nil: none. It grows as they are compiled, so that each sees the
+	// ones before it.
 	variables *apiservercel.DeclType
 
 	mu   sync.Mutex
@@ -27,15 +27,14 @@ type compiler struct {
 
 func newCompiler() *compiler { return &compiler{envs: map[celenv.Scope]*environment.EnvSet{}} }
 
-// forPolicy returns a compiler for the expressions of one policy that has
-// variables of its own.
+// forPolicy returns a compiler for the expressions of one policy with variables.
 func forPolicy() *compiler {
 	c := newCompiler()
 	c.variables = apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
 	return c
 }
 
-// What expressions may evaluate to.
+// Result types of expressions.
 var (
 	toBool       = []*cel.Type{cel.BoolType}
 	toString     = []*cel.Type{cel.StringType}
@@ -45,9 +44,8 @@ var (
 	toPatch      = []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}
 )
 
-// check reports an expression that does not compile, or that is of none of the
-// types it may have. stored says that the expression is in the stored object
-// already: what a later version took away stays there.
+// check reports an expression that does not compile, or that has none of the result types. stored means that the
+// expression is in the stored object: it may use features that later versions removed.
 func (c *compiler) check(e rules.Errors, expression string, s celenv.Scope, results []*cel.Type, stored bool) *cel.Type {
 	envs, err := c.envsFor(s)
 	if err != nil {
@@ -82,7 +80,7 @@ func (c *compiler) check(e rules.Errors, expression string, s celenv.Scope, resu
 	return result
 }
 
-// define compiles a variable of the policy and lets later expressions see it.
+// define compiles a variable of the policy, so that later expressions can use it.
 func (c *compiler) define(e rules.Errors, name, expression string, s celenv.Scope, stored bool) {
 	t := celenv.DeclType(c.check(e, expression, s, toAnything, stored))
 	c.variables.Fields[name] = apiservercel.NewDeclField(name, t, true, nil, nil)

@@ -95,8 +95,8 @@ func paramKindCell(k *admissionv1.ParamKind) string {
 	return k.APIVersion + "/" + k.Kind
 }
 
-// paramRefCell shows a reference by name with its namespace. Whether the kind
-// has namespaces is not known here, so that an empty one shows as any ("*").
+// paramRefCell returns the text of a parameter reference. It is unknown here whether the kind is namespaced, so an
+// empty namespace is shown as "*".
 func paramRefCell(r *admissionv1.ParamRef) string {
 	switch {
 	case r != nil && r.Name != "":

@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// webhook is what both kinds of webhooks have, as pointers into either type.
+// webhook is the fields of both kinds of webhooks, as pointers into either type.
 type webhook struct {
 	client    *admissionv1.WebhookClientConfig
 	failure   **admissionv1.FailurePolicyType
@@ -75,7 +75,7 @@ func defaultMatch(m *admissionv1.MatchResources) {
 	}
 }
 
-// staticSuffix ends the names of what is configured by files instead.
+// staticSuffix ends the names of configurations from files.
 const staticSuffix = ".static.k8s.io"
 
 func warnName[T engine.Object](_ context.Context, obj, _ T) []string {

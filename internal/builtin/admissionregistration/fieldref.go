@@ -8,7 +8,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// fieldRef checks the JSONPath of the expression that a warning is about.
+// fieldRef validates the JSONPath of the expression in a type-checking warning.
 func fieldRef(text string, e rules.Errors) {
 	text = strings.TrimSpace(text)
 	if !e.Present("fieldRef", text) {

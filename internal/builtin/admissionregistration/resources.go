@@ -16,14 +16,12 @@ import (
 
 var v1 = admissionv1.SchemeGroupVersion
 
-// Deps is what the rules of this group ask the rest of the server. The user is
-// the context's.
+// Deps is what this group needs from the rest of the server. Checks apply to the context's user.
 type Deps struct {
-	// MayReadParamKind returns an error where the user may not read all objects
-	// of the kind. Nil: everybody may.
+	// MayReadParamKind returns an error if the user may not read all objects of the kind. Nil: no check.
 	MayReadParamKind func(ctx context.Context, kind admissionv1.ParamKind) error
-	// MayReadParams returns an error where the user may not read the objects
-	// that a binding of the policy refers to. Nil: everybody may.
+	// MayReadParams returns an error if the user may not read the objects to which a binding of the policy refers. Nil:
+	// no check.
 	MayReadParams func(ctx context.Context, policyKind, policy string, ref *admissionv1.ParamRef) error
 }
 
@@ -44,7 +42,7 @@ func Resources(d Deps) []*engine.Resource {
 	return all
 }
 
-// categories is what all kinds of the group are in.
+// categories returns the categories of all kinds in the group.
 func categories() []string { return []string{"api-extensions"} }
 
 func mutatingWebhookConfigurations(v *validator) *engine.Resource {
@@ -154,8 +152,7 @@ func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	}
 }
 
-// v1beta1 is as what upstream stores the mutating policies, whose bytes are the
-// same in both versions.
+// v1beta1 is the version in which upstream stores mutating policies; the bytes are the same in both versions.
 var v1beta1 = schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta1"}
 
 func mutatingAdmissionPolicies(v *validator) *engine.Resource {

@@ -28,7 +28,7 @@ const (
 	maxAuditValueExpression = 5 << 10
 )
 
-// validator checks the kinds of this group.
+// validator validates the kinds of this group.
 type validator struct {
 	Deps
 	cel *compiler
@@ -54,7 +54,7 @@ func (v *validator) validateValidatingPolicyUpdate(ctx context.Context, p, old *
 	return v.mayUseParams(ctx, errs, p.Spec.ParamKind, old.Spec.ParamKind)
 }
 
-// mayUseParams refuses to let a policy read objects that its author may not.
+// mayUseParams rejects a policy whose parameters its author may not read.
 func (v *validator) mayUseParams(ctx context.Context, errs field.ErrorList, kind, old *admissionv1.ParamKind) field.ErrorList {
 	if len(errs) > 0 || kind == nil || v.MayReadParamKind == nil || old != nil && *old == *kind {
 		return errs

@@ -41,8 +41,7 @@ func (v *validator) validateMutatingBindingUpdate(ctx context.Context, b, old *a
 	return v.mayBindParams(ctx, errs, "MutatingAdmissionPolicy", b.Spec.PolicyName, b.Spec.ParamRef)
 }
 
-// mayBindParams refuses to bind parameters that the author of the binding may
-// not read.
+// mayBindParams rejects a binding whose parameters its author may not read.
 func (v *validator) mayBindParams(ctx context.Context, errs field.ErrorList, policyKind, policy string, ref *admissionv1.ParamRef) field.ErrorList {
 	if len(errs) > 0 || ref == nil || v.MayReadParams == nil {
 		return errs

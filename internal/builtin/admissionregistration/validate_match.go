@@ -17,7 +17,7 @@ var (
 	operations = []admissionv1.OperationType{
 		admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update,
 	}
-	// Nothing is left to change of what is deleted.
+	// A deletion leaves nothing to mutate.
 	mutatingOperations = []admissionv1.OperationType{
 		admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update,
 	}
@@ -27,10 +27,10 @@ var (
 	reinvocations   = []admissionv1.ReinvocationPolicyType{admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy}
 )
 
-// maxMatchConditions bounds what is evaluated for every request.
+// maxMatchConditions bounds the conditions evaluated for each request.
 const maxMatchConditions = 64
 
-// oneOf is rules.OneOf for a value that defaulting should have filled in.
+// oneOf is rules.OneOf for a required pointer that has a default.
 func oneOf[T ~string](e rules.Errors, name string, p *T, allowed []T) {
 	if p == nil {
 		e.Field(name).Required("")
@@ -39,7 +39,7 @@ func oneOf[T ~string](e rules.Errors, name string, p *T, allowed []T) {
 	rules.OneOf(e, name, *p, allowed)
 }
 
-// alone reports a "*" that is not the only member of a list.
+// alone reports a "*" that is not the only item of a list.
 func alone[T ~string](e rules.Errors, list []T) {
 	if len(list) > 1 && slices.Contains(list, "*") {
 		e.Invalid(list, "* must be alone")
@@ -77,13 +77,13 @@ func ruleWithOperations(r *admissionv1.RuleWithOperations, e rules.Errors) {
 	}
 }
 
-// resources checks a list of resources and subresources ("pods", "pods/exec",
-// "*/scale") for members that others contain.
+// resources validates a list of resources and subresources ("pods", "pods/exec", "*/scale"): no item may include
+// another.
 func resources(list []string, e rules.Errors) {
 	if len(list) == 0 {
 		e.Required("")
 	}
-	var allOf, allNamed []string // of "x/*" the x, of "*/x" the x
+	var allOf, allNamed []string // the x of "x/*" and the x of "*/x"
 	everything, allMain, main := false, false, false
 	for i, r := range list {
 		if r == "" {
@@ -94,7 +94,7 @@ func resources(list []string, e rules.Errors) {
 		allMain = allMain || r == "*"
 		name, sub, found := strings.Cut(r, "/")
 		if !found {
-			// The last one decides, as it always has.
+			// The last one decides, for compatibility.
 			main = r != "*"
 			continue
 		}
@@ -163,7 +163,7 @@ func matchConstraints(m *admissionv1.MatchResources, e rules.Errors) {
 	}
 }
 
-// noDeletes reports operations that mutation is not for.
+// noDeletes reports operations that cannot be mutated.
 func noDeletes(m *admissionv1.MatchResources, e rules.Errors) {
 	if m == nil {
 		return
@@ -175,7 +175,7 @@ func noDeletes(m *admissionv1.MatchResources, e rules.Errors) {
 	}
 }
 
-// matchConditions checks conditions, whose expressions see no variables of a policy.
+// matchConditions validates match conditions, which cannot use a policy's variables.
 func (v *validator) matchConditions(list []admissionv1.MatchCondition, params bool, stored []admissionv1.MatchCondition, e rules.Errors) {
 	if n := len(list); n > maxMatchConditions {
 		e.AddError(field.TooMany(e.Path, n, maxMatchConditions))

@@ -20,11 +20,11 @@ var (
 		admissionv1.SideEffectClassSome, admissionv1.SideEffectClassUnknown,
 	}
 	noSideEffects = sideEffectClasses[:2]
-	// reviewVersions are the versions of AdmissionReview that the server speaks.
+	// reviewVersions are the supported versions of AdmissionReview.
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
-// hook is what both kinds of webhooks have in common.
+// hook is the common fields of both kinds of webhooks.
 type hook struct {
 	name         string
 	rules        []admissionv1.RuleWithOperations
@@ -64,7 +64,7 @@ func validatingHooks(c *admissionv1.ValidatingWebhookConfiguration) []hook {
 	return out
 }
 
-// hookOptions loosen the rules for webhooks that are stored already.
+// hookOptions relax rules for stored webhooks.
 type hookOptions struct {
 	skipConditions       bool
 	allowSideEffects     bool
@@ -186,8 +186,7 @@ func clientConfig(c *admissionv1.WebhookClientConfig, e rules.Errors) {
 	case c.URL != nil:
 		rules.WebhookURL(*c.URL, e.Field("url"))
 	default:
-		// A missing name is reported as a missing namespace and the other way
-		// round. Clients have seen nothing else.
+		// A missing name is reported as a missing namespace and vice versa, for compatibility.
 		s := c.Service
 		var port int32
 		if s.Port != nil {

@@ -73,7 +73,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// What the stored definition breaks already, an update may keep.
+// An update may keep violations of the stored definition.
 func TestLeniency(t *testing.T) {
 	k := rulestest.Of(t, Resources(), "customresourcedefinitions", definition)
 	loose := versions(`, schema: {openAPIV3Schema: {type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: object, properties: {b: {type: string}}}}}}}`, "v1")

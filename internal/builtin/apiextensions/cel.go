@@ -22,20 +22,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// How much the expressions of one schema may cost, by estimate.
+// Limits of the estimated cost of one schema's expressions.
 const (
 	maxCostOfRule   = 10_000_000
 	maxCostOfSchema = 100_000_000
 )
 
-// typed is the type of the values of a schema, for expressions about them. A
-// nil typed has no parts.
+// typed is the CEL type of a schema's values. A nil typed has no parts.
 type typed struct {
 	schema *props
-	// declared is made only for schemas with rules, and for those within them.
+	// declared creates the type; it is called only for schemas with rules, and for schemas within them.
 	declared func() (*apiservercel.DeclType, error)
-	hasRules bool    // it or what it is in
-	times    *uint64 // how often it can occur; nil: without limit
+	hasRules bool    // it has rules, or a schema around it has
+	times    *uint64 // maximum number of occurrences; nil: unlimited
 }
 
 func typedRoot(p *props) *typed {
@@ -43,7 +42,7 @@ func typedRoot(p *props) *typed {
 	return &typed{schema: p, declared: declare(p, true), hasRules: len(p.XValidations) > 0, times: &once}
 }
 
-// declare returns a function that makes the type of a schema's values.
+// declare returns a func that creates the type of a schema's values.
 func declare(p *props, isResource bool) func() (*apiservercel.DeclType, error) {
 	return sync.OnceValues(func() (*apiservercel.DeclType, error) {
 		s, err := openAPI(p)
@@ -58,8 +57,7 @@ func declare(p *props, isResource bool) func() (*apiservercel.DeclType, error) {
 	})
 }
 
-// part is a schema within t, whose type step takes from that of t where it is
-// known.
+// part returns the typed of a subschema; step derives its type from t's, if that is known.
 func (t *typed) part(p *props, step func(*apiservercel.DeclType) (*apiservercel.DeclType, bool)) *typed {
 	if t == nil {
 		return nil
@@ -101,8 +99,7 @@ func elementType(d *apiservercel.DeclType) (*apiservercel.DeclType, bool) { retu
 func (t *typed) items(p *props) *typed  { return t.part(p, elementType) }
 func (t *typed) values(p *props) *typed { return t.part(p, elementType) }
 
-// elements says how many values there can be in one of a schema; nil: any
-// number.
+// elements returns the maximum number of values within a value of a schema; nil: unlimited.
 func elements(p *props) *uint64 {
 	limit := func(n *int64) *uint64 {
 		if n == nil {
@@ -128,10 +125,10 @@ func multiply(a, b uint64) uint64 {
 	return a * b
 }
 
-// cost adds up what the expressions of a schema may cost.
+// cost adds up the estimated cost of a schema's expressions.
 type cost struct {
 	total uint64
-	high  []*field.Path // expressions with more than a hundredth of the limit
+	high  []*field.Path // expressions that cost more than a hundredth of the limit
 }
 
 func (c *cost) add(n uint64, at *field.Path) {
@@ -160,7 +157,7 @@ func excess(what string, n, limit uint64) string {
 		" (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 }
 
-// compile checks the expressions of a schema's rules, whose path e has.
+// compile validates the expressions of a schema's rules; e is at the rules' path.
 func (w *walker) compile(p *props, at place, e rules.Errors) {
 	to := w.expressions.Elsewhere(e.Path)
 	d, err := at.typed.declared()
@@ -195,7 +192,7 @@ type ruleCompiler struct {
 	at        place
 	declared  *apiservercel.DeclType
 	estimator *library.CostEstimator
-	envs      [2]*environment.EnvSet // by whether oldSelf is optional
+	envs      [2]*environment.EnvSet // index: whether oldSelf is optional
 }
 
 func (c *ruleCompiler) rule(text string, optional bool, e rules.Errors) (usesOld, ok bool) {

@@ -15,8 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// checkDefaults reports defaults that are no values of their schemas. unknown
-// says that they may have fields that the schemas do not.
+// checkDefaults reports defaults that do not match their schemas. unknown allows fields that the schemas do not
+// contain.
 func checkDefaults(p *props, isResource, inMeta, unknown bool, e rules.Errors) {
 	isResource = isResource || p.XEmbeddedResource
 	inMeta = inMeta && !p.XEmbeddedResource
@@ -69,7 +69,7 @@ func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 	}
 }
 
-// openAPI is a schema as the libraries for schemas and expressions know it.
+// openAPI converts a schema for the schema and CEL libraries.
 func openAPI(p *props) (*spec.Schema, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -82,7 +82,7 @@ func openAPI(p *props) (*spec.Schema, error) {
 	return s, nil
 }
 
-// hasUnknown says whether a value has fields that its schema does not.
+// hasUnknown reports whether a value has fields that its schema does not contain.
 func hasUnknown(v any, p *props, isResource bool) bool {
 	if p == nil {
 		return false
@@ -118,8 +118,7 @@ func hasUnknown(v any, p *props, isResource bool) bool {
 	return false
 }
 
-// unknownInDefault says whether any default of a structural schema has fields
-// that the schema does not.
+// unknownInDefault reports whether any default of a structural schema has fields that the schema does not contain.
 func unknownInDefault(p *props, isResource bool) bool {
 	isResource = isResource || p.XEmbeddedResource
 	if p.Default != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// warn warns of formats that nobody checks, of those that an update adds.
+// warn returns warnings about unknown formats that a write adds.
 func warn(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) []string {
 	var known []string
 	if old != nil {

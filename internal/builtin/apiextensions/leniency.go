@@ -10,21 +10,21 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// leniency says which rules a definition need not keep, because the stored one
-// breaks them already. The zero value holds it to all of them.
+// leniency lists the rules that a definition may break, because the stored one breaks them already. The zero value
+// enforces all rules.
 type leniency struct {
-	everyBundle  bool // conversion webhooks may have certificates that are none
-	everyReview  bool // conversion may speak no known version
+	everyBundle  bool // conversion webhooks may have an invalid CA bundle
+	everyReview  bool // conversion webhooks may support no known review version
 	noSchema     bool // versions may lack a schema
 	everyType    bool // schemas may have unknown types
 	unstructured bool // schemas need not be structural
-	everySet     bool // lists that are sets may have items that are merged
+	everySet     bool // sets may have items that are not atomic
 	everyMapKey  bool // keys of list maps may be optional or null
 
-	unknownInDefault bool // defaults may have fields that the schema has not
+	unknownInDefault bool // defaults may have fields that the schema does not contain
 
-	rules, messages sets.Set[string] // the expressions of the stored definition
-	sameSchema      sets.Set[string] // versions whose schema did not change
+	rules, messages sets.Set[string] // expressions of the stored definition
+	sameSchema      sets.Set[string] // versions with an unchanged schema
 	manyFields      sets.Set[string] // versions that may have too many selectable fields
 }
 
@@ -98,7 +98,7 @@ func schemaOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensions
 	return v.Schema.OpenAPIV3Schema
 }
 
-// anySchema says whether test is true of any schema, at any depth.
+// anySchema reports whether test is true for any schema, at any depth.
 func anySchema(s *apiextensionsv1.CustomResourceDefinitionSpec, test func(*apiextensionsv1.JSONSchemaProps) bool) bool {
 	for i := range s.Versions {
 		if within(schemaOf(&s.Versions[i]), test) {
@@ -108,7 +108,7 @@ func anySchema(s *apiextensionsv1.CustomResourceDefinitionSpec, test func(*apiex
 	return false
 }
 
-// within says whether test is true of a schema or of any that is in it.
+// within reports whether test is true for a schema or for any schema within it.
 func within(s *apiextensionsv1.JSONSchemaProps, test func(*apiextensionsv1.JSONSchemaProps) bool) bool {
 	if s == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package apiextensions is the API group apiextensions.k8s.io/v1: custom
-// resource definitions, as objects. Serving what they define is package crd's.
+// Package apiextensions is the API group apiextensions.k8s.io/v1: CustomResourceDefinitions as objects. The package crd
+// serves the resources that they define.
 package apiextensions
 
 import (
@@ -55,8 +55,7 @@ func customResourceDefinitions() *engine.Resource {
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
 			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
 				d.Spec = old.Spec
-				// Against itself: the status path has always changed metadata too,
-				// but for what is reset here.
+				// Compared with itself: upstream's status update also changes metadata, except for what is reset here.
 				metav1.ResetObjectMetaForStatus(&d.ObjectMeta, &d.ObjectMeta)
 			},
 			ValidateUpdate:       validateStatus,
@@ -82,7 +81,7 @@ func setDefaults(d *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// beginDeletion marks a definition for the controller that deletes what it defines.
+// beginDeletion sets the Terminating condition, at which the controller deletes the custom resources.
 func beginDeletion(d *apiextensionsv1.CustomResourceDefinition) {
 	if !slices.Contains(d.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer) {
 		d.Finalizers = append(d.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)
@@ -98,7 +97,7 @@ func beginDeletion(d *apiextensionsv1.CustomResourceDefinition) {
 	}), c)
 }
 
-// addStoredVersion notes that objects may now be stored in the storage version.
+// addStoredVersion records in the status that objects may now be stored in the storage version.
 func addStoredVersion(d *apiextensionsv1.CustomResourceDefinition) {
 	for _, v := range d.Spec.Versions {
 		if !v.Storage {

@@ -15,7 +15,7 @@ import (
 
 type props = apiextensionsv1.JSONSchemaProps
 
-// checkSchema checks the schema of a version; e is where it is reported.
+// checkSchema validates the schema of a version; e is where errors are reported.
 func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensionsv1.CustomResourceDefinitionVersion, status bool, l leniency, e rules.Errors) {
 	p := schemaOf(v)
 	if p == nil {
@@ -52,16 +52,14 @@ func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensio
 	w.cost.report(root)
 }
 
-// needsStructure says whether a schema has anything that only a structural one
-// may have.
+// needsStructure reports whether a schema uses a feature that requires a structural schema.
 func needsStructure(p *props) bool {
 	return p.Default != nil || p.XEmbeddedResource || p.XPreserveUnknownFields != nil || p.XIntOrString ||
 		len(p.XListMapKeys) > 0 || p.XListType != nil || len(p.XValidations) > 0
 }
 
-// checkRoot checks the root of a schema whose resource has a status
-// subresource: with most constraints at the root, an update of the status could
-// be refused for what is in the spec.
+// checkRoot validates the root of a schema whose resource has a status subresource: a constraint at the root could
+// reject a status update because of the spec.
 func checkRoot(p *props, e rules.Errors) {
 	at := e.Field("openAPIV3Schema")
 	const rule = "only descriptions, properties and simple constraints are allowed at the root if the status subresource is enabled"
@@ -86,17 +84,17 @@ func checkRoot(p *props, e rules.Errors) {
 	}
 }
 
-// place says where in the schema of a version a schema is.
+// place is the position of a schema within the schema of a version.
 type place struct {
 	root         bool
-	inMeta       bool        // in the metadata of a resource
-	noDefault    string      // why there may be no default
-	uncorrelated *field.Path // what has no old value to compare with
-	typed        *typed      // its type for expressions; nil: it has none
+	inMeta       bool        // within the metadata of a resource
+	noDefault    string      // why a default is not allowed
+	uncorrelated *field.Path // the part without an old value to compare with
+	typed        *typed      // its CEL type; nil: none
 }
 
-// walker checks schemas within schemas. What is wrong with expressions is kept
-// apart: they are looked at only where nothing else is wrong.
+// walker validates nested schemas. Errors in expressions are kept separate: they are reported only if there are no
+// others.
 type walker struct {
 	leniency
 	sameSchema  bool
@@ -126,7 +124,7 @@ func (w *walker) check(p *props, at place, e rules.Errors) {
 	}
 }
 
-// checkSupported reports what the format knows and custom resources do not.
+// checkSupported reports OpenAPI features that custom resources do not support.
 func (w *walker) checkSupported(p *props, at place, e rules.Errors) {
 	if !w.everyType && p.Type != "" {
 		if !isType(p.Type) {
@@ -172,7 +170,7 @@ func (w *walker) checkSupported(p *props, at place, e rules.Errors) {
 	}
 }
 
-// checkWithin checks the schemas that a schema is made of.
+// checkWithin validates the subschemas of a schema.
 func (w *walker) checkWithin(p *props, at place, e rules.Errors) {
 	isRoot := at.root
 	at.root = false
@@ -196,7 +194,7 @@ func (w *walker) checkWithin(p *props, at place, e rules.Errors) {
 			sub.typed = at.typed.items(p.Items.Schema)
 			w.check(p.Items.Schema, sub, e.Field("items"))
 		}
-		sub.typed = nil // a schema with more than one is not structural
+		sub.typed = nil // a schema with several item schemas is not structural
 		w.checkList(p.Items.JSONSchemas, sub, e.Field("items"))
 	}
 
@@ -242,8 +240,7 @@ func (at place) uncorrelatedFrom(path *field.Path) place {
 	return at
 }
 
-// hasType reports a schema that is not of the type that one of its extensions
-// is for.
+// hasType reports a schema whose type does not fit one of its extensions.
 func hasType(p *props, want, extension string, e rules.Errors) bool {
 	if p.Type == want {
 		return true
@@ -262,8 +259,7 @@ func checkMapType(p *props, e rules.Errors) {
 	rules.OneOf(e, "x-kubernetes-map-type", *p.XMapType, []string{"atomic", "granular"})
 }
 
-// mergedItems names the extension that a list's items lack in order to be
-// compared as a whole, as those of a set have to be.
+// mergedItems returns the extension that the items of a set lack to be atomic.
 func mergedItems(p *props) string {
 	if p.XListType == nil || *p.XListType != "set" || p.Items == nil || p.Items.Schema == nil {
 		return ""
@@ -325,8 +321,7 @@ func (w *walker) checkListType(p *props, e rules.Errors) {
 	}
 }
 
-// looseKeys reports items of sets and maps that can be null, and keys of maps
-// that need not be there.
+// looseKeys reports nullable items of sets and maps, and optional keys of maps.
 func looseKeys(p *props, e rules.Errors) {
 	if p.Items == nil || p.Items.Schema == nil || p.XListType == nil || *p.XListType != "set" && *p.XListType != "map" {
 		return
@@ -359,7 +354,7 @@ func hasLooseKeys(p *props) bool {
 	return len(e.List()) > 0
 }
 
-// checkRules checks validation rules but for what their expressions mean.
+// checkRules validates validation rules, except for their expressions.
 func checkRules(p *props, e rules.Errors) {
 	broken := func(s string) bool { return strings.ContainsAny(s, "\n\r") }
 	for i := range p.XValidations {

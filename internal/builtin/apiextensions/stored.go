@@ -10,8 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// stored is how kube-apiserver keeps definitions in etcd to this day: as JSON
-// of v1beta1, which has not been served for years.
+// stored returns the storage format of definitions, the same as kube-apiserver's: JSON of v1beta1, although that
+// version is no longer served.
 func stored() *engine.Stored {
 	return &engine.Stored{
 		GroupVersion: apiextensionsv1beta1.SchemeGroupVersion, JSON: true,
@@ -20,8 +20,7 @@ func stored() *engine.Stored {
 	}
 }
 
-// toBeta makes an object that shares what it can with the one it is made of,
-// and is only to be read.
+// toBeta converts an object. The result shares memory with it and is read-only.
 func toBeta(obj engine.Object) (engine.Object, error) {
 	var hub apiextensions.CustomResourceDefinition
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(
@@ -38,7 +37,7 @@ func toBeta(obj engine.Object) (engine.Object, error) {
 func fromBeta(obj engine.Object) (engine.Object, error) {
 	var hub apiextensions.CustomResourceDefinition
 	in := obj.(*apiextensionsv1beta1.CustomResourceDefinition)
-	// What was stored before there were defaults for it.
+	// Objects stored before these defaults existed.
 	apiextensionsv1beta1.SetDefaults_CustomResourceDefinitionSpec(&in.Spec)
 	if err := apiextensionsv1beta1.Convert_v1beta1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(in, &hub, nil); err != nil {
 		return nil, fmt.Errorf("convert from v1beta1: %w", err)

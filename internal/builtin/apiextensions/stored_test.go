@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A definition is stored as v1beta1 and comes back the same; what is stored of
-// it has not been changed by that.
+// A definition is stored as v1beta1 and read back unchanged; storing does not change the object.
 func TestStoredForm(t *testing.T) {
 	const version = `{"name":"%","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
 		"additionalPrinterColumns":[{"name":"N","type":"integer","jsonPath":".spec.n"}],"selectableFields":[{"jsonPath":".spec.s"}],

@@ -10,12 +10,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// A schema is structural if it says of every field what type it has, once and
-// outside of anyOf and its like, which may only narrow values down. So one can
-// tell known fields from unknown ones and fill in defaults.
+// A schema is structural if it declares the type of every field once, outside of anyOf and similar, which may only
+// restrict values. This makes it possible to detect unknown fields and to set defaults.
 
-// isUnsupported says whether a schema has anything that cannot be part of a
-// structural one at all.
+// isUnsupported reports whether a schema uses anything that no structural schema may contain.
 func isUnsupported(p *props) bool {
 	return within(p, func(p *props) bool {
 		return p.ID != "" || p.Schema != "" || p.Ref != nil && *p.Ref != "" ||
@@ -25,8 +23,7 @@ func isUnsupported(p *props) bool {
 	})
 }
 
-// NonStructural says where the schemas of a definition are not structural, or
-// what it has in place of that.
+// NonStructural returns the reasons why the schemas of a definition are not structural.
 func NonStructural(d *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	if d.Spec.PreserveUnknownFields {
@@ -40,7 +37,7 @@ func NonStructural(d *apiextensionsv1.CustomResourceDefinition) field.ErrorList 
 	return e.List()
 }
 
-// structural reports where a schema is not structural, to e, which it returns.
+// structural reports to e where a schema is not structural, and returns e.
 func structural(p *props, e rules.Errors) rules.Errors {
 	declares(p, atRoot, e)
 	complete(p, p, e)
@@ -59,7 +56,7 @@ func (l level) String() string {
 	return [...]string{"at the root", "for specified array items", "for specified object fields"}[l]
 }
 
-// declares checks a schema that declares fields.
+// declares validates a schema that declares fields.
 func declares(p *props, l level, e rules.Errors) {
 	if p.Type == "array" && (p.Items == nil || p.Items.Schema == nil) {
 		e.Field("items").Required("must be specified")
@@ -107,7 +104,7 @@ func declares(p *props, l level, e rules.Errors) {
 	resourceFields(p, l, e.Field("properties"))
 }
 
-// resourceFields checks the fields that every resource has.
+// resourceFields validates the schemas of apiVersion, kind and metadata.
 func resourceFields(p *props, l level, e rules.Errors) {
 	isResource := l == atRoot || p.XEmbeddedResource
 	for name, want := range map[string]string{"kind": "string", "apiVersion": "string", "metadata": "object"} {
@@ -119,7 +116,7 @@ func resourceFields(p *props, l level, e rules.Errors) {
 	if !ok || l != atRoot {
 		return
 	}
-	// Names may be constrained, and nothing else said of metadata.
+	// Only the name in metadata may be constrained.
 	n := 0
 	for _, name := range []string{"name", "generateName"} {
 		if _, ok := metadata.Properties[name]; ok {
@@ -135,14 +132,13 @@ func resourceFields(p *props, l level, e rules.Errors) {
 	}
 }
 
-// isIntOrString says whether anyOf is what is always written for fields that
-// are numbers or strings.
+// isIntOrString reports whether anyOf is the standard one for fields that are numbers or strings.
 func isIntOrString(anyOf []props) bool {
 	return reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
 }
 
-// constraints checks what narrows values down. Two forms of anyOf may be left
-// out: its own, and that of the first of allOf.
+// constraints validates the parts that restrict values. The int-or-string form of anyOf may be skipped: the schema's
+// own, and that of the first item of allOf.
 func constraints(p *props, skipAny, skipAnyOfFirst bool, e rules.Errors) {
 	if !skipAny {
 		for i := range p.AnyOf {
@@ -165,7 +161,7 @@ func constraints(p *props, skipAny, skipAnyOfFirst bool, e rules.Errors) {
 	}
 }
 
-// constraint checks a schema that may only narrow values down.
+// constraint validates a schema that may only restrict values.
 func constraint(p *props, skipAny bool, e rules.Errors) {
 	constraints(p, skipAny, false, e)
 	if p.Items != nil && p.Items.Schema != nil {
@@ -202,8 +198,7 @@ func constraint(p *props, skipAny bool, e rules.Errors) {
 	}
 }
 
-// complete reports fields that are constrained by c, the whole or a part of
-// what constrains p, without being declared in p.
+// complete reports fields that c, the whole or a part of p's constraints, restricts and p does not declare.
 func complete(c, p *props, e rules.Errors) {
 	for _, l := range []struct {
 		name string

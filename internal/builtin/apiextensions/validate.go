@@ -15,7 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// The least and most of what a definition may have.
+// Limits of definitions.
 const (
 	maxDeprecationWarning = 256
 	maxSelectableFields   = 8
@@ -72,7 +72,7 @@ func preservesUnknown(e rules.Errors) {
 		"must be false: set x-kubernetes-preserve-unknown-fields in the schema instead")
 }
 
-// isEstablished says whether the definition's resource is served.
+// isEstablished reports whether the condition Established is true.
 func isEstablished(d *apiextensionsv1.CustomResourceDefinition) bool {
 	i := slices.IndexFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established
@@ -114,7 +114,7 @@ func checkSpec(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e ru
 	}
 }
 
-// label checks a name that is a DNS label which starts with a letter.
+// label validates a name that must be a DNS label with a leading letter.
 func label(name string, e rules.Errors) {
 	if m := validation.IsDNS1035Label(name); len(m) > 0 {
 		e.Invalid(name, strings.Join(m, ","))
@@ -166,8 +166,7 @@ func checkStatus(d *apiextensionsv1.CustomResourceDefinition, e rules.Errors) {
 	}
 }
 
-// approval is what the annotation of a definition in one of the project's own
-// groups says about its review.
+// approval is the kind of value of the api-approved annotation.
 type approval string
 
 const (
@@ -191,8 +190,8 @@ func approvalOf(d *apiextensionsv1.CustomResourceDefinition) approval {
 	return approvalInvalid
 }
 
-// checkApproval reports a definition in a protected group without a link to its
-// review. What was so before may stay so.
+// checkApproval reports a definition in a protected group without a link to its API review, unless the stored one had
+// none either.
 func checkApproval(d, old *apiextensionsv1.CustomResourceDefinition, e rules.Errors) {
 	group := "." + d.Spec.Group
 	if !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io") {
@@ -215,7 +214,7 @@ func checkApproval(d, old *apiextensionsv1.CustomResourceDefinition, e rules.Err
 func checkConversion(c *apiextensionsv1.CustomResourceConversion, l leniency, e rules.Errors) {
 	rules.RequiredOneOf(e, "strategy", c.Strategy, []apiextensionsv1.ConversionStrategyType{
 		apiextensionsv1.NoneConverter, apiextensionsv1.WebhookConverter})
-	// Faults are reported where the fields were in the group's first version.
+	// Errors are reported at the fields of v1beta1.
 	client, reviews := e.Field("webhookClientConfig"), e.Field("conversionReviewVersions")
 	var (
 		config   *apiextensionsv1.WebhookClientConfig
@@ -252,7 +251,7 @@ func checkClient(c *apiextensionsv1.WebhookClientConfig, l leniency, e rules.Err
 		if c.Service.Port != nil {
 			port = *c.Service.Port
 		}
-		// Name and namespace have always been swapped here.
+		// Name and namespace are swapped, for compatibility.
 		rules.WebhookService(c.Service.Name, c.Service.Namespace, c.Service.Path, port, e.Field("service"))
 	}
 	if len(c.CABundle) > 0 && !l.everyBundle && !isBundle(c.CABundle) {

@@ -12,9 +12,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
-// shared says what is the same in every version. In the group's first version
-// that was written once for all of them, and its faults are still reported
-// there: at spec.validation and not at spec.versions[0].schema.
+// shared says which parts are the same in all versions. v1beta1 has these parts once for all versions, and their errors
+// are still reported there: at spec.validation instead of spec.versions[0].schema.
 type shared struct{ schema, subresources, columns, fields bool }
 
 func sharedBy(versions []apiextensionsv1.CustomResourceDefinitionVersion) shared {
@@ -126,7 +125,7 @@ func checkSubresources(r *apiextensionsv1.CustomResourceSubresources, e rules.Er
 		return
 	}
 	under := func(name, value string, roots ...string) {
-		at := e.Field("scale." + name) // as one name
+		at := e.Field("scale." + name) // as one path element
 		switch {
 		case value == "":
 			at.Required("")
@@ -143,8 +142,7 @@ func checkSubresources(r *apiextensionsv1.CustomResourceSubresources, e rules.Er
 	}
 }
 
-// checkFields checks the fields that lists can be narrowed down by. known says
-// that the schema is written where the fields are, and not in another place.
+// checkFields validates the selectable fields. known means that the schema is in the same place as the fields.
 func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool, l leniency, e rules.Errors) {
 	if len(v.SelectableFields) == 0 {
 		return
@@ -186,8 +184,7 @@ func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool,
 	}
 }
 
-// schemaPath is where a schema that is no schema is reported when that comes up
-// for the selectable fields next to it.
+// schemaPath returns the path for errors in a schema that are found while selectable fields are validated.
 func schemaPath(fields *field.Path) *field.Path {
 	parent := strings.TrimSuffix(fields.String(), ".selectableFields")
 	return field.NewPath(parent).Child("schema.openAPIV3Schema")

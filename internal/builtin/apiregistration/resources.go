@@ -1,5 +1,5 @@
-// Package apiregistration is the API group apiregistration.k8s.io/v1: which
-// server serves a group and version.
+// Package apiregistration is the API group apiregistration.k8s.io/v1: APIServices, which say which server serves a
+// group and version.
 package apiregistration
 
 import (
@@ -15,7 +15,7 @@ import (
 
 var v1 = apiregistrationv1.SchemeGroupVersion
 
-// Deps is what the rules of this group need from the rest of the server.
+// Deps is what this group needs from the rest of the server.
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
@@ -69,7 +69,7 @@ func defaultAPIService(s *apiregistrationv1.APIService) {
 	}
 }
 
-// Local is the condition of a group and version that this server serves itself.
+// Local returns the Available condition of a group and version that this server serves itself.
 func Local(now time.Time) apiregistrationv1.APIServiceCondition {
 	return apiregistrationv1.APIServiceCondition{
 		Type:               apiregistrationv1.Available,

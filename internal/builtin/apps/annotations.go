@@ -8,9 +8,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// checkNumber refuses objects with an annotation that must be a number and is
-// not. It is part of reading the object, because the annotation stands for a
-// field of former versions.
+// checkNumber rejects objects with an annotation that must be a number and is not. The check is part of decoding,
+// because the annotation replaces a field of earlier versions.
 func checkNumber(annotation string) func(obj engine.Object) (engine.Object, error) {
 	return func(obj engine.Object) (engine.Object, error) {
 		if v := obj.GetAnnotations()[annotation]; v != "" {
@@ -22,8 +21,7 @@ func checkNumber(annotation string) func(obj engine.Object) (engine.Object, erro
 	}
 }
 
-// setAnnotation sets an annotation without touching a map that other objects
-// may share.
+// setAnnotation sets an annotation without changing a map that other objects may share.
 func setAnnotation(obj engine.Object, key, value string) {
 	a := maps.Clone(obj.GetAnnotations())
 	if a == nil {

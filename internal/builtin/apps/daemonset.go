@@ -45,7 +45,7 @@ func daemonSets(d Deps) *engine.Resource {
 			Reset:          engine.ResetSpec,
 		})},
 		Table: daemonSetTable(),
-		// To kube-apiserver it is a field of the spec.
+		// In kube-apiserver's internal version it is a field of the spec.
 		HiddenAnnotation: appsv1.DeprecatedTemplateGeneration,
 	}
 }
@@ -86,8 +86,8 @@ func prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
 	rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 }
 
-// templateGeneration counts the changes of the template. It was a field once;
-// apps/v1 keeps it in an annotation, which the server alone writes.
+// templateGeneration returns the number of changes of the template. apps/v1 keeps it in an annotation that only the
+// server writes.
 func templateGeneration(s *appsv1.DaemonSet) int64 {
 	n, _ := strconv.ParseInt(s.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
 	return n

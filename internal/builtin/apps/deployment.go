@@ -31,7 +31,7 @@ func deployments(d Deps) *engine.Resource {
 			PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
 				d.Status = old.Status
 				podspec.DropDisabledTemplate(&d.Spec.Template, &old.Spec.Template)
-				// Annotations count because controllers copy them to replica sets.
+				// Annotations increment the generation because controllers copy them to replica sets.
 				if !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) ||
 					!apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1

@@ -1,7 +1,5 @@
-// Package apps is the API group apps/v1: deployments, replica sets, stateful
-// sets, daemon sets and the controller revisions that the last two keep. One
-// file holds one kind: its Resource, defaults, what a write carries over and
-// what is wrong with it.
+// Package apps is the API group apps/v1: deployments, replica sets, stateful sets, daemon sets, and the controller
+// revisions of the last two. Each file contains one kind: its Resource, defaults, update preparation and validation.
 package apps
 
 import (
@@ -34,14 +32,14 @@ func Resources(d Deps) []*engine.Resource {
 	}
 }
 
-// scaled is what a scale shows and changes of a kind.
+// scaled is what a scale reads and writes of a kind.
 type scaled struct {
 	replicas *int32
 	status   int32
 	selector *metav1.LabelSelector
 }
 
-// scale makes the scale subresource of a kind.
+// scale returns the scale subresource of a kind.
 func scale[T engine.Object](get func(obj T) scaled, set func(obj T, replicas int32)) *engine.Subresource {
 	return &engine.Subresource{
 		Name: "scale", Verbs: []string{"get", "patch", "update"},
@@ -65,7 +63,7 @@ func scale[T engine.Object](get func(obj T) scaled, set func(obj T, replicas int
 	}
 }
 
-// warnName warns of names that do not fit into the host names of pods.
+// warnName warns about names that are not valid in the host names of pods.
 func warnName(name string) []string {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return []string{"metadata.name: names of pods and their hosts are made of this; it should be a DNS label"}

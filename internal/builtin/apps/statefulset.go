@@ -76,7 +76,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	podspec.DefaultTemplate(&spec.Template)
 	for i := range spec.VolumeClaimTemplates {
 		c := &spec.VolumeClaimTemplates[i]
-		// They are whole objects, and always say so.
+		// The claim templates are whole objects, and always have apiVersion and kind.
 		c.APIVersion, c.Kind = "v1", "PersistentVolumeClaim"
 		rules.Default(&c.Status.Phase, corev1.ClaimPending)
 		rules.DefaultClaimSpec(&c.Spec)
@@ -84,7 +84,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// dropMaxUnavailable drops a field whose feature is off, unless old has it.
+// dropMaxUnavailable drops a field whose feature is disabled, unless old has it.
 func dropMaxUnavailable(s, old *appsv1.StatefulSet) {
 	if old != nil && old.Spec.UpdateStrategy.RollingUpdate != nil && old.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
 		return

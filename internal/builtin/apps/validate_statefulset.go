@@ -14,7 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// statefulSetOptions loosen the rules for sets that are stored already.
+// statefulSetOptions relax rules for stored sets.
 type statefulSetOptions struct {
 	podspec.Options
 	allowInvalidServiceName bool
@@ -30,7 +30,7 @@ func (deps Deps) validateStatefulSet(_ context.Context, s *appsv1.StatefulSet) f
 func (deps Deps) validateStatefulSetUpdate(_ context.Context, s, old *appsv1.StatefulSet) field.ErrorList {
 	o := statefulSetOptions{
 		Options: podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template),
-		// Neither can change, so what is there stays.
+		// Both are immutable, so stored values stay valid.
 		allowInvalidServiceName: true,
 		skipClaims:              true,
 	}
@@ -117,8 +117,8 @@ func statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, e rules.Errors) {
 	}
 }
 
-// statefulSetTemplate checks the template as the pods will be: with a volume
-// for each claim, and with host names of the set's own choice.
+// statefulSetTemplate validates the template as it will be in pods: with a volume for each claim, and with host names
+// that the set chooses.
 func statefulSetTemplate(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.ErrorList {
 	path := specPath.Child("template")
 	e := rules.At(path)
@@ -157,8 +157,7 @@ func volumesWithClaims(s *appsv1.StatefulSetSpec) []corev1.Volume {
 	return out
 }
 
-// daemonSetSelector is looser than that of the other kinds: a daemon set
-// without a selector could be written once.
+// daemonSetSelector is less strict than for other kinds: daemon sets without a selector were once accepted.
 func daemonSetSelector(s *appsv1.DaemonSetSpec, e rules.Errors) {
 	selector, err := metav1.LabelSelectorAsSelector(s.Selector)
 	if err == nil && !selector.Matches(labels.Set(s.Template.Labels)) {

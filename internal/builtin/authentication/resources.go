@@ -1,5 +1,5 @@
-// Package authentication is the API group authentication.k8s.io/v1: questions
-// about who somebody is. They are answered and not stored.
+// Package authentication is the API group authentication.k8s.io/v1: reviews that identify a user. They are answered and
+// not stored.
 package authentication
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var v1 = authenticationv1.SchemeGroupVersion
 
-// Deps answers the questions.
+// Deps answers the reviews.
 type Deps struct {
 	TokenReview       func(ctx context.Context, in *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
 	SelfSubjectReview func(ctx context.Context, in *authenticationv1.SelfSubjectReview) (*authenticationv1.SelfSubjectReview, error)

@@ -1,5 +1,5 @@
-// Package authorization is the API group authorization.k8s.io/v1: questions
-// about who may do what. They are answered and not stored.
+// Package authorization is the API group authorization.k8s.io/v1: reviews of what a user may do. They are answered and
+// not stored.
 package authorization
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var v1 = authorizationv1.SchemeGroupVersion
 
-// Deps answers the questions.
+// Deps answers the reviews.
 type Deps struct {
 	SubjectAccess      func(ctx context.Context, in *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error)
 	LocalSubjectAccess func(ctx context.Context, in *authorizationv1.LocalSubjectAccessReview) (*authorizationv1.LocalSubjectAccessReview, error)

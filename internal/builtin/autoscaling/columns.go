@@ -37,8 +37,7 @@ func horizontalPodAutoscalerRow(h *autoscalingv2.HorizontalPodAutoscaler) []any 
 	}
 }
 
-// targets shows the first metrics as current/target. A metric's status is the
-// one at the same place in the list.
+// targets returns the first metrics as current/target. A metric and its status have the same list index.
 func targets(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	if len(h.Spec.Metrics) == 0 {
 		return cells.None
@@ -90,7 +89,7 @@ func metricText(spec *autoscalingv2.MetricSpec, status *autoscalingv2.MetricStat
 	return "<unknown type>"
 }
 
-// valueText shows a metric that has a value for the whole target or an average for each pod.
+// valueText returns the text of a metric with a target value, or an average value per pod.
 func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	now := cells.Unknown
 	if target.AverageValue == nil {
@@ -105,7 +104,7 @@ func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.Metric
 	return fmt.Sprintf("%s/%s (avg)", now, target.AverageValue.String())
 }
 
-// resourceText shows a metric of cpu or memory, as an amount or as a share of the requests.
+// resourceText returns the text of a CPU or memory metric, as an amount or as a percentage of the requests.
 func resourceText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	now := cells.Unknown
 	if target.AverageValue != nil {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Metrics as v1's annotations hold them: the same sources, with targets spread
-// over several fields where v2 has one value with a type.
+// Metrics in v1's annotations: the sources are the same, but targets are spread over several fields, where v2 has one
+// value with a type.
 
 func metricToV1(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
 	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}

@@ -23,7 +23,7 @@ func version(t *testing.T, name string) *engine.Version {
 	return vs[i]
 }
 
-// What version 1 cannot say, it keeps in annotations.
+// Conversion to v1 keeps in annotations what v1 cannot express.
 func TestThroughVersion1(t *testing.T) {
 	tests := []struct {
 		name, text  string
@@ -65,7 +65,7 @@ func TestThroughVersion1(t *testing.T) {
 				t.Fatal(err)
 			}
 			hpa := out.(*autoscalingv2.HorizontalPodAutoscaler)
-			// The order is lost: what version 1 knows itself comes last.
+			// The order is lost: the metric with its own field in v1 comes last.
 			slices.SortFunc(hpa.Spec.Metrics, byType)
 			slices.SortFunc(in.Spec.Metrics, byType)
 			if !reflect.DeepEqual(in.Spec.Metrics, hpa.Spec.Metrics) || len(hpa.Annotations) > 0 ||

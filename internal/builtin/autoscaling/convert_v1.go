@@ -13,8 +13,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// v1 knows one metric, the CPU. The others, and what else came with v2, travel
-// in these annotations, as JSON.
+// v1 has a field for one metric, the CPU. These annotations contain the other metrics, and everything else that v2
+// added, as JSON.
 const (
 	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
 	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
@@ -22,13 +22,13 @@ const (
 	behaviorAnnotation       = "autoscaling.alpha.kubernetes.io/behavior"
 )
 
-// v1Annotations are never stored. The last two are reserved and mean nothing.
+// v1Annotations are never stored. The last two are reserved and have no meaning.
 var v1Annotations = []string{
 	metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,
 	"autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 }
 
-// dropV1Annotations keeps v1's annotations out of what is stored.
+// dropV1Annotations removes v1's annotations from stored objects.
 func dropV1Annotations(obj engine.Object) (engine.Object, error) {
 	obj.SetAnnotations(withoutV1(obj.GetAnnotations()))
 	return obj, nil
@@ -48,7 +48,7 @@ func withoutV1(a map[string]string) map[string]string {
 	return a
 }
 
-// isCPU says whether v1 can show a metric in its own field.
+// isCPU reports whether v1 has a field for a metric.
 func isCPU(m *autoscalingv2.MetricSpec) bool {
 	return m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil &&
 		m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil
@@ -146,7 +146,7 @@ func fromV1(obj engine.Object) (engine.Object, error) {
 			DesiredReplicas:    in.Status.DesiredReplicas,
 		},
 	}
-	// An annotation that does not parse is as good as none.
+	// An annotation that does not parse is ignored.
 	var others []autoscalingv1.MetricSpec
 	if annotation(in, metricsAnnotation, &others) {
 		for i := range others {
@@ -196,8 +196,7 @@ func annotation(a *autoscalingv1.HorizontalPodAutoscaler, key string, into any) 
 	return found && json.Unmarshal([]byte(text), into) == nil
 }
 
-// behavior is written into the annotation with Go's field names, as it has
-// been since the annotation exists. Reading does not mind the case.
+// behavior is written to the annotation with Go's field names, as it has always been. Decoding ignores case.
 type behavior autoscalingv2.HorizontalPodAutoscalerBehavior
 
 type annotatedRules struct {

@@ -1,6 +1,5 @@
-// Package autoscaling is the API group autoscaling: horizontal pod autoscalers
-// in v1 and v2. They are stored as v2; what v1 cannot say it keeps in
-// annotations (convert_v1.go).
+// Package autoscaling is the API group autoscaling: horizontal pod autoscalers in v1 and v2. They are stored as v2;
+// what v1 cannot express is in annotations (convert_v1.go).
 package autoscaling
 
 import (
@@ -19,7 +18,7 @@ var (
 	v2 = autoscalingv2.SchemeGroupVersion
 )
 
-// defaultCPUUtilization is aimed at where no metric is named, in percent.
+// defaultCPUUtilization is the default target without metrics, in percent.
 const defaultCPUUtilization int32 = 80
 
 // Resources returns every resource of the group.
@@ -70,12 +69,12 @@ func defaultV2(a *autoscalingv2.HorizontalPodAutoscaler) {
 		a.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(defaultCPUUtilization)}
 	}
 	if b := a.Spec.Behavior; b != nil {
-		// Up: whichever is more, four pods or double, every 15 seconds.
+		// Scale up by four pods or to double, whichever is more, every 15 seconds.
 		defaultScaling(&b.ScaleUp, new(int32), []autoscalingv2.HPAScalingPolicy{
 			{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15},
 			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15},
 		})
-		// Down: to nothing at once, after a window that the controller chooses.
+		// Scale down to the minimum at once, after a window that the controller chooses.
 		defaultScaling(&b.ScaleDown, nil, []autoscalingv2.HPAScalingPolicy{
 			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15},
 		})

@@ -21,14 +21,14 @@ const (
 	maxWindow = 3600
 )
 
-// options loosen the rules for autoscalers that are stored already.
+// options relax rules for stored autoscalers.
 type options struct {
 	allowZero   bool // replicas
 	target      referenceOptions
 	metricOwner referenceOptions
 }
 
-// referenceOptions say what the apiVersion of a reference may be.
+// referenceOptions say which apiVersions a reference may have.
 type referenceOptions struct {
 	anything bool
 	noGroup  bool
@@ -63,7 +63,7 @@ func validateUpdate(_ context.Context, a, old *autoscalingv2.HorizontalPodAutosc
 
 func optionsFor(a *autoscalingv2.HorizontalPodAutoscaler) options {
 	return options{
-		// Of what can be scaled, only replication controllers have no group.
+		// Of the scalable kinds, only replication controllers have no group.
 		target:      referenceOptions{noGroup: a.Spec.ScaleTargetRef.Kind == "ReplicationController"},
 		metricOwner: referenceOptions{noGroup: true},
 	}
@@ -114,7 +114,7 @@ func reference(r autoscalingv2.CrossVersionObjectReference, e rules.Errors, o re
 	}
 }
 
-// checkAPIVersion says what is wrong with the apiVersion of a reference.
+// checkAPIVersion returns the error in the apiVersion of a reference.
 func checkAPIVersion(v string, o referenceOptions) string {
 	if o.anything {
 		return ""
@@ -162,8 +162,8 @@ var sourceTypes = []autoscalingv2.MetricSourceType{
 	autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType,
 }
 
-// metric checks that a metric has the one source that its type names. Only the
-// first source there is gets checked itself.
+// metric checks that a metric has the source that its type names, and no other. Only the first source is validated
+// itself.
 func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 	if m.Type == "" {
 		e.Field("type").Required("")

@@ -34,7 +34,7 @@ func jobRow(j *batchv1.Job) []any {
 	}
 }
 
-// jobStatus is the condition that says most about the job.
+// jobStatus returns the job's most relevant condition.
 func jobStatus(j *batchv1.Job) string {
 	has := map[batchv1.JobConditionType]bool{}
 	for _, c := range j.Status.Conditions {
@@ -102,7 +102,7 @@ func cronJobRow(cj *batchv1.CronJob) []any {
 	if t := cj.Status.LastScheduleTime; t != nil {
 		last = cells.Since(*t)
 	}
-	// The column is declared boolean; its cells have always been texts.
+	// The column is declared boolean; its cells are strings for compatibility.
 	suspend := cells.Unset
 	if p := cj.Spec.Suspend; p != nil {
 		suspend = map[bool]string{true: "True", false: "False"}[*p]

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// indexes is a set of completion indexes, as ascending intervals. Jobs write
-// it as "1,3-5,7".
+// indexes is a set of completion indexes, as ascending intervals. Jobs write it as "1,3-5,7".
 type indexes []interval
 
 type interval struct{ first, last int32 }
@@ -20,7 +19,7 @@ func (x indexes) count() int32 {
 	return n
 }
 
-// parseIndexes reads a set of indexes below completions.
+// parseIndexes parses a set of indexes below completions.
 func parseIndexes(text string, completions int32) (indexes, error) {
 	if text == "" {
 		return nil, nil
@@ -63,8 +62,7 @@ func parseIndex(text string, completions int32) (int32, error) {
 	return int32(n), nil
 }
 
-// overlap says whether two sets share an index. Parts that do not parse are
-// left out, so that they are reported where they are.
+// overlap reports whether two sets share an index. It ignores parts that do not parse, which are reported elsewhere.
 func overlap(a, b string, completions int32) bool {
 	if a == "" || b == "" {
 		return false

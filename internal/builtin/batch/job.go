@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// warnJobDelete tells those who do not say what becomes of the pods.
+// warnJobDelete warns a client that does not specify what happens to the pods.
 func warnJobDelete(o *metav1.DeleteOptions) string {
 	//lint:ignore SA1019 deprecated for its users, and still served to them
 	if o.PropagationPolicy != nil || o.OrphanDependents != nil {
@@ -50,8 +50,7 @@ func jobs(d Deps) *engine.Resource {
 			Validate:       d.validateJob,
 			ValidateUpdate: d.validateJobUpdate,
 			Warn:           warnJob,
-			// Jobs were there before garbage collection; deleting one has
-			// always left its pods.
+			// Jobs predate garbage collection; deleting a job without a propagation policy has always kept its pods.
 			DefaultOrphan: true,
 			WarnDelete:    warnJobDelete,
 			Reset:         engine.ResetStatus,
@@ -78,8 +77,7 @@ func defaultJob(j *batchv1.Job) {
 		rules.DefaultPtr(&s.BackoffLimit, math.MaxInt32)
 	}
 	rules.DefaultPtr(&s.BackoffLimit, 6)
-	// The map is shared on purpose: the labels that a new job's pods get later
-	// become its own too.
+	// The map is shared on purpose: labels that a new job's template gets later also become the job's.
 	if len(j.Labels) == 0 && s.Template.Labels != nil {
 		j.Labels = s.Template.Labels
 	}
@@ -93,7 +91,7 @@ func defaultJob(j *batchv1.Job) {
 	defaultJobTemplate(s)
 }
 
-// defaultJobTemplate fills in what jobs and the templates of cron jobs share.
+// defaultJobTemplate sets the defaults that jobs and the templates of cron jobs share.
 func defaultJobTemplate(s *batchv1.JobSpec) {
 	if p := s.PodFailurePolicy; p != nil {
 		for i := range p.Rules {
@@ -105,14 +103,14 @@ func defaultJobTemplate(s *batchv1.JobSpec) {
 	podspec.DefaultTemplate(&s.Template)
 }
 
-// The labels that tie pods to their job; those without a domain are older.
+// Labels that connect pods with their job; those without a domain are older.
 const (
 	legacyJobName       = "job-name"
 	legacyControllerUID = "controller-uid"
 )
 
-// selectOwnPods labels the job's pods with its name and UID, and selects them
-// by the UID. What the user has set already stays; validation compares it.
+// selectOwnPods labels the job's pods with its name and UID, and selects them by the UID. Values that the user has set
+// stay; validation compares them.
 func selectOwnPods(j *batchv1.Job) {
 	t := &j.Spec.Template
 	if t.Labels == nil {
@@ -148,7 +146,7 @@ func warnJob(_ context.Context, j, old *batchv1.Job) []string {
 	return nil
 }
 
-// Beyond these, the list of completed indexes may not fit into the status.
+// Above these limits, the list of completed indexes may not fit into the status.
 const (
 	manyCompletions = 100_000
 	manyParallel    = 10_000

@@ -22,7 +22,7 @@ func Resources(d Deps) []*engine.Resource {
 	return []*engine.Resource{cronJobs(d), jobs(d)}
 }
 
-// warnName warns of names that do not fit into the host names of pods.
+// warnName warns about names that are not valid in the host names of pods.
 func warnName(name string) []string {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return []string{"metadata.name: names of pods and their hosts are made of this; it should be a DNS label"}

@@ -22,7 +22,7 @@ var (
 	statusPath = field.NewPath("status")
 )
 
-// What an indexed job may be, so that its lists of indexes fit into its status.
+// Limits of indexed jobs, so that their lists of indexes fit into the status.
 const (
 	maxIndexedParallelism = 100_000
 	maxFailedIndexes      = 100_000
@@ -58,9 +58,8 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 	return e.List()
 }
 
-// templateUpdate checks that the template stays what it is. While a job is
-// suspended and none of its pods run, a queue may change where they are to be
-// scheduled and what resources they get.
+// templateUpdate checks that the template does not change. While a job is suspended and has no running pods, a queue
+// may change its scheduling fields and resources.
 func templateUpdate(s *batchv1.JobSpec, old *batchv1.Job, e rules.Errors) {
 	if !deref(old.Spec.Suspend) {
 		e.Unchanged("template", &s.Template, &old.Spec.Template)
@@ -77,7 +76,7 @@ func templateUpdate(s *batchv1.JobSpec, old *batchv1.Job, e rules.Errors) {
 	e.Unchanged("template.spec", s.Template.Spec, want.Spec)
 }
 
-// allowScheduling takes over into want what scheduling looks at.
+// allowScheduling copies the scheduling fields to want.
 func allowScheduling(t, want *corev1.PodTemplateSpec) {
 	affinity := t.Spec.Affinity
 	switch {
@@ -132,8 +131,8 @@ func job(j *batchv1.Job, o podspec.Options, prefixedLabels, allowInvalidSelector
 	return e.List()
 }
 
-// ownSelector checks that labels and selector are the ones that the server
-// makes up. A client may send them, but not others.
+// ownSelector checks that labels and selector are those that the server generates. A client may send these values, but
+// no others.
 func ownSelector(j *batchv1.Job, prefixedLabels bool, e rules.Errors) {
 	uid := string(j.UID)
 	if uid == "" {
@@ -159,7 +158,7 @@ func ownSelector(j *batchv1.Job, prefixedLabels bool, e rules.Errors) {
 	}
 }
 
-// jobSpec checks what jobs and the templates of cron jobs have in common.
+// jobSpec validates the fields that jobs and the templates of cron jobs share.
 func jobSpec(s *batchv1.JobSpec, e rules.Errors, o podspec.Options) {
 	rules.NonnegativePtr(e, "parallelism", s.Parallelism)
 	rules.NonnegativePtr(e, "completions", s.Completions)

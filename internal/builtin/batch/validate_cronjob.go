@@ -15,7 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// maxCronJobName leaves room for the time that the names of jobs end in.
+// maxCronJobName leaves room for the time at the end of the jobs' names.
 const maxCronJobName = 63 - 11
 
 func (deps Deps) validateCronJob(_ context.Context, c *batchv1.CronJob) field.ErrorList {
@@ -46,7 +46,7 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 		if err := checkSchedule(s.Schedule); err != nil {
 			at.Invalid(s.Schedule, err.Error())
 		}
-		// Zones in the schedule were never meant to work; who has one may keep it.
+		// Time zones in the schedule were never intended; stored ones stay valid.
 		if strings.Contains(s.Schedule, "TZ") {
 			if old == nil || !strings.Contains(old.Schedule, "TZ") {
 				at.Invalid(s.Schedule, "cannot use TZ or CRON_TZ, use timeZone")
@@ -74,7 +74,7 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 	rules.NonnegativePtr(e, "failedJobsHistoryLimit", s.FailedJobsHistoryLimit)
 }
 
-// checkSchedule parses a schedule. The parser panics on a few malformed ones.
+// checkSchedule parses a schedule. The parser panics on some malformed schedules.
 func checkSchedule(schedule string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// outcome is how far a job has come, by its conditions.
+// outcome is the progress of a job, from its conditions.
 type outcome struct {
 	complete, failed, failing, succeeding bool
 }
@@ -43,9 +43,8 @@ func hasCondition(list []batchv1.JobCondition, t batchv1.JobConditionType, statu
 	return false
 }
 
-// validateJobStatus keeps controllers to the promises that users of jobs rely
-// on. Most rules only look at what changes, because the status of old jobs was
-// written under fewer rules.
+// validateJobStatus makes controllers keep the guarantees on which users of jobs rely. Most rules check only what
+// changes, because older statuses were written under fewer rules.
 func validateJobStatus(_ context.Context, j, old *batchv1.Job) field.ErrorList {
 	e := rules.At(statusPath)
 	e.Add(rules.ObjectMetaUpdate(&j.ObjectMeta, &old.ObjectMeta))
@@ -89,7 +88,7 @@ func jobCounters(j, old *batchv1.Job, e rules.Errors) {
 	if s.Failed < was.Failed {
 		e.Field("failed").Invalid(s.Failed, "cannot decrease")
 	}
-	// Elastic indexed jobs forget the indexes that they were scaled down by.
+	// Elastic indexed jobs drop the indexes that are removed by scaling down.
 	elastic := isIndexed(&j.Spec) && apiequality.Semantic.DeepEqual(j.Spec.Completions, j.Spec.Parallelism)
 	if s.Succeeded < was.Succeeded && !elastic {
 		e.Field("succeeded").Invalid(s.Succeeded, "cannot decrease")
@@ -158,7 +157,7 @@ func jobTimes(j, old *batchv1.Job, e rules.Errors) {
 	if s.CompletionTime != nil && was.CompletionTime != nil && endChanged {
 		e.Field("completionTime").Invalid(s.CompletionTime, "field is immutable")
 	}
-	// A suspended job with nothing to do ends without ever having begun.
+	// A suspended job without completions finishes without ever starting.
 	idle := deref(j.Spec.Suspend) && j.Spec.Completions != nil && *j.Spec.Completions == 0
 	if s.StartTime == nil && is.finished() && (finishedChanged || startChanged) && !idle {
 		e.Field("startTime").Required("for finished jobs")

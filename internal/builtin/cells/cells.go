@@ -1,9 +1,7 @@
-// Package cells holds the columns and cell texts that the tables of several
-// kinds share: names, ages, container lists, "a,b,c + 2 more...". A kind's own
-// columns stand next to its rules, in columns.go of its group's folder.
+// Package cells contains columns and cell texts that the tables of several kinds share: names, ages, container lists,
+// "a,b,c + 2 more...". A kind's own columns are next to its rules, in columns.go of its group's folder.
 //
-// Cell values are strings, int64s and bools only, so that a table reads the same
-// in every encoding.
+// Cell values are only strings, int64s and bools, so that a table is the same in every encoding.
 package cells
 
 import (
@@ -16,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// What is shown where there is nothing to show.
+// Texts for missing values.
 const (
 	None    = "<none>"
 	Unset   = "<unset>"
 	Unknown = "<unknown>"
 )
 
-// Since is the time that has passed since t, as people say it: "5m", "3d4h".
+// Since returns the time since t in short form: "5m", "3d4h".
 func Since(t metav1.Time) string {
 	if t.IsZero() {
 		return Unknown
@@ -34,7 +32,7 @@ func Since(t metav1.Time) string {
 // SinceMicro is Since for a MicroTime.
 func SinceMicro(t metav1.MicroTime) string { return Since(metav1.Time(t)) }
 
-// Or is s, or fallback where s is empty.
+// Or returns s, or fallback if s is empty.
 func Or(s, fallback string) string {
 	if s == "" {
 		return fallback
@@ -42,7 +40,7 @@ func Or(s, fallback string) string {
 	return s
 }
 
-// Deref is the text p points to, or fallback.
+// Deref returns *p, or fallback if p is nil.
 func Deref[T ~string](p *T, fallback string) string {
 	if p == nil {
 		return fallback
@@ -50,10 +48,10 @@ func Deref[T ~string](p *T, fallback string) string {
 	return string(*p)
 }
 
-// True says whether p points to true.
+// True reports whether p points to true.
 func True(p *bool) bool { return p != nil && *p }
 
-// First joins the first n texts and says how many there are beyond them.
+// First joins the first n texts and appends the number of the others.
 func First(n int, texts []string, sep string) string {
 	if len(texts) <= n {
 		return strings.Join(texts, sep)
@@ -61,7 +59,7 @@ func First(n int, texts []string, sep string) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(texts[:n], sep), len(texts)-n)
 }
 
-// Containers are the names and the images of a pod's containers.
+// Containers returns the names and the images of a pod's containers.
 func Containers(containers []corev1.Container) (names, images string) {
 	n, i := make([]string, len(containers)), make([]string, len(containers))
 	for k := range containers {

@@ -44,7 +44,7 @@ func requestState(r *certificatesv1.CertificateSigningRequest) string {
 	}
 	state := []string{"Pending"}
 	switch {
-	case has[certificatesv1.CertificateDenied]: // a denial stands, whatever else was said
+	case has[certificatesv1.CertificateDenied]: // a denial overrides an approval
 		state[0] = "Denied"
 	case has[certificatesv1.CertificateApproved]:
 		state[0] = "Approved"

@@ -1,5 +1,5 @@
-// Package certificates is the API group certificates.k8s.io/v1: certificate
-// signing requests, which one asks for, another approves and a third signs.
+// Package certificates is the API group certificates.k8s.io/v1: certificate signing requests, which one user creates,
+// another approves and a third signs.
 package certificates
 
 import (
@@ -16,7 +16,7 @@ import (
 
 var v1 = certificatesv1.SchemeGroupVersion
 
-// Deps is what the rules of this group need from the rest of the server.
+// Deps is what this group needs from the rest of the server.
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
@@ -77,7 +77,7 @@ func certificateSigningRequests(d Deps) *engine.Resource {
 	}
 }
 
-// prepareCreate writes down who asks, so that approvers can judge by it.
+// prepareCreate records the requesting user, for approvers.
 func prepareCreate(ctx context.Context, r *certificatesv1.CertificateSigningRequest) {
 	s := &r.Spec
 	s.Username, s.UID, s.Groups, s.Extra = "", "", nil, nil
@@ -93,8 +93,7 @@ func prepareCreate(ctx context.Context, r *certificatesv1.CertificateSigningRequ
 	r.Status = certificatesv1.CertificateSigningRequestStatus{}
 }
 
-// keepConditions undoes changes within the conditions of a type; adding or
-// removing one is left for validation to refuse.
+// keepConditions reverts changes of existing conditions of a type; validation rejects added and removed ones.
 func keepConditions(r, old *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) {
 	indices := func(r *certificatesv1.CertificateSigningRequest) []int {
 		var out []int
@@ -114,7 +113,7 @@ func keepConditions(r, old *certificatesv1.CertificateSigningRequest, t certific
 	}
 }
 
-// stampConditions fills in the times that the client left out.
+// stampConditions sets the times that the client omitted.
 func (d Deps) stampConditions(r, old *certificatesv1.CertificateSigningRequest) {
 	now := metav1.NewTime(d.Now())
 	for i := range r.Status.Conditions {

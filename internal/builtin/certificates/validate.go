@@ -17,7 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// legacySigner was the signer of requests that named none, in former versions.
+// legacySigner was the default signer in earlier versions.
 const legacySigner = "kubernetes.io/legacy-unknown"
 
 var usages = []certificatesv1.KeyUsage{
@@ -30,13 +30,12 @@ var usages = []certificatesv1.KeyUsage{
 	certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageSMIME, certificatesv1.UsageTimestamping,
 }
 
-// final are the conditions that are never taken back, and never other than true.
+// final are the conditions that are never removed, and always true.
 var final = []certificatesv1.RequestConditionType{
 	certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed,
 }
 
-// options are what a way of writing may do, and what is let pass because it is
-// stored already.
+// options say what a write may change, and which rules are relaxed for stored values.
 type options struct {
 	maySetApproval    bool
 	maySetCertificate bool
@@ -188,8 +187,7 @@ func ofType(r *certificatesv1.CertificateSigningRequest, t certificatesv1.Reques
 	return out
 }
 
-// checkRequest checks that data is a PKCS #10 request, signed with the key that
-// it is for.
+// checkRequest checks that data is a PKCS #10 request with a valid signature.
 func checkRequest(data []byte) error {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -202,7 +200,7 @@ func checkRequest(data []byte) error {
 	return r.CheckSignature()
 }
 
-// checkCertificate checks that data is nothing, or PEM blocks of certificates.
+// checkCertificate checks that data is empty, or contains PEM blocks of certificates.
 func checkCertificate(data []byte) error {
 	if len(data) == 0 {
 		return nil

@@ -35,7 +35,7 @@ func leases() *engine.Resource {
 	}
 }
 
-// dropElection drops the fields of a feature that is off, unless old has them.
+// dropElection drops the fields of a disabled feature, unless old has them.
 func dropElection(l, old *coordinationv1.Lease) {
 	if old.Spec.Strategy == nil {
 		l.Spec.Strategy = nil

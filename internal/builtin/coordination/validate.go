@@ -25,7 +25,7 @@ func spec(s *coordinationv1.LeaseSpec) field.ErrorList {
 	}
 	rules.NonnegativePtr(e, "leaseTransitions", s.LeaseTransitions)
 	if p := s.Strategy; p != nil {
-		// It has always been reported one level too deep.
+		// The path is one level too deep, for compatibility.
 		at := e.Field("strategy")
 		if strings.Contains(string(*p), "/") {
 			at.Field("strategy").QualifiedName(string(*p))

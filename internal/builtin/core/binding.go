@@ -16,8 +16,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// bindings is the older way to bind a pod: the pod's name is the binding's.
-// Its Create returns no object: the answer is a plain success.
+// bindings is the older way to bind a pod: the binding has the pod's name. Its Create returns no object, so the
+// response is a Status of success.
 func bindings(d Deps) *engine.Resource {
 	bind := bindPod(d)
 	return &engine.Resource{
@@ -33,7 +33,7 @@ func bindings(d Deps) *engine.Resource {
 	}
 }
 
-// bindPod puts a pod on a node, once.
+// bindPod returns the func that assigns a pod to a node, once.
 func bindPod(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
 	return func(ctx context.Context, name string, body engine.Object, options *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := body.(*corev1.Binding)
@@ -65,7 +65,7 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 	return e.List()
 }
 
-// assign gives a pod its node. The binding's labels and annotations come along.
+// assign sets a pod's node, and copies the binding's labels and annotations.
 func assign(p *corev1.Pod, b *corev1.Binding, d Deps) error {
 	conflict := func(format string, args ...any) error {
 		return apierrors.NewConflict(corev1.Resource("pods/binding"), p.Name, fmt.Errorf(format, args...))
@@ -97,7 +97,7 @@ func merge(to *map[string]string, from map[string]string) {
 	maps.Copy(*to, from)
 }
 
-// setPodCondition adds or replaces a condition; the time tells when its status changed.
+// setPodCondition adds or replaces a condition; the transition time changes with the status.
 func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition, d Deps) {
 	c.LastTransitionTime = metav1.Time{Time: d.Now()}
 	for i := range s.Conditions {
@@ -114,7 +114,7 @@ func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition, d Deps) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// namespaceOf is where the request is, for bodies that leave it out.
+// namespaceOf returns the request's namespace, for bodies without one.
 func namespaceOf(ctx context.Context, body engine.Object) string {
 	if info := request.InfoFrom(ctx); info != nil && info.Namespace != "" {
 		return info.Namespace

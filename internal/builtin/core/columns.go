@@ -114,7 +114,7 @@ func resourceQuotaRow(q *corev1.ResourceQuota) []any {
 			requests = append(requests, text)
 		}
 	}
-	// By name: the ':' that ends a name would sort before some letters of a longer one.
+	// Compare only the names: the ':' after a name would sort before some letters of a longer one.
 	byName := func(a, b string) int {
 		a, _, _ = strings.Cut(a, ": ")
 		b, _, _ = strings.Cut(b, ": ")

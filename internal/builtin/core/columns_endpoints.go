@@ -35,8 +35,7 @@ func endpointsRow(e *corev1.Endpoints) []any {
 	return []any{e.Name, text, cells.Since(e.CreationTimestamp)}
 }
 
-// subsetAddresses is every address with every port, or alone where a headless
-// service has no ports.
+// subsetAddresses returns every address with every port, or without one if a headless service has no ports.
 func subsetAddresses(s *corev1.EndpointSubset) []string {
 	var all []string
 	if len(s.Ports) == 0 {

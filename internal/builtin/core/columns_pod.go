@@ -45,7 +45,7 @@ func podRow(p *corev1.Pod) []any {
 	}
 }
 
-// podRowConditions marks pods that have ended, which clients may hide.
+// podRowConditions marks finished pods, which clients may hide.
 func podRowConditions(p *corev1.Pod) []metav1.TableRowCondition {
 	message := ""
 	switch p.Status.Phase {
@@ -61,14 +61,14 @@ func podRowConditions(p *corev1.Pod) []metav1.TableRowCondition {
 	}}
 }
 
-// podSummary is what the containers of a pod come to.
+// podSummary summarizes the containers of a pod.
 type podSummary struct {
 	ready, total int
 	state        string
 	restarts     restarts
 }
 
-// restarts counts restarts and knows when the last one was.
+// restarts counts restarts and records the time of the last one.
 type restarts struct {
 	count int
 	last  metav1.Time
@@ -105,12 +105,12 @@ func summarize(p *corev1.Pod) podSummary {
 	}
 	sidecarRestarts, initializing := s.addInit(p, sidecars)
 	if !initializing || podCondition(p, corev1.PodInitialized) {
-		s.restarts = sidecarRestarts // those of finished init containers are history
+		s.restarts = sidecarRestarts // main containers have started: init containers no longer count
 		s.addContainers(p)
 	}
 	switch {
 	case p.DeletionTimestamp == nil:
-	case p.Status.Reason == "NodeLost": // its kubelet does not answer, so that its end cannot be seen
+	case p.Status.Reason == "NodeLost": // its kubelet does not respond, so its termination is unknown
 		s.state = "Unknown"
 	case p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded:
 		s.state = "Terminating"
@@ -118,8 +118,7 @@ func summarize(p *corev1.Pod) podSummary {
 	return s
 }
 
-// addInit takes in the init containers up to the first that is still at work,
-// and says whether there is one.
+// addInit adds the init containers up to the first unfinished one, and reports whether there is one.
 func (s *podSummary) addInit(p *corev1.Pod, sidecars map[string]bool) (sidecarRestarts restarts, initializing bool) {
 	for i := range p.Status.InitContainerStatuses {
 		c := &p.Status.InitContainerStatuses[i]
@@ -148,8 +147,8 @@ func (s *podSummary) addInit(p *corev1.Pod, sidecars map[string]bool) (sidecarRe
 	return sidecarRestarts, false
 }
 
-// addContainers takes in the main containers. The first that has something to
-// say gives the state, which is why they are read from the last on.
+// addContainers adds the main containers. The first container with a reason determines the status, so the loop runs
+// backwards.
 func (s *podSummary) addContainers(p *corev1.Pod) {
 	running, failure := false, ""
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {
@@ -171,7 +170,7 @@ func (s *podSummary) addContainers(p *corev1.Pod) {
 	if s.state != "Completed" {
 		return
 	}
-	switch { // one container has ended well; the others count for more
+	switch { // a container completed successfully; running ones take precedence
 	case running && podCondition(p, corev1.PodReady):
 		s.state = "Running"
 	case failure != "":
@@ -191,7 +190,7 @@ func endText(t *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("ExitCode:%d", t.ExitCode)
 }
 
-// podCondition says whether the pod has a true condition of this type.
+// podCondition reports whether the pod has a true condition of this type.
 func podCondition(p *corev1.Pod, t corev1.PodConditionType) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t && c.Status == corev1.ConditionTrue {

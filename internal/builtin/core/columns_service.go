@@ -38,7 +38,7 @@ func serviceRow(s *corev1.Service) []any {
 	}
 }
 
-// externalAddress is where the service is reached from outside of the cluster.
+// externalAddress returns the addresses under which clients outside of the cluster reach the service.
 func externalAddress(s *corev1.Service) string {
 	externalIPs := s.Spec.ExternalIPs
 	switch s.Spec.Type {

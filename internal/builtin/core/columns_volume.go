@@ -65,7 +65,7 @@ func persistentVolumeClaimTable() *engine.Table {
 
 func persistentVolumeClaimRow(c *corev1.PersistentVolumeClaim) []any {
 	capacity, modes := "", ""
-	if c.Spec.VolumeName != "" { // bound: what it got, not what it asked for
+	if c.Spec.VolumeName != "" { // bound: show the actual values, not the requested ones
 		capacity, modes = c.Status.Capacity.Storage().String(), accessModes(c.Status.AccessModes)
 	}
 	return []any{
@@ -83,7 +83,7 @@ func phaseText(deleted *metav1.Time, phase string) string {
 	return phase
 }
 
-// storageClass is the class by the old annotation, which wins, or the field.
+// storageClass returns the class in the old annotation, which takes precedence, or in the field.
 func storageClass(annotations map[string]string, name string) string {
 	if class, ok := annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class
@@ -91,7 +91,7 @@ func storageClass(annotations map[string]string, name string) string {
 	return name
 }
 
-// accessModes are the modes' short names in a fixed order.
+// accessModes returns the modes' short names in a fixed order.
 func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 	var texts []string
 	for _, m := range []struct {

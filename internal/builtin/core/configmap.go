@@ -75,7 +75,7 @@ func validateConfigMapUpdate(_ context.Context, c, old *corev1.ConfigMap) field.
 	return e.List()
 }
 
-// frozen reports which fields of an immutable object are not the same.
+// frozen reports the changed fields of an immutable object.
 func frozen(e rules.Errors, same map[string]bool) {
 	for name, is := range same {
 		if !is {

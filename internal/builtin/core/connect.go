@@ -13,8 +13,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// proxySubresource passes HTTP requests on to a node, pod or service. options
-// makes the options of a path.
+// proxySubresource returns the subresource that proxies HTTP requests to a node, pod or service. options returns the
+// options for a path.
 func proxySubresource(optionsKind string, options func(path string) runtime.Object) *engine.Subresource {
 	return &engine.Subresource{
 		Name: "proxy", Verbs: []string{"create", "delete", "get", "patch", "update"},
@@ -24,7 +24,7 @@ func proxySubresource(optionsKind string, options func(path string) runtime.Obje
 	}
 }
 
-// streamSubresource is a stream to a container of a pod.
+// streamSubresource returns a subresource that streams to a container of a pod.
 func streamSubresource(name, optionsKind string, options func(q url.Values) (runtime.Object, error)) *engine.Subresource {
 	return &engine.Subresource{
 		Name: name, Verbs: []string{"create", "get"},
@@ -62,13 +62,13 @@ func portForwardOptions(q url.Values) (runtime.Object, error) {
 	return o, nil
 }
 
-// isSet reads a boolean as API conversion does: any value but "false" and "0".
+// isSet parses a boolean as API conversion does: any value except "false" and "0" is true.
 func isSet(q url.Values, name string) bool {
 	v := q[name]
 	return len(v) > 0 && v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
-// LogOptions reads the query of a request for a container's log.
+// LogOptions parses the query of a request for a container's log.
 func LogOptions(q url.Values) (*corev1.PodLogOptions, error) {
 	o := &corev1.PodLogOptions{
 		Container: q.Get("container"), Follow: isSet(q, "follow"), Previous: isSet(q, "previous"), Timestamps: isSet(q, "timestamps"),
@@ -96,8 +96,8 @@ func LogOptions(q url.Values) (*corev1.PodLogOptions, error) {
 	return o, nil
 }
 
-// ValidateLogOptions checks the query of a request for a container's log,
-// which is refused as an invalid PodLogOptions.
+// ValidateLogOptions validates the query of a request for a container's log. Its errors are those of an invalid
+// PodLogOptions.
 func ValidateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {

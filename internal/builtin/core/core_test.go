@@ -82,7 +82,7 @@ func (f fakeObjects) Delete(_ context.Context, r schema.GroupResource, namespace
 	return nil
 }
 
-// fakeRange hands out addresses and ports and remembers who has which.
+// fakeRange allocates addresses and ports and records their owners.
 type fakeRange struct {
 	families []corev1.IPFamily
 	taken    map[string]bool
@@ -159,7 +159,7 @@ func resourceOf(t *testing.T, d Deps, plural string) *engine.Resource {
 	return nil
 }
 
-// parse reads an object as a client sends it: decoded and defaulted.
+// parse decodes an object as a client sends it, and sets defaults.
 func parse[T engine.Object](t *testing.T, r *engine.Resource, text string) T {
 	t.Helper()
 	obj := r.Versions[0].New()
@@ -172,7 +172,7 @@ func parse[T engine.Object](t *testing.T, r *engine.Resource, text string) T {
 	return obj.(T)
 }
 
-// faults are the errors as "path Reason", sorted.
+// faults formats the errors as "path Reason", sorted.
 func faults(errs field.ErrorList) []string {
 	out := []string{}
 	for _, e := range errs {

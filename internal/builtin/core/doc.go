@@ -1,9 +1,6 @@
-// Package core is the API group without a name, core/v1, and events.k8s.io/v1,
-// which serves the same events under other field names. It says what each kind
-// looks like, what a write to it may do, and what is wrong with it; storing and
-// serving is the engine's part.
+// Package core is the API group without a name, core/v1, and events.k8s.io/v1, which serves the same events with other
+// field names. It defines each kind, prepares writes and validates them; the engine stores and serves the objects.
 //
-// One file holds one kind: its Resource, its defaults, what an update carries
-// over, its validation and warnings. Pods and services, which have the most
-// rules, have several (pod_*.go, service_*.go).
+// Each file contains one kind: its Resource, defaults, update preparation, validation and warnings. Pods and services,
+// which have the most rules, have several files (pod_*.go, service_*.go).
 package core

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated is served all the same
+//lint:file-ignore SA1019 deprecated fields are still served
 
 package core
 
@@ -43,8 +43,7 @@ func defaultEndpoints(e *corev1.Endpoints) {
 	}
 }
 
-// validateEndpoints lets subsets pass that are the same as old ones: many were
-// written before there were rules.
+// validateEndpoints accepts unchanged subsets: many were written before there was validation.
 func validateEndpoints(ep, old *corev1.Endpoints) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.ObjectMeta(&ep.ObjectMeta, true, rules.Subdomain))
@@ -94,8 +93,7 @@ func endpointAddress(a *corev1.EndpointAddress, e rules.Errors) {
 	}
 }
 
-// warnEndpoints leaves out what the endpoints controller writes, which is
-// right, and much.
+// warnEndpoints ignores the endpoints controller's writes, which are correct and frequent.
 func warnEndpoints(_ context.Context, ep, _ *corev1.Endpoints) []string {
 	if ep.Labels["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
 		return nil

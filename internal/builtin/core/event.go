@@ -57,7 +57,7 @@ func eventFields(e *corev1.Event) fields.Set {
 	}
 }
 
-// newerEventLabels are what selectors of events.k8s.io name.
+// newerEventLabels are the field labels of selectors in events.k8s.io.
 var newerEventLabels = map[string]string{
 	"reason":                    "reason",
 	"type":                      "type",

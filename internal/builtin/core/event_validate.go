@@ -15,9 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// Events are judged by the version they are written in: core/v1 takes nearly
-// anything, for the sake of its oldest writers; events.k8s.io/v1 wants the
-// fields that replaced the old ones, and nothing changed but the series.
+// Validation of events depends on the version of the request: core/v1 accepts nearly anything, for compatibility;
+// events.k8s.io/v1 requires the fields that replaced the old ones, and allows changes only of the series.
 
 func isNewEvent(ctx context.Context) bool {
 	info := request.InfoFrom(ctx)
@@ -85,7 +84,7 @@ func validateEventUpdate(ctx context.Context, ev, old *corev1.Event) field.Error
 	} {
 		e.Add(rules.Immutable(f.value, f.old, field.NewPath(f.name)))
 	}
-	// What is stored keeps microseconds only.
+	// Stored times have microseconds.
 	if !ev.EventTime.Truncate(time.Microsecond).Equal(old.EventTime.Truncate(time.Microsecond)) {
 		e.Add(rules.Immutable(ev.EventTime, old.EventTime, field.NewPath("eventTime")))
 	}
@@ -104,8 +103,7 @@ func eventSeries(s *corev1.EventSeries, e rules.Errors) {
 	}
 }
 
-// anyEvent checks what holds in every version. An eventTime marks an event of
-// the new kind, whichever version it is written in.
+// anyEvent validates what applies to every version. An eventTime marks an event of the new kind, in either version.
 func anyEvent(ev *corev1.Event, strict bool, e rules.Errors) {
 	involved := e.Elsewhere(field.NewPath("involvedObject", "namespace"))
 	const mismatch = "does not match metadata.namespace"

@@ -20,7 +20,7 @@ import (
 
 var disruptionBudgets = schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}
 
-// evictPod deletes a pod if its disruption budget has room for that.
+// evictPod returns the func that deletes a pod if its disruption budget allows it.
 func evictPod(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
 	return func(ctx context.Context, name string, body engine.Object, options *metav1.CreateOptions) (runtime.Object, error) {
 		ev, ok := body.(*policyv1.Eviction)
@@ -41,7 +41,7 @@ type eviction struct {
 	options         *metav1.DeleteOptions
 }
 
-// setOptions joins the dry run of the request with that of the deletion.
+// setOptions combines the dry run of the request with that of the deletion.
 func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptions) error {
 	if ev.Name != e.name {
 		return apierrors.NewBadRequest("the name in the URL does not match the name in the eviction")
@@ -71,7 +71,7 @@ func (e *eviction) run(ctx context.Context) (runtime.Object, error) {
 	}
 	p := obj.(*corev1.Pod)
 	if countsForNobody(p) {
-		// Only as long as it stays so: a pending pod may come to run meanwhile.
+		// Only if it does not change: a pending pod may start to run meanwhile.
 		pinned := p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil
 		return e.delete(ctx, p, pinned)
 	}
@@ -102,7 +102,7 @@ func (e *eviction) run(ctx context.Context) (runtime.Object, error) {
 	return e.delete(ctx, p, false)
 }
 
-// countsForNobody says that a pod does not run, so that no budget counts it.
+// countsForNobody reports whether a pod does not run, so that no budget counts it.
 func countsForNobody(p *corev1.Pod) bool {
 	switch p.Status.Phase {
 	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending:
@@ -111,7 +111,7 @@ func countsForNobody(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil
 }
 
-// mayGoUnready says whether a pod that is not ready may go without being counted.
+// mayGoUnready reports whether a pod is not ready and may be evicted without using the budget.
 func mayGoUnready(p *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -193,8 +193,7 @@ func hasRevision(o *metav1.DeleteOptions) bool {
 	return o.Preconditions != nil && o.Preconditions.ResourceVersion != nil
 }
 
-// delete tells the pod why it goes, and deletes it; pinned: only if it has not
-// changed since.
+// delete sets the DisruptionTarget condition and deletes the pod; pinned: only if it has not changed.
 func (e *eviction) delete(ctx context.Context, p *corev1.Pod, pinned bool) (runtime.Object, error) {
 	options := e.options.DeepCopy()
 	if pinned && !hasRevision(options) {

@@ -37,7 +37,7 @@ func limitRanges(d Deps) *engine.Resource {
 
 func defaultLimitRange(l *corev1.LimitRange) {
 	if len(l.Spec.Limits) == 0 {
-		l.Spec.Limits = nil // as it is stored, and then shown
+		l.Spec.Limits = nil // this is how it is stored and read back
 	}
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
@@ -89,7 +89,7 @@ func limitType(t corev1.LimitType, e rules.Errors) {
 	}
 }
 
-// limits checks the limits of one type: min <= defaultRequest <= default <= max.
+// limits validates the limits of one type: min <= defaultRequest <= default <= max.
 func limits(l *corev1.LimitRangeItem, e rules.Errors) {
 	if l.Type == corev1.LimitTypePersistentVolumeClaim {
 		_, least := l.Min[corev1.ResourceStorage]
@@ -149,8 +149,7 @@ func limitsOf(name corev1.ResourceName, l *corev1.LimitRangeItem, e rules.Errors
 	}
 }
 
-// limitRatio checks how far limits may be above requests: at least not at all,
-// at most as far as max is above min.
+// limitRatio validates maxLimitRequestRatio: at least 1, at most max divided by min.
 func limitRatio(ratio resource.Quantity, name corev1.ResourceName, l *corev1.LimitRangeItem, e rules.Errors) {
 	if ratio.Cmp(resource.MustParse("1")) < 0 {
 		e.Invalid(ratio.String(), "must be at least 1")

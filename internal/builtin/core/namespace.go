@@ -25,7 +25,7 @@ func namespaces() *engine.Resource {
 		ReturnDeleted: true,
 		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Namespace, corev1.NamespaceList](v1, defaultNamespace)),
-		// A collection of namespaces cannot be deleted: each has a life of its own to end.
+		// A collection of namespaces cannot be deleted: each must finalize its own content.
 		Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 		Rules: engine.Typed[*corev1.Namespace]{
 			PrepareCreate: prepareNamespace,
@@ -38,7 +38,7 @@ func namespaces() *engine.Resource {
 				n.Status = old.Status
 				labelNamespace(n)
 			},
-			// What is in the namespace goes first; its finalizer says when it has.
+			// The namespace's content is deleted first; then its finalizer is removed.
 			Held:        func(n *corev1.Namespace) bool { return len(n.Spec.Finalizers) > 0 },
 			Terminating: func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating },
 			Reset:       resetStatus,
@@ -65,7 +65,7 @@ func defaultNamespace(n *corev1.Namespace) {
 	rules.Default(&n.Status.Phase, corev1.NamespaceActive)
 }
 
-// labelNamespace makes namespaces selectable by name.
+// labelNamespace sets the name label, so that selectors can select namespaces by name.
 func labelNamespace(n *corev1.Namespace) {
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
@@ -73,11 +73,11 @@ func labelNamespace(n *corev1.Namespace) {
 	n.Labels[corev1.LabelMetadataName] = n.Name
 }
 
-// prepareNamespace gives a new namespace the finalizer that holds it until its
-// contents are deleted. It is no default: it goes away at the end of its life.
+// prepareNamespace gives a new namespace the finalizer that keeps it until its content is deleted. It is not a default,
+// because it is removed at the end.
 func prepareNamespace(_ context.Context, n *corev1.Namespace) {
 	n.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
-	labelNamespace(n) // the name of one made by generateName is known only now
+	labelNamespace(n) // a generated name is known only now
 	if !slices.Contains(n.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		n.Spec.Finalizers = append(n.Spec.Finalizers, corev1.FinalizerKubernetes)
 	}
@@ -99,7 +99,7 @@ func validateFinalize(_ context.Context, n, old *corev1.Namespace) field.ErrorLi
 	return errs
 }
 
-// validateNamespaceStatus ties the phase to the deletion: it says the same.
+// validateNamespaceStatus checks that the phase agrees with the deletion timestamp.
 func validateNamespaceStatus(_ context.Context, n, old *corev1.Namespace) field.ErrorList {
 	errs := rules.ObjectMetaUpdate(&n.ObjectMeta, &old.ObjectMeta)
 	want := corev1.NamespaceActive

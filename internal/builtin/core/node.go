@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated is served all the same
+//lint:file-ignore SA1019 deprecated fields are still served
 
 package core
 
@@ -24,7 +24,7 @@ func nodes() *engine.Resource {
 		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Node, corev1.NodeList](v1, defaultNode)),
 		Rules: engine.Typed[*corev1.Node]{
-			// A new node may bring its status: kubelets register themselves whole.
+			// A new node may have a status: kubelets register with one.
 			PrepareCreate: func(_ context.Context, n *corev1.Node) {
 				n.Spec.ConfigSource = nil
 				n.Status.Config = nil
@@ -63,7 +63,7 @@ func nodes() *engine.Resource {
 }
 
 func defaultNode(n *corev1.Node) {
-	// podCIDR and podCIDRs[0] are one field to old and new clients.
+	// podCIDR and podCIDRs[0] are the same field for old and new clients.
 	s := &n.Spec
 	if s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR) {
 		s.PodCIDRs = []string{s.PodCIDR}
@@ -71,7 +71,7 @@ func defaultNode(n *corev1.Node) {
 	if len(s.PodCIDRs) > 0 {
 		s.PodCIDR = s.PodCIDRs[0]
 	}
-	if len(n.Status.Allocatable) == 0 { // an empty map is none in storage
+	if len(n.Status.Allocatable) == 0 { // an empty map is stored as none
 		n.Status.Allocatable = maps.Clone(n.Status.Capacity)
 	}
 	for i := range n.Status.Images {

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 what is deprecated is served all the same
+//lint:file-ignore SA1019 deprecated fields are still served
 
 package core
 
@@ -63,7 +63,7 @@ func validateNodeUpdate(_ context.Context, n, old *corev1.Node) field.ErrorList 
 	return e.List()
 }
 
-// anyNode checks what holds on every write of a node, its status included.
+// anyNode validates what applies to every write of a node, including its status.
 func anyNode(n *corev1.Node, e rules.Errors) {
 	annotations := e.Field("metadata").Field("annotations")
 	if text := n.Annotations[corev1.TaintsAnnotationKey]; text != "" {
@@ -77,7 +77,7 @@ func anyNode(n *corev1.Node, e rules.Errors) {
 	if text := n.Annotations[corev1.PreferAvoidPodsAnnotationKey]; text != "" {
 		avoidPods(text, annotations)
 	}
-	nodeTaints(n.Spec.Taints, e.Field("metadata").Field("taints")) // where they were first
+	nodeTaints(n.Spec.Taints, e.Field("metadata").Field("taints")) // reported at their former path
 	for name, list := range map[string]corev1.ResourceList{"capacity": n.Status.Capacity, "allocatable": n.Status.Allocatable} {
 		for resource, q := range list {
 			e.Field("status").Field(name).Field(string(resource)).Quantity(resource, q)
@@ -106,8 +106,7 @@ func nodeTaints(taints []corev1.Taint, e rules.Errors) {
 	}
 }
 
-// avoidPods checks an annotation that names controllers whose pods would
-// better run elsewhere.
+// avoidPods validates an annotation with controllers whose pods should run on other nodes.
 func avoidPods(text string, e rules.Errors) {
 	var avoid corev1.AvoidPods
 	if err := json.Unmarshal([]byte(text), &avoid); err != nil {
@@ -142,8 +141,8 @@ func declaredFeatures(names []string, e rules.Errors) {
 	}
 }
 
-// nodeConfig checks a kubelet's configuration from a config map. The feature
-// is gone; nodes that used it may still say so.
+// nodeConfig validates the reference to a kubelet's configuration in a config map. The feature was removed; nodes that
+// used it may keep the field.
 func nodeConfig(s *corev1.NodeConfigSource, status bool, e rules.Errors) {
 	c := s.ConfigMap
 	if c == nil {

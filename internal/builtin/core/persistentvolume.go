@@ -47,7 +47,7 @@ func persistentVolumes(d Deps) *engine.Resource {
 	}
 }
 
-// stampPhase notes when the phase changed, unless the client did so itself.
+// stampPhase sets the time when the phase changed, unless the client did.
 func stampPhase(s, old *corev1.PersistentVolumeStatus, now func() *metav1.Time) {
 	switch {
 	case s.Phase == old.Phase && s.LastPhaseTransitionTime == nil:
@@ -76,7 +76,7 @@ func validatePersistentVolume(v *corev1.PersistentVolume, o rules.VolumeOptions)
 	return e.List()
 }
 
-// mountsWithOptions says whether the type of a volume takes mount options by annotation.
+// mountsWithOptions reports whether the type of a volume supports mount options by annotation.
 func mountsWithOptions(s *corev1.PersistentVolumeSpec) bool {
 	return s.GCEPersistentDisk != nil || s.AWSElasticBlockStore != nil || s.Glusterfs != nil || s.NFS != nil || s.RBD != nil ||
 		s.Quobyte != nil || s.ISCSI != nil || s.Cinder != nil || s.CephFS != nil || s.AzureFile != nil ||
@@ -108,13 +108,12 @@ func validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.Persistent
 	return e.List()
 }
 
-// addsExpandSecret says whether a CSI volume is given the secret for its
-// expansion, which may come later than the volume.
+// addsExpandSecret reports whether an update adds the expansion secret to a CSI volume, which is allowed.
 func addsExpandSecret(v, old *corev1.CSIPersistentVolumeSource) bool {
 	return v != nil && old != nil && v.ControllerExpandSecretRef != nil && old.ControllerExpandSecretRef == nil
 }
 
-// stableLabels are the names that labels of nodes got when they left beta.
+// stableLabels maps beta node labels to their stable names.
 var stableLabels = map[string]string{
 	corev1.LabelFailureDomainBetaZone:   corev1.LabelTopologyZone,
 	corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
@@ -123,8 +122,7 @@ var stableLabels = map[string]string{
 	corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
 }
 
-// sameButLabelNames says whether a affects the same nodes as old, by the old
-// or the stable names of labels.
+// sameButLabelNames reports whether a equals old except that beta labels may have become stable ones.
 func sameButLabelNames(a, old *corev1.VolumeNodeAffinity) bool {
 	if apiequality.Semantic.DeepEqual(a, old) {
 		return true

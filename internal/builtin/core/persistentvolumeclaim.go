@@ -50,10 +50,8 @@ func defaultClaim(c *corev1.PersistentVolumeClaim) {
 	rules.DefaultResources(c.Status.Capacity, c.Status.AllocatedResources)
 }
 
-// settleDataSource applies the two generations of data sources. dataSource
-// takes claims and snapshots, and silently drops anything else; dataSourceRef
-// takes any object. Each fills in the other. Sources in other namespaces are
-// switched off.
+// settleDataSource makes dataSource and dataSourceRef agree. dataSource accepts claims and snapshots, and silently
+// drops anything else; dataSourceRef accepts any object. Each sets the other. Sources in other namespaces are disabled.
 func settleDataSource(spec, old *corev1.PersistentVolumeClaimSpec) {
 	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" &&
 		(old == nil || old.DataSourceRef == nil) {

@@ -21,7 +21,7 @@ func validateClaim(c *corev1.PersistentVolumeClaim, o rules.ClaimOptions) field.
 }
 
 func validateClaimUpdate(_ context.Context, c, old *corev1.PersistentVolumeClaim) field.ErrorList {
-	// Claims of older servers have one of the two fields for the data source.
+	// Claims from older servers have only one of the two data source fields.
 	oldSpec := old.Spec.DeepCopy()
 	mirrorDataSource(oldSpec)
 
@@ -51,8 +51,7 @@ func validateClaimUpdate(_ context.Context, c, old *corev1.PersistentVolumeClaim
 	return e.List()
 }
 
-// classFromAnnotation says whether an update moves the storage class from its
-// annotation of old to the field.
+// classFromAnnotation reports whether an update moves the storage class from the annotation of old to the field.
 func classFromAnnotation(c, old *corev1.PersistentVolumeClaim) bool {
 	class, found := old.Annotations[corev1.BetaStorageClassAnnotation]
 	kept, keeps := c.Annotations[corev1.BetaStorageClassAnnotation]
@@ -60,17 +59,17 @@ func classFromAnnotation(c, old *corev1.PersistentVolumeClaim) bool {
 	return found && old.Spec.StorageClassName == nil && asked != nil && *asked == class && (!keeps || kept == class)
 }
 
-// changeableClaim returns the spec of c with what may be changed set back to
-// old: whatever differs then may not.
+// changeableClaim returns the spec of c with its mutable fields reset to old, so that all remaining differences are
+// errors.
 func changeableClaim(c, old *corev1.PersistentVolumeClaim, oldSpec *corev1.PersistentVolumeClaimSpec, upgraded bool) *corev1.PersistentVolumeClaimSpec {
 	spec := c.Spec.DeepCopy()
 	if oldSpec.VolumeName == "" {
-		spec.VolumeName = "" // binding sets it once
+		spec.VolumeName = "" // binding sets it, once
 	}
 	if upgraded {
 		spec.StorageClassName = nil
 	} else if spec.StorageClassName != nil && oldSpec.StorageClassName == nil {
-		// A class may be given later, by a default that came later.
+		// The class may be set later, by a default class that is created later.
 		annotation, found := old.Annotations[corev1.BetaStorageClassAnnotation]
 		if !found || *spec.StorageClassName == annotation {
 			spec.StorageClassName = nil
@@ -85,8 +84,7 @@ func changeableClaim(c, old *corev1.PersistentVolumeClaim, oldSpec *corev1.Persi
 	return spec
 }
 
-// claimSize lets a claim shrink only back from an expansion that did not
-// happen, to above what it has.
+// claimSize allows a claim to shrink only after an expansion that did not happen, and only to more than its capacity.
 func claimSize(c, old *corev1.PersistentVolumeClaim, e rules.Errors) {
 	asked, before := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	if has := old.Status.Capacity[corev1.ResourceStorage]; asked.Cmp(before) < 0 && asked.Cmp(has) <= 0 {
@@ -129,7 +127,7 @@ func validateClaimStatus(_ context.Context, c, old *corev1.PersistentVolumeClaim
 	return e.List()
 }
 
-// claimResource reports a resource that a claim cannot have and says whether it can.
+// claimResource reports whether a claim may have a resource, and adds an error if not.
 func claimResource(name corev1.ResourceName, e rules.Errors) bool {
 	if m := validation.IsQualifiedName(string(name)); len(m) > 0 {
 		e.Messages(name, m)

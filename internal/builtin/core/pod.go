@@ -79,13 +79,12 @@ func podFields(p *corev1.Pod) fields.Set {
 		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
 		"status.phase":             string(p.Status.Phase),
 		"status.podIP":             ip,
-		"status.podIPs":            "", // may be asked for, but never matches
+		"status.podIPs":            "", // selectable, but never matches
 		"status.nominatedNodeName": p.Status.NominatedNodeName,
 	}
 }
 
-// podGrace says how long a pod may take to end. A pod without a node, or one
-// that has ended, has nobody to wait for.
+// podGrace returns the grace period of a deletion. A pod that is finished or has no node needs none.
 func podGrace(_ context.Context, p *corev1.Pod, options *metav1.DeleteOptions) int64 {
 	var seconds int64
 	switch {

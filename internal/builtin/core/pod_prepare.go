@@ -10,10 +10,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
-// preparePod settles what the server decides about a new pod.
+// preparePod sets what the server decides about a new pod.
 func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 	p.Generation = 1
-	class := p.Status.QOSClass // a given one has always been believed
+	class := p.Status.QOSClass // a given class has always been accepted
 	if class == "" {
 		class = podspec.QOSClass(&p.Spec)
 	}
@@ -31,7 +31,7 @@ func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 	podspec.SyncAppArmor(ctx, p)
 }
 
-// preparePodUpdate keeps the status and counts changes of the spec.
+// preparePodUpdate keeps the status and increments the generation if the spec changes.
 func preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
 	p.Status = old.Status
 	podspec.DropDisabled(&p.Spec, &old.Spec)
@@ -44,9 +44,8 @@ func countPodGeneration(p, old *corev1.Pod) {
 	}
 }
 
-// mergeLabelKeys writes the values of the labels that affinity terms and
-// spread constraints name into their selectors: they mean the pods of this
-// pod's own revision, say, and the scheduler need not look that up.
+// mergeLabelKeys writes the values of matchLabelKeys of affinity terms and spread constraints into their selectors:
+// they then select the pods of this pod's revision, for example, and the scheduler needs no lookup.
 func mergeLabelKeys(p *corev1.Pod) {
 	if a := p.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil {
@@ -75,7 +74,7 @@ func mergeAffinityKeys(required []corev1.PodAffinityTerm, preferred []corev1.Wei
 	}
 }
 
-// mergeKeys adds to a selector; a nil one selects nothing and stays as it is.
+// mergeKeys adds to a selector; a nil selector selects nothing and stays nil.
 func mergeKeys(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator, labels map[string]string) {
 	if s == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// ephemeralContainersRules let ephemeral containers be added, and nothing else.
+// ephemeralContainersRules allow only the addition of ephemeral containers.
 func ephemeralContainersRules(d Deps) engine.Rules {
 	return engine.Typed[*corev1.Pod]{
 		PrepareUpdate: func(_ context.Context, p, old *corev1.Pod) {
@@ -33,7 +33,7 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 	}.Rules()
 }
 
-// resizeRules let the resources of running containers be changed, and nothing else.
+// resizeRules allow only changes of the resources of running containers.
 func resizeRules(d Deps) engine.Rules {
 	return engine.Typed[*corev1.Pod]{
 		PrepareUpdate: func(_ context.Context, p, old *corev1.Pod) {
@@ -53,8 +53,8 @@ func resizeRules(d Deps) engine.Rules {
 	}.Rules()
 }
 
-// keepAllButResources takes everything but resources from old. Where containers
-// were added, removed or reordered it leaves p alone, so that validation says so.
+// keepAllButResources takes everything except resources from old. If containers were added, removed or reordered it
+// leaves p alone, and validation reports an error.
 func keepAllButResources(p, old *corev1.Pod) {
 	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return
@@ -68,7 +68,7 @@ func keepAllButResources(p, old *corev1.Pod) {
 	metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
 }
 
-// resized returns old, which it may change, with the resources of asked.
+// resized returns old, which it may change, with the resources in asked.
 func resized(asked, old []corev1.Container) []corev1.Container {
 	for i := range asked {
 		if asked[i].Name != old[i].Name {
@@ -101,8 +101,7 @@ func validateEphemeralContainers(p, old *corev1.Pod, o podspec.Options) field.Er
 	return e.List()
 }
 
-// validateResize reports what a resize may not do. It changes CPU and memory,
-// does not take amounts away, and leaves the quality of service as it is.
+// validateResize validates a resize. It may change CPU and memory, but not remove amounts or change the QoS class.
 func validateResize(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	top := rules.At(field.NewPath(""))
 	if hasKey(old.Annotations, corev1.MirrorPodAnnotationKey) {
@@ -143,8 +142,8 @@ func validateResize(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	return e.List()
 }
 
-// nodeResizes says whether the kubelet reports resources of running
-// containers, which it does where it can change them.
+// nodeResizes reports whether the kubelet reports resources of running containers, which it does if it supports
+// resizing.
 func nodeResizes(s *corev1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
 		if s.ContainerStatuses[i].State.Running != nil {
@@ -180,8 +179,7 @@ func sameContainerOrder(s, old *corev1.PodSpec, e rules.Errors) bool {
 	return same
 }
 
-// resizePod checks the resources of the pod as a whole, and sets those of s
-// that may be changed back to old.
+// resizePod validates pod-level resources, and resets the mutable ones of s to old.
 func resizePod(s, old *corev1.PodSpec, e rules.Errors) {
 	if old.Resources != nil && s.Resources == nil {
 		e.Field("resources").Forbidden("may not be taken away")
@@ -227,7 +225,7 @@ func resizeContainers(s, old *corev1.PodSpec, e rules.Errors) {
 func resizeContainer(c, old *corev1.Container, amounts, e rules.Errors) {
 	amountsRemoved(&c.Resources, &old.Resources, amounts)
 	keepComputeOf(&c.Resources, &old.Resources)
-	c.Resources.Claims = nil // a container with claims counts as changed
+	c.Resources.Claims = nil // a container with claims always counts as changed
 	if !apiequality.Semantic.DeepEqual(*c, *old) {
 		e.Forbidden("only cpu and memory of containers may be changed")
 	}

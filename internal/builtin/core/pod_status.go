@@ -25,8 +25,7 @@ func podStatus(d Deps) *engine.Subresource {
 	})
 }
 
-// preparePodStatus lets the status through and repairs what old kubelets
-// leave out of it.
+// preparePodStatus accepts the status and adds what old kubelets omit.
 func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	p.Spec = old.Spec
 	p.DeletionTimestamp = nil
@@ -38,9 +37,8 @@ func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	podspec.DropDisabledStatus(&p.Status, &old.Status)
 }
 
-// keepObservedGenerations carries generations over from old where the client
-// left them out. A condition type may occur more than once; the n-th takes
-// from the n-th.
+// keepObservedGenerations copies observed generations from old that the client omitted. A condition type may occur more
+// than once; the n-th one copies from the n-th.
 func keepObservedGenerations(s, old *corev1.PodStatus) {
 	if s.ObservedGeneration == 0 {
 		s.ObservedGeneration = old.ObservedGeneration

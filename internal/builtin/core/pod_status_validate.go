@@ -32,7 +32,7 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		name       string
 		list, old  []corev1.ContainerStatus
 		containers []corev1.Container
-		restarts   bool // whether they may start again
+		restarts   bool // whether terminated containers may restart
 	}{
 		{"containerStatuses", s.ContainerStatuses, before.ContainerStatuses, p.Spec.Containers, true},
 		{"initContainerStatuses", s.InitContainerStatuses, before.InitContainerStatuses, p.Spec.InitContainers, true},
@@ -67,7 +67,7 @@ func podConditions(list []corev1.PodCondition, e rules.Errors) {
 	}
 }
 
-// staysEnded checks that what has ended does not run again, unless it restarts.
+// staysEnded checks that a terminated container does not run again, unless it restarts.
 func staysEnded(list, old []corev1.ContainerStatus, containers []corev1.Container, spec *corev1.PodSpec, e rules.Errors) {
 	for i := range old {
 		ended := old[i].State.Terminated
@@ -108,7 +108,7 @@ var healths = []corev1.ResourceHealthStatus{
 	corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown,
 }
 
-// resourceHealth checks the health of the devices that a container has.
+// resourceHealth validates the health of a container's devices.
 func resourceHealth(s *corev1.ContainerStatus, containers []corev1.Container, e rules.Errors) {
 	c := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == s.Name })
 	for i := range s.AllocatedResourcesStatus {
@@ -131,7 +131,7 @@ func resourceHealth(s *corev1.ContainerStatus, containers []corev1.Container, e 
 	}
 }
 
-// asksFor says whether a container asks for a resource, or "claim:NAME[/REQUEST]".
+// asksFor reports whether a container requests a resource, or "claim:NAME[/REQUEST]".
 func asksFor(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	if claim, ok := strings.CutPrefix(string(name), "claim:"); ok {
 		return slices.ContainsFunc(r.Claims, func(c corev1.ResourceClaim) bool {
@@ -142,7 +142,7 @@ func asksFor(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	return found
 }
 
-// claimStatuses checks which claims were made for the pod.
+// claimStatuses validates the claims that were created for the pod.
 func claimStatuses(s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
 	seen := map[string]bool{}
 	for i, c := range s.ResourceClaimStatuses {
@@ -166,7 +166,7 @@ func claimStatuses(s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
 	}
 }
 
-// extendedClaim checks the claim that stands for extended resources.
+// extendedClaim validates the claim for extended resources.
 func extendedClaim(s *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpec, e rules.Errors) {
 	if len(s.RequestMappings) == 0 {
 		e.Field("requestMappings").Required("")
@@ -196,8 +196,7 @@ func extendedClaim(s *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpe
 	}
 }
 
-// nodeClaim checks a claim of the node's own resources; they are switched off
-// for pods that have none.
+// nodeClaim validates a claim of the node's allocatable resources; they are disabled for pods that have none.
 func nodeClaim(c *corev1.NodeAllocatableResourceClaimStatus, s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
 	is := func(name *string) bool { return name != nil && *name == c.ResourceClaimName }
 	e.Present("resourceClaimName", c.ResourceClaimName)
@@ -222,8 +221,8 @@ func nodeClaim(c *corev1.NodeAllocatableResourceClaimStatus, s *corev1.PodStatus
 	}
 }
 
-// podIPs checks the addresses of a pod and its node: one per family, and old
-// spellings only where they are stored already.
+// podIPs validates the addresses of a pod and its node: one per family, and non-canonical forms only if they are stored
+// already.
 func podIPs(s, before *corev1.PodStatus, e rules.Errors) {
 	list := func(name string, ips, old []string) {
 		for i, ip := range ips {

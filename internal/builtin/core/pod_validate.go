@@ -15,14 +15,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// podOptions returns how to judge a pod that replaces old.
+// podOptions returns the options for validating a pod that replaces old.
 func podOptions(d Deps, old *corev1.Pod) podspec.Options {
 	o := podspec.OptionsFor(d.Pods, &old.Spec, &old.ObjectMeta)
 	o.Pod = true
 	return o
 }
 
-// validatePod reports what is wrong with a pod, new or updated.
+// validatePod validates a pod, new or updated.
 func validatePod(p *corev1.Pod, o podspec.Options) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.ObjectMeta(&p.ObjectMeta, true, rules.Subdomain))
@@ -49,14 +49,13 @@ func validatePodCreate(p *corev1.Pod, d Deps) field.ErrorList {
 
 func warnPod(_ context.Context, p, old *corev1.Pod) []string {
 	if old != nil {
-		return nil // updates are by programs and frequent
+		return nil // updates are frequent, and made by programs
 	}
 	return append(rules.DNSPrefixWarning(p.Name, "the pod's host name"), podspec.WarnPod(p)...)
 }
 
-// validatePodUpdate reports changes to what may not change: nearly everything,
-// once a pod is there. A pod that scheduling gates hold back may still narrow
-// down where it runs.
+// validatePodUpdate reports changes of immutable fields: after creation, nearly all. The placement of a pod with
+// scheduling gates may still be narrowed.
 func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.ObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta))
@@ -91,8 +90,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	return e.List()
 }
 
-// updatedContainers checks the images; it says whether the containers are
-// still as many.
+// updatedContainers validates the images, and reports whether the number of containers is the same.
 func updatedContainers(list, old []corev1.Container, e rules.Errors) bool {
 	if len(list) != len(old) {
 		e.Forbidden("containers may not be added or taken away")
@@ -101,7 +99,7 @@ func updatedContainers(list, old []corev1.Container, e rules.Errors) bool {
 	return true
 }
 
-// updatedDeadline says whether to go on: a deadline may come nearer only.
+// updatedDeadline reports whether to continue: a deadline may only decrease.
 func updatedDeadline(seconds, old *int64, e rules.Errors) bool {
 	if seconds == nil {
 		if old != nil {
@@ -141,8 +139,7 @@ func onlyRemovedGates(list, old []corev1.PodSchedulingGate, e rules.Errors) {
 	}
 }
 
-// gatedPlacement checks that a gated pod asks for fewer nodes than before, and
-// sets those fields of spec back to old.
+// gatedPlacement checks that a gated pod allows no more nodes than before, and resets those fields of spec to old.
 func gatedPlacement(spec, old *corev1.PodSpec, e rules.Errors) {
 	for key, value := range old.NodeSelector {
 		if v, found := spec.NodeSelector[key]; !found || v != value {
@@ -173,7 +170,7 @@ func gatedPlacement(spec, old *corev1.PodSpec, e rules.Errors) {
 	}
 }
 
-// narrowedAffinity checks that each term that was required has only been added to.
+// narrowedAffinity checks that requirements were only added to each required term.
 func narrowedAffinity(a, old *corev1.NodeAffinity, e rules.Errors) {
 	if old == nil || old.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return
@@ -194,8 +191,8 @@ func narrowedAffinity(a, old *corev1.NodeAffinity, e rules.Errors) {
 	}
 }
 
-// extendsTerm says whether t is old with more requirements. An empty term
-// matches nothing, so that adding to it would widen it.
+// extendsTerm reports whether t is old with more requirements. An empty term matches nothing, so adding to it would
+// widen it.
 func extendsTerm(t, old *corev1.NodeSelectorTerm) bool {
 	if len(old.MatchExpressions)+len(old.MatchFields) == 0 {
 		return len(t.MatchExpressions)+len(t.MatchFields) == 0
@@ -206,8 +203,7 @@ func extendsTerm(t, old *corev1.NodeSelectorTerm) bool {
 	return begins(t.MatchExpressions, old.MatchExpressions) && begins(t.MatchFields, old.MatchFields)
 }
 
-// validatePodAnnotations reports changes of the annotations that are settled
-// with the pod.
+// validatePodAnnotations reports changes of immutable annotations.
 func validatePodAnnotations(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	at := field.NewPath("metadata", "annotations")
 	e := rules.At(at)

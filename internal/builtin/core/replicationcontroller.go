@@ -72,8 +72,7 @@ func replicationControllers(d Deps) *engine.Resource {
 	}
 }
 
-// defaultReplicationController takes selector and labels from the template,
-// before that gets its own defaults.
+// defaultReplicationController takes selector and labels from the template, before the template gets its own defaults.
 func defaultReplicationController(c *corev1.ReplicationController) {
 	if t := c.Spec.Template; t != nil {
 		if t.Labels != nil && len(c.Spec.Selector) == 0 {

@@ -68,7 +68,7 @@ func validateQuotaStatus(_ context.Context, q, old *corev1.ResourceQuota) field.
 	return e.List()
 }
 
-// sameScopes compares as sets.
+// sameScopes reports whether two lists are the same set.
 func sameScopes(a, b []corev1.ResourceQuotaScope) bool {
 	within := func(a, b []corev1.ResourceQuotaScope) bool {
 		return !slices.ContainsFunc(a, func(s corev1.ResourceQuotaScope) bool { return !slices.Contains(b, s) })
@@ -134,7 +134,7 @@ func quotaScopes(s *corev1.ResourceQuotaSpec, scopes []corev1.ResourceQuotaScope
 	conflictingScopes(scopes, e)
 }
 
-// scopeOfResources reports resources that a scope cannot tell apart.
+// scopeOfResources reports resources that cannot be counted within a scope.
 func scopeOfResources(s *corev1.ResourceQuotaSpec, scope corev1.ResourceQuotaScope, e rules.Errors) {
 	counted := scopeResources[scope]
 	if counted == nil {
@@ -158,7 +158,7 @@ func conflictingScopes(scopes []corev1.ResourceQuotaScope, e rules.Errors) {
 	}
 }
 
-// scopeRequirement reports for all requirements at one path.
+// scopeRequirement reports all errors at one path.
 func scopeRequirement(s *corev1.ResourceQuotaSpec, r *corev1.ScopedResourceSelectorRequirement, e rules.Errors) {
 	if scopeResources[r.ScopeName] == nil {
 		e.Field("scopeName").Invalid(r.ScopeName, "unsupported scope")
@@ -185,7 +185,7 @@ func scopeRequirement(s *corev1.ResourceQuotaSpec, r *corev1.ScopedResourceSelec
 	}
 }
 
-// warnQuota warns about new quotas that allow for more requests than limits.
+// warnQuota warns about new quotas that allow more requests than limits.
 func warnQuota(_ context.Context, q, old *corev1.ResourceQuota) []string {
 	if old != nil {
 		return nil

@@ -15,24 +15,24 @@ import (
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
-// Deps is what the rules of this group need from the rest of the server.
+// Deps is what this group needs from the rest of the server.
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
-	// NewUID makes a random UID.
+	// NewUID returns a random UID.
 	NewUID func() types.UID
-	// EventTTL is how long events are kept. Zero: for ever.
+	// EventTTL is how long events are kept. Zero: forever.
 	EventTTL time.Duration
-	// Pods is what the cluster allows its pods.
+	// Pods is the cluster's policy for pods.
 	Pods podspec.Policy
 	// Objects reads and changes other objects on behalf of a subresource.
 	Objects Objects
-	// Addresses and NodePorts hand out what services need.
+	// Addresses and NodePorts allocate for services.
 	Addresses Addresses
 	NodePorts NodePorts
-	// CreateToken answers a token request for a service account.
+	// CreateToken serves a token request for a service account.
 	CreateToken func(ctx context.Context, namespace, account string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
-	// ComponentStatuses asks the components of the control plane how they are.
+	// ComponentStatuses returns the health of the control plane's components.
 	ComponentStatuses func(ctx context.Context) ([]*corev1.ComponentStatus, error)
 }
 
@@ -41,8 +41,8 @@ type Deps struct {
 type Objects interface {
 	Get(ctx context.Context, resource schema.GroupResource, namespace, name string) (engine.Object, error)
 	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]engine.Object, error)
-	// Update changes an object by a func that may run several times, each time
-	// with a fresh copy of what is stored; what change returns is the answer.
+	// Update changes an object by change, which may run several times, each time with a fresh copy of the stored
+	// object; Update returns the last result of change.
 	Update(ctx context.Context, resource schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
 	Delete(ctx context.Context, resource schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error
 }
@@ -75,11 +75,11 @@ var (
 	eventsV1 = eventsv1.SchemeGroupVersion
 )
 
-// only is the list of versions of a kind that is served in core/v1 alone.
+// only returns the versions of a kind that is served only in core/v1.
 func only(v *engine.Version) []*engine.Version { return []*engine.Version{v} }
 
-// Most kinds with a status let the main resource change everything else, and
-// the status subresource nothing else.
+// For most kinds with a status, the main resource changes everything except the status, and the status subresource only
+// the status.
 var (
 	resetStatus = engine.ResetFields([]string{"status"})
 	resetSpec   = engine.ResetFields([]string{"spec"})

@@ -32,8 +32,7 @@ func secrets() *engine.Resource {
 	}
 }
 
-// defaultSecret also moves stringData, which exists for the convenience of
-// writers only, to where readers find it.
+// defaultSecret also copies stringData, a write-only convenience, to data.
 func defaultSecret(s *corev1.Secret) {
 	rules.Default(&s.Type, corev1.SecretTypeOpaque)
 	if len(s.StringData) > 0 && s.Data == nil {
@@ -44,13 +43,13 @@ func defaultSecret(s *corev1.Secret) {
 	}
 	for key, value := range s.Data {
 		if value == nil {
-			s.Data[key] = []byte{} // as it is stored, and then shown
+			s.Data[key] = []byte{} // this is how it is stored and read back
 		}
 	}
 	s.StringData = nil
 }
 
-// secretKeys are the keys that the known types of secrets must have.
+// secretKeys are the required keys of the known types of secrets.
 var secretKeys = map[corev1.SecretType][]string{
 	corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
 	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},

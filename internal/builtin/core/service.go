@@ -99,7 +99,7 @@ func defaultService(svc *corev1.Service) {
 	}
 }
 
-// isExternal says whether a service can be reached from outside of the cluster.
+// isExternal reports whether a service is reachable from outside of the cluster.
 func isExternal(s *corev1.Service) bool {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
@@ -110,22 +110,20 @@ func isExternal(s *corev1.Service) bool {
 	return false
 }
 
-// hasClusterIP says whether a service of this type has addresses in the
-// cluster; "None" is one too.
+// hasClusterIP reports whether a service of this type has cluster IPs; "None" counts.
 func hasClusterIP(s *corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeExternalName }
 
-// isHeadless says that a service was made without an address.
+// isHeadless reports whether a service has the cluster IP "None".
 func isHeadless(s *corev1.Service) bool {
 	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
 
-// hasNodePorts says whether a service of this type has ports on every node.
+// hasNodePorts reports whether a service of this type has node ports.
 func hasNodePorts(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// hasHealthPort says whether load balancers ask nodes whether they have pods
-// of a service.
+// hasHealthPort reports whether load balancers ask nodes whether they have pods of a service.
 func hasHealthPort(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// The addresses of a service are clusterIPs, one for each of ipFamilies, in
-// that order; clusterIP is the first of them, for clients that know only that.
+// The addresses of a service are clusterIPs, one for each of ipFamilies, in the same order; clusterIP is the first of
+// them, for older clients.
 
 var (
 	ipFamilies       = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -21,8 +21,7 @@ var (
 	}
 )
 
-// validateAddresses reports contradictions among the addresses, the families
-// and their policy.
+// validateAddresses checks that addresses, families and the family policy agree.
 func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	if !hasClusterIP(s) {
 		return nil
@@ -63,7 +62,7 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	return e.List()
 }
 
-// wellFormedAddresses reports what is no address; "None" is one, alone.
+// wellFormedAddresses reports invalid addresses; "None" is valid if it is the only one.
 func wellFormedAddresses(list, before []string, e rules.Errors) bool {
 	ok := true
 	for i, ip := range list {
@@ -82,7 +81,7 @@ func wellFormedAddresses(list, before []string, e rules.Errors) bool {
 	return ok
 }
 
-// addressFamilies checks that the addresses are of the families they are for.
+// addressFamilies checks that the addresses belong to the families.
 func addressFamilies(s *corev1.Service, e rules.Errors) {
 	list := s.Spec.ClusterIPs
 	if len(list) > 1 {
@@ -114,8 +113,7 @@ func otherFamily(f corev1.IPFamily) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// changedAddresses reports changes of addresses other than to gain or release
-// the second one.
+// changedAddresses reports changes of addresses except for adding or removing the second one.
 func changedAddresses(s, old *corev1.Service, e rules.Errors) {
 	if !hasClusterIP(s) || !hasClusterIP(old) || isHeadless(s) && isHeadless(old) {
 		return

@@ -14,39 +14,34 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// Addresses hands out the cluster IPs of services. An address belongs to the
-// service it was allocated for until that releases it.
+// Addresses allocates the cluster IPs of services. A service keeps an allocated address until it is released.
 type Addresses interface {
-	// Families lists the address families of this cluster, one or two, the
-	// primary one first.
+	// Families returns the address families of this cluster, one or two, the primary one first.
 	Families() []corev1.IPFamily
-	// Allocate takes an address of a family: the given one, or any where that
-	// is the zero Addr. On a dry run it takes nothing and says what it would.
-	// The error wraps ErrExhausted where none is left.
+	// Allocate allocates an address of a family: the given one, or any for the zero Addr. On a dry run it allocates
+	// nothing and returns the possible result. The error wraps ErrExhausted if no address is left.
 	Allocate(ctx context.Context, service *corev1.Service, family corev1.IPFamily, address netip.Addr, dryRun bool) (netip.Addr, error)
 	Release(ctx context.Context, service *corev1.Service, address netip.Addr) error
 }
 
-// NodePorts hands out ports that are open on every node.
+// NodePorts allocates node ports.
 type NodePorts interface {
-	// Allocate takes a port: the given one, or any where that is zero. On a
-	// dry run it takes nothing, and refuses only what is taken already: that
-	// a port is outside of the range shows when it is wanted in earnest.
-	// The error wraps ErrExhausted where none is left.
+	// Allocate allocates a port: the given one, or any if it is zero. On a dry run it allocates nothing, and rejects
+	// only allocated ports, not ports outside of the range. The error wraps ErrExhausted if no port is left.
 	Allocate(ctx context.Context, service *corev1.Service, port int32, dryRun bool) (int32, error)
 	Release(ctx context.Context, service *corev1.Service, port int32) error
 }
 
-// ErrExhausted says that there is nothing left to allocate.
+// ErrExhausted means that nothing is left to allocate.
 var ErrExhausted = errors.New("range is full")
 
-// allocator gives services their addresses and ports, and takes them back.
+// allocator allocates and releases the addresses and ports of services.
 type allocator struct {
 	addresses Addresses
 	ports     NodePorts
 }
 
-// acquisition is what one write took, and what it is to give back when it is stored.
+// acquisition is what one write has allocated, and what is released once it is stored.
 type acquisition struct {
 	allocator
 	ctx     context.Context //nolint:containedctx // of the one write this belongs to
@@ -58,12 +53,11 @@ type acquisition struct {
 }
 
 func (a allocator) begin(ctx context.Context, s *corev1.Service, dryRun bool) *acquisition {
-	// A write that the client gave up on still has to give back what it took.
+	// A write whose client has gone must still release what it allocated.
 	return &acquisition{allocator: a, ctx: context.WithoutCancel(ctx), service: s, dryRun: dryRun}
 }
 
-// end settles the write: what it replaced is given back if it was stored, what
-// it took if not.
+// end finishes the write: if it was stored, it releases what the write replaced; if not, what it allocated.
 func (q *acquisition) end(stored bool) {
 	if q.dryRun {
 		return
@@ -75,8 +69,7 @@ func (q *acquisition) end(stored bool) {
 	q.release(ips, ports)
 }
 
-// release gives back what it can. What stays behind is found by the repair
-// loops of the allocators.
+// release releases addresses and ports. The allocators' repair loops release what remains after an error.
 func (q *acquisition) release(ips []netip.Addr, ports []int32) {
 	for _, ip := range ips {
 		_ = q.addresses.Release(q.ctx, q.service, ip)
@@ -142,7 +135,7 @@ func (q *acquisition) update(old *corev1.Service) error {
 	return q.takeHealthPort(old)
 }
 
-// takeAddresses gives a service an address of each of its families.
+// takeAddresses allocates an address for each of a service's families.
 func (q *acquisition) takeAddresses() error {
 	spec := &q.service.Spec
 	if !hasClusterIP(q.service) || len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == corev1.ClusterIPNone {
@@ -156,7 +149,7 @@ func (q *acquisition) takeAddresses() error {
 	return nil
 }
 
-// takeAddress gives a service its i-th address.
+// takeAddress allocates a service's i-th address.
 func (q *acquisition) takeAddress(i int) error {
 	spec := &q.service.Spec
 	for len(spec.ClusterIPs) <= i {
@@ -187,7 +180,7 @@ func (q *acquisition) takeAddress(i int) error {
 	return nil
 }
 
-// changeAddresses follows a change of type or of the number of families.
+// changeAddresses allocates or releases addresses after a change of the type or the families.
 func (q *acquisition) changeAddresses(old *corev1.Service) error {
 	s := q.service
 	switch now, before := len(s.Spec.IPFamilies), len(old.Spec.IPFamilies); {
@@ -216,8 +209,8 @@ func (q *acquisition) giveBack(ips []string) {
 	}
 }
 
-// takePorts gives the ports of a new service node ports. Ports of the same
-// number and different protocols share one, unless they name others.
+// takePorts allocates node ports for a new service. Ports with the same number and different protocols share one,
+// unless they specify others.
 func (q *acquisition) takePorts() error {
 	shared := map[int32]int32{}
 	list := q.service.Spec.Ports
@@ -253,7 +246,7 @@ func (q *acquisition) takePorts() error {
 	return nil
 }
 
-// takePort takes one node port, for the i-th port of the service.
+// takePort allocates one node port, for the i-th port of the service.
 func (q *acquisition) takePort(asked int32, i int) (int32, error) {
 	if asked != 0 && slices.Contains(q.ports, asked) {
 		return 0, refusedPort(q.service, asked, i, "is given to another port of this service")
@@ -269,8 +262,8 @@ func (q *acquisition) takePort(asked int32, i int) (int32, error) {
 	return port, nil
 }
 
-// anyPort takes a port of the cluster's. On a dry run it is, as upstream, the
-// next of those that this write has already.
+// anyPort allocates a port. On a dry run without a requested port it returns, as upstream, the number after the highest
+// port of this write.
 func (q *acquisition) anyPort(asked int32) (int32, error) {
 	if q.dryRun && asked == 0 && len(q.ports) > 0 {
 		return slices.Max(q.ports) + 1, nil
@@ -283,8 +276,7 @@ func refusedPort(s *corev1.Service, port int32, i int, why string) error {
 	return invalidService(s, field.ErrorList{field.Invalid(at, port, why)})
 }
 
-// changePorts gives new ports of a service node ports, and gives back those
-// that are no longer used.
+// changePorts allocates node ports for new ports, and releases unused ones.
 func (q *acquisition) changePorts(old *corev1.Service) error {
 	had := nodePorts(old)
 	list := q.service.Spec.Ports
@@ -315,8 +307,7 @@ func (q *acquisition) changePorts(old *corev1.Service) error {
 	return nil
 }
 
-// takeHealthPort follows whether the service has a health check port; old is
-// nil on create.
+// takeHealthPort allocates or releases the health check port if necessary; old is nil on create.
 func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	had, has := old != nil && hasHealthPort(old), hasHealthPort(q.service)
 	if had && !has {
@@ -334,13 +325,13 @@ func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	return nil
 }
 
-// deleted takes back everything a service had, its endpoints included.
+// deleted returns the func that releases everything that a deleted service had, and deletes its endpoints.
 func (a allocator) deleted(objects Objects) func(context.Context, *corev1.Service, bool) {
 	return func(ctx context.Context, s *corev1.Service, dryRun bool) {
 		if dryRun {
 			return
 		}
-		// Most services have none: those are from before endpoint slices.
+		// Most services have no endpoints: these predate endpoint slices.
 		_ = objects.Delete(ctx, corev1.Resource("endpoints"), s.Namespace, s.Name, &metav1.DeleteOptions{})
 		q := a.begin(ctx, s, false)
 		if hasClusterIP(s) && !isNone(s) {

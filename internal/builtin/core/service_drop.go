@@ -8,9 +8,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// dropForType empties what no longer applies to a service that changes its
-// type, where the server may have filled it in and the client left it as it
-// was. What the client changed stays, for validation to refuse.
+// dropForType clears fields that no longer apply after a change of the type, if the server may have set them and the
+// client did not change them. Changed ones stay, and validation rejects them.
 func dropForType(s, old *corev1.Service) {
 	spec, before := &s.Spec, &old.Spec
 	if hasClusterIP(old) && !hasClusterIP(s) {
@@ -63,8 +62,8 @@ func nodePorts(s *corev1.Service) []int32 {
 	return out
 }
 
-// dropInternalPolicy takes a policy for traffic within the cluster from a
-// service that has none. A value that is none is left to be refused.
+// dropInternalPolicy clears the internal traffic policy of a service without cluster IPs. An invalid value stays, and
+// validation rejects it.
 func dropInternalPolicy(s *corev1.Service) {
 	if p := s.Spec.InternalTrafficPolicy; !hasClusterIP(s) && p != nil && slices.Contains(internalPolicies, *p) {
 		s.Spec.InternalTrafficPolicy = nil

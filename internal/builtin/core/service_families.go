@@ -10,9 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// carryAllocated gives a service that replaces old what old was given and the
-// client left out: old clients do not know all of it, and a PUT of a manifest
-// has none of it.
+// carryAllocated copies allocated values from old that the client omitted: old clients do not know all fields, and a
+// PUT of a manifest has none of them.
 func carryAllocated(s, old *corev1.Service) {
 	spec, before := &s.Spec, &old.Spec
 	if hasClusterIP(s) && hasClusterIP(old) {
@@ -29,15 +28,14 @@ func carryAllocated(s, old *corev1.Service) {
 	}
 }
 
-// wantsNodePorts says whether a service gets the node ports that it does not name.
+// wantsNodePorts reports whether node ports are allocated for ports that specify none.
 func wantsNodePorts(s *corev1.Service) bool {
 	allocate := s.Spec.AllocateLoadBalancerNodePorts
 	return s.Spec.Type == corev1.ServiceTypeNodePort ||
 		s.Spec.Type == corev1.ServiceTypeLoadBalancer && (allocate == nil || *allocate)
 }
 
-// carryNodePorts matches ports by name. A node port that the client gave to
-// another port is not carried over.
+// carryNodePorts matches ports by name. It does not copy a node port that the client gave to another port.
 func carryNodePorts(s, old *corev1.Service) {
 	named := nodePorts(s)
 	before := map[string]int32{}
@@ -52,8 +50,8 @@ func carryNodePorts(s, old *corev1.Service) {
 	}
 }
 
-// alignAddresses makes clusterIP and clusterIPs agree where the client, who
-// may know only one of them, changed that one. old is nil on create.
+// alignAddresses makes clusterIP and clusterIPs agree if the client changed only one of them, perhaps because it knows
+// only that one. old is nil on create.
 func alignAddresses(s, old *corev1.Service) {
 	spec := &s.Spec
 	if old == nil {
@@ -76,8 +74,8 @@ func alignAddresses(s, old *corev1.Service) {
 	}
 }
 
-// settled says that a service which prefers two families asks for what it has.
-// It keeps one family where the cluster had only one when it was made.
+// settled reports whether an update of a service that prefers two families changes nothing about them. Such a service
+// keeps one family if the cluster had only one when it was created.
 func settled(s, old *corev1.Service) bool {
 	return old != nil && s.Spec.Type == old.Spec.Type && hasClusterIP(s) &&
 		slices.Contains(serviceTypes, s.Spec.Type) &&
@@ -86,13 +84,13 @@ func settled(s, old *corev1.Service) bool {
 		slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(s.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// chooseFamilies decides which families a service is to have addresses of.
+// chooseFamilies sets the address families of a service.
 func (a allocator) chooseFamilies(s, old *corev1.Service) error {
 	if !hasClusterIP(s) || settled(s, old) {
 		return nil
 	}
 	spec := &s.Spec
-	// Headless without selector: the addresses are somebody else's.
+	// Headless without a selector: the server does not manage the addresses.
 	foreign := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
 	if spec.IPFamilyPolicy == nil {
 		policy := corev1.IPFamilyPolicySingleStack
@@ -129,9 +127,8 @@ func (a allocator) chooseFamilies(s, old *corev1.Service) error {
 	return nil
 }
 
-// changeOfPolicy releases the second family of a service that becomes
-// SingleStack, where the client left it in, and checks that the policy fits
-// the number of families otherwise.
+// changeOfPolicy releases the second family of a service that becomes SingleStack, if the client did not remove it.
+// Otherwise it checks that the policy fits the number of families.
 func changeOfPolicy(s, old *corev1.Service, e rules.Errors) {
 	spec, single := &s.Spec, familyPolicy(s) == corev1.IPFamilyPolicySingleStack
 	if old != nil && single {
@@ -155,7 +152,7 @@ func changeOfPolicy(s, old *corev1.Service, e rules.Errors) {
 	}
 }
 
-// familiesOfAddresses adds the families of given addresses to those named.
+// familiesOfAddresses adds the families of given addresses to the specified ones.
 func (a allocator) familiesOfAddresses(s *corev1.Service, e rules.Errors) {
 	for i, ip := range s.Spec.ClusterIPs {
 		if ip == corev1.ClusterIPNone {
@@ -184,8 +181,7 @@ func (a allocator) checkConfigured(s *corev1.Service, e rules.Errors) {
 	}
 }
 
-// readFamilies returns old with the families and policy that services written
-// before there were any have.
+// readFamilies returns old with families and policy, which services from before dual-stack do not have.
 func (a allocator) readFamilies(old *corev1.Service) *corev1.Service {
 	if !hasClusterIP(old) || len(old.Spec.IPFamilies) > 0 {
 		return old

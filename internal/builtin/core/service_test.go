@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// given is what a service has that the server gave it.
+// given formats the values that the server allocated for a service.
 func given(s *corev1.Service) string {
 	var ports []string
 	for _, p := range s.Spec.Ports {
@@ -21,8 +21,8 @@ func given(s *corev1.Service) string {
 	return fmt.Sprintf("%s %v %s %v %d", s.Spec.ClusterIP, s.Spec.ClusterIPs, familyPolicy(s), strings.Join(ports, ","), s.Spec.HealthCheckNodePort)
 }
 
-// TestServiceAllocation creates a service, replaces it, and looks at what each
-// has, at what is left taken, and at what is left after a failed write.
+// TestServiceAllocation creates a service, replaces it, and checks the values of each, the allocations, and the
+// allocations after a failed write.
 func TestServiceAllocation(t *testing.T) {
 	dual := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 	tests := []struct {

@@ -47,7 +47,7 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	return e.List()
 }
 
-// validateService reports what is wrong with a service; old is nil on create.
+// validateService validates a service; old is nil on create.
 func validateService(s, old *corev1.Service) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	hints, hasHints := s.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
@@ -68,7 +68,7 @@ func validateService(s, old *corev1.Service) field.ErrorList {
 	return e.List()
 }
 
-// serviceByType checks what the types of services must and may not have.
+// serviceByType validates required and forbidden fields of each type of service.
 func serviceByType(s *corev1.Service, e rules.Errors) {
 	headless := isHeadless(s)
 	if len(s.Spec.Ports) == 0 && !headless && hasClusterIP(s) {
@@ -171,8 +171,8 @@ func externalIPs(s, old *corev1.Service, e rules.Errors) {
 	}
 }
 
-// loadBalancerRanges checks who may use a load balancer: a field, or the
-// annotation that was there before it.
+// loadBalancerRanges validates the allowed source ranges of a load balancer: the field, or the annotation that preceded
+// it.
 func loadBalancerRanges(s, old *corev1.Service, e rules.Errors) {
 	const annotation = corev1.AnnotationLoadBalancerSourceRangesKey
 	at, ranges, set := e.Field("LoadBalancerSourceRanges"), s.Spec.LoadBalancerSourceRanges, true
@@ -252,7 +252,7 @@ func trafficPolicies(s *corev1.Service, e rules.Errors) {
 	}
 }
 
-// loadBalancerStatus reports what is wrong with the addresses of a load balancer.
+// loadBalancerStatus validates the addresses of a load balancer.
 func loadBalancerStatus(s, old *corev1.Service) field.ErrorList {
 	e := rules.At(field.NewPath("status", "loadBalancer", "ingress"))
 	list := s.Status.LoadBalancer.Ingress

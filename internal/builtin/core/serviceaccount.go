@@ -42,8 +42,8 @@ func serviceAccounts(d Deps) *engine.Resource {
 	}
 }
 
-// keepSecretNames drops all but the names of referenced secrets: they are in
-// the account's namespace, and nothing else about them is looked at.
+// keepSecretNames drops everything except the names of referenced secrets: they are in the account's namespace, and
+// other fields have no effect.
 func keepSecretNames(a *corev1.ServiceAccount) {
 	for i := range a.Secrets {
 		a.Secrets[i] = corev1.ObjectReference{Name: a.Secrets[i].Name}

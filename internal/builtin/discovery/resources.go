@@ -50,8 +50,8 @@ func defaultEndpointSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// prepareUpdate counts changes of anything but metadata, and of labels, which
-// say what service a slice belongs to.
+// prepareUpdate increments the generation after a change of anything except metadata, or of labels, which name the
+// slice's service.
 func prepareUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) {
 	if s.AddressType != old.AddressType ||
 		!apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) ||
@@ -62,8 +62,8 @@ func prepareUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) {
 	dropTopology(s, old)
 }
 
-// dropTopology drops the topology map of former versions. Where it named the
-// node of an endpoint that old has already, the name moves to its own field.
+// dropTopology drops the topology map of earlier versions. If it named the node of an endpoint that old has, the name
+// moves to its own field.
 func dropTopology(s, old *discoveryv1.EndpointSlice) {
 	known := sets.New[string]()
 	if old != nil {
@@ -93,7 +93,7 @@ func warn(_ context.Context, s, old *discoveryv1.EndpointSlice) []string {
 	}
 	switch s.Labels[discoveryv1.LabelManagedBy] {
 	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
-		// What they write is copied from pods and endpoints.
+		// Their addresses are copied from pods and endpoints.
 		return out
 	}
 	for i := range s.Endpoints {

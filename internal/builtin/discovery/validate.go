@@ -29,7 +29,7 @@ func validate(_ context.Context, s *discoveryv1.EndpointSlice) field.ErrorList {
 func validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, slice(s)...)
-	// Endpoints that were taken once are taken as long as they do not change.
+	// Stored endpoints stay valid while they do not change.
 	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
 		errs = append(errs, endpoints(s)...)
 	}
@@ -130,7 +130,7 @@ func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 			e.Add(faults)
 			continue
 		}
-		// The wrong family is reported at the list.
+		// A wrong family is reported at the list.
 		if netutils.IsIPv6String(a) != (t == discoveryv1.AddressTypeIPv6) {
 			e.Invalid(a, "must be of the IP family that addressType names")
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 )
 
-// What has to be there is accepted by the rules for what may be there.
+// The mandatory objects pass validation.
 func TestMandatory(t *testing.T) {
 	for _, s := range MandatoryFlowSchemas() {
 		if faults := validateFlowSchema(rulestest.Context(), s); len(faults) > 0 {

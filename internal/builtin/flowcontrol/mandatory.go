@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The names of the objects that always exist.
+// Names of the objects that always exist.
 const (
 	nameExempt   = "exempt"
 	nameCatchAll = "catch-all"
@@ -13,9 +13,8 @@ const (
 
 func ptr[T any](v T) *T { return &v }
 
-// MandatoryFlowSchemas returns the two flow schemas that the server cannot do
-// without, as they must be: everybody's requests match catch-all, and those of
-// administrators and health checks are not limited.
+// MandatoryFlowSchemas returns the two flow schemas that always exist, with their fixed specs: all requests match
+// catch-all, and requests of administrators and health checks are exempt.
 func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	everything := func(groups ...string) []flowcontrolv1.PolicyRulesWithSubjects {
 		rule := flowcontrolv1.PolicyRulesWithSubjects{
@@ -53,7 +52,7 @@ func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	}
 }
 
-// MandatoryPriorityLevels returns the levels of those two.
+// MandatoryPriorityLevels returns the levels of these two.
 func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{
 		{

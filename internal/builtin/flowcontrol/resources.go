@@ -102,7 +102,7 @@ func defaultPriorityLevel(l *flowcontrolv1.PriorityLevelConfiguration) {
 	}
 }
 
-// keepMetadata carries over all metadata but who manages what.
+// keepMetadata copies all metadata of old except managedFields.
 func keepMetadata(m, old *metav1.ObjectMeta) {
 	managed := m.ManagedFields
 	*m = *old

@@ -15,7 +15,7 @@ import (
 const (
 	maxPrecedence = 10000
 	maxQueues     = 10_000_000
-	// maxHashBits is how many bits of a flow's hash choose its queues.
+	// maxHashBits is the number of bits of a flow's hash that select its queues.
 	maxHashBits = 60
 )
 
@@ -27,7 +27,7 @@ var (
 func validatePriorityLevelConfiguration(_ context.Context, l *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&l.ObjectMeta, false, rules.Subdomain))
-	// It told zero shares from none in former versions.
+	// In earlier versions it distinguished zero shares from unset ones.
 	const annotation = "flowcontrol.k8s.io/preserve-zero-concurrency-shares"
 	if _, found := l.Annotations[annotation]; found {
 		e.Elsewhere(field.NewPath("metadata", "annotations")).Forbidden(annotation)

@@ -76,7 +76,7 @@ func flowSchema(s *flowcontrolv1.FlowSchema, e rules.Errors) {
 	}
 }
 
-// subject checks that a subject has the one part that its kind names.
+// subject checks that a subject has only the part that its kind names.
 func subject(s *flowcontrolv1.Subject, e rules.Errors) {
 	parts := []struct {
 		kind  flowcontrolv1.SubjectKind
@@ -122,8 +122,8 @@ var supportedVerbs = []string{
 	"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
 }
 
-// wildcard reports an empty list, and one where "*" is not alone. It says
-// whether there are single members to look at.
+// wildcard reports an empty list, and one in which "*" is not the only item. It returns whether there are other items
+// to validate.
 func wildcard(name string, list []string, e rules.Errors) bool {
 	switch all := slices.Contains(list, "*"); {
 	case len(list) == 0:

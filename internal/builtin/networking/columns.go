@@ -45,8 +45,7 @@ func ingressRow(i *networkingv1.Ingress) []any {
 	}
 }
 
-// ingressHosts shows the first three hosts. The count of the others is that of
-// all further rules, with or without a host.
+// ingressHosts returns the first three hosts. The number of others counts all further rules, with or without a host.
 func ingressHosts(rules []networkingv1.IngressRule) string {
 	const shown = 3
 	var hosts []string
@@ -129,8 +128,7 @@ func ipAddressTable() *engine.Table {
 	}
 }
 
-// ipAddressRow has one cell more than there are columns, the age; clients have
-// always been given it so.
+// ipAddressRow has one cell more than there are columns, the age, for compatibility.
 func ipAddressRow(ip *networkingv1.IPAddress) []any {
 	parent := cells.None
 	if ref := ip.Spec.ParentRef; ref != nil {

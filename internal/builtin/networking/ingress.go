@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// classAnnotation named the class before the field existed.
+// classAnnotation contained the class before the field existed.
 const classAnnotation = "kubernetes.io/ingress.class"
 
 func ingresses() *engine.Resource {

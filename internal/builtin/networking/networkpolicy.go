@@ -24,7 +24,7 @@ func networkPolicies() *engine.Resource {
 		Rules: engine.Typed[*networkingv1.NetworkPolicy]{
 			PrepareCreate: func(_ context.Context, p *networkingv1.NetworkPolicy) { p.Generation = 1 },
 			PrepareUpdate: func(_ context.Context, p, old *networkingv1.NetworkPolicy) {
-				// An empty list of rules and none differ here: the one denies.
+				// reflect.DeepEqual, because an empty list of rules differs from none: it denies all traffic.
 				if !reflect.DeepEqual(p.Spec, old.Spec) {
 					p.Generation = old.Generation + 1
 				}

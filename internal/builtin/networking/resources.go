@@ -1,5 +1,5 @@
-// Package networking is the API group networking.k8s.io/v1: ingresses and
-// their classes, network policies, and the ranges and addresses of services.
+// Package networking is the API group networking.k8s.io/v1: ingresses and their classes, network policies, and the
+// address ranges and addresses of services.
 package networking
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// policyOptions loosen the rules for policies that are stored already.
+// policyOptions relax rules for stored policies.
 type policyOptions struct {
 	allowInvalidSelector bool
 	oldCIDRs             []string
@@ -140,8 +140,7 @@ func ipBlock(b *networkingv1.IPBlock, e rules.Errors, o policyOptions) {
 	}
 }
 
-// ipAddressName is the rule for the names of IP addresses: the address, in its
-// canonical form.
+// ipAddressName is the rule for names of IPAddresses: the address in canonical form.
 func ipAddressName(name string, _ bool) []string {
 	var out []string
 	for _, err := range validation.IsValidIP(&field.Path{}, name) {
@@ -184,7 +183,7 @@ func validateServiceCIDR(_ context.Context, c *networkingv1.ServiceCIDR) field.E
 	return append(errs, serviceRanges(c.Spec.CIDRs)...)
 }
 
-// serviceRanges checks the ranges of services: one, or one of each IP family.
+// serviceRanges validates the address ranges of services: one, or one of each IP family.
 func serviceRanges(cidrs []string) field.ErrorList {
 	e := rules.At(specPath.Child("cidrs"))
 	switch len(cidrs) {
@@ -221,7 +220,7 @@ func validateServiceCIDRUpdate(_ context.Context, c, old *networkingv1.ServiceCI
 			}
 		}
 	case len(oldCIDRs) == 1 && len(cidrs) == 2:
-		// A cluster may become dual-stack.
+		// A cluster may become dual-stack by adding a second range.
 		if cidrs[0] != oldCIDRs[0] {
 			immutable(e.Item(0), cidrs[0])
 		}

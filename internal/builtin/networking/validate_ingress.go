@@ -18,7 +18,7 @@ var (
 	statusPath = field.NewPath("status")
 )
 
-// ingressOptions loosen the rules for ingresses that are stored already.
+// ingressOptions relax rules for stored ingresses.
 type ingressOptions struct {
 	allowInvalidSecretName   bool
 	allowInvalidWildcardRule bool
@@ -90,7 +90,7 @@ func ingress(i *networkingv1.Ingress, o ingressOptions) field.ErrorList {
 	return e.List()
 }
 
-// hostMessages says what is wrong with a host, which may begin with "*.".
+// hostMessages returns the errors in a host, which may begin with "*.".
 func hostMessages(host string) []string {
 	if strings.Contains(host, "*") {
 		return validation.IsWildcardDNS1123Subdomain(host)

@@ -35,7 +35,7 @@ func validateUpdate(ctx context.Context, c, old *nodev1.RuntimeClass) field.Erro
 	return e.List()
 }
 
-// overhead is checked as the limits of a container are.
+// overhead is validated like the limits of a container.
 func overhead(list corev1.ResourceList, e rules.Errors) {
 	compute, pages := false, false
 	for name, q := range list {

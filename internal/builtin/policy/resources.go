@@ -1,5 +1,4 @@
-// Package policy is the API group policy/v1: pod disruption budgets. Eviction,
-// which spends them, is a subresource of pods.
+// Package policy is the API group policy/v1: pod disruption budgets. The eviction subresource of pods uses them.
 package policy
 
 import (

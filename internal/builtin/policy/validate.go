@@ -11,7 +11,7 @@ import (
 )
 
 func validate(_ context.Context, b *policyv1.PodDisruptionBudget) field.ErrorList {
-	// Any name that fits into a path is taken.
+	// Any path segment is a valid name.
 	errs := rules.GenericMeta(&b.ObjectMeta, true, rules.Segment)
 	return append(errs, spec(&b.Spec, false)...)
 }

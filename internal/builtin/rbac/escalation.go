@@ -15,26 +15,25 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Deps is what the rules of this group ask the authorizer. The user is the
-// context's.
+// Deps is what this group needs from the authorizer. Checks apply to the context's user.
 type Deps struct {
-	// MayEscalate says whether the user may write the named role whatever it
-	// grants: verb escalate on roles or clusterroles.
+	// MayEscalate reports whether the user may write the named role whatever it grants: verb escalate on roles or
+	// clusterroles.
 	MayEscalate func(ctx context.Context, resource, namespace, name string) bool
-	// MayBind says whether the user may bind a role, whatever it grants: verb
-	// bind on the role, in the namespace of the binding.
+	// MayBind reports whether the user may bind a role whatever it grants: verb bind on the role, in the namespace of
+	// the binding.
 	MayBind func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool
-	// ConfirmNoEscalation returns an error that names what the rules grant and
-	// the user does not have in the namespace.
+	// ConfirmNoEscalation returns an error that lists permissions in the rules that the user does not have in the
+	// namespace.
 	ConfirmNoEscalation func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error
-	// RulesOf returns what a role grants in a namespace, or a not found error.
+	// RulesOf returns the rules of a role in a namespace, or a NotFound error.
 	RulesOf func(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// kept is the end of a write that acquired nothing.
+// kept ends a write that acquired nothing.
 func kept(bool) {}
 
-// everything is what somebody must have who lets roles collect the rules of others.
+// everything is what a user must have to let a role collect the rules of others.
 var everything = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
@@ -81,8 +80,7 @@ func forbidden(resource, name string, err error) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, name, err)
 }
 
-// isPrivileged says whether the user is above authorization, or there is no
-// user: the server writes for itself.
+// isPrivileged reports whether the user skips authorization, or there is no user because the server itself writes.
 func isPrivileged(ctx context.Context) bool {
 	u := request.UserFrom(ctx)
 	return u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
@@ -92,8 +90,8 @@ func aggregates(r *rbacv1.ClusterRole) bool {
 	return r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
 }
 
-// onlyForCollection says that an update changes nothing but what garbage
-// collection looks at. The collector has no rights of its own to grant.
+// onlyForCollection reports whether an update changes only what garbage collection uses. The collector does not have
+// the permissions that the role grants.
 func onlyForCollection(obj, old engine.Object) bool {
 	o := obj.DeepCopyObject().(engine.Object)
 	o.SetOwnerReferences(old.GetOwnerReferences())

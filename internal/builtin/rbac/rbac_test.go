@@ -15,7 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// readsPods is an authorizer by which everybody may read pods, no more.
+// readsPods returns an authorizer that allows all users to read pods, and no more.
 func readsPods(escalate, bind bool) Deps {
 	return Deps{
 		MayEscalate: func(context.Context, string, string, string) bool { return escalate },
@@ -84,7 +84,7 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-// The garbage collector may drop owners of what it could not write itself.
+// The garbage collector may remove owner references from objects that it may not write otherwise.
 func TestCollectorUpdates(t *testing.T) {
 	r := resource(t, readsPods(false, false), "roles")
 	old := &rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"delete"}}}}

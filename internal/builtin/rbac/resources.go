@@ -1,6 +1,5 @@
-// Package rbac is the API group rbac.authorization.k8s.io/v1: roles and
-// bindings. Nobody may grant with them what they do not have: escalation.go
-// has that check, which asks the authorizer through Deps.
+// Package rbac is the API group rbac.authorization.k8s.io/v1: roles and bindings. Users cannot grant permissions that
+// they do not have: escalation.go has that check, which calls the authorizer through Deps.
 package rbac
 
 import (

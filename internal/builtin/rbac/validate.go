@@ -103,8 +103,8 @@ func validateClusterRoleBindingUpdate(ctx context.Context, b, old *rbacv1.Cluste
 	return append(errs, roleRefUpdate(b.RoleRef, old.RoleRef)...)
 }
 
-// roleRefUpdate refuses to turn a binding into another: who may change its
-// subjects need not be one who may bind the role.
+// roleRefUpdate rejects changes of the roleRef: a user who may change a binding's subjects may not be allowed to bind
+// another role.
 func roleRefUpdate(ref, old rbacv1.RoleRef) field.ErrorList {
 	if ref != old {
 		return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef")}

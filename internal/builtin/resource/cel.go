@@ -16,11 +16,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// selectors compiles the expressions that select devices, to see whether they
-// are well typed and how much they may cost.
+// selectors compiles device selector expressions to check their types and estimate their cost.
 type selectors struct {
 	device *apiservercel.DeclType
-	// envs takes a while to build, and is built on first use.
+	// envs is slow to build, so it is built on first use.
 	envs func() (*environment.EnvSet, error)
 }
 
@@ -39,8 +38,7 @@ func newSelectors() *selectors {
 	return s
 }
 
-// deviceType is the type of "device". Sizes are part of it, for the estimate of
-// the costs.
+// deviceType returns the type of "device". It includes sizes, for the cost estimate.
 func deviceType() *apiservercel.DeclType {
 	sized := func(t *apiservercel.DeclType, n int64) *apiservercel.DeclType {
 		out := *t
@@ -65,8 +63,8 @@ func deviceType() *apiservercel.DeclType {
 	return apiservercel.NewObjectType("kubernetes.DRADevice", fields)
 }
 
-// check reports an expression that does not compile, is no condition, or may
-// cost too much. stored says that it is in the stored object already.
+// check reports an expression that does not compile, is not boolean, or may cost too much. stored means that it is in
+// the stored object.
 func (s *selectors) check(e rules.Errors, expression string, stored bool) {
 	envs, err := s.envs()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-// Rules for the parts that claims, classes and slices are made of.
+// Rules for the common parts of claims, classes and slices.
 
-// list checks each item, unless there are more than limit.
+// list validates each item, unless there are more than limit.
 func list[T any](items []T, limit int, e rules.Errors, check func(item *T, e rules.Errors)) bool {
 	if len(items) > limit {
 		e.AddError(field.TooMany(e.Path, len(items), limit))
@@ -28,7 +28,7 @@ func list[T any](items []T, limit int, e rules.Errors, check func(item *T, e rul
 	return true
 }
 
-// set is list for items that differ in their key.
+// set is list for items with unique keys.
 func set[T any, K comparable](items []T, limit int, e rules.Errors, key func(item *T) K, check func(item *T, e rules.Errors)) {
 	if !list(items, limit, e, check) {
 		return
@@ -66,7 +66,7 @@ func poolParts(name string, at rules.Errors) {
 	}
 }
 
-// normalUUID checks a UUID, in its one normalized form.
+// normalUUID validates a UUID, which must be in normalized form.
 func normalUUID(id string, e rules.Errors) {
 	if uuid.Validate(id) != nil || len(id) != 36 || id != strings.ToLower(id) {
 		e.Invalid(id, "must be a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in lower case")
@@ -75,8 +75,8 @@ func normalUUID(id string, e rules.Errors) {
 
 var cIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// qualifiedName checks the name of an attribute or capacity in a field: an
-// identifier, with the domain of a driver before it or not.
+// qualifiedName validates the name of an attribute or capacity in a field: an identifier, optionally with the domain of
+// a driver.
 func qualifiedName(name, value string, e rules.Errors) {
 	parts := strings.Split(value, "/")
 	if len(parts) > 2 {
@@ -111,8 +111,7 @@ func fullName(name, value string, e rules.Errors) {
 	}
 }
 
-// rawObject checks a field that holds a JSON object of anybody's making. What
-// is stored already may be longer.
+// rawObject validates a field with an arbitrary JSON object. A stored one may be longer.
 func rawObject(raw []byte, limit int, stored bool, e rules.Errors) {
 	var v any
 	switch {
@@ -186,8 +185,8 @@ func toleration(t *resourcev1.DeviceToleration, e rules.Errors) {
 	}
 }
 
-// bindingConditions checks the conditions for which binding waits, and those
-// at which it is given up. Neither is of use without the other.
+// bindingConditions validates the conditions for which binding waits, and those at which it fails. Each list requires
+// the other.
 func bindingConditions(wait, giveUp []string, e rules.Errors) {
 	waits, fails := e.Field("bindingConditions"), e.Field("bindingFailureConditions")
 	set(wait, resourcev1.BindingConditionsMaxSize, waits, self, labelName)

@@ -65,7 +65,7 @@ func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
 	}
 }
 
-// deviceID names an allocated device, or a share of one.
+// deviceID identifies an allocated device, or a share of one.
 type deviceID struct{ driver, pool, device, share string }
 
 func allocated(c *resourcev1.ResourceClaim) map[deviceID]bool {
@@ -86,8 +86,7 @@ func share(id *types.UID) string {
 	return string(*id)
 }
 
-// dropDeallocated drops what drivers said about devices that the claim has
-// lost with this update.
+// dropDeallocated drops the status of devices that this update deallocates.
 func dropDeallocated(c, old *resourcev1.ResourceClaim) {
 	had, has := allocated(old), allocated(c)
 	var left []resourcev1.AllocatedDeviceStatus
@@ -103,7 +102,7 @@ func dropDeallocated(c, old *resourcev1.ResourceClaim) {
 	c.Status.Devices = left
 }
 
-// dropDisabledSlice drops the fields of features that are off, unless old has them.
+// dropDisabledSlice drops the fields of disabled features, unless old has them.
 func dropDisabledSlice(s, old *resourcev1.ResourceSlice) {
 	mappings, lists := false, false
 	for i := range old.Spec.Devices {

@@ -45,7 +45,7 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// Devices are handed out to administrators in namespaces that say so.
+// Administrative access to devices is allowed only in labelled namespaces.
 func TestAdminAccess(t *testing.T) {
 	d := Deps{Now: time.Now, NamespaceLabels: func(context.Context, string) (map[string]string, error) {
 		return map[string]string{resourcev1.DRAAdminNamespaceLabelKey: "true"}, nil

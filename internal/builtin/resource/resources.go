@@ -1,6 +1,5 @@
-// Package resource is the API group resource.k8s.io/v1, dynamic resource
-// allocation: classes of devices, claims and their templates, and slices, in
-// which drivers say what devices there are.
+// Package resource is the API group resource.k8s.io/v1, dynamic resource allocation: device classes, claims and their
+// templates, and slices, in which drivers publish devices.
 package resource
 
 import (
@@ -18,21 +17,19 @@ import (
 
 var v1 = resourcev1.SchemeGroupVersion
 
-// Deps is what the rules of this group need from the rest of the server.
+// Deps is what this group needs from the rest of the server.
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
-	// NamespaceLabels returns the labels of a namespace; administrators label
-	// those whose claims may have administrative access to devices. Nil: none has any.
+	// NamespaceLabels returns the labels of a namespace; a label allows its claims administrative access to devices.
+	// Nil: no namespace has it.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// MayBind returns an error where the context's user may not allocate and
-	// reserve claims: the request's verb on resourceclaims/binding, all of them.
-	// Nil: everybody may.
+	// MayBind returns an error if the context's user may not allocate and reserve claims: the request's verb on all
+	// resourceclaims/binding. Nil: no check.
 	MayBind func(ctx context.Context) error
-	// MayReport returns an error where the context's user may not write what a
-	// driver says about devices that are allocated for a node (empty: for
-	// several): the request's verb, with the prefix associated-node: or
-	// arbitrary-node:, on resourceclaims/driver of that name. Nil: everybody may.
+	// MayReport returns an error if the context's user may not write a driver's status of devices allocated for a node
+	// (empty: for several): the request's verb, with the prefix associated-node: or arbitrary-node:, on
+	// resourceclaims/driver with the driver's name. Nil: no check.
 	MayReport func(ctx context.Context, driver, node string) error
 }
 

@@ -19,7 +19,7 @@ var (
 	statusPath = field.NewPath("status")
 )
 
-// validator checks the kinds of this group.
+// validator validates the kinds of this group.
 type validator struct {
 	Deps
 	cel *selectors
@@ -84,8 +84,7 @@ func (v *validator) validateResourceClaimTemplateUpdate(ctx context.Context, t, 
 	return append(errs, e.List()...)
 }
 
-// adminRequests refuses requests for administrative access outside of the
-// namespaces that administrators have labelled for it.
+// adminRequests rejects requests for administrative access outside of labelled namespaces.
 func (v *validator) adminRequests(ctx context.Context, namespace string, requests []resourcev1.DeviceRequest, e rules.Errors) {
 	for i := range requests {
 		if r := requests[i].Exactly; r != nil && r.AdminAccess != nil && *r.AdminAccess {
@@ -124,7 +123,7 @@ func namesOf(c *resourcev1.DeviceClaim) requestNames {
 	return out
 }
 
-// check checks a reference to a request ("gpu") or subrequest ("gpu/small").
+// check validates a reference to a request ("gpu") or subrequest ("gpu/small").
 func (n requestNames) check(ref *string, e rules.Errors) {
 	parts := strings.Split(*ref, "/")
 	if len(parts) <= 2 {

@@ -66,7 +66,7 @@ func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 		})
 }
 
-// hasAdvancedDevices says whether devices use what makes them larger.
+// hasAdvancedDevices reports whether devices use features that make them larger.
 func hasAdvancedDevices(s *resourcev1.ResourceSliceSpec) bool {
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -94,7 +94,7 @@ func deviceNamed(s *resourcev1.ResourceSliceSpec, name string) *resourcev1.Devic
 	return nil
 }
 
-// nodeChoice checks the ways of saying where devices are, and counts them.
+// nodeChoice validates the fields that say which nodes have the devices, and counts them.
 func nodeChoice(name *string, selector *corev1.NodeSelector, all *bool, e rules.Errors) int {
 	n := 0
 	if name != nil {
@@ -112,7 +112,7 @@ func nodeChoice(name *string, selector *corev1.NodeSelector, all *bool, e rules.
 	return n + onlyTrue("allNodes", all, e)
 }
 
-// onlyTrue checks a flag that is set or missing.
+// onlyTrue validates a flag that must be true or unset.
 func onlyTrue(name string, b *bool, e rules.Errors) int {
 	if b == nil {
 		return 0
@@ -141,7 +141,7 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 	values := 0
 	for name, a := range d.Attributes {
 		values += max(1, len(a.BoolValues)+len(a.IntValues)+len(a.StringValues)+len(a.VersionValues))
-		// Faults of names are reported at the map.
+		// Errors in names are reported at the map.
 		qualifiedName("attributes", string(name), e)
 		attribute(&a, e.Field("attributes").Key(shortened(string(name))))
 	}
@@ -203,7 +203,7 @@ func resourceMapping(name corev1.ResourceName, m *resourcev1.NodeAllocatableReso
 	}
 }
 
-// shortened keeps paths readable whatever the key.
+// shortened truncates long keys in paths.
 func shortened(key string) string {
 	const limit = resourcev1.DeviceMaxDomainLength + 1 + resourcev1.DeviceMaxIDLength
 	if len(key) <= limit {
@@ -227,7 +227,7 @@ func counters(m map[string]resourcev1.Counter, limit int, e rules.Errors) {
 	}
 }
 
-// maxValidValues is how many amounts a policy may list.
+// maxValidValues bounds the valid values in a policy.
 const maxValidValues = 10
 
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +

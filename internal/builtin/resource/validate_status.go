@@ -64,8 +64,8 @@ func statusID(d *resourcev1.AllocatedDeviceStatus) deviceID {
 	return id
 }
 
-// adminResults refuses to allocate with administrative access outside of
-// labelled namespaces, unless the claim has it already.
+// adminResults rejects allocations with administrative access outside of labelled namespaces, unless the claim has it
+// already.
 func (v *validator) adminResults(ctx context.Context, c, old *resourcev1.ResourceClaim, e rules.Errors) {
 	if adminResult(old) < 0 {
 		if i := adminResult(c); i >= 0 {
@@ -84,8 +84,8 @@ func adminResult(c *resourcev1.ResourceClaim) int {
 	})
 }
 
-// mayWriteStatus asks for more than the right to update the status: to allocate
-// one needs to be a scheduler, and to write what a driver says, that driver.
+// mayWriteStatus checks permissions beyond updating the status: allocations require those of a scheduler, and device
+// status those of the driver.
 func (v *validator) mayWriteStatus(ctx context.Context, c, old *resourcev1.ResourceClaim, e rules.Errors) {
 	s, was := &c.Status, &old.Status
 	if v.MayBind != nil && (!apiequality.Semantic.DeepEqual(s.Allocation, was.Allocation) ||
@@ -130,7 +130,7 @@ func changedDrivers(devices, old []resourcev1.AllocatedDeviceStatus) []string {
 	return out
 }
 
-// nodeOf is the node that an allocation is for, empty if not for a single one.
+// nodeOf returns the node of an allocation, empty if it is not for a single node.
 func nodeOf(a *resourcev1.AllocationResult) string {
 	if a.NodeSelector == nil || len(a.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""

@@ -1,5 +1,4 @@
-// Package rulestest tests the rules of built-in kinds: an object and edits of
-// it, against the faults that the server finds.
+// Package rulestest tests the rules of built-in kinds: it applies edits to an object and compares the errors.
 package rulestest
 
 import (
@@ -22,17 +21,17 @@ import (
 type Case struct {
 	Name string
 	Edit string   // YAML, as a JSON merge patch
-	Want []string // "spec.replicas Invalid" for each fault; none: it is accepted
+	Want []string // "spec.replicas Invalid" for each error; none: it is valid
 }
 
-// Kind is a resource and an object of it that is accepted.
+// Kind is a resource and a valid object of it.
 type Kind struct {
 	resource *engine.Resource
 	version  *engine.Version
 	base     string
 }
 
-// Of picks a resource by its plural name; base is an object, as YAML.
+// Of returns the resource with a plural name; base is an object, as YAML.
 func Of(t *testing.T, resources []*engine.Resource, plural, base string) Kind {
 	t.Helper()
 	i := slices.IndexFunc(resources, func(r *engine.Resource) bool { return r.Plural == plural })
@@ -48,12 +47,12 @@ func Of(t *testing.T, resources []*engine.Resource, plural, base string) Kind {
 	return k
 }
 
-// Context is the one that rules are called with: a request by a common user.
+// Context returns the context with which rules are called: a request by an ordinary user.
 func Context() context.Context {
 	return request.WithUser(context.Background(), &user.DefaultInfo{Name: "jane", UID: "7", Groups: []string{"dev"}})
 }
 
-// Decoded returns the base with an edit, as a request's body is decoded.
+// Decoded returns the base with an edit, decoded like a request's body.
 func (k Kind) Decoded(t *testing.T, edit string) engine.Object {
 	t.Helper()
 	doc, err := yaml.YAMLToJSON([]byte(k.base))
@@ -93,8 +92,8 @@ func (k Kind) Created(t *testing.T, edit string) (engine.Object, []string) {
 	return obj, list(k.resource.Rules.Validate(Context(), obj))
 }
 
-// Updated updates the base, as stored, to the base with an edit. A subresource
-// is named by its name.
+// Updated updates the base, as stored, to the base with an edit, through a subresource or, if that is empty, the main
+// resource.
 func (k Kind) Updated(t *testing.T, subresource, edit string) (engine.Object, []string) {
 	t.Helper()
 	old, _ := k.Created(t, "")

@@ -19,7 +19,7 @@ const (
 	systemPrefix    = "system-"
 )
 
-// System returns the classes of Kubernetes' own components. They always exist.
+// System returns the classes of Kubernetes' own components, which always exist.
 func System() []*schedulingv1.PriorityClass {
 	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
 		c := &schedulingv1.PriorityClass{Value: value, Description: description}

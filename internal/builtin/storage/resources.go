@@ -1,6 +1,5 @@
-// Package storage is the API group storage.k8s.io/v1: classes of volumes and of
-// their attributes, attachments, and what CSI drivers say about themselves,
-// nodes and capacity.
+// Package storage is the API group storage.k8s.io/v1: classes of volumes and of their attributes, attachments, and what
+// CSI drivers publish about themselves, nodes and capacity.
 package storage
 
 import (
@@ -167,7 +166,7 @@ func defaultCSIDriver(d *storagev1.CSIDriver) {
 	rules.DefaultPtr(&s.SELinuxMount, false)
 }
 
-// dropScheduling drops a field whose feature is off, unless old has it.
+// dropScheduling drops a field whose feature is disabled, unless old has it.
 func dropScheduling(d, old *storagev1.CSIDriver) {
 	if old == nil || old.Spec.PreventPodSchedulingIfMissing == nil {
 		d.Spec.PreventPodSchedulingIfMissing = nil
@@ -183,7 +182,7 @@ func warnCSIDriver(_ context.Context, d, old *storagev1.CSIDriver) []string {
 	return []string{"spec.serviceAccountTokenInSecrets is not set; true keeps tokens out of logs of volume attributes"}
 }
 
-// defaultVolumeAttachment fills in a volume that is described in place.
+// defaultVolumeAttachment sets the defaults of an inline volume.
 func defaultVolumeAttachment(a *storagev1.VolumeAttachment) {
 	s := a.Spec.Source.InlineVolumeSpec
 	if s == nil {

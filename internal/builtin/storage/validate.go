@@ -50,8 +50,7 @@ func validateStorageClassUpdate(ctx context.Context, c, old *storagev1.StorageCl
 	return e.List()
 }
 
-// provisioner checks the name of who makes volumes. Its case is not minded,
-// because the first ones had capitals.
+// provisioner validates the name of a provisioner. Upper case is allowed, because the first ones had it.
 func provisioner(name, value string, e rules.Errors) {
 	if e.Present(name, value) {
 		e.Field(name).QualifiedName(strings.ToLower(value))
@@ -79,7 +78,7 @@ func allowedTopologies(terms []corev1.TopologySelectorTerm, e rules.Errors) {
 	if len(terms) == 0 {
 		return
 	}
-	// A term that matches everything is a duplicate of having none.
+	// A term that matches everything duplicates a missing one.
 	seen := []map[string]map[string]bool{{}}
 	for i := range terms {
 		at := e.Field("allowedTopologies").Item(i)
@@ -167,7 +166,7 @@ func volumeAttachmentStatus(s *storagev1.VolumeAttachmentStatus, e rules.Errors)
 	failure(s.DetachError, e.Field("detachError"))
 }
 
-// validateVolumeAttachmentUpdate is also that of the status.
+// validateVolumeAttachmentUpdate also validates updates of the status.
 func validateVolumeAttachmentUpdate(ctx context.Context, a, old *storagev1.VolumeAttachment) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))

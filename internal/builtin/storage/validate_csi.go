@@ -33,7 +33,7 @@ func csiNodeDriver(d *storagev1.CSINodeDriver, e rules.Errors) {
 	if a := d.Allocatable; a != nil {
 		rules.NonnegativePtr(e.Field("allocatable"), "count", a.Count)
 	}
-	// Faults of keys are reported at the driver.
+	// Errors in keys are reported at the driver.
 	keys := map[string]bool{}
 	for _, key := range d.TopologyKeys {
 		if key == "" {
@@ -56,7 +56,7 @@ func validateCSINodeUpdate(ctx context.Context, n, old *storagev1.CSINode) field
 			if is.Name != was.Name {
 				continue
 			}
-			// How much can be attached may change, as other devices come and go.
+			// The number of attachable volumes may change with other devices.
 			is.Allocatable, was.Allocatable = nil, nil
 			e.Unchanged("drivers", is, was)
 		}

@@ -11,14 +11,13 @@ import (
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
 
-// common is what the documents of all resources have in common, in the form of
-// one version of OpenAPI.
+// common is the part that is the same in all resources' documents of one OpenAPI version.
 type common struct {
 	v2      bool
 	schemas map[string]json.RawMessage // v3 only
-	// Parameters, in the order of documents.
+	// Parameters, in the order of the documents.
 	list, get, create, replace, patch, remove []json.RawMessage
-	everywhere                                []json.RawMessage // of the list in all namespaces
+	everywhere                                []json.RawMessage // of the list across all namespaces
 	namespace, pretty                         json.RawMessage
 }
 
@@ -29,7 +28,7 @@ const (
 
 func isScale(name string) bool { return strings.HasPrefix(name, scalePackage) }
 
-// commonSchemas are the schemas that documents of custom resources have.
+// commonSchemas returns the names of the standard schemas in documents of custom resources.
 func commonSchemas() []string {
 	names := []string{scalePackage + "Scale", scalePackage + "ScaleSpec", scalePackage + "ScaleStatus"}
 	for _, name := range []string{
@@ -41,14 +40,13 @@ func commonSchemas() []string {
 	return names
 }
 
-// path is what a document says of a path.
+// path is a path item of a document.
 type path struct {
 	Get, Post, Put, Patch, Delete struct{ Parameters []json.RawMessage }
 	Parameters                    []json.RawMessage
 }
 
-// commonV3 reads the document of a built-in group whose kinds have all the
-// verbs and a scale.
+// commonV3 reads the document of a built-in group whose kinds have all verbs and a scale.
 func commonV3(s *builtin.Set) (*common, error) {
 	d, ok := s.Document("apis/apps/v1")
 	if !ok {
@@ -118,7 +116,7 @@ func commonOf(doc []byte) (*common, error) {
 			c.pretty = p
 		}
 	}
-	// The bodies that are objects of the kind are not common.
+	// Request bodies that are objects of the kind are not common.
 	isOwn := func(p json.RawMessage) bool {
 		return parameter(p) == "body" && !strings.Contains(string(p), "#/parameters/")
 	}
@@ -126,9 +124,8 @@ func commonOf(doc []byte) (*common, error) {
 	return c, nil
 }
 
-// member decodes a member of a document, or of an object within it, whose name
-// occurs as that of a member only once. The documents are large, and little is
-// taken from them.
+// member decodes the member of a document, at any depth, whose name occurs only once as a member name. The documents
+// are large, and only a small part is needed.
 func member(doc []byte, name string, v any) error {
 	key := strconv.Quote(name) + ":"
 	i := bytes.Index(doc, []byte(key))
@@ -141,7 +138,7 @@ func member(doc []byte, name string, v any) error {
 	return nil
 }
 
-// parameter is the name of a parameter, also of one that is referred to.
+// parameter returns the name of a parameter, or of the one it refers to.
 func parameter(text json.RawMessage) string {
 	var p struct {
 		Name string
@@ -157,8 +154,8 @@ func parameter(text json.RawMessage) string {
 	return name
 }
 
-// everyDeleteOptions gives the schema of DeleteOptions the kinds of all groups
-// that clients know by themselves, rather than those of one document.
+// everyDeleteOptions sets the kinds of DeleteOptions to those of all groups that clients know, instead of those in one
+// document.
 func everyDeleteOptions(s *builtin.Set, schema json.RawMessage) (json.RawMessage, error) {
 	const extension = "x-kubernetes-group-version-kind"
 	text, err := s.BuiltinV2()

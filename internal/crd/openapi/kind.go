@@ -14,7 +14,7 @@ type kind struct {
 	*common
 	group, version, name, list, plural string
 	namespaced, status, scale          bool
-	preserve                           bool // all unknown fields, by an old definition
+	preserve                           bool // preserves unknown fields, by an old definition
 	schema                             *apiextensionsv1.JSONSchemaProps
 	selectable                         []apiextensionsv1.SelectableField
 }
@@ -45,14 +45,14 @@ func load(s Source, version string, c *common) (*kind, error) {
 	return k, nil
 }
 
-// model is the name of a kind's schema.
+// model returns the name of a kind's schema.
 func (k *kind) model(name string) string {
 	parts := strings.Split(k.group, ".")
 	slices.Reverse(parts)
 	return strings.Join(append(parts, k.version, name), ".")
 }
 
-// ref refers to a schema.
+// ref returns a reference to a schema.
 func (c *common) ref(name string) object {
 	if c.v2 {
 		return object{"$ref": "#/definitions/" + name}
@@ -60,7 +60,7 @@ func (c *common) ref(name string) object {
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// described is a reference with a description, for which v3 has no place.
+// described returns a reference with a description, which v3 references cannot have.
 func (c *common) described(name, description string) object {
 	if c.v2 {
 		return object{"$ref": "#/definitions/" + name, "description": description}
@@ -68,7 +68,7 @@ func (c *common) described(name, description string) object {
 	return object{"allOf": []any{c.ref(name)}, "description": description}
 }
 
-// identifier makes a text part of an operation's ID.
+// identifier returns a text as a part of an operation ID.
 func identifier(s string, capital bool) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -84,7 +84,7 @@ func identifier(s string, capital bool) string {
 	return b.String()
 }
 
-// article is what goes before the kind in a sentence.
+// article returns the article before the kind in a sentence.
 func (k *kind) article() string {
 	switch {
 	case strings.HasSuffix(k.name, "s") && !strings.HasSuffix(k.name, "ss"):

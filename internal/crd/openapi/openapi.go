@@ -13,23 +13,21 @@ import (
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
 
-// Source is where a CustomResourceDefinition comes from.
+// Source provides a CustomResourceDefinition.
 type Source struct {
-	// Hash names its content: it changes whenever the spec does.
+	// Hash identifies its content: it changes whenever the spec does.
 	Hash string
-	// Load returns it. It is called each time a document is made, and what it
-	// returns is not changed.
+	// Load returns the definition. It is called whenever a document is generated; the result is not changed.
 	Load func() (*apiextensionsv1.CustomResourceDefinition, error)
 }
 
-// Builder makes documents. It is safe for concurrent use.
+// Builder generates documents. It is safe for concurrent use.
 type Builder struct {
 	v3 func() (*common, error)
 	v2 func() (*common, error)
 }
 
-// NewBuilder returns a builder that takes what all resources have in common
-// from the documents in a set; it reads them on first use.
+// NewBuilder returns a builder that takes the common parts from the documents in s, on first use.
 func NewBuilder(s *builtin.Set) *Builder {
 	return &Builder{
 		v3: sync.OnceValues(func() (*common, error) { return commonV3(s) }),
@@ -37,8 +35,8 @@ func NewBuilder(s *builtin.Set) *Builder {
 	}
 }
 
-// Part is what the custom resources of a group and version, which the sources
-// define, add to the documents of the built-in kinds. at is since when they do.
+// Part returns what the custom resources of a group and version, defined by the sources, add to the built-in documents.
+// at is the time of their last change.
 func (b *Builder) Part(group, version string, at time.Time, sources []Source) builtin.Part {
 	h := sha512.New()
 	_, _ = fmt.Fprintln(h, group, version)
@@ -59,7 +57,7 @@ func (b *Builder) Part(group, version string, at time.Time, sources []Source) bu
 // object is a JSON object.
 type object = map[string]any
 
-// document makes a v3 document.
+// document generates a v3 document.
 func (b *Builder) document(version string, sources []Source) ([]byte, error) {
 	c, err := b.v3()
 	if err != nil {
@@ -87,7 +85,7 @@ func (b *Builder) document(version string, sources []Source) ([]byte, error) {
 	})
 }
 
-// fragment makes what is added to the v2 document.
+// fragment generates the addition to the v2 document.
 func (b *Builder) fragment(version string, sources []Source) (*builtin.Fragment, error) {
 	c, err := b.v2()
 	if err != nil {

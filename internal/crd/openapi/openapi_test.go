@@ -14,8 +14,7 @@ import (
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
 
-// recorded is what kube-apiserver publishes of some definitions, which
-// testdata/peer.json.gz has.
+// recorded is what kube-apiserver publishes for the definitions in testdata/peer.json.gz.
 type recorded struct {
 	Definitions []*apiextensionsv1.CustomResourceDefinition
 	V3          map[string]any // by version
@@ -159,7 +158,7 @@ func TestIdentifier(t *testing.T) {
 	}
 }
 
-// BenchmarkFirst is the first document, for which what is common is read.
+// BenchmarkFirst measures the first document, which includes reading the common parts.
 func BenchmarkFirst(b *testing.B) {
 	want := readRecorded(b)
 	for b.Loop() {
@@ -173,7 +172,7 @@ func BenchmarkFirst(b *testing.B) {
 func BenchmarkDocument(b *testing.B) {
 	want := readRecorded(b)
 	part := newBuilder(b).Part("test.example.com", "v1", time.Unix(0, 0), want.sources("v1"))
-	if _, err := part.Documents[0].JSON(); err != nil { // reads what is common
+	if _, err := part.Documents[0].JSON(); err != nil { // reads the common parts
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

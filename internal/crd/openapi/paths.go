@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// operation is what can be done at a path.
+// operation is an operation of a path.
 type operation struct {
 	method, action, verb string
 	description          string
 	parameters           []json.RawMessage
-	body                 string // the schema of the request's body, or ""
+	body                 string // the schema of the request body, or ""
 	needsBody            bool
-	answer               string // the schema of the answer
+	answer               string // the schema of the response
 	statuses             []string
 }
 
-// paths are the paths of a kind.
+// paths returns the paths of a kind.
 func (k *kind) paths() object {
 	root := "/apis/" + k.group + "/" + k.version + "/"
 	own, list := k.model(k.name), k.model(k.list)
@@ -55,7 +55,7 @@ func (k *kind) paths() object {
 	return out
 }
 
-// reads are the operations that an object and its subresources have alike.
+// reads returns the operations that an object and its subresources share.
 func (k *kind) reads(of, schema string) []operation {
 	the := of + " the specified " + k.name
 	return []operation{
@@ -65,7 +65,7 @@ func (k *kind) reads(of, schema string) []operation {
 	}
 }
 
-// path describes a path; id is how its operations are called after their verb.
+// path returns a path item; id is the part of its operation IDs after the verb.
 func (k *kind) path(operations []operation, shared []json.RawMessage, id string) object {
 	out := object{"parameters": shared}
 	group := strings.TrimSuffix(k.group, ".k8s.io")
@@ -87,8 +87,7 @@ func (k *kind) path(operations []operation, shared []json.RawMessage, id string)
 	return out
 }
 
-// id is the ID of an operation; in is the group and version. The verb goes
-// before them, and what is more of it after.
+// id returns the operation ID; in is the group and version. The verb goes before both, the rest after them.
 func (op *operation) id(in, id string) string {
 	verb, rest := op.verb, ""
 	if verb == "deletecollection" {
@@ -140,8 +139,7 @@ func (k *kind) describeV2(op *operation, o object) {
 	o["responses"] = op.responses("schema", k.ref(op.answer))
 }
 
-// responses are the answers that an operation may have; the successful ones
-// have a member that says of what they consist.
+// responses returns the responses of an operation; the successful ones have a member that describes their content.
 func (op *operation) responses(member string, of object) object {
 	out := object{"401": object{"description": "Unauthorized"}, "200": object{"description": "OK", member: of}}
 	for _, s := range op.statuses {
@@ -163,7 +161,7 @@ func (k *kind) nameParameter() json.RawMessage {
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // texts
+		panic(err) // marshalling strings cannot fail
 	}
 	return b
 }

@@ -22,7 +22,7 @@ const (
 
 func text(description string) object { return object{"type": "string", "description": description} }
 
-// definitions are the schemas of a kind and of its lists.
+// definitions returns the schemas of a kind and of its lists.
 func (k *kind) definitions() object {
 	list := object{
 		"description": k.list + " is a list of " + k.name,
@@ -45,7 +45,7 @@ func (k *kind) definitions() object {
 	return object{k.model(k.name): own, k.model(k.list): list}
 }
 
-// extend adds what is said of the schema of a kind.
+// extend adds the extensions for kind and selectable fields to the schema of a kind.
 func (k *kind) extend(schema object, name string) {
 	schema["x-kubernetes-group-version-kind"] = []any{object{"group": k.group, "version": k.version, "kind": name}}
 	if len(k.selectable) == 0 {
@@ -58,8 +58,8 @@ func (k *kind) extend(schema object, name string) {
 	schema["x-kubernetes-selectable-fields"] = fields
 }
 
-// own is the schema of the kind. Where there is none, or where v2 clients would
-// take unknown fields for faults, it says no more than that it is an object.
+// own returns the schema of the kind. It is only an object if there is no schema, or if v2 clients would reject unknown
+// fields.
 func (k *kind) own() object {
 	schema := decoded(k.schema)
 	if schema == nil || k.v2 && (k.preserve || isSet(schema, "x-kubernetes-preserve-unknown-fields")) {
@@ -81,7 +81,7 @@ func (k *kind) own() object {
 	return schema
 }
 
-// decoded is a copy of a schema as a JSON object.
+// decoded returns a copy of a schema as a JSON object.
 func decoded(p any) (out object) {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -97,7 +97,7 @@ func decoded(p any) (out object) {
 
 func isSet(schema object, name string) bool { return schema[name] == true }
 
-// parts calls f for the schemas of what a schema's values consist of.
+// parts calls f for the direct subschemas of a schema.
 func parts(schema object, f func(object)) {
 	for _, name := range []string{"items", "additionalProperties"} {
 		if s, ok := schema[name].(object); ok {
@@ -120,7 +120,7 @@ func withoutNulls(schema object) {
 	}
 }
 
-// unfold says of numbers that may be texts that they may be either.
+// unfold allows both types for fields that are numbers or strings.
 func unfold(schema object) {
 	withoutNulls(schema)
 	if isSet(schema, "x-kubernetes-int-or-string") {
@@ -144,9 +144,8 @@ func unfold(schema object) {
 	parts(schema, unfold)
 }
 
-// reduce leaves out what v2 has no word for, and what its clients stumble over:
-// values that may be null have no type, and what has unknown fields no known
-// ones.
+// reduce removes what v2 cannot express, and what confuses its clients: the type of nullable values, and the known
+// fields of a schema with unknown ones.
 func reduce(schema object) {
 	withoutNulls(schema)
 	for _, name := range []string{"allOf", "oneOf", "anyOf", "not", "default"} {
@@ -170,7 +169,7 @@ func reduce(schema object) {
 	parts(schema, reduce)
 }
 
-// reduceRequired no longer requires what may be null.
+// reduceRequired removes nullable fields from the required ones.
 func reduceRequired(schema object) {
 	required, _ := schema["required"].([]any)
 	properties, _ := schema["properties"].(object)
@@ -188,7 +187,7 @@ func reduceRequired(schema object) {
 	}
 }
 
-// embed adds the fields of resources to the schemas of embedded ones.
+// embed adds the standard fields to the schemas of embedded resources.
 func (k *kind) embed(schema object) {
 	parts(schema, k.embed)
 	if !isSet(schema, "x-kubernetes-embedded-resource") || k.v2 && isSet(schema, "x-kubernetes-preserve-unknown-fields") {

@@ -1,5 +1,4 @@
-// Package egresstest serves the proxies of an egress selector to tests, and
-// writes the configuration that leads to them.
+// Package egresstest provides proxies for tests, and writes egress selector configurations that name them.
 package egresstest
 
 import (
@@ -20,22 +19,21 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
-// Proxy leads connections on, and remembers where to.
+// Proxy is a proxy that records the requested addresses.
 type Proxy struct {
-	// Connection is that of an egress selection, as YAML.
+	// Connection is the proxy's connection in an egress selection, as YAML.
 	Connection string
-	// url and dir are those of one over TLS: where it is, and its certificate
-	// and key, which are also a client's.
+	// url and dir are set for a proxy with TLS: its URL, and the directory of its certificate and key, which also serve
+	// as a client's.
 	url, dir string
-	// to, where it is set, is where all connections really go: the addresses
-	// they ask for need not exist then.
+	// to, if set, is the real destination of all connections, so that requested addresses need not exist.
 	to string
 
 	mu    sync.Mutex
 	asked []string // guarded by mu
 }
 
-// Asked returns the addresses that have been asked for, in order.
+// Asked returns the requested addresses, in order.
 func (p *Proxy) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +76,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wg.Wait()
 }
 
-// OverTLS starts an HTTP CONNECT proxy that wants a client certificate: its own.
+// OverTLS starts an HTTP CONNECT proxy with TLS that requires its own certificate as the client certificate.
 func OverTLS(t testing.TB, to string) *Proxy {
 	t.Helper()
 	p := &Proxy{to: to, dir: t.TempDir()}
@@ -96,8 +94,8 @@ func OverTLS(t testing.TB, to string) *Proxy {
 	return p
 }
 
-// ConnectionWith is the connection to a proxy over TLS that expects the server
-// to be one proxy, and shows the client certificate of another.
+// ConnectionWith returns the connection to a proxy over TLS, with the CA of one proxy and the client certificate of
+// another.
 func (p *Proxy) ConnectionWith(authority, client *Proxy) string {
 	return fmt.Sprintf(`{proxyProtocol: HTTPConnect, transport: {tcp: {url: "%s", tlsConfig: {caBundle: %s/cert, clientCert: %s/cert, clientKey: %s/key}}}}`,
 		p.url, authority.dir, client.dir, client.dir)
@@ -130,7 +128,7 @@ func OverUnix(t testing.TB, to string) *Proxy {
 // Listen opens a Unix socket.
 func Listen(t testing.TB) (l net.Listener, socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "egress") // a test's own may be too long for a socket
+	dir, err := os.MkdirTemp("", "egress") // the test's own directory may be too long for a socket path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +141,7 @@ func Listen(t testing.TB) (l net.Listener, socket string) {
 	return l, socket
 }
 
-// Write writes a configuration, of the connections by the names of their
-// networks, and returns its path.
+// Write writes a configuration with the connections, keyed by network, and returns its path.
 func Write(t testing.TB, connections map[string]string) string {
 	t.Helper()
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	konn "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// Konnectivity starts a konnectivity server on a Unix socket, agent included.
+// Konnectivity starts a konnectivity server with its agent on a Unix socket.
 func Konnectivity(t testing.TB, to string) *Proxy {
 	t.Helper()
 	p := &Proxy{to: to}
@@ -17,8 +17,7 @@ func Konnectivity(t testing.TB, to string) *Proxy {
 	return p
 }
 
-// ServeGRPC serves what speaks a konnectivity server's protocol, and returns
-// the connection that leads to it.
+// ServeGRPC serves an implementation of the konnectivity protocol, and returns the connection to it.
 func ServeGRPC(t testing.TB, server konn.ProxyServiceServer) string {
 	t.Helper()
 	l, socket := Listen(t)
@@ -34,7 +33,7 @@ type konnectivity struct {
 	p *Proxy
 }
 
-// connection is the number of the one connection of a stream.
+// connection is the ID of the only connection of a stream.
 const connection = 7
 
 // Proxy is part of konn.ProxyServiceServer.
@@ -67,7 +66,7 @@ func (k konnectivity) Proxy(stream konn.ProxyService_ProxyServer) error {
 	}
 }
 
-// back sends what comes from the other end.
+// back sends the data that the destination sends.
 func back(stream konn.ProxyService_ProxyServer, conn net.Conn) {
 	for buf := make([]byte, 4096); ; {
 		n, err := conn.Read(buf)

@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// encodeTypes writes the schemas of all types of the documents in the form
-// that package openapi reads piece by piece. Numbers are varints, texts are
-// their length and their bytes:
+// encodeTypes encodes the schemas of all types in the documents so that package openapi can decode them one by one.
+// Numbers are varints, a text is its length and its bytes:
 //
 //	file    number of kinds, then each: group, version, kind, index of its type;
 //	        number of types, then each: name, length of its atom, atom
@@ -117,8 +116,7 @@ func (e *encoder) kinds(models map[string]*spec.Schema) error {
 	return nil
 }
 
-// isObject says whether a kind has object metadata and with it managed fields;
-// lists, options and events of a watch do not.
+// isObject reports whether a kind has object metadata, and so managed fields; lists, options and watch events do not.
 func isObject(s *spec.Schema) bool {
 	metadata, ok := s.Properties["metadata"]
 	return ok && len(metadata.AllOf) == 1 && strings.HasSuffix(metadata.AllOf[0].Ref.String(), ".ObjectMeta")

@@ -1,15 +1,14 @@
-// Command gen records the OpenAPI documents of the built-in groups from a
-// running kube-apiserver and writes them, compressed, with the schemas for
-// field management that follow from them:
+// Command gen records the OpenAPI documents of the built-in groups from a running kube-apiserver, and writes them
+// compressed, with the field management schemas derived from them:
 //
-//	data/index.json      what there is: hashes, and where the v2 document can be added to
-//	data/v2.json.gz      /openapi/v2; gzip is what clients are sent
+//	data/index.json      hashes of the documents, and where the v2 document can be extended
+//	data/v2.json.gz      /openapi/v2; clients receive it gzipped
 //	data/v2.pb.gz        the same as protobuf
 //	data/v3/PATH.json.zst, data/v3/PATH.pb.zst
 //	data/types.bin       the schemas (see encode.go)
 //
-// The same server gives the same files. Without -server it starts etcd and
-// kube-apiserver from the -peer directory (bench/peer builds them).
+// The same server yields the same files. Without -server it starts etcd and kube-apiserver from the -peer directory
+// (bench/peer builds them).
 package main
 
 import (
@@ -64,7 +63,7 @@ func run(server, token, peerDir, out string) error {
 	return docs.write(out)
 }
 
-// documents is what was recorded.
+// documents are the recorded documents.
 type documents struct {
 	v2JSON, v2Proto []byte
 	v3JSON, v3Proto map[string][]byte // by path: "apis/apps/v1"
@@ -74,7 +73,7 @@ type documents struct {
 type index struct {
 	V2 struct {
 		Hash string `json:"hash"`
-		// Where further members of "paths" and "definitions" go in the JSON.
+		// Offsets at which members can be added to "paths" and "definitions" in the JSON.
 		PathsEnd       int64 `json:"pathsEnd"`
 		DefinitionsEnd int64 `json:"definitionsEnd"`
 	} `json:"v2"`
@@ -117,7 +116,7 @@ func (d *documents) write(out string) error {
 	return nil
 }
 
-// hash is what kube-apiserver uses as the ETag of a document.
+// hash returns the hash that kube-apiserver uses as a document's ETag.
 func hash(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
 
 func zstandard(data []byte) []byte {
@@ -135,12 +134,12 @@ func gzipped(data []byte) []byte {
 	if err != nil {
 		log.Panic(err) // the level is a constant
 	}
-	_, _ = w.Write(data) // a Buffer takes everything
+	_, _ = w.Write(data) // writing to a Buffer cannot fail
 	_ = w.Close()
 	return b.Bytes()
 }
 
-// memberEnds finds the closing brace of each member of doc that is an object.
+// memberEnds returns the offset of the closing brace of each member of doc that is an object.
 func memberEnds(doc []byte) (map[string]int64, error) {
 	ends := map[string]int64{}
 	dec := json.NewDecoder(bytes.NewReader(doc))

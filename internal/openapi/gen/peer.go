@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// client asks a server that is trusted whatever its certificate says: it is
-// the generator's own, or one its user named.
+// client sends requests to a server without verifying its certificate: the server is the generator's own, or one that
+// the user named.
 type client struct{ server, token string }
 
 func (c *client) get(path, accept string) ([]byte, error) {
@@ -45,7 +45,7 @@ func (c *client) get(path, accept string) ([]byte, error) {
 	return body, nil
 }
 
-// peer is a kube-apiserver with its etcd, in a directory of its own.
+// peer is a kube-apiserver with its etcd, in its own directory.
 type peer struct {
 	address, token string
 	dir            string
@@ -112,7 +112,7 @@ func (p *peer) waitReady() error {
 func (p *peer) stop() {
 	p.cancel()
 	for _, c := range p.commands {
-		_ = c.Wait() // it was killed, and says so
+		_ = c.Wait() // it was killed, which is the error
 	}
 	if err := os.RemoveAll(p.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "remove the peer's directory:", err)
@@ -135,7 +135,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // all at the end, so that they differ
+		defer l.Close() // close all at the end, so that the ports differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -1,4 +1,4 @@
-// Package pkitest makes keys and certificates for tests.
+// Package pkitest creates keys and certificates for tests.
 package pkitest
 
 import (
@@ -23,9 +23,8 @@ type Pair struct {
 	Key  *ecdsa.PrivateKey
 }
 
-// Issue makes a certificate by a template, signed by another or, if that is
-// nil, by itself. One without a serial number has 1, one without an end is good
-// for an hour before and after now.
+// Issue creates a certificate from a template, signed by another or, if that is nil, by itself. The default serial
+// number is 1; the default validity is an hour before and after now.
 func Issue(t testing.TB, template x509.Certificate, by *Pair) *Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,13 +54,12 @@ func Issue(t testing.TB, template x509.Certificate, by *Pair) *Pair {
 	return &Pair{cert, key}
 }
 
-// Authority is the template of one that signs others.
+// Authority returns the template of an authority.
 func Authority(name string) x509.Certificate {
 	return x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 }
 
-// Server makes a certificate for names and addresses that is its own
-// authority, and good for clients too.
+// Server creates a certificate for names and addresses that is its own authority, and also valid for clients.
 func Server(t testing.TB, hosts ...string) *Pair {
 	t.Helper()
 	template := Authority(hosts[0])
@@ -77,12 +75,12 @@ func Server(t testing.TB, hosts ...string) *Pair {
 	return Issue(t, template, nil)
 }
 
-// TLS is the pair as crypto/tls takes it.
+// TLS returns the pair for crypto/tls.
 func (p *Pair) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.Cert.Raw}, PrivateKey: p.Key, Leaf: p.Cert}
 }
 
-// PEM is the certificate.
+// PEM returns the certificate.
 func (p *Pair) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Cert.Raw})
 }

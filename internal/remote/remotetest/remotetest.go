@@ -1,5 +1,4 @@
-// Package remotetest serves reviews to tests: a webhook over TLS, and the
-// kubeconfig that leads to it.
+// Package remotetest provides a webhook over TLS for tests, and its kubeconfig.
 package remotetest
 
 import (

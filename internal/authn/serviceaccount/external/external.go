@@ -1,6 +1,5 @@
-// Package external leaves the keys of service account tokens to another
-// program (--service-account-signing-endpoint): it signs what this server asks
-// it to over a Unix socket, and tells which keys to verify with.
+// Package external delegates signing of service account tokens to another program (--service-account-signing-endpoint).
+// The program listens on a Unix socket; it signs tokens and returns the keys that verify them.
 package external
 
 import (
@@ -22,14 +21,12 @@ import (
 )
 
 const (
-	// keysTimeout is how long the signer has to tell its keys; metadataTimeout
-	// what it can do.
+	// keysTimeout bounds a request for the signer's keys, metadataTimeout one for its metadata.
 	keysTimeout     = time.Minute
 	metadataTimeout = 10 * time.Second
-	// minLife is the shortest life, in seconds, that the longest-lived tokens
-	// of a signer must have.
+	// minLife is the smallest maximum token lifetime, in seconds, that a signer may have.
 	minLife = 10 * 60
-	// maxKeyID bounds the names of keys, in bytes.
+	// maxKeyID bounds key IDs, in bytes.
 	maxKeyID = 1024
 )
 
@@ -39,12 +36,12 @@ type Signer struct {
 	client  externaljwtv1.ExternalJWTSignerClient
 	keys    *keys
 	metrics *Metrics
-	// MaxLife is the longest that the signer lets a token live.
+	// MaxLife is the maximum token lifetime that the signer allows.
 	MaxLife time.Duration
 }
 
-// Dial connects to the socket at a path ("@" begins an abstract one), and
-// learns the signer's keys and limits. It waits for the signer to listen.
+// Dial connects to the socket at a path (a leading "@" means an abstract socket), and reads the signer's keys and
+// limits. It waits until the signer listens.
 func Dial(ctx context.Context, path string, clk clock.WithTicker, m *Metrics, log *slog.Logger) (_ *Signer, err error) {
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -80,13 +77,13 @@ func Dial(ctx context.Context, path string, clk clock.WithTicker, m *Metrics, lo
 	return s, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Signer) Close() error { return s.conn.Close() }
 
-// Run fetches the keys again as often as the signer wishes, until ctx ends.
+// Run refreshes the keys at the interval that the signer chooses, until ctx ends.
 func (s *Signer) Run(ctx context.Context) { s.keys.run(ctx) }
 
-// Sign has a payload signed and returns the token.
+// Sign asks the signer to sign a payload and returns the token.
 func (s *Signer) Sign(ctx context.Context, payload []byte) (string, error) {
 	encoded := base64.RawURLEncoding.EncodeToString(payload)
 	token, err := s.sign(ctx, encoded)
@@ -108,8 +105,7 @@ func (s *Signer) sign(ctx context.Context, payload string) (string, error) {
 	return r.Header + "." + payload + "." + r.Signature, nil
 }
 
-// checkHeader wants a header that this server would accept of a token, with a
-// key that others are told of.
+// checkHeader requires a header that this server would accept in a token, with a published key.
 func (s *Signer) checkHeader(ctx context.Context, encoded string) error {
 	data, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// signer is the program that has the keys.
+// signer is the program that holds the keys.
 type signer struct {
 	externaljwtv1.UnimplementedExternalJWTSignerServer
 	key     *ecdsa.PrivateKey
@@ -122,7 +122,7 @@ func TestKeys(t *testing.T) {
 	if !first.Knows("k1") || !first.Knows("hidden") || first.Publishes("hidden") || !first.Publishes("k1") {
 		t.Error("the keys are not those of the signer")
 	}
-	// The same data is the same set, so that what it verified is remembered.
+	// Unchanged data keeps the same set, so that verified tokens stay remembered.
 	if err := s.keys.fetch(t.Context()); err != nil || s.Keys().Current() != first {
 		t.Errorf("another set of the same keys, %v", err)
 	}
@@ -131,7 +131,7 @@ func TestKeys(t *testing.T) {
 	if found := s.Keys().Find(t.Context(), "k2"); !found.Knows("k2") || found.Knows("k1") {
 		t.Error("a new key was not found")
 	}
-	// Made-up keys do not have the signer asked again and again.
+	// Invented key IDs do not cause a request each.
 	before := program.fetches
 	for range 5 {
 		s.Keys().Find(t.Context(), "nosuch")

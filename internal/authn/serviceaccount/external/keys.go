@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// retryEvery is the pause after the signer could not be asked.
+	// retryEvery is the pause after a failed request for the keys.
 	retryEvery = 10 * time.Second
-	// findEvery is how often at most unknown keys of tokens, which anybody can
-	// make up, have the signer asked.
+	// findEvery is the least interval of requests caused by unknown key IDs: anyone can send tokens with an invented
+	// ID.
 	findEvery = time.Second
 )
 
-// keys are the signer's keys as it last told them.
+// keys are the signer's keys as last fetched.
 type keys struct {
 	client  externaljwtv1.ExternalJWTSignerClient
 	clock   clock.WithTicker
@@ -32,17 +32,17 @@ type keys struct {
 	log     *slog.Logger
 
 	current atomic.Pointer[fetched]
-	mu      sync.Mutex // held while the signer is asked
+	mu      sync.Mutex // held while the keys are fetched
 	asked   time.Time  // guarded by mu
 }
 
 type fetched struct {
 	*serviceaccount.Keys
-	at   time.Time     // the signer's own time of the data
-	next time.Duration // after which to ask again
+	at   time.Time     // the signer's timestamp of the data
+	next time.Duration // the delay until the next fetch
 }
 
-// Keys is where tokens' keys come from.
+// Keys returns the source of the keys that verify tokens.
 func (s *Signer) Keys() serviceaccount.KeySource { return s.keys }
 
 // Current is part of serviceaccount.KeySource.
@@ -82,8 +82,8 @@ func (k *keys) run(ctx context.Context) {
 	}
 }
 
-// fetch asks the signer for its keys. The set in use is replaced only by one
-// that differs, because what was verified with it is remembered.
+// fetch fetches the signer's keys. It replaces the current set only if the new one differs, because verified tokens are
+// remembered by key set.
 func (k *keys) fetch(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

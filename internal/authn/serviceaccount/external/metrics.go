@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Metrics measure the dealings with a signer.
+// Metrics measure requests to a signer.
 type Metrics struct {
 	fetchedAt, dataAt   prometheus.Gauge
 	fetches, signatures *prometheus.CounterVec
@@ -39,7 +39,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// codeOf is the gRPC code of an error, also one that is wrapped.
+// codeOf returns the gRPC code of an error, which may be wrapped.
 func codeOf(err error) string {
 	if err == nil {
 		return codes.OK.String()

@@ -20,7 +20,7 @@ type Kind struct {
 	New   func() engine.Object
 }
 
-// For is the Kind of a Go type.
+// For returns the Kind of a Go type.
 func For[T any, PT interface {
 	*T
 	engine.Object
@@ -28,8 +28,8 @@ func For[T any, PT interface {
 	return Kind{table, func() engine.Object { return PT(new(T)) }}
 }
 
-// recorded is what kube-apiserver printed for objects of one kind. Times that
-// pass are written <age>, descriptions are left out.
+// recorded is what kube-apiserver printed for objects of one kind. Relative times are replaced by <age>, descriptions
+// are omitted.
 type recorded struct {
 	Columns []metav1.TableColumnDefinition
 	Rows    []struct {
@@ -100,8 +100,8 @@ var (
 	innerAge = regexp.MustCompile(`\((\d+[smhdy])+ ago\)`)
 )
 
-// comparable makes of cells what their JSON would be read as, with ages written
-// as in want. It fails on types that not every encoding has.
+// comparable converts cells as a JSON round trip would, with ages replaced as in want. It fails on types that some
+// encoding does not support.
 func comparable(t *testing.T, cells, want []any) []any {
 	out := make([]any, len(cells))
 	for i, c := range cells {
