@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Poll returns what has come in pieces: whoever is held up in the middle of one
@@ -25,11 +25,11 @@ func TestPollIsBounded(t *testing.T) {
 		i = update(t, v, i, value)
 	}
 	// One transaction is never divided.
-	var many []clientv3.Op
+	var many []kv.Op
 	for n := range 2 * pollBytes / len(value) {
-		many = append(many, clientv3.OpPut(fmt.Sprintf("/registry/things/t%d", n), value))
+		many = append(many, kv.Op{Key: fmt.Sprintf("/registry/things/t%d", n), Value: []byte(value)})
 	}
-	if _, err := s.db.Client.Txn(t.Context()).Then(many...).Commit(); err != nil {
+	if _, err := s.db.Commit(t.Context(), kv.Txn{Then: many}); err != nil {
 		t.Fatal(err)
 	}
 	i = update(t, v, i, value)

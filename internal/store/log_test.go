@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Revisions of keys outside of the prefix are waited for too, though the log
@@ -27,13 +27,10 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 			}
 			defer w.Close()
 			for range 3 {
-				r, err := s.db.Client.Put(t.Context(), compactKey, "1")
-				if err != nil {
-					t.Fatal(err)
-				}
+				rev := put(t, s.db, compactKey, "1")
 				fresh(t, s)
-				if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil || w.Rev() < r.Header.Revision {
-					t.Errorf("watch: %v, %v, at %d; want it at %d", events, err, w.Rev(), r.Header.Revision)
+				if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil || w.Rev() < rev {
+					t.Errorf("watch: %v, %v, at %d; want it at %d", events, err, w.Rev(), rev)
 				}
 			}
 		})
@@ -76,13 +73,14 @@ func TestEmptyHistoryEnds(t *testing.T) {
 
 // What a view holds from before the log began must not miss what came between.
 func TestViewLoadedBeforeRun(t *testing.T) {
-	s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+	db := openEmbedded(t, t.TempDir())
+	s := New(db, Options{Prefix: "/registry/"})
 	v := s.View(things)
 	if _, err := v.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	create(t, v, "a", "1")
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	fresh(t, s)
 	if _, err := v.Get(t.Context(), "a"); err != nil {
 		t.Errorf("get: %v", err)
@@ -156,7 +154,7 @@ func TestLogCompacted(t *testing.T) {
 	v := s.View(things)
 	a := create(t, v, "a", "1")
 	b := update(t, v, a, "2")
-	if _, err := db.Client.Compact(t.Context(), b.Rev); err != nil {
+	if err := db.Compact(t.Context(), b.Rev); err != nil {
 		t.Fatal(err)
 	}
 	late, err := v.Watch(t.Context(), WatchOptions{After: a.Rev - 1})
@@ -172,7 +170,7 @@ func TestLogCompacted(t *testing.T) {
 	if _, err := s.runWatch(t.Context(), a.Rev); !errors.Is(err, ErrCompacted) {
 		t.Fatalf("following from a compacted revision: %v", err)
 	}
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	update(t, v, b, "3")
 	if got := take(t, good, 1); got[0] != "a=2>3" {
 		t.Errorf("got %v", got)
@@ -218,9 +216,11 @@ func TestTransactionIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	put := func(k string) clientv3.Op { return clientv3.OpPut("/registry/"+k, k) }
-	_, err = s.db.Client.Txn(t.Context()).Then(put("things/b"), put("other/x"), put("things/a"), put("other/y"), put("things/c")).Commit()
-	if err != nil {
+	var puts []kv.Op
+	for _, k := range []string{"things/b", "other/x", "things/a", "other/y", "things/c"} {
+		puts = append(puts, kv.Op{Key: "/registry/" + k, Value: []byte(k)})
+	}
+	if _, err := s.db.Commit(t.Context(), kv.Txn{Then: puts}); err != nil {
 		t.Fatal(err)
 	}
 	fresh(t, s)
@@ -316,9 +316,10 @@ func TestForget(t *testing.T) {
 func TestStop(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("watching", func(t *testing.T) {
-		s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+		db := openEmbedded(t, t.TempDir())
+		s := New(db, Options{Prefix: "/registry/"})
 		s.windowBytes = 100
-		stop := start(t, s)
+		stop := start(t, s, db)
 		v := s.View(things)
 		a := create(t, v, "a", "0")
 		first := a.Rev
@@ -345,8 +346,9 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("unreachable", func(t *testing.T) {
 		x := startExternal(t, false)
-		s := New(x.dial(), Options{Prefix: "/registry/"})
-		stop := start(t, s)
+		db := x.dial()
+		s := New(db, Options{Prefix: "/registry/"})
+		stop := start(t, s, db)
 		fresh(t, s)
 		x.stop()
 		defer x.start()

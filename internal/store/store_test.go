@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // open starts a store on an embedded etcd, and stops both with the test.
@@ -20,7 +21,7 @@ func open(t testing.TB) *Store {
 	return run(t, openEmbedded(t, t.TempDir()))
 }
 
-func openEmbedded(t testing.TB, dir string) *etcd.DB {
+func openEmbedded(t testing.TB, dir string) closingDB {
 	t.Helper()
 	db, err := etcd.OpenEmbedded(context.Background(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true})
 	if err != nil {
@@ -29,16 +30,32 @@ func openEmbedded(t testing.TB, dir string) *etcd.DB {
 	return db
 }
 
+// closingDB is a DB of a test, which closes it.
+type closingDB interface {
+	DB
+	Close() error
+}
+
+// put puts a value under a key of etcd, and returns the revision of that.
+func put(t testing.TB, db DB, key, value string) int64 {
+	t.Helper()
+	done, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte(value)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Rev
+}
+
 // run starts a store on db, and stops both with the test.
-func run(t testing.TB, db *etcd.DB) *Store {
+func run(t testing.TB, db closingDB) *Store {
 	t.Helper()
 	s := New(db, Options{Prefix: "/registry/"})
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	return s
 }
 
-// start runs s; stop ends it and closes its etcd.
-func start(t testing.TB, s *Store) (stop func()) {
+// start runs s; stop ends it and closes its log.
+func start(t testing.TB, s *Store, db closingDB) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
@@ -47,7 +64,7 @@ func start(t testing.TB, s *Store) (stop func()) {
 		began := time.Now()
 		cancel()
 		<-done
-		if err := s.db.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 		if d := time.Since(began); d > 3*time.Second {
@@ -231,7 +248,7 @@ func TestSnapshotAt(t *testing.T) {
 	if _, err := v.SnapshotAt(t.Context(), gone.Rev+100); !errors.Is(err, ErrFuture) {
 		t.Errorf("in the future: %v", err)
 	}
-	if _, err := s.db.Client.Compact(t.Context(), a.Rev); err != nil {
+	if err := s.db.Compact(t.Context(), a.Rev); err != nil {
 		t.Fatal(err)
 	}
 	compacted, err := v.SnapshotAt(t.Context(), before.Rev-1)
@@ -292,7 +309,7 @@ func TestWatchCompacted(t *testing.T) {
 	v := s.View(things)
 	a := create(t, v, "a", "1")
 	b := update(t, v, a, "2")
-	if _, err := s.db.Client.Compact(t.Context(), b.Rev); err != nil {
+	if err := s.db.Compact(t.Context(), b.Rev); err != nil {
 		t.Fatal(err)
 	}
 	w, err := v.Watch(t.Context(), WatchOptions{After: a.Rev - 1})
