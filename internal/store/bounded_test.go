@@ -10,8 +10,10 @@ import (
 
 // Poll returns what has come in pieces: whoever is held up in the middle of one
 // keeps no more than that of the past.
-func TestPollIsBounded(t *testing.T) {
-	s := open(t)
+func TestPollIsBounded(t *testing.T) { each(t, testPollIsBounded) }
+
+func testPollIsBounded(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	value := strings.Repeat("x", 20<<10)
 	i := create(t, v, "a", value)
@@ -67,8 +69,10 @@ func TestPollIsBounded(t *testing.T) {
 
 // A watcher that is behind the window is fed as bounded, however much etcd
 // sends at a time.
-func TestHistoryIsBounded(t *testing.T) {
-	s := open(t)
+func TestHistoryIsBounded(t *testing.T) { each(t, testHistoryIsBounded) }
+
+func testHistoryIsBounded(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 1
 	v := s.View(things)
 	value := strings.Repeat("x", 100<<10)

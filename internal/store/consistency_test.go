@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 var seed = flag.Uint64("seed", 0, "of the consistency tests; 0: a new one each time")
@@ -25,6 +27,19 @@ func TestConsistency(t *testing.T) {
 		dir := t.TempDir()
 		w := newWorld(t, func() closingDB { return openEmbedded(t, dir) })
 		w.faults = []fault{w.compact, w.restartStore, w.compact}
+		w.run()
+	})
+	t.Run("memory", func(t *testing.T) {
+		db := memory.New(clock.RealClock{})
+		w := newWorld(t, func() closingDB { return staysOpen{db} })
+		w.faults = []fault{w.compact, w.restartStore,
+			func(*rand.Rand) { db.Break() },
+			func(r *rand.Rand) {
+				for range 3 {
+					db.Inject(memory.Fault{Of: memory.Commit | memory.Range | memory.Head, Skip: r.IntN(9), Err: errInjected, Lost: r.IntN(2) == 0})
+				}
+			},
+		}
 		w.run()
 	})
 	t.Run("external", func(t *testing.T) {
@@ -37,6 +52,13 @@ func TestConsistency(t *testing.T) {
 		w.run()
 	})
 }
+
+var errInjected = errors.New("injected")
+
+// staysOpen is a log that outlives its stores.
+type staysOpen struct{ *memory.DB }
+
+func (staysOpen) Close() error { return nil }
 
 // Sizes of one run.
 const (

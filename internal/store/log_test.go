@@ -14,12 +14,9 @@ import (
 // Revisions of keys outside of the prefix are waited for too, though the log
 // has no events of them: by etcd's word of how far its watch is.
 func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"embedded": func(t *testing.T) *Store { return open(t) },
-		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
-	} {
+	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
-			s := open(t)
+			s := run(t, open(t))
 			fresh(t, s)
 			w, err := s.View(things).Watch(t.Context(), WatchOptions{After: s.Revision()})
 			if err != nil {
@@ -39,12 +36,9 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 
 // A history in which nothing happened ends too.
 func TestEmptyHistoryEnds(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"embedded": func(t *testing.T) *Store { return open(t) },
-		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
-	} {
+	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
-			s := open(t)
+			s := run(t, open(t))
 			v := s.View(things)
 			first := create(t, v, "a", "1")
 			last := update(t, v, first, "2")
@@ -72,8 +66,10 @@ func TestEmptyHistoryEnds(t *testing.T) {
 }
 
 // What a view holds from before the log began must not miss what came between.
-func TestViewLoadedBeforeRun(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestViewLoadedBeforeRun(t *testing.T) { each(t, testViewLoadedBeforeRun) }
+
+func testViewLoadedBeforeRun(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"})
 	v := s.View(things)
 	if _, err := v.Snapshot(t.Context()); err != nil {
@@ -88,8 +84,10 @@ func TestViewLoadedBeforeRun(t *testing.T) {
 }
 
 // History may be ahead of the log: what it has delivered, the window must not.
-func TestHistoryAheadOfLog(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestHistoryAheadOfLog(t *testing.T) { each(t, testHistoryAheadOfLog) }
+
+func testHistoryAheadOfLog(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"}) // not run: the log stands still
 	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
 	v := s.View(things)
@@ -114,8 +112,10 @@ func TestHistoryAheadOfLog(t *testing.T) {
 }
 
 // A log that broke off goes on where it was: no event is lost, none comes twice.
-func TestLogGoesOn(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestLogGoesOn(t *testing.T) { each(t, testLogGoesOn) }
+
+func testLogGoesOn(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"})
 	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
 	v := s.View(things)
@@ -148,8 +148,10 @@ func TestLogGoesOn(t *testing.T) {
 
 // A log that has fallen behind a compaction begins anew; watchers that were
 // told everything go on, and those that were not end.
-func TestLogCompacted(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestLogCompacted(t *testing.T) { each(t, testLogCompacted) }
+
+func testLogCompacted(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"})
 	v := s.View(things)
 	a := create(t, v, "a", "1")
@@ -197,8 +199,10 @@ func (f decoding) FromStorage(_ context.Context, _ string, b []byte) ([]byte, bo
 
 // Several changes at one revision are one step for a reader, however they are
 // spread over views, and however small the window is.
-func TestTransactionIsWhole(t *testing.T) {
-	s := open(t)
+func TestTransactionIsWhole(t *testing.T) { each(t, testTransactionIsWhole) }
+
+func testTransactionIsWhole(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 100
 	v := s.View(things)
 	other := s.View(Kind{Prefix: "other/", Transformer: decoding(func() {
@@ -242,8 +246,10 @@ func TestTransactionIsWhole(t *testing.T) {
 
 // Watchers of a trigger value hear of what comes to it and of what leaves it,
 // and sleep through the rest.
-func TestTrigger(t *testing.T) {
-	s := open(t)
+func TestTrigger(t *testing.T) { each(t, testTrigger) }
+
+func testTrigger(t *testing.T, open opener) {
+	s := run(t, open(t))
 	fresh(t, s) // or there is no revision yet to wait for below
 	v := s.View(nodes)
 	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
@@ -270,8 +276,10 @@ func TestTrigger(t *testing.T) {
 }
 
 // A dropped view ends its watchers, after they were told what came before.
-func TestForget(t *testing.T) {
-	s := open(t)
+func TestForget(t *testing.T) { each(t, testForget) }
+
+func testForget(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	fresh(t, s) // a log that begins later resets the view and its window
 	snap, err := v.Snapshot(t.Context())
@@ -372,8 +380,10 @@ func TestStop(t *testing.T) {
 
 // A follower that panics begins anew with everything there is; the process and
 // the other followers go on.
-func TestFollowerPanics(t *testing.T) {
-	s := open(t)
+func TestFollowerPanics(t *testing.T) { each(t, testFollowerPanics) }
+
+func testFollowerPanics(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	create(t, v, "a", "1")
 	told := make(chan string)

@@ -41,9 +41,9 @@ func (c *countingDB) took() string {
 // old makes a view whose window does not reach back to the revision returned,
 // at which there are n objects of size bytes in each of the namespaces a and b.
 // All but those whose number is even have changed since.
-func old(t *testing.T, n, size int) (*View, *countingDB, int64) {
+func old(t *testing.T, open opener, n, size int) (*View, *countingDB, int64) {
 	t.Helper()
-	s := open(t)
+	s := run(t, open(t))
 	s.windowBytes = 1
 	v := s.View(things)
 	var items []*Item
@@ -68,8 +68,10 @@ func old(t *testing.T, n, size int) (*View, *countingDB, int64) {
 	return v, db, rev
 }
 
-func TestPastReadsWhatIsAsked(t *testing.T) {
-	v, db, rev := old(t, 20, 1)
+func TestPastReadsWhatIsAsked(t *testing.T) { each(t, testPastReadsWhatIsAsked) }
+
+func testPastReadsWhatIsAsked(t *testing.T, open opener) {
+	v, db, rev := old(t, open, 20, 1)
 	snap, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +122,10 @@ func TestPastReadsWhatIsAsked(t *testing.T) {
 }
 
 // However large objects are, not many are read at a time.
-func TestPastPages(t *testing.T) {
-	v, db, rev := old(t, 8, 300<<10)
+func TestPastPages(t *testing.T) { each(t, testPastPages) }
+
+func testPastPages(t *testing.T, open opener) {
+	v, db, rev := old(t, open, 8, 300<<10)
 	snap, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +143,10 @@ func TestPastPages(t *testing.T) {
 
 // Those who read the same past share it, and what has not changed since with
 // the present.
-func TestPastIsShared(t *testing.T) {
-	v, _, rev := old(t, 10, 1)
+func TestPastIsShared(t *testing.T) { each(t, testPastIsShared) }
+
+func testPastIsShared(t *testing.T, open opener) {
+	v, _, rev := old(t, open, 10, 1)
 	read := func(rev int64) map[string]*Item {
 		snap, err := v.SnapshotAt(t.Context(), rev)
 		if err != nil {
@@ -190,9 +196,11 @@ func ending(t *testing.T, looks int64) *endsAfter {
 }
 
 // Loops over items end soon after their context.
-func TestLoopsEndWithContext(t *testing.T) {
+func TestLoopsEndWithContext(t *testing.T) { each(t, testLoopsEndWithContext) }
+
+func testLoopsEndWithContext(t *testing.T, open opener) {
 	memory := &Snapshot{Rev: 3000, items: loadedView(3000).items}
-	v, _, rev := old(t, 50, 1)
+	v, _, rev := old(t, open, 50, 1)
 	past, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)

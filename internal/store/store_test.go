@@ -10,15 +10,35 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 // open starts a store on an embedded etcd, and stops both with the test.
 func open(t testing.TB) *Store {
 	t.Helper()
 	return run(t, openEmbedded(t, t.TempDir()))
+}
+
+// opener opens an empty log.
+type opener func(t testing.TB) closingDB
+
+// openers are all that a Store can stand on. What is promised does not depend
+// on it.
+var openers = map[string]opener{
+	"embedded": func(t testing.TB) closingDB { return openEmbedded(t, t.TempDir()) },
+	"external": func(t testing.TB) closingDB { return startExternal(t, false).dial() },
+	"memory":   func(testing.TB) closingDB { return memory.New(clock.RealClock{}) },
+}
+
+// each runs a test on the embedded etcd and in memory.
+func each(t *testing.T, test func(t *testing.T, open opener)) {
+	for _, name := range []string{"embedded", "memory"} {
+		t.Run(name, func(t *testing.T) { test(t, openers[name]) })
+	}
 }
 
 func openEmbedded(t testing.TB, dir string) closingDB {
@@ -182,8 +202,10 @@ func take(t testing.TB, w *Watcher, n int) []string {
 	return out
 }
 
-func TestReadsAndWrites(t *testing.T) {
-	s := open(t)
+func TestReadsAndWrites(t *testing.T) { each(t, testReadsAndWrites) }
+
+func testReadsAndWrites(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "ns/a", "1")
 	create(t, v, "ns/b", "1")
@@ -216,8 +238,10 @@ func TestReadsAndWrites(t *testing.T) {
 	}
 }
 
-func TestSnapshotAt(t *testing.T) {
-	s := open(t)
+func TestSnapshotAt(t *testing.T) { each(t, testSnapshotAt) }
+
+func testSnapshotAt(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	before := create(t, v, "before", "0")
 	fresh(t, s)
@@ -266,8 +290,10 @@ func TestSnapshotAt(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	s := open(t)
+func TestWatch(t *testing.T) { each(t, testWatch) }
+
+func testWatch(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	first := create(t, v, "ns/a", "1")
 	a := update(t, v, first, "2")
@@ -304,8 +330,10 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestWatchCompacted(t *testing.T) {
-	s := open(t)
+func TestWatchCompacted(t *testing.T) { each(t, testWatchCompacted) }
+
+func testWatchCompacted(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "a", "1")
 	b := update(t, v, a, "2")
@@ -329,8 +357,10 @@ func TestWatchCompacted(t *testing.T) {
 	}
 }
 
-func TestEventsExpire(t *testing.T) {
-	s := open(t)
+func TestEventsExpire(t *testing.T) { each(t, testEventsExpire) }
+
+func testEventsExpire(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	if _, err := v.Create(t.Context(), "a", []byte("1"), time.Second); err != nil {
 		t.Fatal(err)
@@ -346,7 +376,11 @@ func TestEventsExpire(t *testing.T) {
 }
 
 func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
-	s := open(t)
+	each(t, testWatcherOutOfWindowGoesOnFromHistory)
+}
+
+func testWatcherOutOfWindowGoesOnFromHistory(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 10 << 10
 	v := s.View(things)
 	a := create(t, v, "a", "0")
@@ -372,8 +406,10 @@ func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
 	}
 }
 
-func TestCompactionRounds(t *testing.T) {
-	s := open(t)
+func TestCompactionRounds(t *testing.T) { each(t, testCompactionRounds) }
+
+func testCompactionRounds(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "a", "0")
 	ver, rev, err := s.compactOnce(t.Context(), 0, 0)

@@ -20,6 +20,9 @@ const askAfter = 20 * time.Millisecond
 
 // Watch is part of store.DB.
 func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
+	if w.Until > 0 && w.From > w.Until {
+		return nil // etcd would say nothing of a revision to come
+	}
 	// A stream of its own: etcd tells how far a stream is only when all of
 	// its watches have caught up. The client finds streams by their metadata.
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx),
