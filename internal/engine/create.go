@@ -128,7 +128,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 			obj.SetName("")
 		}
 		i, err := c.store(ctx, obj, a)
-		if isTooLarge(err) && obj.GetManagedFields() != nil {
+		if errors.Is(err, store.ErrTooLarge) && obj.GetManagedFields() != nil {
 			// The managers can be larger than the object; it goes without them.
 			obj.SetManagedFields(nil)
 			continue

@@ -333,7 +333,7 @@ func (ep *Endpoint) storeError(err error, name string) error {
 		return expired()
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError("the request did not complete within its time", 1)
-	case isTooLarge(err):
+	case errors.Is(err, store.ErrTooLarge):
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	}
 	return err

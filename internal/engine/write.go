@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -217,7 +215,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	}
 	update := func(g ...store.Guard) (*store.Item, error) { return c.view.Update(ctx, i, value, c.ttl(obj), g...) }
 	stored, err := reserved(ctx, reservation, update)
-	if isTooLarge(err) && obj.GetManagedFields() != nil && !ch.create {
+	if errors.Is(err, store.ErrTooLarge) && obj.GetManagedFields() != nil && !ch.create {
 		obj.SetManagedFields(nil)
 		if value, err = c.toStorage(obj); err == nil {
 			stored, err = reserved(ctx, reservation, update)
@@ -419,11 +417,4 @@ func keepManagers(ctx context.Context, made, of Object) {
 		request.AddWarning(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
 			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
-}
-
-// isTooLarge says that etcd refused a value for its size.
-func isTooLarge(err error) bool {
-	return err != nil && (errors.Is(err, rpctypes.ErrRequestTooLarge) ||
-		strings.Contains(err.Error(), "request is too large") ||
-		strings.Contains(err.Error(), "trying to send message larger than max"))
 }

@@ -23,6 +23,11 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, name, trace.SpanKindInternal)
 }
 
+// Client is Start of a call to another process.
+func Client(ctx context.Context, name string) (context.Context, Span) {
+	return start(ctx, name, trace.SpanKindClient)
+}
+
 func start(ctx context.Context, name string, kind trace.SpanKind) (context.Context, Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -63,8 +68,8 @@ func (s Span) End() {
 	}
 }
 
-// fail records an error of the operation.
-func (s Span) fail(err error) {
+// Fail records an error of the operation; nil records nothing.
+func (s Span) Fail(err error) {
 	if s.s != nil && err != nil {
 		s.s.SetStatus(codes.Error, err.Error())
 	}

@@ -11,8 +11,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 )
 
 // sampled returns a context with a span, and the exporter of its spans.
@@ -86,28 +84,5 @@ func TestTransport(t *testing.T) {
 	got := spans.GetSpans()
 	if len(got) != 2 || got[0].Name != "HTTP POST" || !strings.Contains(parent, got[1].SpanContext.SpanID().String()) || got[1].Status.Code != codes.Error {
 		t.Errorf("%+v, then %s", got, parent)
-	}
-}
-
-func TestUnary(t *testing.T) {
-	var md metadata.MD
-	var called string
-	invoke := func(ctx context.Context, method string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-		md, _ = metadata.FromOutgoingContext(ctx)
-		called = method
-		return nil
-	}
-	const method = "/etcdserverpb.KV/Txn"
-	if err := Unary(t.Context(), method, nil, nil, nil, invoke); err != nil || called != method || len(md) != 0 {
-		t.Errorf("%v, %s, %v", err, called, md)
-	}
-	ctx, spans := sampled(t)
-	ctx = metadata.AppendToOutgoingContext(ctx, "k", "v")
-	if err := Unary(ctx, method, nil, nil, nil, invoke); err != nil || called != method || md.Get("k")[0] != "v" {
-		t.Errorf("%v, %s, %v", err, called, md)
-	}
-	got := spans.GetSpans()
-	if len(got) != 1 || got[0].Name != "etcdserverpb.KV/Txn" || !strings.Contains(md.Get("traceparent")[0], got[0].SpanContext.SpanID().String()) {
-		t.Errorf("%+v, %v", got, md)
 	}
 }

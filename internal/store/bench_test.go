@@ -7,15 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // loadedView is a view of n objects that no etcd is behind; feed gives it events.
 func loadedView(n int) *View {
-	s := New(&etcd.DB{}, Options{Prefix: "/registry/"})
+	s := New(nil, Options{Prefix: "/registry/"})
 	v := s.View(nodes)
 	v.state = loaded
 	for n := range n {
@@ -24,8 +21,8 @@ func loadedView(n int) *View {
 	return v
 }
 
-func putEvent(rev int64, key, value string) []*clientv3.Event {
-	return []*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: rev}}}
+func putEvent(rev int64, key, value string) []kv.Event {
+	return []kv.Event{{KeyValue: kv.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: rev}}}
 }
 
 func feed(v *View, rev int64, key, value string) {
@@ -145,13 +142,13 @@ func BenchmarkApply(b *testing.B) {
 			for n := range 3000 {
 				all = append(all, fmt.Appendf(nil, "/registry/things/ns%d/name-%d", n%30, n))
 			}
-			events := make([]*clientv3.Event, batch)
+			events := make([]kv.Event, batch)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); {
 				for i := range events {
 					rev++
 					n = (n + 1) % len(all)
-					events[i] = &clientv3.Event{Kv: &mvccpb.KeyValue{Key: all[n], Value: value, ModRevision: rev}}
+					events[i] = kv.Event{KeyValue: kv.KeyValue{Key: all[n], Value: value, ModRevision: rev}}
 				}
 				v.store.apply(b.Context(), events)
 				v.store.follow.advance(rev)

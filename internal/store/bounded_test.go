@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Poll returns what has come in pieces: whoever is held up in the middle of one
 // keeps no more than that of the past.
-func TestPollIsBounded(t *testing.T) {
-	s := open(t)
+func TestPollIsBounded(t *testing.T) { each(t, testPollIsBounded) }
+
+func testPollIsBounded(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	value := strings.Repeat("x", 20<<10)
 	i := create(t, v, "a", value)
@@ -25,11 +27,11 @@ func TestPollIsBounded(t *testing.T) {
 		i = update(t, v, i, value)
 	}
 	// One transaction is never divided.
-	var many []clientv3.Op
+	var many []kv.Op
 	for n := range 2 * pollBytes / len(value) {
-		many = append(many, clientv3.OpPut(fmt.Sprintf("/registry/things/t%d", n), value))
+		many = append(many, kv.Op{Key: fmt.Sprintf("/registry/things/t%d", n), Value: []byte(value)})
 	}
-	if _, err := s.db.Client.Txn(t.Context()).Then(many...).Commit(); err != nil {
+	if _, err := s.db.Commit(t.Context(), kv.Txn{Then: many}); err != nil {
 		t.Fatal(err)
 	}
 	i = update(t, v, i, value)
@@ -67,8 +69,10 @@ func TestPollIsBounded(t *testing.T) {
 
 // A watcher that is behind the window is fed as bounded, however much etcd
 // sends at a time.
-func TestHistoryIsBounded(t *testing.T) {
-	s := open(t)
+func TestHistoryIsBounded(t *testing.T) { each(t, testHistoryIsBounded) }
+
+func testHistoryIsBounded(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 1
 	v := s.View(things)
 	value := strings.Repeat("x", 100<<10)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // compactKey is shared by all API servers of an etcd, kube-apiservers too. Its
@@ -37,26 +37,25 @@ func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error
 // where the last round began. It returns the version and revision of the
 // round that now runs.
 func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int64, error) {
-	r, err := s.db.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.Version(compactKey), "=", version)).
-		Then(clientv3.OpPut(compactKey, strconv.FormatInt(rev, 10))).
-		Else(clientv3.OpGet(compactKey)).
-		Commit()
+	done, err := s.db.Commit(ctx, kv.Txn{
+		If:   []kv.Condition{{Key: compactKey, Is: kv.Version, N: version}},
+		Then: []kv.Op{{Key: compactKey, Value: strconv.AppendInt(nil, rev, 10)}},
+		Else: compactKey,
+	})
 	if err != nil {
 		return version, rev, err
 	}
-	if !r.Succeeded {
+	if !done.Held {
 		// Another server is ahead; follow its round.
-		kvs := r.Responses[0].GetResponseRange().Kvs
-		if len(kvs) == 0 {
-			return 0, r.Header.Revision, nil
+		if done.Else == nil {
+			return 0, done.Rev, nil
 		}
-		return kvs[0].Version, r.Header.Revision, nil
+		return done.Else.Version, done.Rev, nil
 	}
 	if rev > 0 {
-		if _, err := s.db.Client.Compact(ctx, rev); err != nil {
-			return version + 1, r.Header.Revision, fmt.Errorf("compact at revision %d: %w", rev, err)
+		if err := s.db.Compact(ctx, rev); err != nil {
+			return version + 1, done.Rev, fmt.Errorf("compact at revision %d: %w", rev, err)
 		}
 	}
-	return version + 1, r.Header.Revision, nil
+	return version + 1, done.Rev, nil
 }

@@ -14,11 +14,10 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"google.golang.org/grpc/metadata"
+	"k8s.io/utils/clock"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 var seed = flag.Uint64("seed", 0, "of the consistency tests; 0: a new one each time")
@@ -26,8 +25,21 @@ var seed = flag.Uint64("seed", 0, "of the consistency tests; 0: a new one each t
 func TestConsistency(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t, func() *etcd.DB { return openEmbedded(t, dir) })
+		w := newWorld(t, func() closingDB { return openEmbedded(t, dir) })
 		w.faults = []fault{w.compact, w.restartStore, w.compact}
+		w.run()
+	})
+	t.Run("memory", func(t *testing.T) {
+		db := memory.New(clock.RealClock{})
+		w := newWorld(t, func() closingDB { return staysOpen{db} })
+		w.faults = []fault{w.compact, w.restartStore,
+			func(*rand.Rand) { db.Break() },
+			func(r *rand.Rand) {
+				for range 3 {
+					db.Inject(memory.Fault{Of: memory.Commit | memory.Range | memory.Head, Skip: r.IntN(9), Err: errInjected, Lost: r.IntN(2) == 0})
+				}
+			},
+		}
 		w.run()
 	})
 	t.Run("external", func(t *testing.T) {
@@ -40,6 +52,13 @@ func TestConsistency(t *testing.T) {
 		w.run()
 	})
 }
+
+var errInjected = errors.New("injected")
+
+// staysOpen is a log that outlives its stores.
+type staysOpen struct{ *memory.DB }
+
+func (staysOpen) Close() error { return nil }
 
 // Sizes of one run.
 const (
@@ -59,7 +78,7 @@ type world struct {
 	t      *testing.T
 	ctx    context.Context
 	seed   uint64
-	open   func() *etcd.DB
+	open   func() closingDB
 	faults []fault
 	truth  *truth
 	start  time.Time
@@ -91,7 +110,7 @@ type generation struct {
 	stop  func()
 }
 
-func newWorld(t *testing.T, open func() *etcd.DB) *world {
+func newWorld(t *testing.T, open func() closingDB) *world {
 	s := *seed
 	if s == 0 {
 		s = rand.Uint64()
@@ -110,12 +129,13 @@ func (w *world) rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.s
 
 // begin starts a generation.
 func (w *world) begin() {
-	s := New(w.open(), Options{Prefix: "/registry/"})
+	db := w.open()
+	s := New(db, Options{Prefix: "/registry/"})
 	s.windowBytes = smallWindow
 	ctx, cancel := context.WithCancel(w.ctx)
 	var following sync.WaitGroup
-	following.Go(func() { w.truth.follow(ctx, s.db.Client) })
-	stop := start(w.t, s)
+	following.Go(func() { w.truth.follow(ctx, db) })
+	stop := start(w.t, s, db)
 	g := &generation{store: s, ctx: ctx, ended: make(chan struct{})}
 	g.view = s.View(nodes)
 	g.stop = func() {
@@ -143,9 +163,9 @@ func (w *world) run() {
 	}
 	writers.Wait()
 	eventually(w.t, func() bool { // a fault may just have been
-		r, err := w.current.Load().store.db.Client.Put(w.ctx, truthPrefix+"end", "n0|end")
+		done, err := w.current.Load().store.db.Commit(w.ctx, kv.Txn{Then: []kv.Op{{Key: truthPrefix + "end", Value: []byte("n0|end")}}})
 		if err == nil {
-			w.final = r.Header.Revision
+			w.final = done.Rev
 		}
 		return err == nil
 	})
@@ -192,8 +212,8 @@ func (w *world) compact(r *rand.Rand) {
 	}
 	w.compacted.Store(rev)
 	eventually(w.t, func() bool {
-		_, err := w.current.Load().store.db.Client.Compact(w.ctx, rev)
-		return err == nil || errors.Is(compactedOr(err), ErrCompacted)
+		err := w.current.Load().store.db.Compact(w.ctx, rev)
+		return err == nil || errors.Is(err, ErrCompacted)
 	})
 }
 
@@ -245,11 +265,10 @@ func (w *world) op(r *rand.Rand, id int, key, value string, known map[string]*It
 	default:
 		// What is not the store's: a transaction over two views, and a
 		// revision outside of the prefix.
-		c := g.store.db.Client
-		_, err := c.Txn(ctx).Then(clientv3.OpPut(truthPrefix+"txn/a", value), clientv3.OpPut("/outside", ""),
-			clientv3.OpPut(truthPrefix+"txn/b", value)).Commit()
+		db, v := g.store.db, []byte(value)
+		_, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: truthPrefix + "txn/a", Value: v}, {Key: "/outside"}, {Key: truthPrefix + "txn/b", Value: v}}})
 		if err == nil {
-			_, err = c.Put(ctx, "/outside", value)
+			_, err = db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: "/outside", Value: v}}})
 		}
 		return err
 	}
@@ -531,9 +550,4 @@ func difference(got, want []told) string {
 		}
 	}
 	return "none"
-}
-
-// metadataOf gives a watch a stream of its own.
-func metadataOf(ctx context.Context, name string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "test-stream", name)
 }

@@ -139,7 +139,7 @@ func (x *external) pipe(to, from net.Conn) {
 }
 
 // dial connects to the proxy.
-func (x *external) dial() *etcd.DB {
+func (x *external) dial() closingDB {
 	x.t.Helper()
 	c := etcd.Cluster{Endpoints: []string{x.front.Addr().String()}}
 	if !x.tls.Empty() {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // ErrVoid says that a guard of a write was marked again: what the write relied
@@ -24,25 +24,23 @@ const marks = "marks/"
 // Mark sets a mark and returns the revision of that. Writes that rely on an
 // earlier one and are not stored yet fail from now on.
 func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
-	r, err := s.db.Client.Put(ctx, s.prefix+marks+name, "")
-	if err != nil {
-		return 0, err
-	}
-	return r.Header.Revision, nil
+	done, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name}}})
+	return done.Rev, err
 }
 
 // Unmark removes a mark that nobody relies on any more. It need not be there.
 func (s *Store) Unmark(ctx context.Context, name string) error {
-	_, err := s.db.Client.Delete(ctx, s.prefix+marks+name)
+	_, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name, Delete: true}}})
 	return err
 }
 
-// conditions are what must be so for a write under guards to happen. A mark
-// that is not set is of revision 0.
-func (s *Store) conditions(guards []Guard) []clientv3.Cmp {
-	out := make([]clientv3.Cmp, 0, len(guards))
+// guarded adds to a condition that no guard's mark was set since. A mark that
+// is not set is of revision 0.
+func (s *Store) guarded(first kv.Condition, guards []Guard) []kv.Condition {
+	out := make([]kv.Condition, 1, 1+len(guards))
+	out[0] = first
 	for _, g := range guards {
-		out = append(out, clientv3.Compare(clientv3.ModRevision(s.prefix+marks+g.Mark), "<", g.Rev+1))
+		out = append(out, kv.Condition{Key: s.prefix + marks + g.Mark, Is: kv.ModRevisionAtMost, N: g.Rev})
 	}
 	return out
 }

@@ -7,8 +7,10 @@ import (
 
 // A guarded write happens if its mark was not set since, and says whether it
 // was that or the object itself that was in its way.
-func TestGuards(t *testing.T) {
-	s := open(t)
+func TestGuards(t *testing.T) { each(t, testGuards) }
+
+func testGuards(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	ctx := t.Context()
 	created := create(t, v, "a", "1")

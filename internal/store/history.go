@@ -3,12 +3,10 @@ package store
 import (
 	"context"
 	"errors"
-	"strconv"
-	"time"
 
 	"github.com/tidwall/btree"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Bounds of what watchers may hold of the past. A stretch ends early when it
@@ -102,9 +100,8 @@ func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
 	}
 }
 
-// askAfter is how often etcd is asked how far a stretch is. It answers only
-// when the watch has caught up, and forgets questions that come before.
-const askAfter = 20 * time.Millisecond
+// errEnough ends the reading of a stretch that has become large.
+var errEnough = errors.New("the stretch is large enough")
 
 func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretch {
 	// The window, when the stretch is done, is to have what follows.
@@ -122,66 +119,43 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 		return stretch{err: err}
 	}
 	defer v.store.histories.Release(n)
-	// A stream of its own: etcd tells how far a stream is only when all of
-	// its watches have caught up.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "kanzen-history", strconv.FormatUint(v.store.streams.Add(1), 10))
-	opts := []clientv3.OpOption{clientv3.WithRev(after + 1), clientv3.WithPrevKV()}
-	if !o.Exact {
-		opts = append(opts, clientv3.WithPrefix())
-	}
-	watch := v.store.db.Client.Watch(ctx, v.etcdPrefix+o.Prefix, opts...)
-	ask := time.NewTicker(askAfter)
-	defer ask.Stop()
 	s := stretch{rev: after}
-	for bytes := 0; bytes < historyBytes; {
-		select {
-		case <-ask.C:
-			if err := v.store.db.Client.RequestProgress(ctx); err != nil {
-				return stretch{err: err}
+	bytes := 0
+	watch := kv.Watch{Key: v.etcdPrefix + o.Prefix, Prefix: !o.Exact, From: after + 1, Until: head, Prev: true}
+	err = v.store.db.Watch(ctx, watch, func(events []kv.Event, rev int64) error {
+		for n := range events {
+			if bytes >= historyBytes && events[n].ModRevision > s.rev {
+				return errEnough // etcd sends as much at a time as it likes
 			}
-		case r, ok := <-watch:
-			if !ok {
-				return stretch{err: errors.New("watch channel closed")}
+			e, err := v.pastEvent(ctx, now, &events[n])
+			if err != nil {
+				return err
 			}
-			if err := r.Err(); err != nil {
-				return stretch{err: compactedOr(err)}
-			}
-			for _, e := range r.Events {
-				if e.Kv.ModRevision > head {
-					s.rev = head
-					return s
-				}
-				if bytes >= historyBytes && e.Kv.ModRevision > s.rev {
-					return s // etcd sends as much at a time as it likes
-				}
-				ev, err := v.pastEvent(ctx, now, e)
-				if err != nil {
-					return stretch{err: err}
-				}
-				s.events, s.rev = append(s.events, ev), ev.Rev
-				bytes += ev.size()
-			}
-			if r.IsProgressNotify() && r.Header.Revision >= head || s.rev >= head {
-				s.rev = head
-				return s
-			}
+			s.events, s.rev = append(s.events, e), e.Rev
+			bytes += e.size()
 		}
+		s.rev = rev
+		if bytes >= historyBytes {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return stretch{err: err}
 	}
 	return s
 }
 
 // pastEvent makes the event of this view from one of etcd's history. Many
 // watchers may read the same stretch, after a restart: they share its items.
-func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *clientv3.Event) (*Event, error) {
-	ev := &Event{Rev: e.Kv.ModRevision}
-	if e.Type != clientv3.EventTypeDelete {
-		ev.Item = v.shared(ctx, now, e.Kv)
+func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *kv.Event) (*Event, error) {
+	ev := &Event{Rev: e.ModRevision}
+	if !e.Deleted {
+		ev.Item = v.shared(ctx, now, e.KeyValue)
 	}
-	if e.PrevKv != nil {
-		ev.Prev = v.shared(ctx, now, e.PrevKv)
-	} else if !e.IsCreate() {
+	if e.Prev.ModRevision > 0 {
+		ev.Prev = v.shared(ctx, now, e.Prev)
+	} else if !e.Created() {
 		return nil, ErrCompacted // what was there before the change, that is
 	}
 	return ev, nil

@@ -5,8 +5,9 @@ import (
 	"maps"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Bounds of how much one lease is shared, as kube-apiserver has them: objects
@@ -20,8 +21,8 @@ const (
 // leaser hands out leases for objects that are to go away by themselves, one
 // for many objects.
 type leaser struct {
-	client *clientv3.Client
-	clock  clock.Clock
+	db    DB
+	clock clock.Clock
 
 	// lock is held by who has its token in it, and while etcd is asked for a
 	// lease; waiting for it ends with the ctx of who waits.
@@ -30,20 +31,20 @@ type leaser struct {
 }
 
 type lease struct {
-	id      clientv3.LeaseID
+	id      kv.Lease
 	until   time.Time // no object may join it later
 	objects int
 }
 
-func (l *leaser) init(c *clientv3.Client, clk clock.Clock) {
-	l.client, l.clock = c, clk
+func (l *leaser) init(db DB, clk clock.Clock) {
+	l.db, l.clock = db, clk
 	l.lock, l.current = make(chan struct{}, 1), map[time.Duration]*lease{}
 }
 
 // get returns a lease that lasts at least ttl, and no more than a twentieth
 // or a minute longer, in whole seconds: one of a few seconds is not shared, and
 // lasts just so long.
-func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
+func (l *leaser) get(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	select {
 	case l.lock <- struct{}{}:
 		defer func() { <-l.lock }()
@@ -56,13 +57,13 @@ func (l *leaser) get(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, 
 		return c.id, nil
 	}
 	reuse := min(leaseReuse, ttl/20).Truncate(time.Second)
-	r, err := l.client.Grant(ctx, int64((ttl+reuse+time.Second-1)/time.Second))
+	id, err := l.db.Grant(ctx, (ttl + reuse + time.Second - 1).Truncate(time.Second))
 	if err != nil {
 		return 0, err
 	}
 	maps.DeleteFunc(l.current, func(_ time.Duration, c *lease) bool { return !now.Before(c.until) })
-	l.current[ttl] = &lease{id: r.ID, until: now.Add(reuse), objects: 1}
-	return r.ID, nil
+	l.current[ttl] = &lease{id: id, until: now.Add(reuse), objects: 1}
+	return id, nil
 }
 
 // forget gives up all leases, after etcd did not know one of them.

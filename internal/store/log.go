@@ -12,9 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // follower is the state of the log: how far it is, and who waits for more.
@@ -97,21 +95,6 @@ func (f *follower) leave(c chan struct{}) {
 	delete(f.waiters, c)
 }
 
-// askProgress asks etcd how far the log is when somebody waits for it: once
-// for all who do.
-func (s *Store) askProgress(ctx context.Context) {
-	for {
-		select {
-		case <-s.follow.ask:
-		case <-ctx.Done():
-			return
-		}
-		// The same metadata as the log's watch has: that is how the client
-		// finds its stream. What fails is asked again by whoever still waits.
-		_ = s.db.Client.RequestProgress(clientv3.WithRequireLeader(ctx))
-	}
-}
-
 // retryAfter is the pause before a broken watch is begun again.
 const retryAfter = 100 * time.Millisecond
 
@@ -155,43 +138,26 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		s.follow.advance(head)
 		next = head + 1
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	watch := s.db.Client.Watch(clientv3.WithRequireLeader(ctx), s.prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(next))
-	for r := range watch {
-		if err := r.Err(); err != nil {
-			if errors.Is(err, rpctypes.ErrCompacted) {
-				err = ErrCompacted
-			}
-			return next, err
-		}
-		s.apply(ctx, r.Events)
-		// The header of a progress notification says that everything up to
-		// its revision was sent; that of an event batch may run ahead.
-		rev := r.Header.Revision
-		if n := len(r.Events); n > 0 {
-			rev = r.Events[n-1].Kv.ModRevision
-		} else if !r.IsProgressNotify() {
-			continue
-		}
+	err := s.db.Watch(ctx, kv.Watch{Key: s.prefix, Prefix: true, From: next, Ask: s.follow.ask}, func(events []kv.Event, rev int64) error {
+		s.apply(ctx, events)
 		next = max(next, rev+1)
 		s.follow.advance(rev)
-	}
-	return next, errors.New("watch channel closed")
+		return nil
+	})
+	return next, err
 }
 
 // apply hands events to the views they belong to, in order; those that follow
 // each other in one view together, so that a reader sees a transaction whole.
-func (s *Store) apply(ctx context.Context, events []*clientv3.Event) {
+func (s *Store) apply(ctx context.Context, events []kv.Event) {
 	if !slices.IsSortedFunc(events, compareEvents) {
 		// A transaction went to and fro between views.
 		slices.SortStableFunc(events, compareEvents)
 	}
 	var of *View
 	from := 0
-	for n, e := range events {
-		v := s.view(e.Kv.Key)
+	for n := range events {
+		v := s.view(events[n].Key)
 		if v == of {
 			continue
 		}
@@ -205,11 +171,11 @@ func (s *Store) apply(ctx context.Context, events []*clientv3.Event) {
 	}
 }
 
-func compareEvents(a, b *clientv3.Event) int {
-	if c := cmp.Compare(a.Kv.ModRevision, b.Kv.ModRevision); c != 0 {
+func compareEvents(a, b kv.Event) int {
+	if c := cmp.Compare(a.ModRevision, b.ModRevision); c != 0 {
 		return c
 	}
-	return bytes.Compare(a.Kv.Key, b.Kv.Key)
+	return bytes.Compare(a.Key, b.Key)
 }
 
 func (s *Store) resetViews() {
@@ -243,10 +209,10 @@ func (s *Store) cutWindows(ctx context.Context) {
 }
 
 // item decodes an etcd value of this view.
-func (v *View) item(ctx context.Context, kv *mvccpb.KeyValue) *Item {
-	i := &Item{Key: string(kv.Key[len(v.etcdPrefix):]), Rev: kv.ModRevision, Value: kv.Value}
+func (v *View) item(ctx context.Context, k kv.KeyValue) *Item {
+	i := &Item{Key: string(k.Key[len(v.etcdPrefix):]), Rev: k.ModRevision, Value: k.Value}
 	if t := v.kind.Transformer; t != nil {
-		i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(kv.Key), kv.Value)
+		i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value)
 	}
 	return i
 }

@@ -8,18 +8,15 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Revisions of keys outside of the prefix are waited for too, though the log
 // has no events of them: by etcd's word of how far its watch is.
 func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"embedded": func(t *testing.T) *Store { return open(t) },
-		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
-	} {
+	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
-			s := open(t)
+			s := run(t, open(t))
 			fresh(t, s)
 			w, err := s.View(things).Watch(t.Context(), WatchOptions{After: s.Revision()})
 			if err != nil {
@@ -27,13 +24,10 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 			}
 			defer w.Close()
 			for range 3 {
-				r, err := s.db.Client.Put(t.Context(), compactKey, "1")
-				if err != nil {
-					t.Fatal(err)
-				}
+				rev := put(t, s.db, compactKey, "1")
 				fresh(t, s)
-				if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil || w.Rev() < r.Header.Revision {
-					t.Errorf("watch: %v, %v, at %d; want it at %d", events, err, w.Rev(), r.Header.Revision)
+				if events, err := w.Poll(t.Context()); len(events) > 0 || err != nil || w.Rev() < rev {
+					t.Errorf("watch: %v, %v, at %d; want it at %d", events, err, w.Rev(), rev)
 				}
 			}
 		})
@@ -42,12 +36,9 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 
 // A history in which nothing happened ends too.
 func TestEmptyHistoryEnds(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *Store{
-		"embedded": func(t *testing.T) *Store { return open(t) },
-		"external": func(t *testing.T) *Store { return run(t, startExternal(t, false).dial()) },
-	} {
+	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
-			s := open(t)
+			s := run(t, open(t))
 			v := s.View(things)
 			first := create(t, v, "a", "1")
 			last := update(t, v, first, "2")
@@ -75,14 +66,17 @@ func TestEmptyHistoryEnds(t *testing.T) {
 }
 
 // What a view holds from before the log began must not miss what came between.
-func TestViewLoadedBeforeRun(t *testing.T) {
-	s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+func TestViewLoadedBeforeRun(t *testing.T) { each(t, testViewLoadedBeforeRun) }
+
+func testViewLoadedBeforeRun(t *testing.T, open opener) {
+	db := open(t)
+	s := New(db, Options{Prefix: "/registry/"})
 	v := s.View(things)
 	if _, err := v.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	create(t, v, "a", "1")
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	fresh(t, s)
 	if _, err := v.Get(t.Context(), "a"); err != nil {
 		t.Errorf("get: %v", err)
@@ -90,8 +84,10 @@ func TestViewLoadedBeforeRun(t *testing.T) {
 }
 
 // History may be ahead of the log: what it has delivered, the window must not.
-func TestHistoryAheadOfLog(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestHistoryAheadOfLog(t *testing.T) { each(t, testHistoryAheadOfLog) }
+
+func testHistoryAheadOfLog(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"}) // not run: the log stands still
 	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
 	v := s.View(things)
@@ -116,8 +112,10 @@ func TestHistoryAheadOfLog(t *testing.T) {
 }
 
 // A log that broke off goes on where it was: no event is lost, none comes twice.
-func TestLogGoesOn(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestLogGoesOn(t *testing.T) { each(t, testLogGoesOn) }
+
+func testLogGoesOn(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"})
 	t.Cleanup(func() { s.tasks.stop(); _ = db.Close() })
 	v := s.View(things)
@@ -150,13 +148,15 @@ func TestLogGoesOn(t *testing.T) {
 
 // A log that has fallen behind a compaction begins anew; watchers that were
 // told everything go on, and those that were not end.
-func TestLogCompacted(t *testing.T) {
-	db := openEmbedded(t, t.TempDir())
+func TestLogCompacted(t *testing.T) { each(t, testLogCompacted) }
+
+func testLogCompacted(t *testing.T, open opener) {
+	db := open(t)
 	s := New(db, Options{Prefix: "/registry/"})
 	v := s.View(things)
 	a := create(t, v, "a", "1")
 	b := update(t, v, a, "2")
-	if _, err := db.Client.Compact(t.Context(), b.Rev); err != nil {
+	if err := db.Compact(t.Context(), b.Rev); err != nil {
 		t.Fatal(err)
 	}
 	late, err := v.Watch(t.Context(), WatchOptions{After: a.Rev - 1})
@@ -172,7 +172,7 @@ func TestLogCompacted(t *testing.T) {
 	if _, err := s.runWatch(t.Context(), a.Rev); !errors.Is(err, ErrCompacted) {
 		t.Fatalf("following from a compacted revision: %v", err)
 	}
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	update(t, v, b, "3")
 	if got := take(t, good, 1); got[0] != "a=2>3" {
 		t.Errorf("got %v", got)
@@ -199,8 +199,10 @@ func (f decoding) FromStorage(_ context.Context, _ string, b []byte) ([]byte, bo
 
 // Several changes at one revision are one step for a reader, however they are
 // spread over views, and however small the window is.
-func TestTransactionIsWhole(t *testing.T) {
-	s := open(t)
+func TestTransactionIsWhole(t *testing.T) { each(t, testTransactionIsWhole) }
+
+func testTransactionIsWhole(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 100
 	v := s.View(things)
 	other := s.View(Kind{Prefix: "other/", Transformer: decoding(func() {
@@ -218,9 +220,11 @@ func TestTransactionIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	put := func(k string) clientv3.Op { return clientv3.OpPut("/registry/"+k, k) }
-	_, err = s.db.Client.Txn(t.Context()).Then(put("things/b"), put("other/x"), put("things/a"), put("other/y"), put("things/c")).Commit()
-	if err != nil {
+	var puts []kv.Op
+	for _, k := range []string{"things/b", "other/x", "things/a", "other/y", "things/c"} {
+		puts = append(puts, kv.Op{Key: "/registry/" + k, Value: []byte(k)})
+	}
+	if _, err := s.db.Commit(t.Context(), kv.Txn{Then: puts}); err != nil {
 		t.Fatal(err)
 	}
 	fresh(t, s)
@@ -242,8 +246,10 @@ func TestTransactionIsWhole(t *testing.T) {
 
 // Watchers of a trigger value hear of what comes to it and of what leaves it,
 // and sleep through the rest.
-func TestTrigger(t *testing.T) {
-	s := open(t)
+func TestTrigger(t *testing.T) { each(t, testTrigger) }
+
+func testTrigger(t *testing.T, open opener) {
+	s := run(t, open(t))
 	fresh(t, s) // or there is no revision yet to wait for below
 	v := s.View(nodes)
 	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
@@ -270,8 +276,10 @@ func TestTrigger(t *testing.T) {
 }
 
 // A dropped view ends its watchers, after they were told what came before.
-func TestForget(t *testing.T) {
-	s := open(t)
+func TestForget(t *testing.T) { each(t, testForget) }
+
+func testForget(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	fresh(t, s) // a log that begins later resets the view and its window
 	snap, err := v.Snapshot(t.Context())
@@ -316,9 +324,10 @@ func TestForget(t *testing.T) {
 func TestStop(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("watching", func(t *testing.T) {
-		s := New(openEmbedded(t, t.TempDir()), Options{Prefix: "/registry/"})
+		db := openEmbedded(t, t.TempDir())
+		s := New(db, Options{Prefix: "/registry/"})
 		s.windowBytes = 100
-		stop := start(t, s)
+		stop := start(t, s, db)
 		v := s.View(things)
 		a := create(t, v, "a", "0")
 		first := a.Rev
@@ -345,8 +354,9 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("unreachable", func(t *testing.T) {
 		x := startExternal(t, false)
-		s := New(x.dial(), Options{Prefix: "/registry/"})
-		stop := start(t, s)
+		db := x.dial()
+		s := New(db, Options{Prefix: "/registry/"})
+		stop := start(t, s, db)
 		fresh(t, s)
 		x.stop()
 		defer x.start()
@@ -370,8 +380,10 @@ func TestStop(t *testing.T) {
 
 // A follower that panics begins anew with everything there is; the process and
 // the other followers go on.
-func TestFollowerPanics(t *testing.T) {
-	s := open(t)
+func TestFollowerPanics(t *testing.T) { each(t, testFollowerPanics) }
+
+func testFollowerPanics(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	create(t, v, "a", "1")
 	told := make(chan string)

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // The model of one key: a register that holds a value or nothing (""). Values
@@ -74,7 +75,7 @@ var register = porcupine.Model{
 type truth struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	events  []*clientv3.Event
+	events  []kv.Event
 	rev     int64
 }
 
@@ -85,17 +86,16 @@ func newTruth() *truth {
 }
 
 // follow adds to the truth until ctx ends.
-func (tr *truth) follow(ctx context.Context, c *clientv3.Client) {
+func (tr *truth) follow(ctx context.Context, db DB) {
 	for ctx.Err() == nil {
-		watch := c.Watch(metadataOf(ctx, "truth"), "/registry/", clientv3.WithPrefix(), clientv3.WithRev(tr.revision()+1), clientv3.WithPrevKV())
-		for r := range watch {
+		watch := kv.Watch{Key: "/registry/", Prefix: true, From: tr.revision() + 1, Prev: true}
+		_ = db.Watch(ctx, watch, func(events []kv.Event, rev int64) error {
 			tr.mu.Lock()
-			for _, e := range r.Events {
-				tr.events, tr.rev = append(tr.events, e), e.Kv.ModRevision
-			}
+			defer tr.mu.Unlock()
+			tr.events, tr.rev = append(tr.events, events...), rev
 			tr.changed.Broadcast()
-			tr.mu.Unlock()
-		}
+			return nil
+		})
 	}
 }
 
@@ -142,10 +142,8 @@ func toldOf(e *Event) told {
 // including to.
 func (tr *truth) between(from, to int64, wants func(told) bool) (out []told) {
 	for _, e := range tr.events {
-		o := told{rev: e.Kv.ModRevision, key: strings.TrimPrefix(string(e.Kv.Key), truthPrefix), value: string(e.Kv.Value)}
-		if e.PrevKv != nil {
-			o.prev = string(e.PrevKv.Value)
-		}
+		o := told{rev: e.ModRevision, key: strings.TrimPrefix(string(e.Key), truthPrefix), value: string(e.Value)}
+		o.prev = string(e.Prev.Value)
 		if o.rev > from && o.rev <= to && wants(o) {
 			out = append(out, o)
 		}

@@ -6,8 +6,8 @@ import (
 	"weak"
 
 	"github.com/tidwall/btree"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // This file reads revisions that are older than a view's window from etcd: the
@@ -22,34 +22,37 @@ const pageBytes = 1 << 20
 // ascendPast is Snapshot.Ascend at a revision that etcd has to be asked for.
 func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*Item) bool) error {
 	v.mu.Lock()
-	now, page := v.items.Copy(), pageOf(v.items.Len(), v.bytes)
+	now, limit := v.items.Copy(), pageOf(v.items.Len(), v.bytes)
 	v.mu.Unlock()
 	if r.Take > 0 {
-		page = min(page, r.Take)
+		limit = min(limit, r.Take)
 	}
-	from, end := v.etcdPrefix+r.start(), clientv3.GetPrefixRangeEnd(v.etcdPrefix+r.Prefix)
+	from, end := v.etcdPrefix+r.start(), kv.PrefixEnd(v.etcdPrefix+r.Prefix)
 	for {
-		resp, err := v.store.db.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(rev), clientv3.WithLimit(int64(page)))
-		if err != nil {
-			return compactedOr(err)
-		}
+		var n int
 		var bytes int64
-		for n, kv := range resp.Kvs {
-			resp.Kvs[n] = nil // what yield does not keep, nobody does
-			bytes += int64(len(kv.Value))
-			if err := ctx.Err(); err != nil {
-				return err
+		var last []byte
+		enough := false
+		page := kv.Range{Key: from, End: end, Rev: rev, Limit: int64(limit)}
+		answer, err := v.store.db.Range(ctx, page, func(k kv.KeyValue) bool {
+			if ctx.Err() != nil {
+				return false
 			}
-			if from = string(kv.Key); !yield(v.shared(ctx, now, kv)) {
-				return nil
-			}
-		}
-		if !resp.More || len(resp.Kvs) == 0 {
+			n, bytes, last = n+1, bytes+int64(len(k.Value)), k.Key
+			enough = !yield(v.shared(ctx, now, k))
+			return !enough
+		})
+		switch {
+		case err != nil || enough:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !answer.More || n == 0:
 			return nil
 		}
-		from += "\x00"
+		from = kv.After(last)
 		// More is needed than was thought: items were not selected.
-		page = min(2*page, pageOf(len(resp.Kvs), bytes))
+		limit = min(2*limit, pageOf(n, bytes))
 	}
 }
 
@@ -61,30 +64,23 @@ func pageOf(n int, bytes int64) int {
 
 // countPast is Snapshot.Count at a revision that etcd has to be asked for.
 func (v *View) countPast(ctx context.Context, rev int64, r Range) (int64, error) {
-	resp, err := v.store.db.Client.Get(ctx, v.etcdPrefix+r.start(), clientv3.WithCountOnly(), clientv3.WithRev(rev),
-		clientv3.WithRange(clientv3.GetPrefixRangeEnd(v.etcdPrefix+r.Prefix)))
-	if err != nil {
-		return 0, compactedOr(err)
-	}
-	return resp.Count, nil
+	answer, err := v.store.db.Range(ctx, kv.Range{Key: v.etcdPrefix + r.start(), End: kv.PrefixEnd(v.etcdPrefix + r.Prefix), Rev: rev, CountOnly: true}, nil)
+	return answer.Count, err
 }
 
 // pastItem is Snapshot.Get at a revision that etcd has to be asked for.
 func (v *View) pastItem(ctx context.Context, key string, rev int64) (*Item, error) {
-	resp, err := v.store.db.Client.Get(ctx, v.etcdPrefix+key, clientv3.WithRev(rev))
-	if err != nil {
-		return nil, compactedOr(err)
+	found, err := read(ctx, v.store.db, v.etcdPrefix+key, rev)
+	if err != nil || found == nil {
+		return nil, err
 	}
-	if len(resp.Kvs) == 0 {
-		return nil, nil
-	}
-	return v.shared(ctx, nil, resp.Kvs[0]), nil
+	return v.shared(ctx, nil, *found), nil
 }
 
 // shared returns the item of an etcd value of the past: that of now (optional),
 // if the object has not changed since, or the one that another reader holds.
-func (v *View) shared(ctx context.Context, now *btree.Map[string, *Item], kv *mvccpb.KeyValue) *Item {
-	key := pastKey{string(kv.Key[len(v.etcdPrefix):]), kv.ModRevision}
+func (v *View) shared(ctx context.Context, now *btree.Map[string, *Item], k kv.KeyValue) *Item {
+	key := pastKey{string(k.Key[len(v.etcdPrefix):]), k.ModRevision}
 	if now != nil {
 		if i, _ := now.Get(key.key); i != nil && i.Rev == key.rev {
 			return i
@@ -93,7 +89,7 @@ func (v *View) shared(ctx context.Context, now *btree.Map[string, *Item], kv *mv
 	if i := v.old.get(key); i != nil {
 		return i
 	}
-	i := v.item(ctx, kv)
+	i := v.item(ctx, k)
 	if i.Err != nil {
 		return i // it may be read another time
 	}

@@ -8,41 +8,42 @@ import (
 	"sync/atomic"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// countingKV counts what is read from etcd.
-type countingKV struct {
-	clientv3.KV
+// countingDB counts what is read.
+type countingDB struct {
+	DB
 	reads, keys, largest atomic.Int64 // largest: of the answers, in bytes
 }
 
-func (c *countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	r, err := c.KV.Get(ctx, key, opts...)
-	if err == nil {
-		c.reads.Add(1)
-		c.keys.Add(int64(len(r.Kvs)))
-		bytes := int64(0)
-		for _, kv := range r.Kvs {
-			bytes += int64(len(kv.Value))
-		}
-		c.largest.Store(max(c.largest.Load(), bytes))
-	}
-	return r, err
+func (c *countingDB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	c.reads.Add(1)
+	bytes := int64(0)
+	enough := false
+	answer, err := c.DB.Range(ctx, r, func(k kv.KeyValue) bool {
+		c.keys.Add(1)
+		bytes += int64(len(k.Value))
+		enough = enough || !yield(k)
+		return true
+	})
+	c.largest.Store(max(c.largest.Load(), bytes))
+	return answer, err
 }
 
 // took returns what was read since it was called last.
-func (c *countingKV) took() string {
+func (c *countingDB) took() string {
 	return fmt.Sprintf("%d keys in %d reads", c.keys.Swap(0), c.reads.Swap(0))
 }
 
 // old makes a view whose window does not reach back to the revision returned,
 // at which there are n objects of size bytes in each of the namespaces a and b.
 // All but those whose number is even have changed since.
-func old(t *testing.T, n, size int) (*View, *countingKV, int64) {
+func old(t *testing.T, open opener, n, size int) (*View, *countingDB, int64) {
 	t.Helper()
-	s := open(t)
+	s := run(t, open(t))
 	s.windowBytes = 1
 	v := s.View(things)
 	var items []*Item
@@ -62,18 +63,20 @@ func old(t *testing.T, n, size int) (*View, *countingKV, int64) {
 		}
 	}
 	fresh(t, s)
-	kv := &countingKV{KV: s.db.Client.KV}
-	s.db.Client.KV = kv
-	return v, kv, rev
+	db := &countingDB{DB: s.db}
+	s.db = db
+	return v, db, rev
 }
 
-func TestPastReadsWhatIsAsked(t *testing.T) {
-	v, kv, rev := old(t, 20, 1)
+func TestPastReadsWhatIsAsked(t *testing.T) { each(t, testPastReadsWhatIsAsked) }
+
+func testPastReadsWhatIsAsked(t *testing.T, open opener) {
+	v, db, rev := old(t, open, 20, 1)
 	snap, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kv.took(); got != "0 keys in 0 reads" {
+	if got := db.took(); got != "0 keys in 0 reads" {
 		t.Errorf("before anything is asked: %s", got)
 	}
 	for _, c := range []struct {
@@ -99,7 +102,7 @@ func TestPastReadsWhatIsAsked(t *testing.T) {
 				n++
 				return n != c.stop
 			})
-			if got := kv.took(); err != nil || n != c.want || got != c.reads {
+			if got := db.took(); err != nil || n != c.want || got != c.reads {
 				t.Errorf("%d items, %s, %v; want %d, %s", n, got, err, c.want, c.reads)
 			}
 		})
@@ -113,14 +116,16 @@ func TestPastReadsWhatIsAsked(t *testing.T) {
 	if n, err := snap.Count(t.Context(), Range{Prefix: "b/", From: "b/015"}); err != nil || n != 5 {
 		t.Errorf("counted %d, %v", n, err)
 	}
-	if got := kv.took(); got != "1 keys in 3 reads" {
+	if got := db.took(); got != "1 keys in 3 reads" {
 		t.Errorf("for two objects and a count: %s", got)
 	}
 }
 
 // However large objects are, not many are read at a time.
-func TestPastPages(t *testing.T) {
-	v, kv, rev := old(t, 8, 300<<10)
+func TestPastPages(t *testing.T) { each(t, testPastPages) }
+
+func testPastPages(t *testing.T, open opener) {
+	v, db, rev := old(t, open, 8, 300<<10)
 	snap, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)
@@ -131,15 +136,17 @@ func TestPastPages(t *testing.T) {
 	if err := snap.Ascend(t.Context(), Range{}, func(*Item) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	if n := kv.largest.Load(); n > 2*pageBytes {
+	if n := db.largest.Load(); n > 2*pageBytes {
 		t.Errorf("%d bytes were read at a time", n)
 	}
 }
 
 // Those who read the same past share it, and what has not changed since with
 // the present.
-func TestPastIsShared(t *testing.T) {
-	v, _, rev := old(t, 10, 1)
+func TestPastIsShared(t *testing.T) { each(t, testPastIsShared) }
+
+func testPastIsShared(t *testing.T, open opener) {
+	v, _, rev := old(t, open, 10, 1)
 	read := func(rev int64) map[string]*Item {
 		snap, err := v.SnapshotAt(t.Context(), rev)
 		if err != nil {
@@ -189,9 +196,11 @@ func ending(t *testing.T, looks int64) *endsAfter {
 }
 
 // Loops over items end soon after their context.
-func TestLoopsEndWithContext(t *testing.T) {
+func TestLoopsEndWithContext(t *testing.T) { each(t, testLoopsEndWithContext) }
+
+func testLoopsEndWithContext(t *testing.T, open opener) {
 	memory := &Snapshot{Rev: 3000, items: loadedView(3000).items}
-	v, _, rev := old(t, 50, 1)
+	v, _, rev := old(t, open, 50, 1)
 	past, err := v.SnapshotAt(t.Context(), rev)
 	if err != nil {
 		t.Fatal(err)

@@ -134,12 +134,12 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 // Latest reads one item from etcd itself, or ErrNotFound: what a writer needs
 // that has found its view to be behind.
 func (v *View) Latest(ctx context.Context, key string) (*Item, error) {
-	r, err := v.store.db.Client.Get(ctx, v.etcdPrefix+key)
+	found, err := read(ctx, v.store.db, v.etcdPrefix+key, 0)
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Kvs) == 0 {
+	if found == nil {
 		return nil, ErrNotFound
 	}
-	return v.item(ctx, r.Kvs[0]), nil
+	return v.item(ctx, *found), nil
 }

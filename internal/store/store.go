@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
@@ -14,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Errors that readers and writers tell apart.
@@ -24,9 +23,11 @@ var (
 	// ErrExists: there is an object at the key already.
 	ErrExists = errors.New("already exists")
 	// ErrCompacted: etcd has thrown away the revision that was asked for.
-	ErrCompacted = errors.New("revision is compacted")
+	ErrCompacted = kv.ErrCompacted
 	// ErrFuture: the revision asked for has not come within the time to wait.
-	ErrFuture = errors.New("revision is in the future")
+	ErrFuture = kv.ErrFuture
+	// ErrTooLarge: the value is larger than etcd takes.
+	ErrTooLarge = kv.ErrTooLarge
 	// ErrForgotten: the view was dropped (Store.Forget).
 	ErrForgotten = errors.New("the view was dropped")
 )
@@ -54,7 +55,7 @@ type Options struct {
 
 // Store is the API objects of one etcd.
 type Store struct {
-	db     *etcd.DB
+	db     DB
 	prefix string
 	clock  clock.Clock
 	log    *slog.Logger
@@ -66,15 +67,14 @@ type Store struct {
 	leases      leaser
 	tasks       tasks
 	histories   *semaphore.Weighted // bytes of etcd's history that may be under way at a time
-	streams     atomic.Uint64       // numbers the watches of history
 	windowBytes int                 // of each view's window
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
 }
 
-// New makes a Store on an open etcd. Nothing is read or watched before Run.
-func New(db *etcd.DB, o Options) *Store {
+// New makes a Store on an open log. Nothing is read or watched before Run.
+func New(db DB, o Options) *Store {
 	if o.EncodingBytes == 0 {
 		o.EncodingBytes = 64 << 20
 	}
@@ -94,7 +94,7 @@ func New(db *etcd.DB, o Options) *Store {
 
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
-	s.leases.init(db.Client, o.Clock)
+	s.leases.init(db, o.Clock)
 	s.follow.init()
 	s.tasks.init()
 	return s
@@ -104,7 +104,6 @@ func New(db *etcd.DB, o Options) *Store {
 // to be running. When it returns, nothing that the store began is under way.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
-	s.tasks.start(s.askProgress)
 	s.tasks.start(s.cutWindows)
 	return s.run(ctx)
 }

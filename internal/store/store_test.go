@@ -10,8 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 // open starts a store on an embedded etcd, and stops both with the test.
@@ -20,7 +23,25 @@ func open(t testing.TB) *Store {
 	return run(t, openEmbedded(t, t.TempDir()))
 }
 
-func openEmbedded(t testing.TB, dir string) *etcd.DB {
+// opener opens an empty log.
+type opener func(t testing.TB) closingDB
+
+// openers are all that a Store can stand on. What is promised does not depend
+// on it.
+var openers = map[string]opener{
+	"embedded": func(t testing.TB) closingDB { return openEmbedded(t, t.TempDir()) },
+	"external": func(t testing.TB) closingDB { return startExternal(t, false).dial() },
+	"memory":   func(testing.TB) closingDB { return memory.New(clock.RealClock{}) },
+}
+
+// each runs a test on the embedded etcd and in memory.
+func each(t *testing.T, test func(t *testing.T, open opener)) {
+	for _, name := range []string{"embedded", "memory"} {
+		t.Run(name, func(t *testing.T) { test(t, openers[name]) })
+	}
+}
+
+func openEmbedded(t testing.TB, dir string) closingDB {
 	t.Helper()
 	db, err := etcd.OpenEmbedded(context.Background(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true})
 	if err != nil {
@@ -29,16 +50,32 @@ func openEmbedded(t testing.TB, dir string) *etcd.DB {
 	return db
 }
 
+// closingDB is a DB of a test, which closes it.
+type closingDB interface {
+	DB
+	Close() error
+}
+
+// put puts a value under a key of etcd, and returns the revision of that.
+func put(t testing.TB, db DB, key, value string) int64 {
+	t.Helper()
+	done, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte(value)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Rev
+}
+
 // run starts a store on db, and stops both with the test.
-func run(t testing.TB, db *etcd.DB) *Store {
+func run(t testing.TB, db closingDB) *Store {
 	t.Helper()
 	s := New(db, Options{Prefix: "/registry/"})
-	t.Cleanup(start(t, s))
+	t.Cleanup(start(t, s, db))
 	return s
 }
 
-// start runs s; stop ends it and closes its etcd.
-func start(t testing.TB, s *Store) (stop func()) {
+// start runs s; stop ends it and closes its log.
+func start(t testing.TB, s *Store, db closingDB) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
@@ -47,7 +84,7 @@ func start(t testing.TB, s *Store) (stop func()) {
 		began := time.Now()
 		cancel()
 		<-done
-		if err := s.db.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 		if d := time.Since(began); d > 3*time.Second {
@@ -165,8 +202,10 @@ func take(t testing.TB, w *Watcher, n int) []string {
 	return out
 }
 
-func TestReadsAndWrites(t *testing.T) {
-	s := open(t)
+func TestReadsAndWrites(t *testing.T) { each(t, testReadsAndWrites) }
+
+func testReadsAndWrites(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "ns/a", "1")
 	create(t, v, "ns/b", "1")
@@ -199,8 +238,10 @@ func TestReadsAndWrites(t *testing.T) {
 	}
 }
 
-func TestSnapshotAt(t *testing.T) {
-	s := open(t)
+func TestSnapshotAt(t *testing.T) { each(t, testSnapshotAt) }
+
+func testSnapshotAt(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	before := create(t, v, "before", "0")
 	fresh(t, s)
@@ -231,7 +272,7 @@ func TestSnapshotAt(t *testing.T) {
 	if _, err := v.SnapshotAt(t.Context(), gone.Rev+100); !errors.Is(err, ErrFuture) {
 		t.Errorf("in the future: %v", err)
 	}
-	if _, err := s.db.Client.Compact(t.Context(), a.Rev); err != nil {
+	if err := s.db.Compact(t.Context(), a.Rev); err != nil {
 		t.Fatal(err)
 	}
 	compacted, err := v.SnapshotAt(t.Context(), before.Rev-1)
@@ -249,8 +290,10 @@ func TestSnapshotAt(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	s := open(t)
+func TestWatch(t *testing.T) { each(t, testWatch) }
+
+func testWatch(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	first := create(t, v, "ns/a", "1")
 	a := update(t, v, first, "2")
@@ -287,12 +330,14 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestWatchCompacted(t *testing.T) {
-	s := open(t)
+func TestWatchCompacted(t *testing.T) { each(t, testWatchCompacted) }
+
+func testWatchCompacted(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "a", "1")
 	b := update(t, v, a, "2")
-	if _, err := s.db.Client.Compact(t.Context(), b.Rev); err != nil {
+	if err := s.db.Compact(t.Context(), b.Rev); err != nil {
 		t.Fatal(err)
 	}
 	w, err := v.Watch(t.Context(), WatchOptions{After: a.Rev - 1})
@@ -312,8 +357,10 @@ func TestWatchCompacted(t *testing.T) {
 	}
 }
 
-func TestEventsExpire(t *testing.T) {
-	s := open(t)
+func TestEventsExpire(t *testing.T) { each(t, testEventsExpire) }
+
+func testEventsExpire(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	if _, err := v.Create(t.Context(), "a", []byte("1"), time.Second); err != nil {
 		t.Fatal(err)
@@ -329,7 +376,11 @@ func TestEventsExpire(t *testing.T) {
 }
 
 func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
-	s := open(t)
+	each(t, testWatcherOutOfWindowGoesOnFromHistory)
+}
+
+func testWatcherOutOfWindowGoesOnFromHistory(t *testing.T, open opener) {
+	s := run(t, open(t))
 	s.windowBytes = 10 << 10
 	v := s.View(things)
 	a := create(t, v, "a", "0")
@@ -355,8 +406,10 @@ func TestWatcherOutOfWindowGoesOnFromHistory(t *testing.T) {
 	}
 }
 
-func TestCompactionRounds(t *testing.T) {
-	s := open(t)
+func TestCompactionRounds(t *testing.T) { each(t, testCompactionRounds) }
+
+func testCompactionRounds(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "a", "0")
 	ver, rev, err := s.compactOnce(t.Context(), 0, 0)

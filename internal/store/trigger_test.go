@@ -10,8 +10,10 @@ import (
 
 // A share holds the items of its value, whatever came before and after the
 // first was asked for.
-func TestShare(t *testing.T) {
-	s := open(t)
+func TestShare(t *testing.T) { each(t, testShare) }
+
+func testShare(t *testing.T, open opener) {
+	s := run(t, open(t))
 	v := s.View(nodes)
 	r := rand.New(rand.NewPCG(1, 2))
 	items := map[string]*Item{}

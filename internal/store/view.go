@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 
 	"github.com/tidwall/btree"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Kind says what a View holds.
@@ -188,39 +188,31 @@ const loadPage = 2000
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
 	at := int64(0)
-	from, end := v.etcdPrefix, clientv3.GetPrefixRangeEnd(v.etcdPrefix)
+	from, end := v.etcdPrefix, kv.PrefixEnd(v.etcdPrefix)
 	for {
-		r, err := v.store.db.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(at), clientv3.WithLimit(loadPage))
+		var last []byte
+		answer, err := v.store.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
+			i := v.item(ctx, k)
+			items.Load(i.Key, i)
+			last = k.Key
+			return true
+		})
 		if err != nil {
-			return nil, 0, compactedOr(err)
+			return nil, 0, err
 		}
 		if at == 0 {
-			at = r.Header.Revision
+			at = answer.Rev
 		}
-		for _, kv := range r.Kvs {
-			i := v.item(ctx, kv)
-			items.Load(i.Key, i)
-		}
-		if !r.More || len(r.Kvs) == 0 {
+		if !answer.More || last == nil {
 			return items, at, nil
 		}
-		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
+		from = kv.After(last)
 	}
-}
-
-func compactedOr(err error) error {
-	switch {
-	case errors.Is(err, rpctypes.ErrCompacted):
-		return ErrCompacted
-	case errors.Is(err, rpctypes.ErrFutureRev):
-		return ErrFuture
-	}
-	return err
 }
 
 // apply takes events of the log: all that one transaction did to this view, or
 // more.
-func (v *View) apply(ctx context.Context, events []*clientv3.Event) {
+func (v *View) apply(ctx context.Context, events []kv.Event) {
 	v.mu.Lock()
 	skip := v.state == idle || v.state == forgotten
 	triggered := v.watchers.triggered > 0 || v.shares != nil
@@ -231,8 +223,8 @@ func (v *View) apply(ctx context.Context, events []*clientv3.Event) {
 	}
 	// Decoding may take its time (decryption), so it is done without the lock.
 	changes := make([]change, len(events))
-	for n, e := range events {
-		changes[n] = v.change(ctx, e)
+	for n := range events {
+		changes[n] = v.change(ctx, &events[n])
 		if triggered {
 			v.trigger(changes[n].item)
 		}
@@ -249,11 +241,11 @@ func (v *View) apply(ctx context.Context, events []*clientv3.Event) {
 	}
 }
 
-func (v *View) change(ctx context.Context, e *clientv3.Event) change {
-	if e.Type == clientv3.EventTypeDelete {
-		return change{rev: e.Kv.ModRevision, key: string(e.Kv.Key[len(v.etcdPrefix):])}
+func (v *View) change(ctx context.Context, e *kv.Event) change {
+	if e.Deleted {
+		return change{rev: e.ModRevision, key: string(e.Key[len(v.etcdPrefix):])}
 	}
-	i := v.item(ctx, e.Kv)
+	i := v.item(ctx, e.KeyValue)
 	return change{rev: i.Rev, key: i.Key, item: i}
 }
 

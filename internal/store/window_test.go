@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func TestWindow(t *testing.T) {
@@ -93,7 +91,7 @@ func FuzzKeys(f *testing.F) {
 			if want := map[bool]int{true: 1}[i != nil]; v.items.Len() != want {
 				t.Errorf("%q: %d items in %s", key, v.items.Len(), v.kind.Prefix)
 			}
-			put[0].Type, put[0].Kv.ModRevision = clientv3.EventTypeDelete, int64(2*n+2)
+			put[0].Deleted, put[0].ModRevision = true, int64(2*n+2)
 			s.apply(t.Context(), put)
 			if v.items.Len() != 0 {
 				t.Errorf("%q: still there after its deletion", key)

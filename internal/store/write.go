@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // ConflictError says that the object at the key is not the one the writer
@@ -35,21 +34,21 @@ func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Du
 	if err != nil {
 		return nil, err
 	}
-	var otherwise []clientv3.Op
+	t := kv.Txn{If: v.conditions(put.Key, 0, guards), Then: []kv.Op{put}}
 	if len(guards) > 0 {
-		otherwise = []clientv3.Op{clientv3.OpGet(v.etcdPrefix+key, clientv3.WithKeysOnly())}
+		t.Else, t.ElseKey = put.Key, true
 	}
-	r, err := v.commit(ctx, key, 0, guards, put, otherwise...)
+	done, err := v.commit(ctx, "Create etcd3", key, t)
 	if err != nil {
 		return nil, err
 	}
-	if !r.Succeeded {
-		if len(guards) > 0 && len(r.Responses[0].GetResponseRange().Kvs) == 0 {
+	if !done.Held {
+		if len(guards) > 0 && done.Else == nil {
 			return nil, ErrVoid
 		}
 		return nil, ErrExists
 	}
-	return &Item{Key: key, Rev: r.Header.Revision, Value: value}, nil
+	return &Item{Key: key, Rev: done.Rev, Value: value}, nil
 }
 
 // Update stores value in the place of prev, or returns a *ConflictError if
@@ -59,82 +58,78 @@ func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Du
 	if err != nil {
 		return nil, err
 	}
-	r, err := v.swap(ctx, prev, guards, put)
+	rev, err := v.swap(ctx, "GuaranteedUpdate etcd3", prev, guards, put)
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Key: prev.Key, Rev: r.Header.Revision, Value: value}, nil
+	return &Item{Key: prev.Key, Rev: rev, Value: value}, nil
 }
 
 // Delete removes prev, or returns a *ConflictError if it is no longer what is
 // stored. The item returned is prev at the revision of its deletion.
 func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
-	r, err := v.swap(ctx, prev, nil, clientv3.OpDelete(v.etcdPrefix+prev.Key))
+	rev, err := v.swap(ctx, "Delete etcd3", prev, nil, kv.Op{Delete: true, Key: v.etcdPrefix + prev.Key})
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Key: prev.Key, Rev: r.Header.Revision, Value: prev.Value}, nil
+	return &Item{Key: prev.Key, Rev: rev, Value: prev.Value}, nil
 }
 
-// swap does op if prev is what is stored and the guards hold.
-func (v *View) swap(ctx context.Context, prev *Item, guards []Guard, op clientv3.Op) (*clientv3.TxnResponse, error) {
-	r, err := v.commit(ctx, prev.Key, prev.Rev, guards, op, clientv3.OpGet(v.etcdPrefix+prev.Key))
-	if err != nil || r.Succeeded {
-		return r, err
+// swap does op, which the trace knows by name, if prev is what is stored and
+// the guards hold. It returns the revision of that.
+func (v *View) swap(ctx context.Context, name string, prev *Item, guards []Guard, op kv.Op) (int64, error) {
+	done, err := v.commit(ctx, name, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: op.Key})
+	if err != nil {
+		return 0, err
 	}
-	c := &ConflictError{}
-	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		if kvs[0].ModRevision == prev.Rev {
-			return nil, ErrVoid
-		}
-		c.Current = v.item(ctx, kvs[0])
+	switch {
+	case done.Held:
+		return done.Rev, nil
+	case done.Else == nil:
+		return 0, &ConflictError{}
+	case done.Else.ModRevision == prev.Rev:
+		return 0, ErrVoid
 	}
-	return nil, c
+	return 0, &ConflictError{Current: v.item(ctx, *done.Else)}
 }
 
-// commit does op if what is stored at key is of revision rev (0: nothing is
-// stored) and the guards hold, and otherwise instead.
-func (v *View) commit(ctx context.Context, key string, rev int64, guards []Guard, op clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+// conditions are what must be so for a write to happen: a key is of revision
+// rev (0: it is not there) and the guards hold.
+func (v *View) conditions(key string, rev int64, guards []Guard) []kv.Condition {
+	return v.store.guarded(kv.Condition{Key: key, Is: kv.ModRevision, N: rev}, guards)
+}
+
+// commit carries out a transaction that writes the object at key.
+func (v *View) commit(ctx context.Context, name, key string, t kv.Txn) (kv.Committed, error) {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerStorage, began)
-	name := "GuaranteedUpdate etcd3"
-	switch {
-	case rev == 0:
-		name = "Create etcd3"
-	case op.IsDelete():
-		name = "Delete etcd3"
-	}
 	ctx, s := span.Start(ctx, name)
 	defer s.End()
 	if s.On() {
 		s.Set(attribute.String("audit-id", request.AuditIDFrom(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
 	}
-	conditions := append(v.store.conditions(guards), clientv3.Compare(clientv3.ModRevision(v.etcdPrefix+key), "=", rev))
-	r, err := v.store.db.Client.Txn(ctx).
-		If(conditions...).
-		Then(op).Else(otherwise...).
-		Commit()
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+	done, err := v.store.db.Commit(ctx, t)
+	if errors.Is(err, kv.ErrNoLease) {
 		v.store.leases.forget(ctx)
 	}
-	return r, err
+	return done, err
 }
 
-func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (clientv3.Op, error) {
+func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (kv.Op, error) {
 	full := v.etcdPrefix + key
 	if t := v.kind.Transformer; t != nil {
 		stored, err := t.ToStorage(ctx, full, value)
 		if err != nil {
-			return clientv3.Op{}, err
+			return kv.Op{}, err
 		}
 		value = stored
 	}
 	if ttl <= 0 {
-		return clientv3.OpPut(full, string(value)), nil
+		return kv.Op{Key: full, Value: value}, nil
 	}
 	lease, err := v.store.leases.get(ctx, ttl)
 	if err != nil {
-		return clientv3.Op{}, err
+		return kv.Op{}, err
 	}
-	return clientv3.OpPut(full, string(value), clientv3.WithLease(lease)), nil
+	return kv.Op{Key: full, Value: value, Lease: lease}, nil
 }

@@ -1,4 +1,4 @@
-// Package etcd connects the store to etcd: one embedded in this process, or a
+// Package etcd is the store's log in etcd: one embedded in this process, or a
 // cluster elsewhere. Both are the same client to those above; they differ in
 // how the newest revision is learned.
 package etcd
@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,7 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/span/rpc"
 )
 
 // maxRequestBytes is the largest write the embedded etcd takes. Clusters have
@@ -29,6 +30,8 @@ type DB struct {
 	head   func(ctx context.Context) (int64, error)
 	size   func(ctx context.Context) (int64, error)
 	close  func() error
+
+	streams atomic.Uint64 // numbers the watches
 }
 
 // Head returns a revision that is at least as new as every write acknowledged
@@ -63,7 +66,7 @@ func Dial(c Cluster) (*DB, error) {
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
-		grpc.WithChainUnaryInterceptor(span.Unary),
+		grpc.WithChainUnaryInterceptor(rpc.Unary),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	}
 	if c.Dial != nil {

@@ -1,0 +1,147 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// Range is part of store.DB.
+func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	opts := make([]clientv3.OpOption, 0, 4)
+	if r.End != "" {
+		opts = append(opts, clientv3.WithRange(r.End))
+	}
+	if r.Rev != 0 {
+		opts = append(opts, clientv3.WithRev(r.Rev))
+	}
+	if r.Limit != 0 {
+		opts = append(opts, clientv3.WithLimit(r.Limit))
+	}
+	if r.CountOnly {
+		opts = append(opts, clientv3.WithCountOnly())
+	}
+	resp, err := d.Client.Get(ctx, r.Key, opts...)
+	if err != nil {
+		return kv.Answer{}, translated(err)
+	}
+	for n, k := range resp.Kvs {
+		resp.Kvs[n] = nil // what yield does not keep, nobody does
+		if !yield(keyValue(k)) {
+			break
+		}
+	}
+	return kv.Answer{Rev: resp.Header.Revision, Count: resp.Count, More: resp.More}, nil
+}
+
+func keyValue(k *mvccpb.KeyValue) kv.KeyValue {
+	return kv.KeyValue{Key: k.Key, Value: k.Value, CreateRevision: k.CreateRevision, ModRevision: k.ModRevision, Version: k.Version}
+}
+
+// Commit is part of store.DB.
+func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	conditions := make([]clientv3.Cmp, 0, len(t.If))
+	for _, c := range t.If {
+		conditions = append(conditions, comparison(c))
+	}
+	ops := make([]clientv3.Op, 0, len(t.Then))
+	for _, o := range t.Then {
+		ops = append(ops, operation(o))
+	}
+	txn := d.Client.Txn(ctx).If(conditions...).Then(ops...)
+	switch {
+	case t.Else == "":
+	case t.ElseKey:
+		txn = txn.Else(clientv3.OpGet(t.Else, clientv3.WithKeysOnly()))
+	default:
+		txn = txn.Else(clientv3.OpGet(t.Else))
+	}
+	r, err := txn.Commit()
+	if err != nil {
+		return kv.Committed{}, translated(err)
+	}
+	out := kv.Committed{Held: r.Succeeded, Rev: r.Header.Revision}
+	if !r.Succeeded && t.Else != "" {
+		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+			found := keyValue(kvs[0])
+			out.Else = &found
+		}
+	}
+	return out, nil
+}
+
+func comparison(c kv.Condition) clientv3.Cmp {
+	switch c.Is {
+	case kv.ModRevisionAtMost:
+		return clientv3.Compare(clientv3.ModRevision(c.Key), "<", c.N+1)
+	case kv.Version:
+		return clientv3.Compare(clientv3.Version(c.Key), "=", c.N)
+	default:
+		return clientv3.Compare(clientv3.ModRevision(c.Key), "=", c.N)
+	}
+}
+
+func operation(o kv.Op) clientv3.Op {
+	switch {
+	case o.Delete:
+		return clientv3.OpDelete(o.Key)
+	case o.Lease == 0:
+		op := clientv3.OpPut(o.Key, "")
+		op.WithValueBytes(o.Value) // OpPut would copy it
+		return op
+	default:
+		op := clientv3.OpPut(o.Key, "", clientv3.WithLease(clientv3.LeaseID(o.Lease)))
+		op.WithValueBytes(o.Value)
+		return op
+	}
+}
+
+// Compact is part of store.DB.
+func (d *DB) Compact(ctx context.Context, rev int64) error {
+	_, err := d.Client.Compact(ctx, rev)
+	return translated(err)
+}
+
+// Grant is part of store.DB.
+func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
+	r, err := d.Client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return 0, translated(err)
+	}
+	return kv.Lease(r.ID), nil
+}
+
+// translated makes etcd's errors those of package kv. The ones that users may
+// get to see keep their words.
+func translated(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return kv.ErrCompacted
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		return kv.ErrFuture
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return known{err, kv.ErrNoLease}
+	case errors.Is(err, rpctypes.ErrRequestTooLarge),
+		strings.Contains(err.Error(), "request is too large"),
+		strings.Contains(err.Error(), "trying to send message larger than max"): // the client's own limit
+		return known{err, kv.ErrTooLarge}
+	}
+	return err
+}
+
+// known is an error of etcd that is one of package kv.
+type known struct {
+	error
+	is error
+}
+
+func (k known) Unwrap() []error { return []error{k.error, k.is} }

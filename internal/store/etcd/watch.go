@@ -1,0 +1,116 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// askAfter is how often etcd is asked how far a watch is that has an end. It
+// answers only when the watch has caught up, and forgets questions that come
+// before.
+const askAfter = 20 * time.Millisecond
+
+// Watch is part of store.DB.
+func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
+	if w.Until > 0 && w.From > w.Until {
+		return nil // etcd would say nothing of a revision to come
+	}
+	// A stream of its own: etcd tells how far a stream is only when all of
+	// its watches have caught up. The client finds streams by their metadata.
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx),
+		"kanzen-watch", strconv.FormatUint(d.streams.Add(1), 10)))
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	opts := []clientv3.OpOption{clientv3.WithRev(w.From)}
+	if w.Prefix {
+		opts = append(opts, clientv3.WithPrefix())
+	}
+	if w.Prev {
+		opts = append(opts, clientv3.WithPrevKV())
+	}
+	watch := d.Client.Watch(ctx, w.Key, opts...)
+	asking.Go(func() { d.ask(ctx, w) })
+	var batch []kv.Event
+	for r := range watch {
+		if err := r.Err(); err != nil {
+			return translated(err)
+		}
+		rev, ok := told(&r)
+		if !ok {
+			continue
+		}
+		end := w.Until > 0 && rev >= w.Until
+		if end {
+			rev = w.Until
+		}
+		batch = appendEvents(batch[:0], r.Events, rev)
+		err := deliver(batch, rev)
+		if err != nil || end {
+			return err
+		}
+		if clear(batch); cap(batch) > keepEvents {
+			batch = nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errors.New("watch channel closed")
+}
+
+// keepEvents is how many events a watch keeps room for between two batches.
+const keepEvents = 64
+
+// ask asks etcd how far a watch is, when somebody wants to know. What fails is
+// asked again by whoever still waits.
+func (d *DB) ask(ctx context.Context, w kv.Watch) {
+	var regularly <-chan time.Time
+	if w.Until > 0 {
+		t := time.NewTicker(askAfter)
+		defer t.Stop()
+		regularly = t.C
+	}
+	for {
+		select {
+		case <-regularly:
+		case <-w.Ask:
+		case <-ctx.Done():
+			return
+		}
+		_ = d.Client.RequestProgress(ctx)
+	}
+}
+
+// told returns the revision up to which a watch has told everything with r, if
+// r says that. The header of a progress notification does; that of a batch of
+// events may run ahead of them.
+func told(r *clientv3.WatchResponse) (int64, bool) {
+	if n := len(r.Events); n > 0 {
+		return r.Events[n-1].Kv.ModRevision, true
+	}
+	return r.Header.Revision, r.IsProgressNotify()
+}
+
+// appendEvents appends the events up to revision until.
+func appendEvents(to []kv.Event, events []*clientv3.Event, until int64) []kv.Event {
+	for _, e := range events {
+		if e.Kv.ModRevision > until {
+			break
+		}
+		out := kv.Event{KeyValue: keyValue(e.Kv), Deleted: e.Type == clientv3.EventTypeDelete}
+		if e.PrevKv != nil {
+			out.Prev = keyValue(e.PrevKv)
+		}
+		to = append(to, out)
+	}
+	return to
+}

@@ -1,0 +1,355 @@
+// Package memory is the store's log in memory, for tests and for control planes
+// that need not outlive their process. It means the same by revisions,
+// transactions, history, compaction and leases as etcd does; it has no files
+// and no goroutines, and time is passed in. Tests can let its operations fail,
+// wait, or be lost (see Fault).
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// DB is a log in memory. It implements store.DB.
+type DB struct {
+	clock  clock.WithDelayedExecution
+	faults faults
+
+	mu sync.Mutex
+	// All below is guarded by mu.
+	rev       int64                        // the newest
+	compacted int64                        // history before it is gone
+	keys      btree.Map[string, []version] // with the deleted ones whose history is kept
+	events    []event                      // after compacted, and those at it; cut off and appended to, never overwritten
+	bytes     int64                        // of keys and values in events
+	leases    map[kv.Lease]*lease
+	nextLease kv.Lease
+	changed   chan struct{} // closed by the next change
+	broken    chan struct{} // closed by Break
+}
+
+// version is a key after one of its changes.
+type version struct {
+	kv.KeyValue
+	deleted bool
+	lease   kv.Lease
+}
+
+// event is a change of a key: what it has made of it, and what was there.
+type event struct {
+	version
+	prev kv.KeyValue
+}
+
+// New makes an empty log at revision 1, as etcd's first is.
+func New(c clock.WithDelayedExecution) *DB {
+	return &DB{clock: c, rev: 1, leases: map[kv.Lease]*lease{}, changed: make(chan struct{}), broken: make(chan struct{})}
+}
+
+// Head is part of store.DB.
+func (d *DB) Head(ctx context.Context) (int64, error) {
+	var rev int64
+	err := d.do(ctx, Head, func() error { rev = d.rev; return nil })
+	return rev, err
+}
+
+// Ping is part of store.DB.
+func (d *DB) Ping(ctx context.Context) error { return d.do(ctx, Ping, func() error { return nil }) }
+
+// Size is part of store.DB. It counts the bytes of keys and values, now and in
+// history.
+func (d *DB) Size(ctx context.Context) (int64, error) {
+	var bytes int64
+	err := d.do(ctx, Size, func() error { bytes = d.bytes; return nil })
+	return bytes, err
+}
+
+// Close ends the leases' timers. Keys stay as they are.
+func (d *DB) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.leases {
+		if l.timer != nil {
+			l.timer.Stop()
+		}
+	}
+	return nil
+}
+
+// do carries out an operation under the lock, as far as faults let it.
+func (d *DB) do(ctx context.Context, op Operation, f func() error) error {
+	fault := d.faults.next(op)
+	if fault.Before != nil {
+		fault.Before(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if fault.Err != nil && !fault.Lost {
+		return fault.Err
+	}
+	d.mu.Lock()
+	err := f()
+	d.mu.Unlock()
+	if err == nil {
+		err = fault.Err
+	}
+	return err
+}
+
+// at returns a key as of revision rev; ok: it is there.
+func at(versions []version, rev int64) (v version, ok bool) {
+	for n := len(versions) - 1; n >= 0; n-- {
+		if v := versions[n]; v.ModRevision <= rev {
+			return v, !v.deleted
+		}
+	}
+	return version{}, false
+}
+
+// Range is part of store.DB.
+func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	var answer kv.Answer
+	var found []kv.KeyValue
+	err := d.do(ctx, Range, func() error {
+		rev, err := d.readable(r.Rev)
+		if err != nil {
+			return err
+		}
+		answer.Rev = d.rev
+		d.keys.Ascend(r.Key, func(key string, versions []version) bool {
+			if key != r.Key && r.End != noEnd && key >= r.End {
+				return false
+			}
+			v, ok := at(versions, rev)
+			if !ok {
+				return true
+			}
+			answer.Count++
+			switch {
+			case r.CountOnly:
+			case r.Limit > 0 && int64(len(found)) == r.Limit:
+				answer.More = true
+			default:
+				found = append(found, v.KeyValue)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		return kv.Answer{}, err
+	}
+	for _, k := range found {
+		if !yield(k) {
+			break
+		}
+	}
+	return answer, nil
+}
+
+// noEnd is the end of a range that has none.
+const noEnd = "\x00"
+
+// readable returns the revision that rev (0: the newest) stands for, if there
+// is history of it.
+func (d *DB) readable(rev int64) (int64, error) {
+	switch {
+	case rev == 0:
+		return d.rev, nil
+	case rev > d.rev:
+		return 0, kv.ErrFuture
+	case rev < d.compacted:
+		return 0, kv.ErrCompacted
+	}
+	return rev, nil
+}
+
+// Commit is part of store.DB.
+func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	var done kv.Committed
+	err := d.do(ctx, Commit, func() (err error) {
+		done, err = d.commit(t)
+		return err
+	})
+	if err != nil {
+		return kv.Committed{}, err
+	}
+	return done, nil
+}
+
+func (d *DB) commit(t kv.Txn) (kv.Committed, error) {
+	if err := check(t.Then); err != nil {
+		return kv.Committed{}, err
+	}
+	for _, c := range t.If {
+		if d.holds(c) {
+			continue
+		}
+		done := kv.Committed{Rev: d.rev}
+		if t.Else == "" {
+			return done, nil
+		}
+		if v, ok := d.now(t.Else); ok {
+			if t.ElseKey {
+				v.Value = nil
+			}
+			done.Else = &v.KeyValue
+		}
+		return done, nil
+	}
+	for _, o := range t.Then {
+		if o.Lease != 0 && d.leases[o.Lease] == nil {
+			return kv.Committed{}, kv.ErrNoLease
+		}
+	}
+	d.apply(t.Then)
+	return kv.Committed{Held: true, Rev: d.rev}, nil
+}
+
+// now returns a key as it is.
+func (d *DB) now(key string) (version, bool) {
+	versions, _ := d.keys.Get(key)
+	return at(versions, d.rev)
+}
+
+func (d *DB) holds(c kv.Condition) bool {
+	v, ok := d.now(c.Key)
+	if !ok {
+		v = version{}
+	}
+	switch c.Is {
+	case kv.ModRevisionAtMost:
+		return v.ModRevision <= c.N
+	case kv.Version:
+		return v.Version == c.N
+	default:
+		return v.ModRevision == c.N
+	}
+}
+
+// check refuses operations that can never be carried out.
+func check(ops []kv.Op) error {
+	put := map[string]bool{}
+	for _, o := range ops {
+		if len(o.Value) > maxBytes {
+			return kv.ErrTooLarge
+		}
+		if before, ok := put[o.Key]; ok && (before || !o.Delete) {
+			return fmt.Errorf("key %q is put beside another operation on it in one transaction", o.Key)
+		}
+		put[o.Key] = !o.Delete
+	}
+	return nil
+}
+
+// maxBytes is the largest value, as with etcd.
+const maxBytes = 1536 << 10
+
+// apply does operations at the next revision, if they change anything.
+func (d *DB) apply(ops []kv.Op) {
+	rev := d.rev + 1
+	for _, o := range ops {
+		prev, was := d.now(o.Key)
+		if o.Delete && !was {
+			continue
+		}
+		e := event{version: version{KeyValue: kv.KeyValue{Key: []byte(o.Key), ModRevision: rev}, deleted: o.Delete, lease: o.Lease}}
+		if !o.Delete {
+			e.Value, e.CreateRevision, e.Version = o.Value, rev, 1
+		}
+		if was {
+			e.prev = prev.KeyValue
+			if !o.Delete {
+				e.CreateRevision, e.Version = prev.CreateRevision, prev.Version+1
+			}
+		}
+		d.rebind(o.Key, prev.lease, o.Lease)
+		versions, _ := d.keys.Get(o.Key)
+		d.keys.Set(o.Key, append(versions, e.version))
+		d.events = append(d.events, e)
+		d.bytes += e.size()
+		d.rev = rev
+	}
+	if d.rev == rev {
+		close(d.changed)
+		d.changed = make(chan struct{})
+	}
+}
+
+func (v version) size() int64 { return int64(len(v.Key) + len(v.Value)) }
+
+// Compact is part of store.DB.
+func (d *DB) Compact(ctx context.Context, rev int64) error {
+	return d.do(ctx, Compact, func() error {
+		switch {
+		case rev <= d.compacted:
+			return kv.ErrCompacted
+		case rev > d.rev:
+			return kv.ErrFuture
+		}
+		d.compact(rev)
+		return nil
+	})
+}
+
+// compact keeps of each key the version that is there at rev, and all later.
+func (d *DB) compact(rev int64) {
+	d.compacted = rev
+	var keys btree.Map[string, []version]
+	d.bytes = 0
+	d.keys.Scan(func(key string, versions []version) bool {
+		var kept []version
+		for n, v := range versions {
+			last := n == len(versions)-1 || versions[n+1].ModRevision > rev
+			if v.ModRevision > rev || last && !v.deleted {
+				kept = append(kept, v)
+				d.bytes += v.size()
+			}
+		}
+		if kept != nil {
+			keys.Load(key, kept)
+		}
+		return true
+	})
+	d.keys = keys
+	var events []event
+	for _, e := range d.events {
+		if e.ModRevision == rev {
+			e.prev = kv.KeyValue{} // it is gone
+		}
+		if e.ModRevision >= rev {
+			events = append(events, e)
+		}
+	}
+	d.events = events
+}
+
+// Grant is part of store.DB.
+func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
+	var id kv.Lease
+	err := d.do(ctx, Grant, func() error {
+		d.nextLease++
+		id = d.nextLease
+		d.leases[id] = &lease{keys: map[string]bool{}}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	// A clock may call back at once.
+	timer := d.clock.AfterFunc(ttl, func() { d.expire(id) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.leases[id]; l != nil {
+		l.timer = timer
+	}
+	return id, nil
+}
