@@ -13,7 +13,7 @@ func Forbidden(a *Attributes, reason error) error {
 	if apierrors.IsForbidden(reason) {
 		return reason
 	}
-	return apierrors.NewForbidden(a.Resource.GroupResource(), nameOf(a), reason)
+	return apierrors.NewForbidden(a.Resource.GroupResource(), NameOf(a), reason)
 }
 
 // Forbiddenf is Forbidden with a reason in words.
@@ -21,8 +21,8 @@ func Forbiddenf(a *Attributes, format string, args ...any) error {
 	return Forbidden(a, fmt.Errorf(format, args...))
 }
 
-// nameOf names the object of a write, also where its name is yet to be chosen.
-func nameOf(a *Attributes) string {
+// NameOf names the object of a write, also where its name is yet to be chosen.
+func NameOf(a *Attributes) string {
 	if a.Name != "" {
 		return a.Name
 	}

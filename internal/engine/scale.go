@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -265,11 +266,14 @@ func (c *call) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
 	return m
 }
 
-// validateScale is the one rule of a scale itself.
+// validateScale validates a scale as an object of its own.
 func validateScale(s *autoscalingv1.Scale) error {
+	errs := validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if s.Spec.Replicas < 0 {
-		return apierrors.NewInvalid(scaleGVK.GroupKind(), s.Name, field.ErrorList{
-			field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
+		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0"))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(scaleGVK.GroupKind(), s.Name, errs)
 	}
 	return nil
 }

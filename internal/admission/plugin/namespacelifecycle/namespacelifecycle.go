@@ -60,7 +60,7 @@ func (p *Plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	if a.Operation != admission.Create || ns.Status.Phase != corev1.NamespaceTerminating && ns.DeletionTimestamp == nil {
 		return nil
 	}
-	refused := apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
+	refused := apierrors.NewForbidden(a.Resource.GroupResource(), admission.NameOf(a),
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.Namespace))
 	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", a.Namespace), Field: "metadata.namespace",
