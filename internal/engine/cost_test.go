@@ -19,12 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 // countingCodec is how things are stored; it counts how often one is decoded.
@@ -63,13 +64,10 @@ func things(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec) {
 	return ep, codec
 }
 
-// thingsIn is things, and the etcd in which they are.
-func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *etcd.DB) {
+// thingsIn is things, and the log in which they are.
+func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *memory.DB) {
 	t.Helper()
-	db, err := etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memory.New(clock.RealClock{})
 	s := store.New(db, store.Options{Prefix: "/registry/", EncodingBytes: cache})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -82,9 +80,13 @@ func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *et
 		}
 	})
 	codec := &countingCodec{}
-	e := New(Config{Store: s, Admit: admitAll{}, Clock: clock.RealClock{}, MinWatch: time.Minute})
+	e := New(Config{
+		Store: s, Admit: admitAll{}, Clock: clock.RealClock{}, MinWatch: time.Minute, MaxBody: 1 << 20,
+		NewUID: func() string { return "uid" }, NameSuffix: func() string { return "suffix" },
+	})
 	ep, err := e.Endpoint(&Resource{
 		Plural: "things", Kind: "Thing", Prefix: "example.com/things", Hub: thingsGV, Codec: codec,
+		Types:    func() (managedfields.TypeConverter, error) { return managedfields.NewDeducedTypeConverter(), nil },
 		Versions: []*Version{{GroupVersion: thingsGV, New: func() Object { return &unstructured.Unstructured{Object: map[string]any{}} }}},
 		Fields: func(obj Object) fields.Set {
 			color, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "color")
@@ -431,7 +433,7 @@ func TestListOfOldRevision(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", q, got, want[q])
 		}
 	}
-	if _, err := db.Client.Compact(t.Context(), ep.e.Store.Revision()); err != nil {
+	if err := db.Compact(t.Context(), ep.e.Store.Revision()); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, m := list(exact); code != http.StatusGone || m.Continue != "" {

@@ -74,6 +74,9 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 			return out, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case errors.Is(err, store.ErrUncertain):
+			// Carried out again on what is there now, a patch might apply twice.
+			return nil, err
 		case errors.As(err, &conflict):
 			i, sure = conflict.Current, true
 			continue

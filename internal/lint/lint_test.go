@@ -138,6 +138,22 @@ func TestStoreIsBelowHTTP(t *testing.T) {
 	})
 }
 
+// What stands on the store is not to be built with etcd and gRPC, so only
+// package etcd uses them.
+func TestEtcdIsBehindTheStore(t *testing.T) {
+	eachFile(t, false, func(path string, imports []string) {
+		if !strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "internal/store/etcd/") {
+			return
+		}
+		above := strings.HasPrefix(path, "internal/server/") // opens it
+		for _, i := range imports {
+			if strings.HasPrefix(i, "go.etcd.io/") || i == module+"internal/store/etcd" && !above {
+				t.Errorf("%s imports %s; use store.DB", path, i)
+			}
+		}
+	})
+}
+
 func TestPackagesAreDocumented(t *testing.T) {
 	documented := map[string]bool{}
 	eachFile(t, false, func(path string, _ []string) {

@@ -1,5 +1,8 @@
 // Package store keeps API objects in etcd and serves them from memory.
 //
+// What it needs of etcd is DB (db.go). Package etcd implements it, and package
+// memory, a log in memory for tests; "etcd" below stands for either.
+//
 // etcd's revisions are one ordered log. The Store follows it with one watch on
 // the registry prefix (log.go) and hands each event to the View of its
 // resource. A View (view.go) is a resource's current objects, ordered by key,

@@ -109,11 +109,27 @@ func (v *View) commit(ctx context.Context, name, key string, t kv.Txn) (kv.Commi
 		s.Set(attribute.String("audit-id", request.AuditIDFrom(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
 	}
 	done, err := v.store.db.Commit(ctx, t)
-	if errors.Is(err, kv.ErrNoLease) {
+	switch {
+	case errors.Is(err, kv.ErrNoLease):
 		v.store.leases.forget(ctx)
+	case err != nil && !errors.Is(err, ErrTooLarge):
+		err = uncertain{err}
 	}
 	return done, err
 }
+
+// ErrUncertain says that the outcome of a write is unknown: it may have happened,
+// and its answer may be lost. The writer must not repeat it on what is stored now.
+var ErrUncertain = errors.New("the outcome of the write is unknown")
+
+// uncertain marks an error as ErrUncertain and keeps its text.
+type uncertain struct{ error }
+
+// Is is for errors.Is.
+func (uncertain) Is(target error) bool { return target == ErrUncertain }
+
+// Unwrap is for errors.Is and errors.As.
+func (u uncertain) Unwrap() error { return u.error }
 
 func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (kv.Op, error) {
 	full := v.etcdPrefix + key
