@@ -4,7 +4,7 @@ GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
 RACE := ./internal/store/... ./internal/engine/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
 	./internal/allocation/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
-	./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
+	./internal/catalog/... ./internal/inprocess/... ./internal/keys/... ./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
 
 build:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen
