@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
@@ -216,4 +217,17 @@ func TestChangeIsCancelled(t *testing.T) {
 		t.Errorf("change: %v", err)
 	}
 	x.holds([]string{"red"}, "red", "")
+}
+
+// TestAmbiguousDelete loses the answer to a deletion. It is not repeated: the name
+// may be another object's by then.
+func TestAmbiguousDelete(t *testing.T) {
+	x := oneThing(t)
+	x.db.Inject(memory.Fault{Of: memory.Commit, Err: errBroken, Lost: true})
+	if err := x.ep.DeleteObject(t.Context(), "", "t000", nil); !errors.Is(err, errBroken) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := x.ep.View().Latest(t.Context(), "t000"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the object: %v", err)
+	}
 }

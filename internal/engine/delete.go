@@ -130,6 +130,9 @@ func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOp
 			return obj, gone, nil
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
+		case errors.Is(err, store.ErrUncertain):
+			// Carried out again, it might delete an object that has the name by now.
+			return nil, false, err
 		case errors.As(err, &conflict):
 			i, sure = conflict.Current, true
 			continue

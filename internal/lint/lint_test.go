@@ -251,7 +251,7 @@ func TestSettingsAreRead(t *testing.T) {
 				continue
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
-				if sel, ok := n.(*ast.SelectorExpr); ok {
+				if sel, ok := n.(*ast.SelectorExpr); ok && isSettings(sel.X, own) {
 					delete(unread, sel.Sel.Name)
 				}
 				return true
@@ -261,4 +261,16 @@ func TestSettingsAreRead(t *testing.T) {
 	for name := range unread {
 		t.Errorf("Config.%s is not read", name)
 	}
+}
+
+// isSettings says that an expression is a Config, by the names that those have:
+// cfg everywhere, c in the package itself.
+func isSettings(x ast.Expr, own bool) bool {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name == "cfg" || own && x.Name == "c"
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "cfg"
+	}
+	return false
 }

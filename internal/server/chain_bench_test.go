@@ -102,9 +102,17 @@ func startWith(t testing.TB, change func(*config.Config)) *Server {
 	if err != nil {
 		t.Fatal(errors.Join(err, ground.Close()))
 	}
+	running(t, s, ground.Close)
+	return s
+}
+
+// running runs a server until the test ends, and calls closed after that. It
+// returns when the server is ready.
+func running(t testing.TB, s *Server, closed func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- errors.Join(s.Run(ctx), ground.Close()) }()
+	go func() { done <- errors.Join(s.Run(ctx), closed()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -114,7 +122,7 @@ func startWith(t testing.TB, change func(*config.Config)) *Server {
 	select {
 	case <-s.Ready():
 	case err := <-done:
-		t.Fatal(err)
+		done <- nil // for the cleanup
+		t.Fatal("the server ended: ", err)
 	}
-	return s
 }
