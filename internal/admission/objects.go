@@ -32,6 +32,14 @@ type Objects interface {
 	Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error)
 }
 
+// View is all stored objects of a kind.
+type View interface {
+	// Changed is a number that stays the same while the objects do.
+	Changed(ctx context.Context) (int64, error)
+	// Objects returns them in the order of their names.
+	Objects(ctx context.Context) ([]Object, error)
+}
+
 // Seen returns an object of type T as this server last saw it.
 func Seen[T Object](ctx context.Context, o Objects, gr schema.GroupResource, namespace, name string) (T, error) {
 	var none T

@@ -7,78 +7,55 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Availability maintains the Available condition of APIServices whose service is missing.
 type Availability struct {
 	APIServices, Services *engine.Endpoint
-	Clock                 clock.Clock
-	Log                   *slog.Logger
+	// Client writes the condition, as the server itself.
+	Client *inprocess.Client
+	Clock  clock.Clock
+	Log    *slog.Logger
 }
-
-// manager is the field manager of the condition.
-const manager = "kube-apiserver"
 
 // Run follows APIServices and services until ctx ends.
 func (a *Availability) Run(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() {
-		done <- a.Services.View().Follow(ctx, follower{reset: func([]*store.Item) {}, change: func(e *store.Event) {
-			if e.Item == nil || e.Prev == nil {
-				a.all(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	index := engine.IndexOf[*apiregistrationv1.APIService](a.APIServices)
+	wg.Go(func() {
+		engine.IndexOf[engine.Object](a.Services).Follow(ctx, func(c store.Change[engine.Object]) {
+			if !c.Added() && !c.Gone {
+				return
 			}
-		}})
-	}()
-	err := a.APIServices.View().Follow(ctx, follower{
-		reset: func(items []*store.Item) {
-			for _, i := range items {
-				a.look(ctx, i)
+			all, err := index.Objects(ctx, "")
+			if err != nil {
+				return // the view will be told of again
 			}
-		},
-		change: func(e *store.Event) {
-			if e.Item != nil {
-				a.look(ctx, e.Item)
+			for _, s := range all {
+				a.look(ctx, s)
 			}
-		},
+		}, nil)
 	})
-	return errors.Join(err, <-done)
-}
-
-// follower adapts two funcs to store.Follower.
-type follower struct {
-	reset  func(items []*store.Item)
-	change func(e *store.Event)
-}
-
-func (f follower) Reset(items []*store.Item) { f.reset(items) }
-func (f follower) Change(e *store.Event)     { f.change(e) }
-func (f follower) Caught(int64)              {}
-
-func (a *Availability) all(ctx context.Context) {
-	snap, err := a.APIServices.View().Snapshot(ctx)
-	if err != nil {
-		return
-	}
-	_ = snap.Ascend(ctx, store.Range{}, func(i *store.Item) bool { // only the end of ctx is an error
-		a.look(ctx, i)
-		return true
-	})
+	index.Follow(ctx, func(c store.Change[*apiregistrationv1.APIService]) {
+		if c.Now != nil {
+			a.look(ctx, c.Now)
+		}
+	}, nil)
+	return nil
 }
 
 // look sets the condition of one APIService if its service is missing.
-func (a *Availability) look(ctx context.Context, i *store.Item) {
-	obj, err := a.APIServices.Decode(i)
-	if err != nil {
-		return
-	}
-	s := obj.(*apiregistrationv1.APIService)
+func (a *Availability) look(ctx context.Context, s *apiregistrationv1.APIService) {
 	if s.Spec.Service == nil {
 		return
 	}
@@ -95,8 +72,8 @@ func (a *Availability) look(ctx context.Context, i *store.Item) {
 			return
 		}
 	}
-	_, err = a.APIServices.Change(ctx, "", s.Name, "status", manager, func(o engine.Object) error {
-		s := o.(*apiregistrationv1.APIService)
+	status := inprocess.Target{Resource: a.APIServices.GVR, Name: s.Name, Subresource: "status"}
+	_, err := inprocess.Edit(ctx, a.Client, status, func(s *apiregistrationv1.APIService) error {
 		for k := range s.Status.Conditions {
 			if s.Status.Conditions[k].Type == want.Type {
 				s.Status.Conditions[k] = want

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/networking"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -60,6 +63,7 @@ type server struct {
 	t         testing.TB
 	store     *store.Store
 	byGR      map[schema.GroupResource]*engine.Endpoint
+	client    *inprocess.Client
 	addresses *Addresses
 	ports     *NodePorts
 	repair    *Repair
@@ -78,6 +82,7 @@ func random(seed uint64) Random {
 func (c *cluster) server(t testing.TB, seed uint64, first, last int) *server {
 	t.Helper()
 	s := &server{t: t, byGR: map[schema.GroupResource]*engine.Endpoint{}}
+	s.client = inprocesstest.Client(t.Context(), "test", func(resource string) http.Handler { return s.byGR[schema.GroupResource{Resource: resource}] })
 	s.store = store.New(c.db, store.Options{Prefix: "/registry/"})
 	c.wait.Add(1)
 	go func() { defer c.wait.Done(); _ = s.store.Run(c.ctx) }()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +95,7 @@ func makeAndDelete(t *testing.T, repair bool) []*server {
 					s.Spec.ClusterIP = fmt.Sprintf("10.0.0.%d", 1+r.IntN(20))
 					s.Spec.Ports[1].NodePort = 30000 + r.Int32N(20)
 				}
-				made, err := servers[r.IntN(2)].byGR[services].Make(t.Context(), s, "test")
+				made, err := servers[r.IntN(2)].client.Create(t.Context(), inprocess.Target{Resource: services.WithVersion("v1"), Namespace: s.Namespace}, s)
 				switch {
 				case err == nil:
 					h.take(made.(*corev1.Service))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -20,34 +20,21 @@ const aggregationManager = "clusterrole-aggregation-controller"
 // runAggregation gives the cluster roles that have an aggregation rule the
 // rules of those that it selects: view, edit and admin gather what the kinds
 // of a cluster offer to their users.
-func runAggregation(ctx context.Context, c Config, cl *client) error {
-	a := &aggregator{roles: endpoint(c.Endpoints(), rbacv1.GroupName, "clusterroles"), client: cl}
-	q := queue.New("clusterrole-aggregation", c.Clock, c.Guard, c.Log)
+func runAggregation(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep := c.endpoint(rbacv1.Resource("clusterroles"))
+	a := &aggregator{endpoint: ep, roles: engine.IndexOf[*rbacv1.ClusterRole](ep), client: cl.Managing(aggregationManager)}
 	// Whatever changes may be selected by any, so all are looked at, as one.
-	all := func(*store.Item) { q.Add("") }
-	done := make(chan error, 1)
-	go func() { done <- a.roles.View().Follow(ctx, store.Follow{Changed: all, Gone: all}) }()
-	q.Run(ctx, func(ctx context.Context, _ string) error { return a.look(ctx) })
-	return <-done
+	c.work(ctx, "clusterrole-aggregation", a.look, follow(a.roles, func(store.Change[*rbacv1.ClusterRole]) (string, bool) { return "", true }))
 }
 
 type aggregator struct {
-	roles  *engine.Endpoint
-	client *client
+	endpoint *engine.Endpoint
+	roles    *store.Index[*rbacv1.ClusterRole]
+	client   *inprocess.Client
 }
 
-func (a *aggregator) look(ctx context.Context) error {
-	snapshot, err := a.roles.View().Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	var roles []*rbacv1.ClusterRole
-	err = snapshot.Ascend(ctx, store.Range{}, func(i *store.Item) bool {
-		if obj, err := a.roles.Decode(i); err == nil { // one that cannot be read gives no rules
-			roles = append(roles, obj.(*rbacv1.ClusterRole))
-		}
-		return true
-	})
+func (a *aggregator) look(ctx context.Context, _ string) error {
+	roles, err := a.roles.Objects(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -70,7 +57,7 @@ func (a *aggregator) aggregate(ctx context.Context, role *rbacv1.ClusterRole, al
 	if rules == nil {
 		rules = []rbacv1.PolicyRule{}
 	}
-	return ignoreMissing(a.client.apply(ctx, collection(a.roles.GVR, "")+"/"+role.Name, aggregationManager, struct {
+	return ignoreMissing(a.client.Apply(ctx, target(a.endpoint, "", role.Name, ""), struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        map[string]string   `json:"metadata"`
 		Rules           []rbacv1.PolicyRule `json:"rules"`

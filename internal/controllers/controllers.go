@@ -4,20 +4,20 @@
 // account, quotas say what is used, the roles view, edit and admin gather what
 // others offer them, and admission policies are told of what is wrong with their types.
 //
-// They watch views and act through the server's own chain as the service
-// accounts that kube-controller-manager's controllers have: no sockets, same
-// authorization, same audit.
+// They follow views and write through the in-process door as the service
+// accounts that kube-controller-manager's controllers have: same authorization,
+// same admission, same audit.
 package controllers
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -26,12 +26,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Config is what controllers work with.
 type Config struct {
-	// Transport makes requests to this server as a user.
-	Transport func(u user.Info) http.RoundTripper
+	// Door is where controllers write, each as its service account.
+	Door *inprocess.Door
 	// Endpoints are all that is served now.
 	Endpoints func() []*engine.Endpoint
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
@@ -48,7 +51,7 @@ type Config struct {
 // controller is one of them: it runs until its context ends.
 type controller struct {
 	name string
-	run  func(ctx context.Context, c Config, client *client) error
+	run  func(ctx context.Context, c Config, client *inprocess.Client)
 }
 
 // all controllers, by the names that kube-controller-manager gives them.
@@ -117,12 +120,8 @@ func Run(ctx context.Context, c Config, names []string) {
 				Name:   "system:serviceaccount:kube-system:" + accountOf(ctl.name),
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
 			}
-			client := &client{rt: c.Transport(u), agent: "kanzen/" + ctl.name}
-			c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) {
-				if err := ctl.run(ctx, c, client); err != nil && ctx.Err() == nil {
-					c.Log.Error("controller ended", "controller", ctl.name, "error", err)
-				}
-			})
+			client := c.Door.As(u, "kanzen/"+ctl.name)
+			c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) { ctl.run(ctx, c, client) })
 		}()
 	}
 	wg.Wait()
@@ -138,11 +137,50 @@ func accountOf(name string) string {
 }
 
 // endpoint finds the one that serves a resource.
-func endpoint(eps []*engine.Endpoint, group, resource string) *engine.Endpoint {
-	for _, ep := range eps {
-		if ep.GVR.Group == group && ep.GVR.Resource == resource {
+func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
+	for _, ep := range c.Endpoints() {
+		if ep.GVR.GroupResource() == gr {
 			return ep
 		}
 	}
 	return nil
+}
+
+// source is what a controller follows until its context ends; it puts names into
+// the controller's queue.
+type source func(ctx context.Context, q *queue.Queue)
+
+// follow is a source: names returns what to look at because of a change ("":
+// nothing).
+func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (string, bool)) source {
+	return func(ctx context.Context, q *queue.Queue) {
+		x.Follow(ctx, func(c store.Change[T]) {
+			if n, ok := name(c); ok {
+				q.Add(n)
+			}
+		}, nil)
+	}
+}
+
+// work follows sources and looks at what they name until ctx ends.
+func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) error, sources ...source) {
+	q := queue.New(name, c.Clock, c.Guard, c.Log)
+	var following sync.WaitGroup
+	for _, s := range sources {
+		following.Go(func() { s(ctx, q) })
+	}
+	q.Run(ctx, look)
+	following.Wait()
+}
+
+// target is an object, or with name "" all objects of a namespace.
+func target(ep *engine.Endpoint, namespace, name, subresource string) inprocess.Target {
+	return inprocess.Target{Resource: ep.GVR, Namespace: namespace, Name: name, Subresource: subresource}
+}
+
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -9,35 +9,28 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // runNamespaces empties namespaces that are being deleted, and lets them go.
-func runNamespaces(ctx context.Context, c Config, cl *client) error {
-	n := &namespaceCleaner{Config: c, client: cl, namespaces: endpoint(c.Endpoints(), "", "namespaces")}
-	q := queue.New("namespace", c.Clock, c.Guard, c.Log)
-	done := make(chan error, 1)
-	go func() {
-		done <- n.namespaces.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) {
-			if obj, err := n.namespaces.Decode(i); err == nil && obj.GetDeletionTimestamp() != nil {
-				q.Add(i.Name())
-			}
-		}})
-	}()
-	q.Run(ctx, n.clean)
-	return <-done
+func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep := c.endpoint(corev1.Resource("namespaces"))
+	n := &namespaceCleaner{Config: c, client: cl, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
+	c.work(ctx, "namespace", n.clean, follow(n.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) {
+		return c.Name(), c.Now != nil && c.Now.DeletionTimestamp != nil
+	}))
 }
 
 type namespaceCleaner struct {
 	Config
-	client     *client
-	namespaces *engine.Endpoint
+	client     *inprocess.Client
+	endpoint   *engine.Endpoint
+	namespaces *store.Index[*corev1.Namespace]
 }
 
 // errRemaining says that a namespace must be looked at again.
@@ -45,18 +38,13 @@ var errRemaining = errors.New("there is content left")
 
 // clean takes one namespace as far as it goes.
 func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
-	i, err := n.namespaces.View().Get(ctx, name)
+	ns, err := n.namespaces.Get(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	obj, err := n.namespaces.Decode(i)
-	if err != nil {
-		return err
-	}
-	ns := obj.(*corev1.Namespace)
 	if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return nil
 	}
@@ -118,8 +106,7 @@ func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.
 		return err
 	}
 	background := metav1.DeletePropagationBackground
-	options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
-	failed := n.client.do(ctx, "DELETE", collection(ep.GVR, name), options, nil)
+	failed := n.client.Delete(ctx, target(ep, name, "", ""), &metav1.DeleteOptions{PropagationPolicy: &background})
 	if failed = ignoreMissing(failed); failed != nil {
 		failed = fmt.Errorf("delete %s: %w", ep.GVR.Resource, failed)
 	}
@@ -154,20 +141,11 @@ func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name 
 
 // finalize lets the namespace go.
 func (n *namespaceCleaner) finalize(ctx context.Context, name string) error {
-	path := collection(n.namespaces.GVR, "") + "/" + name
-	ns := &corev1.Namespace{}
-	if err := n.client.do(ctx, "GET", path, nil, ns); err != nil {
-		return ignoreMissing(err)
-	}
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	return ignoreMissing(n.client.do(ctx, "PUT", path+"/finalize", ns, nil))
-}
-
-func ignoreMissing(err error) error {
-	if apierrors.IsNotFound(err) {
+	_, err := inprocess.Edit(ctx, n.client, target(n.endpoint, "", name, "finalize"), func(ns *corev1.Namespace) error {
+		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return nil
-	}
-	return err
+	})
+	return ignoreMissing(err)
 }
 
 // report writes into the namespace's status what holds it.
@@ -206,7 +184,8 @@ func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, lef
 	if !changed {
 		return nil
 	}
-	return ignoreMissing(n.client.do(ctx, "PUT", collection(n.namespaces.GVR, "")+"/"+ns.Name+"/status", ns, nil))
+	_, err := n.client.Update(ctx, target(n.endpoint, "", ns.Name, "status"), ns)
+	return ignoreMissing(err)
 }
 
 func counts(m map[string]int, format string) string {

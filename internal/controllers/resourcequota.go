@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -44,9 +45,9 @@ const (
 // runResourceQuotas writes into the status of each ResourceQuota what is used.
 // Admission adds to it; that something uses less, or is gone, is found out by
 // counting anew. How the two go together says package resourcequota.
-func runResourceQuotas(ctx context.Context, c Config, cl *client) error {
+func runResourceQuotas(ctx context.Context, c Config, cl *inprocess.Client) {
 	k := &quotaKeeper{
-		Config: c, client: cl, quotas: endpoint(c.Endpoints(), "", "resourcequotas"),
+		Config: c, client: cl, quotas: c.endpoint(corev1.Resource("resourcequotas")),
 		counter: resourcequota.NewCounter(c.Objects, c.Clock),
 		queue:   queue.New("resourcequota", c.Clock, c.Guard, c.Log),
 		took:    map[string]time.Duration{},
@@ -57,12 +58,11 @@ func runResourceQuotas(ctx context.Context, c Config, cl *client) error {
 		running.Go(func() { k.queue.Run(ctx, k.look) })
 	}
 	running.Wait()
-	return nil
 }
 
 type quotaKeeper struct {
 	Config
-	client  *client
+	client  *inprocess.Client
 	quotas  *engine.Endpoint
 	counter *resourcequota.Counter
 	queue   *queue.Queue // of namespaces
@@ -126,7 +126,7 @@ func (k *quotaKeeper) recount(ctx context.Context, namespace string) error {
 			err = errCharged
 		}
 		if err == nil {
-			err = k.client.do(ctx, "PUT", collection(k.quotas.GVR, namespace)+"/"+q.Name+"/status", q, nil)
+			_, err = k.client.Update(ctx, target(k.quotas, namespace, q.Name, "status"), q)
 		}
 		if apierrors.IsConflict(err) {
 			err = errCharged

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -22,7 +21,7 @@ const servedEvery = 5 * time.Second
 // limit is used less, until ctx ends.
 func (k *quotaKeeper) follow(ctx context.Context) {
 	l := &limits{keeper: k, hard: map[string]map[string]corev1.ResourceList{}, followed: map[*store.View]bool{}, anew: make(chan struct{}, 1)}
-	l.running.Go(func() { _ = k.quotas.View().Follow(ctx, store.Follow{Changed: l.changed, Gone: l.gone}) })
+	l.running.Go(func() { engine.IndexOf[*corev1.ResourceQuota](k.quotas).Follow(ctx, l.changed, nil) })
 	tick := k.Clock.NewTicker(servedEvery)
 	defer tick.Stop()
 	for {
@@ -48,12 +47,15 @@ type limits struct {
 	followed map[*store.View]bool
 }
 
-// changed is told of a quota.
-func (l *limits) changed(i *store.Item) {
-	obj, err := l.keeper.quotas.Decode(i)
-	q, ok := obj.(*corev1.ResourceQuota)
-	if err != nil || !ok {
-		return // one that cannot be read limits nothing
+// changed is told of a quota. One that cannot be read limits what it did.
+func (l *limits) changed(c store.Change[*corev1.ResourceQuota]) {
+	if c.Gone {
+		l.gone(c.Namespace(), c.Name())
+		return
+	}
+	q := c.Now
+	if c.Err != nil {
+		return
 	}
 	l.mu.Lock()
 	of := l.hard[q.Namespace]
@@ -75,14 +77,14 @@ func (l *limits) changed(i *store.Item) {
 	}
 }
 
-func (l *limits) gone(i *store.Item) {
+func (l *limits) gone(namespace, name string) {
 	l.mu.Lock()
-	delete(l.hard[i.Namespace()], i.Name())
-	if len(l.hard[i.Namespace()]) == 0 {
-		delete(l.hard, i.Namespace())
+	delete(l.hard[namespace], name)
+	if len(l.hard[namespace]) == 0 {
+		delete(l.hard, namespace)
 	}
 	l.mu.Unlock()
-	l.keeper.queue.Add(i.Namespace())
+	l.keeper.queue.Add(namespace)
 }
 
 // limited says whether a quota of a namespace limits a resource.
@@ -127,10 +129,7 @@ func (l *limits) followLimited(ctx context.Context) {
 		l.followed[v] = true
 		l.mu.Unlock()
 		l.running.Go(func() {
-			gr := ep.GVR.GroupResource()
-			_ = v.Follow(ctx, &usageFollower{l, ep, func(old, now runtime.Object) (bool, time.Duration) {
-				return l.keeper.counter.Changes(ctx, gr, old, now)
-			}})
+			l.follow(ctx, ep)
 			l.mu.Lock()
 			delete(l.followed, v)
 			l.mu.Unlock()
@@ -138,45 +137,28 @@ func (l *limits) followLimited(ctx context.Context) {
 	}
 }
 
-// usageFollower has namespaces counted where objects of one resource use less.
-type usageFollower struct {
-	*limits
-	ep      *engine.Endpoint
-	changes func(old, now runtime.Object) (changed bool, again time.Duration)
+// follow has namespaces counted where objects of one resource use less, until
+// ctx ends or the resource is no longer served.
+func (l *limits) follow(ctx context.Context, ep *engine.Endpoint) {
+	gr := ep.GVR.GroupResource()
+	for _, ns := range l.namespaces(gr) {
+		l.keeper.soon(ns) // what was missed may have been anything
+	}
+	engine.IndexOf[engine.Object](ep).Follow(ctx, func(c store.Change[engine.Object]) {
+		if c.Added() || !l.limited(c.Namespace(), gr) {
+			return // what is new was charged
+		}
+		old, known := c.Was()
+		if c.Gone || !known || c.Err != nil {
+			l.keeper.soon(c.Namespace())
+			return
+		}
+		changed, again := l.keeper.counter.Changes(ctx, gr, old, c.Now)
+		if changed {
+			l.keeper.soon(c.Namespace())
+		}
+		if again > 0 {
+			l.keeper.queue.AddAfter(c.Namespace(), again)
+		}
+	}, nil)
 }
-
-// Reset is part of store.Follower. What was missed may have been anything.
-func (u *usageFollower) Reset([]*store.Item) {
-	for _, ns := range u.namespaces(u.ep.GVR.GroupResource()) {
-		u.keeper.soon(ns)
-	}
-}
-
-// Change is part of store.Follower.
-func (u *usageFollower) Change(e *store.Event) {
-	if e.Prev == nil || !u.limited(e.Prev.Namespace(), u.ep.GVR.GroupResource()) {
-		return // what is new was charged
-	}
-	if e.Item == nil {
-		u.keeper.soon(e.Prev.Namespace())
-		return
-	}
-	old, err := u.ep.Decode(e.Prev)
-	if err != nil {
-		return
-	}
-	now, err := u.ep.Decode(e.Item)
-	if err != nil {
-		return
-	}
-	changed, again := u.changes(old, now)
-	if changed {
-		u.keeper.soon(e.Item.Namespace())
-	}
-	if again > 0 {
-		u.keeper.queue.AddAfter(e.Item.Namespace(), again)
-	}
-}
-
-// Caught is part of store.Follower.
-func (u *usageFollower) Caught(int64) {}

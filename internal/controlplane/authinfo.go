@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
-	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
 // authInfoEvery is the interval between checks of the object: this server's authorities change, and so do those of
@@ -27,6 +27,8 @@ const authInfoEvery = time.Minute
 // servers stay, except for expired certificates.
 type AuthInfo struct {
 	*catalog.Raw
+	// Client makes the writes, as the server itself.
+	Client *inprocess.Client
 	// ClientCA and RequestHeaderCA return the current bundles of the authorities; nil: there are none.
 	ClientCA, RequestHeaderCA func() []byte
 	// Lists are the front proxy's settings by their keys in the ConfigMap.
@@ -60,7 +62,8 @@ func (a *AuthInfo) ensure(ctx context.Context) error {
 	const name = "extension-apiserver-authentication"
 	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, name)
 	if apierrors.IsNotFound(err) {
-		_, err = ep.Make(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}, ManagerServer)
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}
+		_, err = a.Client.Create(ctx, target(ep, m, ""), m)
 		if apierrors.IsAlreadyExists(err) {
 			return nil // by another server; the next check adds what is missing
 		}
@@ -72,8 +75,7 @@ func (a *AuthInfo) ensure(ctx context.Context) error {
 	if have := existing.(*corev1.ConfigMap).Data; maps.Equal(have, a.data(have)) {
 		return nil
 	}
-	_, err = ep.Change(ctx, metav1.NamespaceSystem, name, "", ManagerServer, func(o engine.Object) error {
-		m := o.(*corev1.ConfigMap)
+	_, err = inprocess.Edit(ctx, a.Client, target(ep, existing, name), func(m *corev1.ConfigMap) error {
 		m.Data = a.data(m.Data)
 		return nil
 	})

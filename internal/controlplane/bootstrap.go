@@ -30,8 +30,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
-	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file creates the objects that always exist, and restores missing ones at a later start. They are written as
@@ -46,6 +46,9 @@ const (
 	managerFlow   = "api-priority-and-fairness-config-producer-v1"
 )
 
+// Agent is the User-Agent of the server's own requests.
+const Agent = ManagerServer + "/kanzen"
+
 // Itself returns the user of the server's own requests.
 func Itself() user.Info {
 	return &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup}}
@@ -54,6 +57,8 @@ func Itself() user.Info {
 // Bootstrapper creates missing objects.
 type Bootstrapper struct {
 	*catalog.Raw
+	// Client makes the writes, as the server itself.
+	Client     *inprocess.Client
 	Milestones *Milestones
 	Ranges     []*net.IPNet // of service addresses
 	Groups     []discovery.GroupVersion
@@ -72,7 +77,6 @@ const together = 16
 
 // Run creates everything, and sets a milestone after each step.
 func (b *Bootstrapper) Run(ctx context.Context) error {
-	ctx = request.WithUser(ctx, Itself())
 	// Namespaces first: most other objects are in one.
 	if err := b.step(ctx, &b.Milestones.namespaces, b.namespaces()); err != nil {
 		return err
@@ -139,10 +143,15 @@ func (b *Bootstrapper) ensure(ctx context.Context, gr schema.GroupResource, obj 
 	if _, err := ep.GetObject(ctx, obj.GetNamespace(), obj.GetName()); !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := ep.Make(ctx, obj, manager); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := b.Client.Managing(manager).Create(ctx, target(ep, obj, ""), obj); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make %s %s: %w", gr, obj.GetName(), err)
 	}
 	return nil
+}
+
+// target is where an object is created and, with a name, changed.
+func target(ep *engine.Endpoint, obj engine.Object, name string) inprocess.Target {
+	return inprocess.Target{Resource: ep.GVR, Namespace: obj.GetNamespace(), Name: name}
 }
 
 func (b *Bootstrapper) namespaces() []task {
@@ -216,7 +225,8 @@ func (b *Bootstrapper) roles() ([]task, error) {
 }
 
 func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f func(existing, wanted T) (T, bootstrap.Action)) task {
-	return func(ctx context.Context) error {
+	var again task
+	again = func(ctx context.Context) error {
 		gr := schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}
 		ep, err := b.Endpoint(gr)
 		if err != nil {
@@ -239,21 +249,13 @@ func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f fu
 			}
 			return b.ensure(ctx, gr, wanted, ManagerServer)
 		}
-		_, err = ep.Change(ctx, wanted.GetNamespace(), wanted.GetName(), "", ManagerServer, func(o engine.Object) error {
-			switch t := o.(type) {
-			case *rbacv1.ClusterRole:
-				*t = *any(changed).(*rbacv1.ClusterRole)
-			case *rbacv1.Role:
-				*t = *any(changed).(*rbacv1.Role)
-			case *rbacv1.ClusterRoleBinding:
-				*t = *any(changed).(*rbacv1.ClusterRoleBinding)
-			case *rbacv1.RoleBinding:
-				*t = *any(changed).(*rbacv1.RoleBinding)
-			}
-			return nil
-		})
+		_, err = b.Client.Update(ctx, target(ep, wanted, wanted.GetName()), changed)
+		if apierrors.IsConflict(err) {
+			return again(ctx) // another server starts too
+		}
 		return err
 	}
+	return again
 }
 
 // tokenTracking ensures the object with the date since when uses of legacy tokens are recorded; upstream counts from
@@ -336,8 +338,8 @@ func (b *Bootstrapper) serviceCIDR(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = ep.Change(ctx, "", kubernetes, "status", "kubernetes-service-cidr-controller", func(o engine.Object) error {
-		c := o.(*networkingv1.ServiceCIDR)
+	status := inprocess.Target{Resource: ep.GVR, Name: kubernetes, Subresource: "status"}
+	_, err = inprocess.Edit(ctx, b.Client.Managing("kubernetes-service-cidr-controller"), status, func(c *networkingv1.ServiceCIDR) error {
 		for _, cond := range c.Status.Conditions {
 			if cond.Type == networkingv1.ServiceCIDRConditionReady {
 				return nil

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
-	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
 // This file maintains the lease with which an API server shows that it is alive.
@@ -32,6 +32,7 @@ var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "le
 // Identity is the lease of one server.
 type Identity struct {
 	*catalog.Raw
+	client                      *inprocess.Client
 	name, holder, host, address string
 	now                         func() time.Time
 }
@@ -45,9 +46,9 @@ func IdentityName(hostname string) string {
 
 // NewIdentity creates the lease of a server on a host. address is where other servers reach it; empty: it is not
 // published.
-func NewIdentity(o *catalog.Raw, hostname, address string, now func() time.Time) *Identity {
+func NewIdentity(o *catalog.Raw, client *inprocess.Client, hostname, address string, now func() time.Time) *Identity {
 	id := IdentityName(hostname)
-	return &Identity{Raw: o, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, now: now}
+	return &Identity{Raw: o, client: client, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, now: now}
 }
 
 // renew creates or renews the lease.
@@ -56,25 +57,25 @@ func (i *Identity) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fill := func(o engine.Object) error {
-		l := o.(*coordinationv1.Lease)
+	fill := func(l *coordinationv1.Lease) error {
 		renewed, seconds := metav1.NewMicroTime(i.now()), int32(identityDuration/time.Second)
 		l.Labels = map[string]string{identityLabel: "kube-apiserver", corev1.LabelHostname: i.host}
 		l.Annotations = map[string]string{peerAddress: i.address}
 		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &i.holder, &renewed, &seconds
 		return nil
 	}
-	if _, err := ep.GetObject(ctx, metav1.NamespaceSystem, i.name); !apierrors.IsNotFound(err) {
-		if err == nil {
-			_, err = ep.Change(ctx, metav1.NamespaceSystem, i.name, "", ManagerServer, fill)
-		}
+	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, i.name)
+	if err == nil {
+		_, err = inprocess.Edit(ctx, i.client, target(ep, existing, i.name), fill)
+	}
+	if !apierrors.IsNotFound(err) {
 		return err
 	}
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: i.name, Namespace: metav1.NamespaceSystem}}
 	if err := fill(l); err != nil {
 		return err
 	}
-	if _, err = ep.Make(ctx, l, ManagerServer); apierrors.IsAlreadyExists(err) {
+	if _, err = i.client.Create(ctx, target(ep, l, ""), l); apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err

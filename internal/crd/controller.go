@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
-
-// manager is the field manager for the status of definitions, as in kube-apiserver.
-const manager = "kube-apiserver"
 
 // controller writes the conditions of definitions: whether their names are accepted, whether they are established,
 // whether they are terminating. It makes one write for all changes.
@@ -37,31 +35,50 @@ func (c *controller) run(ctx context.Context) {
 
 // reconcile updates the status of one definition as far as possible.
 func (c *controller) reconcile(ctx context.Context, name string) error {
-	var now *apiextensionsv1.CustomResourceDefinition
-	rev, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
-		now = o.(*apiextensionsv1.CustomResourceDefinition)
-		if now.DeletionTimestamp != nil {
-			c.dying.Add(name)
-			return errUnchanged
-		}
-		if !c.judge(now) {
-			return errUnchanged
-		}
+	seen, err := c.object(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
-	})
-	if err == nil {
-		c.wrote(now, rev)
-		// Another definition may be waiting for names that this one has released.
-		c.retryConflicts(now.Spec.Group, name)
 	}
-	return ignorable(err)
+	if err != nil {
+		return err
+	}
+	if seen.DeletionTimestamp != nil {
+		c.dying.Add(name)
+		return nil
+	}
+	if !c.judge(seen) {
+		return nil
+	}
+	stored, err := c.edit(ctx, name, func(d *apiextensionsv1.CustomResourceDefinition) {
+		if d.DeletionTimestamp == nil {
+			c.judge(d)
+		}
+	})
+	if err != nil {
+		return ignorable(err)
+	}
+	rev, err := strconv.ParseInt(stored.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	c.wrote(stored, rev)
+	// Another definition may be waiting for names that this one has released.
+	c.retryConflicts(stored.Spec.Group, name)
+	return nil
 }
 
-var errUnchanged = errors.New("nothing to change")
+// edit changes the status of a definition, and returns what was stored.
+func (c *controller) edit(ctx context.Context, name string, f func(d *apiextensionsv1.CustomResourceDefinition)) (*apiextensionsv1.CustomResourceDefinition, error) {
+	status := inprocess.Target{Resource: c.Definitions.GVR, Name: name, Subresource: "status"}
+	return inprocess.Edit(ctx, c.Client, status, func(d *apiextensionsv1.CustomResourceDefinition) error {
+		f(d)
+		return nil
+	})
+}
 
 // ignorable drops errors after which the definition is queued again, if it still exists.
 func ignorable(err error) error {
-	if errors.Is(err, errUnchanged) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -170,19 +187,12 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 
 // say sets one condition, and with release removes the finalizer.
 func (c *controller) say(ctx context.Context, name string, cond condition, release bool) error {
-	_, err := c.Definitions.Change(ctx, "", name, "status", manager, func(o engine.Object) error {
-		d := o.(*apiextensionsv1.CustomResourceDefinition)
-		changed := setCondition(d, cond, c.Clock)
+	_, err := c.edit(ctx, name, func(d *apiextensionsv1.CustomResourceDefinition) {
+		setCondition(d, cond, c.Clock)
 		if release {
 			d.Finalizers = slices.DeleteFunc(d.Finalizers, func(f string) bool { return f == apiextensionsv1.CustomResourceCleanupFinalizer })
-		} else if !changed {
-			return errUnchanged
 		}
-		return nil
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
 	return err
 }
 

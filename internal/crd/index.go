@@ -3,61 +3,39 @@ package crd
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// follower keeps the index up to date with the view of definitions.
-type follower struct {
-	*Server
-	caught func()
-}
+// outlineForm is the form of definitions in the index.
+type outlineForm struct{}
 
-// Reset is part of store.Follower.
-func (f *follower) Reset(items []*store.Item) {
-	gone := map[string]bool{}
-	f.mu.RLock()
-	for _, g := range f.groups {
-		for name := range g {
-			gone[name] = true
+// follow keeps the index up to date with the view of definitions until ctx ends.
+func (s *Server) follow(ctx context.Context) {
+	ready := sync.OnceFunc(func() { close(s.ready) })
+	store.NewIndex(s.Definitions.View(), outlineForm{}, newDefinition).Follow(ctx, func(c store.Change[*definition]) {
+		switch {
+		case c.Gone:
+			s.remove(c.Key)
+		case c.Err != nil:
+			s.Log.Error("a definition cannot be read; what it defines is not served", "name", c.Key, "error", c.Err)
+			s.remove(c.Key)
+		default:
+			s.put(c.Now)
 		}
-	}
-	f.mu.RUnlock()
-	for n, d := range readAll(items, f.Guard) {
-		delete(gone, items[n].Key)
-		f.put(items[n], d.definition, d.err)
-	}
-	for name := range gone {
-		f.remove(name)
-	}
-}
-
-// Change is part of store.Follower.
-func (f *follower) Change(e *store.Event) {
-	if e.Item == nil {
-		f.remove(e.Prev.Key)
-		return
-	}
-	d, err := newDefinition(e.Item)
-	f.put(e.Item, d, err)
-}
-
-// Caught is part of store.Follower.
-func (f *follower) Caught(rev int64) {
-	f.caught()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rev = rev
-	close(f.moved)
-	f.moved = make(chan struct{})
+	}, func(rev int64) {
+		ready()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.rev = rev
+		close(s.moved)
+		s.moved = make(chan struct{})
+	})
 }
 
 // settled waits until definitions have been read, and then until the catalog contains all acknowledged writes. Before
@@ -96,38 +74,8 @@ func (s *Server) settle(ctx context.Context) error {
 	}
 }
 
-// readAll decodes definitions on all processors: thousands of them would delay the start.
-func readAll(items []*store.Item, g *guard.Guard) []read {
-	out := make([]read, len(items))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(items)) {
-		wg.Go(func() {
-			for n := next.Add(1) - 1; n < int64(len(items)); n = next.Add(1) - 1 {
-				out[n].err = g.Call("reading a definition", func() (err error) {
-					out[n].definition, err = newDefinition(items[n])
-					return err
-				})
-			}
-		})
-	}
-	wg.Wait()
-	return out
-}
-
-// read is the result of decoding a definition.
-type read struct {
-	definition *definition
-	err        error
-}
-
-// put adds a definition that is new or changed, or that could not be decoded.
-func (s *Server) put(i *store.Item, d *definition, err error) {
-	if err != nil {
-		s.Log.Error("a definition cannot be read; what it defines is not served", "name", i.Key, "error", err)
-		s.remove(i.Key)
-		return
-	}
+// put adds a definition that is new or changed.
+func (s *Server) put(d *definition) {
 	s.mu.Lock()
 	g := s.groups[d.group]
 	if g == nil {
@@ -135,7 +83,7 @@ func (s *Server) put(i *store.Item, d *definition, err error) {
 		s.groups[d.group] = g
 	}
 	old := g[d.name]
-	if old != nil && old.item.Rev > i.Rev {
+	if old != nil && old.item.Rev > d.item.Rev {
 		s.mu.Unlock()
 		return // the controller has written a newer one, which will follow
 	}

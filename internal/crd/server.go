@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/schema"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -23,6 +24,8 @@ type Config struct {
 	Store  *store.Store
 	// Definitions is the endpoint of customresourcedefinitions.
 	Definitions *engine.Endpoint
+	// Client writes their status, as the server itself.
+	Client *inprocess.Client
 	// Catalog receives the custom resources.
 	Catalog *catalog.Live
 	// Call calls a conversion webhook.
@@ -67,7 +70,8 @@ func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.control.run(ctx) })
 	defer wg.Wait()
-	return s.Definitions.View().Follow(ctx, &follower{Server: s, caught: sync.OnceFunc(func() { close(s.ready) })})
+	s.follow(ctx)
+	return nil
 }
 
 // Ready returns a channel that is closed once all definitions from before the start are served.

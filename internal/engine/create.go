@@ -280,7 +280,9 @@ func (c *call) createSubresource() error {
 	defer cancel()
 	gvk := c.subKind()
 	obj := c.sub.New()
-	if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil); err != nil {
+	if l := request.LocalFrom(c.req); l != nil && l.Object != nil {
+		obj, _ = l.Object.DeepCopyObject().(Object)
+	} else if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil); err != nil {
 		return err
 	}
 	auditRequest(c.req, obj)

@@ -70,7 +70,9 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	options := &metav1.DeleteOptions{}
-	if len(body) == 0 {
+	if sent, ok := localObject(c.req).(*metav1.DeleteOptions); ok {
+		sent.DeepCopyInto(options)
+	} else if len(body) == 0 {
 		if err := c.decodeQuery(options); err != nil {
 			return nil, err
 		}

@@ -174,18 +174,29 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	return obj, nil
 }
 
-// sharedForm is the key by which items keep their hub object.
+// sharedForm is the form in which items keep their hub object.
 type sharedForm struct{}
+
+// IndexOf returns the endpoint's objects, decoded once for a revision and
+// shared. T is their Go type, or Object.
+func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
+	return store.NewIndex(ep.view, sharedForm{}, func(i *store.Item) (T, error) {
+		var none T
+		obj, err := ep.Decode(i)
+		if err != nil {
+			return none, err
+		}
+		t, ok := obj.(T)
+		if !ok {
+			return none, fmt.Errorf("%s %s is a %T", ep.R.Plural, i.Key, obj)
+		}
+		return t, nil
+	})
+}
 
 // Shared is Decode for those who only look at an object: it is decoded once for
 // its revision, and the caller must not change it.
-func (ep *Endpoint) Shared(i *store.Item) (Object, error) {
-	obj, err := i.Decoded(ep.e.Store.Encodings, sharedForm{}, func(i *store.Item) (any, error) { return ep.Decode(i) })
-	if err != nil {
-		return nil, err
-	}
-	return obj.(Object), nil
-}
+func (ep *Endpoint) Shared(i *store.Item) (Object, error) { return IndexOf[Object](ep).Of(i) }
 
 func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
 

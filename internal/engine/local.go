@@ -1,13 +1,10 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -44,26 +41,12 @@ func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object
 // SeenObjects returns the objects of a namespace ("" is all) as this server
 // last saw them.
 func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object, error) {
-	snap, err := ep.view.Snapshot(ctx)
-	if err != nil {
-		return nil, ep.storeError(err, "")
-	}
 	prefix := ""
 	if namespace != "" {
 		prefix = namespace + "/"
 	}
-	var out []Object
-	var failed error
-	err = snap.Ascend(ctx, store.Range{Prefix: prefix}, func(i *store.Item) bool {
-		obj, err := ep.Shared(i)
-		if err != nil {
-			failed = err
-			return false
-		}
-		out = append(out, obj)
-		return true
-	})
-	return out, cmp.Or(failed, err)
+	objs, err := IndexOf[Object](ep).Objects(ctx, prefix)
+	return objs, ep.storeError(err, "")
 }
 
 // CreateObject stores a new object as it is; only its UID and creation time
@@ -132,87 +115,10 @@ func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, op
 	return ep.storeError(err, name)
 }
 
-// ApplyStatus lays a status over an object's by server-side apply, taking the
-// fields from other managers if need be.
-func (ep *Endpoint) ApplyStatus(ctx context.Context, namespace, name, manager string, status map[string]any) error {
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": ep.GVK.GroupVersion().String(), "kind": ep.GVK.Kind,
-		"metadata": map[string]any{"name": name}, "status": status,
-	})
-	if err != nil {
-		return err
-	}
-	c := ep.local(namespace, name)
-	for _, s := range ep.R.Subresources {
-		if s.Name == "status" {
-			c.sub = s
-		}
-	}
-	force := true
-	options := &metav1.PatchOptions{FieldManager: manager, Force: &force}
-	_, err = c.change(ctx, &change{
-		rules: c.rules(), options: &metav1.UpdateOptions{FieldManager: manager},
-		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
-			return c.patched(ctx, types.ApplyYAMLPatchType, body, options, old, exists)
-		},
-	})
-	return ep.storeError(err, name)
-}
-
 // Fresh returns the endpoint's objects as of now.
 func (ep *Endpoint) Fresh(ctx context.Context) (*store.Snapshot, error) {
 	if err := ep.e.Store.Fresh(ctx); err != nil {
 		return nil, err
 	}
 	return ep.view.Snapshot(ctx)
-}
-
-// Make creates an object as a request of the context's user would: with
-// defaults, rules, admission and, under the name of manager, field management.
-func (ep *Endpoint) Make(ctx context.Context, obj Object, manager string) (Object, error) {
-	obj.GetObjectKind().SetGroupVersionKind(ep.GVK)
-	obj, err := ep.incoming(obj)
-	if err != nil {
-		return nil, err
-	}
-	c := ep.local(obj.GetNamespace(), "")
-	i, err := c.createObject(ctx, obj, &metav1.CreateOptions{FieldManager: manager})
-	if err != nil {
-		return nil, ep.storeError(err, c.name)
-	}
-	return ep.Decode(i)
-}
-
-// Change updates an object, or one of its subresources, as a request of the
-// context's user would; edit gets a copy of what is stored. It returns the
-// revision that the object has then, 0 if it is gone.
-func (ep *Endpoint) Change(ctx context.Context, namespace, name, subresource, manager string, edit func(obj Object) error) (int64, error) {
-	c := ep.local(namespace, name)
-	for _, s := range ep.R.Subresources {
-		if s.Name == subresource {
-			c.sub = s
-		}
-	}
-	options := &metav1.UpdateOptions{FieldManager: manager}
-	res, err := c.change(ctx, &change{
-		rules: c.rules(), options: options,
-		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
-			obj := old.DeepCopyObject().(Object)
-			if err := edit(obj); err != nil {
-				return nil, err
-			}
-			obj, err := c.track(old, obj, manager)
-			if err != nil {
-				return nil, err
-			}
-			return c.admit(ctx, obj, old, exists, options)
-		},
-	})
-	if err != nil {
-		return 0, ep.storeError(err, name)
-	}
-	if res.item == nil {
-		return 0, nil
-	}
-	return res.item.Rev, nil
 }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -72,11 +74,25 @@ func (c *call) body() ([]byte, error) {
 // converted is what a write brings as a hub object.
 func (c *call) converted(ctx context.Context, in input, fieldValidation string) (Object, error) {
 	c.span.Event("About to convert to expected version")
-	obj, err := c.decode(ctx, in.body, in.media, fieldValidation)
+	obj, err := c.sent(ctx, in, fieldValidation)
 	if err == nil {
 		c.span.Event("Conversion done")
 	}
 	return obj, err
+}
+
+// sent makes a hub object of what a write brings: a Go object from inside the
+// process, or a body.
+func (c *call) sent(ctx context.Context, in input, fieldValidation string) (Object, error) {
+	if l := request.LocalFrom(c.req); l != nil && l.Object != nil {
+		obj, ok := l.Object.DeepCopyObject().(Object)
+		if !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%T has no metadata", l.Object))
+		}
+		obj.GetObjectKind().SetGroupVersionKind(c.GVK)
+		return c.incoming(obj)
+	}
+	return c.decode(ctx, in.body, in.media, fieldValidation)
 }
 
 // wrote tells how storing what a write brought went.

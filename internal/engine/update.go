@@ -4,8 +4,12 @@ import (
 	"context"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // update replaces an object, or its status or scale.
@@ -19,6 +23,10 @@ func (c *call) update() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
+	if l := request.LocalFrom(c.req); l != nil && l.Edit != nil {
+		res, err := c.edit(ctx, l.Edit, options)
+		return c.answer(in.out, res, err)
+	}
 	sent, err := c.converted(ctx, in, options.FieldValidation)
 	if err != nil {
 		return err
@@ -44,6 +52,28 @@ func (c *call) update() error {
 	})
 	c.wrote(in, err)
 	return c.answer(in.out, res, err)
+}
+
+// edit changes what is stored by a func of the caller's.
+func (c *call) edit(ctx context.Context, edit func(obj runtime.Object) error, options *metav1.UpdateOptions) (*outcome, error) {
+	return c.change(ctx, &change{
+		rules: c.rules(), options: options,
+		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
+			if !exists {
+				return nil, apierrors.NewNotFound(c.gr(), c.name)
+			}
+			obj := old.DeepCopyObject().(Object)
+			if err := edit(obj); err != nil {
+				return nil, err
+			}
+			c.auditSent(obj)
+			obj, err := c.track(old, obj, options.FieldManager)
+			if err != nil {
+				return nil, err
+			}
+			return c.admit(ctx, obj, old, exists, options)
+		},
+	})
 }
 
 // rules are those of what the path names: the object or its subresource.

@@ -20,8 +20,9 @@ type Consumer struct {
 	Ready func()
 
 	mu      sync.Mutex
-	levels  map[string]*flowcontrolv1.PriorityLevelConfiguration // guarded by mu
-	schemas map[string]*flowcontrolv1.FlowSchema                 // guarded by mu
+	levels  known[*flowcontrolv1.PriorityLevelConfiguration] // guarded by mu
+	schemas known[*flowcontrolv1.FlowSchema]                 // guarded by mu
+	applied bool                                             // guarded by mu
 }
 
 // Run watches the objects and adjusts seats until ctx ends.
@@ -30,12 +31,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx) // so that a panic below does not block on the other goroutines
 	defer stop()
-	wg.Go(func() {
-		_ = c.Levels.View().Follow(ctx, follower[*flowcontrolv1.PriorityLevelConfiguration]{c, c.Levels, &c.levels})
-	})
-	wg.Go(func() {
-		_ = c.Schemas.View().Follow(ctx, follower[*flowcontrolv1.FlowSchema]{c, c.Schemas, &c.schemas})
-	})
+	wg.Go(func() { consume(ctx, c, c.Levels, &c.levels) })
+	wg.Go(func() { consume(ctx, c, c.Schemas, &c.schemas) })
 	for {
 		select {
 		case <-c.Controller.clock.After(adjustEvery):
@@ -46,62 +43,56 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// change runs f, which updates the known objects, and configures the Controller if f reports a change, once both kinds
-// have been read. A change of status does not count.
-func (c *Consumer) change(f func() bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !f() {
+// known is the objects of one kind as they were last read.
+type known[T engine.Object] struct {
+	objects map[string]T // by name
+	read    bool         // all of them
+	changed bool         // since they were last applied
+}
+
+// consume keeps the objects of one kind, and applies what has changed once
+// both kinds have been read.
+func consume[T engine.Object](ctx context.Context, c *Consumer, ep *engine.Endpoint, k *known[T]) {
+	engine.IndexOf[T](ep).Follow(ctx, func(change store.Change[T]) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k.change(change)
+	}, func(int64) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k.read = true
+		c.apply()
+	})
+}
+
+// change keeps what has become of an object. One that cannot be decoded stays
+// as it was, and a change of status does not count.
+func (k *known[T]) change(c store.Change[T]) {
+	if c.Err != nil {
 		return
 	}
-	if c.levels == nil || c.schemas == nil { // not all objects have been read
+	if k.objects == nil {
+		k.objects = map[string]T{}
+	}
+	old, had := k.objects[c.Name()]
+	if c.Gone {
+		delete(k.objects, c.Name())
+		k.changed = k.changed || had
 		return
 	}
-	c.Controller.Configure(slices.Collect(maps.Values(c.levels)), slices.Collect(maps.Values(c.schemas)))
+	k.objects[c.Name()] = c.Now
+	k.changed = k.changed || !had || old.GetUID() != c.Now.GetUID() || old.GetGeneration() != c.Now.GetGeneration()
+}
+
+// apply configures the Controller with what has been read, if that is all there
+// is and something has changed. Its caller holds mu.
+func (c *Consumer) apply() {
+	if !c.levels.read || !c.schemas.read || !c.levels.changed && !c.schemas.changed && c.applied {
+		return
+	}
+	c.levels.changed, c.schemas.changed, c.applied = false, false, true
+	c.Controller.Configure(slices.Collect(maps.Values(c.levels.objects)), slices.Collect(maps.Values(c.schemas.objects)))
 	if c.Ready != nil {
 		c.Ready()
 	}
 }
-
-// follower keeps the objects of one kind for the Consumer.
-type follower[T engine.Object] struct {
-	consumer *Consumer
-	endpoint *engine.Endpoint
-	objects  *map[string]T // by name; guarded by the consumer's mu
-}
-
-// Reset is part of store.Follower.
-func (f follower[T]) Reset(items []*store.Item) {
-	f.consumer.change(func() bool {
-		*f.objects = map[string]T{}
-		for _, i := range items {
-			f.put(i)
-		}
-		return true
-	})
-}
-
-// Change is part of store.Follower.
-func (f follower[T]) Change(e *store.Event) {
-	f.consumer.change(func() bool {
-		if e.Item == nil {
-			delete(*f.objects, e.Prev.Name())
-			return true
-		}
-		return f.put(e.Item)
-	})
-}
-
-func (f follower[T]) put(i *store.Item) bool {
-	decoded, err := f.endpoint.Decode(i)
-	if err != nil {
-		return false // keep the previous version
-	}
-	obj := decoded.(T)
-	old, had := (*f.objects)[i.Name()]
-	(*f.objects)[i.Name()] = obj
-	return !had || old.GetUID() != obj.GetUID() || old.GetGeneration() != obj.GetGeneration()
-}
-
-// Caught is part of store.Follower.
-func (f follower[T]) Caught(int64) {}

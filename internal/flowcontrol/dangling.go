@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -19,31 +21,50 @@ const consumer = "api-priority-and-fairness-config-consumer-v1"
 // Dangling maintains the Dangling conditions of all FlowSchemas.
 type Dangling struct {
 	Schemas, Levels *engine.Endpoint
-	Clock           clock.Clock
-	Log             *slog.Logger
+	// Client makes the writes, as the server itself.
+	Client *inprocess.Client
+	Clock  clock.Clock
+	Log    *slog.Logger
 }
 
-// Run watches priority levels and schemas until ctx ends. It uses one goroutine for each kind, and one schema is
-// checked at a time.
+// Run follows priority levels and schemas until ctx ends.
 func (d *Dangling) Run(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() { done <- d.Levels.View().Follow(ctx, levels{d, ctx}) }()
-	err := d.Schemas.View().Follow(ctx, schemas{d, ctx})
-	if lerr := <-done; err == nil {
-		err = lerr
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		engine.IndexOf[*flowcontrolv1.PriorityLevelConfiguration](d.Levels).Follow(ctx, func(c store.Change[*flowcontrolv1.PriorityLevelConfiguration]) {
+			if c.Added() || c.Gone {
+				d.all(ctx)
+			}
+		}, nil)
+	})
+	d.schemas().Follow(ctx, func(c store.Change[*flowcontrolv1.FlowSchema]) {
+		if c.Now != nil {
+			d.look(ctx, c.Now)
+		}
+	}, nil)
+	return nil
+}
+
+func (d *Dangling) schemas() *store.Index[*flowcontrolv1.FlowSchema] {
+	return engine.IndexOf[*flowcontrolv1.FlowSchema](d.Schemas)
+}
+
+// all updates the conditions of all schemas.
+func (d *Dangling) all(ctx context.Context) {
+	schemas, err := d.schemas().Objects(ctx, "")
+	if err != nil {
+		return // the view will be told of again
 	}
-	return err
+	for _, s := range schemas {
+		d.look(ctx, s)
+	}
 }
 
 // look updates the condition of one schema.
-func (d *Dangling) look(ctx context.Context, i *store.Item) {
-	obj, err := d.Schemas.Decode(i)
-	if err != nil {
-		return
-	}
-	s := obj.(*flowcontrolv1.FlowSchema)
+func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 	level := s.Spec.PriorityLevelConfiguration.Name
-	_, err = d.Levels.View().Get(ctx, level)
+	_, err := d.Levels.View().Get(ctx, level)
 	want := flowcontrolv1.FlowSchemaCondition{Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, Reason: "Found",
 		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", level)}
 	if err != nil {
@@ -55,58 +76,15 @@ func (d *Dangling) look(ctx context.Context, i *store.Item) {
 			return
 		}
 	}
-	err = d.Schemas.ApplyStatus(ctx, "", s.Name, consumer, map[string]any{"conditions": []any{map[string]any{
-		"type": string(want.Type), "status": string(want.Status), "reason": want.Reason, "message": want.Message,
-		"lastTransitionTime": d.Clock.Now().UTC().Format(time.RFC3339),
-	}}})
+	status := inprocess.Target{Resource: d.Schemas.GVR, Name: s.Name, Subresource: "status"}
+	err = d.Client.Managing(consumer).Apply(ctx, status, map[string]any{
+		"apiVersion": d.Schemas.GVK.GroupVersion().String(), "kind": d.Schemas.GVK.Kind, "metadata": map[string]any{"name": s.Name},
+		"status": map[string]any{"conditions": []any{map[string]any{
+			"type": string(want.Type), "status": string(want.Status), "reason": want.Reason, "message": want.Message,
+			"lastTransitionTime": d.Clock.Now().UTC().Format(time.RFC3339),
+		}}},
+	})
 	if err != nil && ctx.Err() == nil {
 		d.Log.Warn("could not write the condition of a flow schema", "name", s.Name, "error", err)
 	}
-}
-
-// schemas checks each schema that is added or changed.
-type schemas struct {
-	d   *Dangling
-	ctx context.Context
-}
-
-func (s schemas) Reset(items []*store.Item) {
-	for _, i := range items {
-		s.d.look(s.ctx, i)
-	}
-}
-
-func (s schemas) Change(e *store.Event) {
-	if e.Item != nil {
-		s.d.look(s.ctx, e.Item)
-	}
-}
-
-func (s schemas) Caught(int64) {}
-
-// levels checks all schemas when a priority level is added or removed.
-type levels struct {
-	d   *Dangling
-	ctx context.Context
-}
-
-func (l levels) Reset([]*store.Item) { l.all() }
-
-func (l levels) Change(e *store.Event) {
-	if e.Item == nil || e.Prev == nil {
-		l.all()
-	}
-}
-
-func (l levels) Caught(int64) {}
-
-func (l levels) all() {
-	snap, err := l.d.Schemas.View().Snapshot(l.ctx)
-	if err != nil {
-		return
-	}
-	_ = snap.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool { // only the end of ctx is an error
-		l.d.look(l.ctx, i)
-		return true
-	})
 }

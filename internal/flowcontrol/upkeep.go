@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -33,6 +35,8 @@ const (
 // an administrator has changed them. An annotation of each object says whether it is maintained.
 type Upkeep struct {
 	Levels, Schemas *engine.Endpoint
+	// Client makes the writes, as the server itself.
+	Client *inprocess.Client
 	// Wanted are the objects that a cluster starts with.
 	WantedLevels  []*flowcontrolv1.PriorityLevelConfiguration
 	WantedSchemas []*flowcontrolv1.FlowSchema
@@ -46,9 +50,15 @@ func (u *Upkeep) Run(ctx context.Context) {
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx) // so that a panic below does not block on the other goroutines
 	defer stop()
-	changed := make(changes, 1)
+	changed := make(chan struct{}, 1)
+	tell := func(store.Change[engine.Object]) {
+		select {
+		case changed <- struct{}{}:
+		default: // a signal is already pending
+		}
+	}
 	for _, ep := range []*engine.Endpoint{u.Levels, u.Schemas} {
-		wg.Go(func() { _ = ep.View().Follow(ctx, changed) })
+		wg.Go(func() { engine.IndexOf[engine.Object](ep).Follow(ctx, tell, nil) })
 	}
 	for {
 		if err := u.Once(ctx); err != nil && ctx.Err() == nil {
@@ -67,25 +77,6 @@ func (u *Upkeep) Run(ctx context.Context) {
 		}
 	}
 }
-
-// changes signals that something has changed since the last receive.
-type changes chan struct{}
-
-func (c changes) tell() {
-	select {
-	case c <- struct{}{}:
-	default: // a signal is already pending
-	}
-}
-
-// Reset is part of store.Follower.
-func (c changes) Reset([]*store.Item) { c.tell() }
-
-// Change is part of store.Follower.
-func (c changes) Change(*store.Event) { c.tell() }
-
-// Caught is part of store.Follower.
-func (changes) Caught(int64) {}
 
 // Once creates missing objects, corrects maintained objects that differ, and deletes maintained objects that are no
 // longer wanted.
@@ -125,7 +116,7 @@ func limitOf(have, wanted *flowcontrolv1.PriorityLevelConfiguration) flowcontrol
 func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.Object, mandatory bool, same func(engine.Object) bool, mend func(engine.Object)) error {
 	have, err := ep.GetObject(ctx, "", wanted.GetName())
 	if apierrors.IsNotFound(err) {
-		if _, err = ep.Make(ctx, wanted, producer); apierrors.IsAlreadyExists(err) {
+		if _, err = u.Client.Managing(producer).Create(ctx, inprocess.Target{Resource: ep.GVR}, wanted); apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		return err
@@ -141,14 +132,14 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 	if annotated && (!keep || same(have)) {
 		return nil
 	}
-	_, err = ep.Change(ctx, "", wanted.GetName(), "", producer, func(o engine.Object) error {
+	_, err = inprocess.Edit(ctx, u.Client.Managing(producer), inprocess.Target{Resource: ep.GVR, Name: wanted.GetName()}, func(o engine.Object) error {
 		if o.GetResourceVersion() != have.GetResourceVersion() {
-			return errMoved
+			return nil // the next check looks at it again
 		}
 		if keep && !same(o) {
 			mend(o)
 		}
-		annotations := o.GetAnnotations()
+		annotations := maps.Clone(o.GetAnnotations())
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
@@ -156,7 +147,7 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 		o.SetAnnotations(annotations)
 		return nil
 	})
-	if errors.Is(err, errMoved) || apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
 		return nil // the next check retries it
 	}
 	if err != nil {
@@ -164,8 +155,6 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 	}
 	return nil
 }
-
-var errMoved = errors.New("changed by somebody else meanwhile")
 
 // kept reports whether an object is maintained. An object without the annotation is, until someone changes it.
 func kept(o engine.Object) (keep, annotated bool) {
@@ -186,7 +175,7 @@ func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, wanted map[str
 		if keep, annotated := kept(o); wanted[o.GetName()] || !annotated || !keep {
 			continue
 		}
-		if err := ep.DeleteObject(ctx, "", o.GetName(), nil); err != nil && !apierrors.IsNotFound(err) {
+		if err := u.Client.Delete(ctx, inprocess.Target{Resource: ep.GVR, Name: o.GetName()}, nil); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}
 	}

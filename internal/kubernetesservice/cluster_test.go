@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -27,6 +28,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -74,11 +77,12 @@ func (c *cluster) server(address string) *server {
 		must(c.t, err)
 		endpoint[r.Plural] = eps[0]
 	}
+	client := inprocesstest.Client(ctx, "kube-apiserver", func(resource string) http.Handler { return endpoint[resource] })
 	ip := net.ParseIP(address)
 	leases, err := NewLeases(s.eng, ip)
 	must(c.t, err)
 	s.Controller = New(Config{
-		Services: endpoint["services"], Endpoints: endpoint["endpoints"], Slices: endpoint["endpointslices"],
+		Client: client, Services: endpoint["services"], Endpoints: endpoint["endpoints"], Slices: endpoint["endpointslices"],
 		ClusterIP: net.ParseIP("10.0.0.1"), Address: ip, Port: 6443, Roster: leases,
 		Ready: func(context.Context) error { return nil }, Clock: s.clock, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 	})
@@ -143,7 +147,8 @@ func get[T engine.Object](s *server, ep *engine.Endpoint) (obj T) {
 // change edits an object as an unrelated client would.
 func change[T engine.Object](s *server, ep *engine.Endpoint, edit func(obj T)) {
 	s.t.Helper()
-	_, err := ep.Change(s.t.Context(), metav1.NamespaceDefault, name, "", "somebody", func(o engine.Object) error { edit(o.(T)); return nil })
+	target := inprocess.Target{Resource: ep.GVR, Namespace: metav1.NamespaceDefault, Name: name}
+	_, err := inprocess.Edit(s.t.Context(), s.Client.Managing("somebody"), target, func(o T) error { edit(o); return nil })
 	must(s.t, err)
 }
 

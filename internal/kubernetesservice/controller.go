@@ -10,12 +10,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
 const (
 	// name is the name of the Service, its Endpoints and its EndpointSlice.
-	name    = "kubernetes"
-	manager = "kube-apiserver"
+	name = "kubernetes"
 
 	// interval is the time between two checks of everything, which also renew the lease.
 	interval = 10 * time.Second
@@ -25,7 +25,9 @@ const (
 
 // Config is what a Controller needs.
 type Config struct {
-	// Services, Endpoints and Slices serve the maintained objects. The writes use the context's user.
+	// Client makes the writes.
+	Client *inprocess.Client
+	// Services, Endpoints and Slices serve the maintained objects.
 	Services, Endpoints, Slices *engine.Endpoint
 	// ClusterIP is the Service's address, NodePort its node port; 0: none.
 	ClusterIP net.IP

@@ -15,6 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -180,11 +181,11 @@ func (s *server) addresses(ctx context.Context) <-chan string {
 	out := make(chan string, 100)
 	go func() {
 		defer close(out)
-		_ = s.Endpoints.View().Follow(ctx, store.Follow{Changed: func(i *store.Item) {
-			if e, err := s.Endpoints.Decode(i); err == nil {
-				out <- listed(e.(*corev1.Endpoints))
+		engine.IndexOf[*corev1.Endpoints](s.Endpoints).Follow(ctx, func(c store.Change[*corev1.Endpoints]) {
+			if c.Now != nil {
+				out <- listed(c.Now)
 			}
-		}})
+		}, nil)
 	}()
 	return out
 }

@@ -88,5 +88,9 @@ func (l *Leases) Addresses(ctx context.Context, _ []string) ([]string, error) {
 
 // Follow is part of Roster.
 func (l *Leases) Follow(ctx context.Context, gone func()) {
-	_ = l.ep.View().Follow(ctx, store.Follow{Changed: func(*store.Item) {}, Gone: func(*store.Item) { gone() }})
+	engine.IndexOf[engine.Object](l.ep).Follow(ctx, func(c store.Change[engine.Object]) {
+		if c.Gone {
+			gone()
+		}
+	}, nil)
 }

@@ -16,20 +16,24 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
 // This file computes and writes the three objects.
 
 // keep applies edit to an object. If it does not exist, edit gets blank and the result is created; otherwise it is
 // updated only if edit changes it. edit may be called several times, each time with the newest object.
-func keep[T engine.Object](ctx context.Context, ep *engine.Endpoint, blank T, edit func(obj T) error) error {
+func keep[T engine.Object](ctx context.Context, client *inprocess.Client, ep *engine.Endpoint, blank T, edit func(obj T) error) error {
+	all := inprocess.Target{Resource: ep.GVR, Namespace: metav1.NamespaceDefault}
+	one := all
+	one.Name = name
 	have, err := ep.GetObject(ctx, metav1.NamespaceDefault, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		if err := edit(blank); err != nil {
 			return err
 		}
-		if _, err := ep.Make(ctx, blank, manager); !apierrors.IsAlreadyExists(err) {
+		if _, err := client.Create(ctx, all, blank); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		// Another server was faster: read its version.
@@ -41,7 +45,7 @@ func keep[T engine.Object](ctx context.Context, ep *engine.Endpoint, blank T, ed
 			return err
 		}
 	}
-	_, err = ep.Change(ctx, metav1.NamespaceDefault, name, "", manager, func(obj engine.Object) error { return edit(obj.(T)) })
+	_, err = inprocess.Edit(ctx, client, one, edit)
 	return err
 }
 
@@ -67,7 +71,7 @@ func (c *Controller) keepService(ctx context.Context) error {
 	if c.NodePort != 0 {
 		s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, int32(c.NodePort)
 	}
-	return keep(ctx, c.Services, s, func(*corev1.Service) error { return nil })
+	return keep(ctx, c.Client, c.Services, s, func(*corev1.Service) error { return nil })
 }
 
 // errNobody means that the roster is empty although a server runs.
@@ -76,7 +80,7 @@ var errNobody = errors.New("no API servers")
 // keepEndpoints updates the Endpoints and the EndpointSlice from the roster. last is true if this server has left for
 // good.
 func (c *Controller) keepEndpoints(ctx context.Context, last bool) error {
-	err := keep(ctx, c.Endpoints, &corev1.Endpoints{ObjectMeta: meta()}, func(e *corev1.Endpoints) error {
+	err := keep(ctx, c.Client, c.Endpoints, &corev1.Endpoints{ObjectMeta: meta()}, func(e *corev1.Endpoints) error {
 		return c.fillEndpoints(ctx, e, last)
 	})
 	if errors.Is(err, errNobody) {
@@ -133,7 +137,7 @@ var errOtherType = errors.New("the endpoint slice is of another address type")
 // keepSlice copies the Endpoints to the EndpointSlice.
 func (c *Controller) keepSlice(ctx context.Context) error {
 	mirror := func() error {
-		return keep(ctx, c.Slices, &discoveryv1.EndpointSlice{ObjectMeta: meta()}, func(s *discoveryv1.EndpointSlice) error {
+		return keep(ctx, c.Client, c.Slices, &discoveryv1.EndpointSlice{ObjectMeta: meta()}, func(s *discoveryv1.EndpointSlice) error {
 			e, err := c.Endpoints.GetObject(ctx, metav1.NamespaceDefault, name)
 			if err != nil {
 				return err

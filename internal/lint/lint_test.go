@@ -35,7 +35,7 @@ var upstreamServer = map[string]string{
 	"k8s.io/kube-aggregator/pkg/apiserver":              "internal/aggregator",
 	"k8s.io/kube-aggregator/pkg/controllers":            "internal/aggregator",
 	"k8s.io/kube-aggregator/pkg/registry":               "internal/aggregator",
-	"k8s.io/client-go/informers":                        "store.View and store.Follower",
+	"k8s.io/client-go/informers":                        "store.Index",
 	"k8s.io/client-go/kubernetes":                       "the in-process transport",
 }
 

@@ -24,12 +24,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/resolver"
 )
 
 // admission is the chain of plugins, in order.
-func (b *base) admission(a authz.Authorizer, door *inprocess.Door) (engine.Admission, error) {
+func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	d := plugin.Deps{
 		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: nameSuffix, Clock: b.ground.Clock,
 		CreateNamespace: b.createNamespace,
@@ -45,7 +44,7 @@ func (b *base) admission(a authz.Authorizer, door *inprocess.Door) (engine.Admis
 	measures := measure.New()
 	b.metrics.Register(measures.Collectors()...)
 	compiler := b.ground.Expressions
-	if err := b.webhooks(&d, compiler, measures, door); err != nil {
+	if err := b.webhooks(&d, compiler, measures); err != nil {
 		return nil, err
 	}
 	b.policies(&d, compiler, measures)
@@ -57,7 +56,7 @@ func (b *base) admission(a authz.Authorizer, door *inprocess.Door) (engine.Admis
 }
 
 // webhooks makes the two plugins that ask webhooks.
-func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, door *inprocess.Door) error {
+func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
 	w := webhook.Deps{
 		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
@@ -71,16 +70,16 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, doo
 		if err != nil {
 			return fmt.Errorf("configuration of %s: %w", name, err)
 		}
-		w.Clients = b.clients(credentials, door)
+		w.Clients = b.clients(credentials)
 		d.Others[name] = make(w)
 	}
 	return nil
 }
 
 // clients connect to webhooks.
-func (b *base) clients(c webhook.Credentials, door *inprocess.Door) *webhook.Clients {
+func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane)}
-	return webhook.NewClients(c, d, &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}, door.As(controlplane.Itself()))
+	return webhook.NewClients(c, d, &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}, b.door.Transport(controlplane.Itself()))
 }
 
 // policies makes the two plugins that evaluate policies.
@@ -120,10 +119,7 @@ func (r registered) Objects(ctx context.Context) ([]admission.Object, error) {
 
 // createNamespace makes a namespace as the server itself.
 func (b *base) createNamespace(ctx context.Context, name string) error {
-	ep, err := b.objects.Endpoint(schema.GroupResource{Resource: "namespaces"})
-	if err != nil {
-		return err
-	}
-	_, err = ep.Make(request.WithUser(ctx, controlplane.Itself()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, controlplane.ManagerServer)
+	namespaces := inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("namespaces")}
+	_, err := b.itself.Create(ctx, namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	return err
 }

@@ -127,6 +127,6 @@ func (b *base) availability() *aggregator.Availability {
 	return &aggregator.Availability{
 		APIServices: b.builtin("apiregistration.k8s.io", "apiservices"),
 		Services:    b.builtin("", "services"),
-		Clock:       b.ground.Clock, Log: b.log,
+		Client:      b.itself, Clock: b.ground.Clock, Log: b.log,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/kanzen-io/kanzen/internal/admission/webhook"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,11 +22,12 @@ import (
 
 // This file puts the API Extensions Server beside the API Server.
 
-func (b *base) customResources(eng *engine.Engine, door *inprocess.Door) *crd.Server {
+func (b *base) customResources(eng *engine.Engine) *crd.Server {
 	return crd.New(crd.Config{
 		Engine: eng, Store: b.objects.Store,
 		Definitions: b.builtin(apiextensionsv1.GroupName, "customresourcedefinitions"), Catalog: b.objects.Live,
-		Call:    (&conversion{b.clients(webhook.Credentials{}, door), b.log}).call,
+		Call:    (&conversion{b.clients(webhook.Credentials{}), b.log}).call,
+		Client:  b.itself,
 		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock),
 		Clock:   b.ground.Clock, Guard: b.guard, Log: b.log,
 	})

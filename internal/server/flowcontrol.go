@@ -43,13 +43,13 @@ func (b *base) flowConsumer(flow *flowcontrol.Controller, ready func()) *flowcon
 // dangling keeps a condition of flow schemas.
 func (b *base) dangling() *flowcontrol.Dangling {
 	levels, schemas := b.flowEndpoints()
-	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Clock: b.ground.Clock, Log: b.log}
+	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Client: b.itself, Clock: b.ground.Clock, Log: b.log}
 }
 
 // flowUpkeep keeps the objects of flow control that a cluster comes with.
 func (b *base) flowUpkeep() (*flowcontrol.Upkeep, error) {
 	levels, schemas := b.flowEndpoints()
-	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Clock: b.ground.Clock, Log: b.log}
+	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Client: b.itself, Clock: b.ground.Clock, Log: b.log}
 	var err error
 	u.WantedLevels, u.WantedSchemas, err = controlplane.FlowControl()
 	return u, err

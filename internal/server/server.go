@@ -44,7 +44,6 @@ const maxBody = 3 << 20
 type Server struct {
 	base     *base
 	handler  http.Handler
-	door     *inprocess.Door
 	listener *listener // nil: only in-process requests are served
 	files    pki.Files
 	work     work
@@ -61,7 +60,10 @@ type base struct {
 	metrics *metrics.Metrics
 	guard   *guard.Guard
 	objects *catalog.Raw
-	port    int
+	door    *inprocess.Door
+	// itself makes the server's own requests.
+	itself *inprocess.Client
+	port   int
 }
 
 // New puts a control plane together on a ground. Nothing is served before Run.
@@ -85,13 +87,16 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Clock: clk, Guard: guarded, Log: log})
 	objects := &catalog.Raw{Live: serving, Store: stored}
-	b := &base{cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects, port: portOf(ground.Listener, cfg)}
+	door := inprocess.NewDoor(requests)
+	b := &base{
+		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
+		door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg),
+	}
 	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)
 	if err != nil {
 		return nil, err
 	}
 	opened.add(secrets.Close)
-	door := inprocess.NewDoor(requests)
 
 	// Who may do what, and what is made of writes.
 	authorizers, err := modes.New(modes.Config{
@@ -106,7 +111,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	if err != nil {
 		return nil, err
 	}
-	admit, err := b.admission(authorizers, door)
+	admit, err := b.admission(authorizers)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +132,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		return nil, err
 	}
 	serving.Begin(kinds...)
-	custom := b.customResources(eng, door)
+	custom := b.customResources(eng)
 	docs, err := b.openAPI(custom)
 	if err != nil {
 		return nil, err
@@ -179,12 +184,12 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 	work.controllers = func(ctx context.Context) {
 		controllers.Run(ctx, controllers.Config{
-			Transport: door.As, Endpoints: serving.Endpoints,
+			Door: door, Endpoints: serving.Endpoints,
 			Schema:  func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
 	}
-	s := &Server{base: b, handler: handler, door: door, work: work, ending: end, ready: make(chan struct{}), closers: opened}
+	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), closers: opened}
 	if ground.Listener != nil && !cfg.NoListener {
 		if s.listener, err = b.listener(handler, secrets, requests); err != nil {
 			return nil, err
@@ -198,7 +203,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 
 // Transport makes requests of a user to this server, without a socket. A nil
 // user lets the requests' own credentials speak.
-func (s *Server) Transport(u user.Info) http.RoundTripper { return s.door.As(u) }
+func (s *Server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
 
 // Ready is closed once the server takes requests and has what a cluster starts with.
 func (s *Server) Ready() <-chan struct{} { return s.ready }

@@ -72,6 +72,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 		roster = kubernetesservice.NewCount(b.cfg.APIServerCount, address)
 	}
 	return kubernetesservice.New(kubernetesservice.Config{
+		Client:    b.itself,
 		Services:  b.builtin("", "services"),
 		Endpoints: b.builtin("", "endpoints"),
 		Slices:    b.builtin(discoveryv1.GroupName, "endpointslices"),
@@ -92,7 +93,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	if ip, err := b.cfg.Advertise(); err == nil {
 		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
 	}
-	info := &controlplane.AuthInfo{Raw: b.objects, Now: b.ground.Clock.Now, Lists: map[string][]string{
+	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.ground.Clock.Now, Lists: map[string][]string{
 		"requestheader-username-headers": b.cfg.RequestHeaderUserHeaders, "requestheader-uid-headers": b.cfg.RequestHeaderUIDHeaders,
 		"requestheader-group-headers": b.cfg.RequestHeaderGroupHeaders, "requestheader-extra-headers-prefix": b.cfg.RequestHeaderExtraPrefixes,
 		"requestheader-allowed-names": b.cfg.RequestHeaderAllowedNames,
@@ -104,7 +105,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		info.RequestHeaderCA = k.RequestHeaderCA.PEM
 	}
 	return &controlplane.Bootstrapper{
-		Raw: b.objects, Milestones: steps, Ranges: services.ranges, Groups: b.objects.Now().GroupVersions(), Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
+		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, Groups: b.objects.Now().GroupVersions(), Repair: services.repair,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
 	}, nil
 }

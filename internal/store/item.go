@@ -29,11 +29,14 @@ type Item struct {
 }
 
 // Namespace and Name are read off the key.
-func (i *Item) Namespace() string {
-	if n := strings.IndexByte(i.Key, '/'); n >= 0 {
-		return i.Key[:n]
+func (i *Item) Namespace() string { return namespaceOf(i.Key) }
+
+func namespaceOf(key string) string {
+	namespace, _, namespaced := strings.Cut(key, "/")
+	if !namespaced {
+		return ""
 	}
-	return ""
+	return namespace
 }
 
 // Name is the object's name.

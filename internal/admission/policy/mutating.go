@@ -58,7 +58,7 @@ func mutatingBinding(obj admission.Object) *binding {
 // mutating is the plugin that lets MutatingAdmissionPolicies change writes.
 type mutating struct {
 	Deps
-	policies policies
+	policies *policies
 }
 
 // invocation is a policy evaluated by way of a binding, with one parameter.
@@ -94,7 +94,7 @@ func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 	if match.BeyondPolicies(a) {
 		return nil
 	}
-	set, err := m.policies.current(ctx)
+	set, err := m.policies.Get(ctx)
 	if err != nil {
 		return notReady(a, err)
 	}

@@ -23,22 +23,14 @@ const (
 // Deps is what the plugins work with. All fields are needed.
 type Deps struct {
 	// What is stored.
-	ValidatingPolicies, ValidatingBindings View
-	MutatingPolicies, MutatingBindings     View
+	ValidatingPolicies, ValidatingBindings admission.View
+	MutatingPolicies, MutatingBindings     admission.View
 	Params                                 Params
 	Namespaces                             Namespaces
 	Authorizer                             authz.Authorizer
 	Compiler                               *cel.Compiler
 	Metrics                                *measure.Metrics
 	Log                                    *slog.Logger
-}
-
-// View is the stored objects of one kind.
-type View interface {
-	// Changed is a number that stays the same while they do.
-	Changed(ctx context.Context) (int64, error)
-	// Objects returns them in the order of their names.
-	Objects(ctx context.Context) ([]admission.Object, error)
 }
 
 // Params finds parameters, objects of any kind that is served. What it returns
@@ -60,14 +52,12 @@ type Namespaces interface {
 
 // Validating is the plugin that holds writes to ValidatingAdmissionPolicies.
 func Validating(d Deps) admission.Plugin {
-	v := &validating{Deps: d, policies: policies{policies: d.ValidatingPolicies, bindings: d.ValidatingBindings,
-		compile: d.validatingPolicy, bind: validatingBinding}}
+	v := &validating{Deps: d, policies: newPolicies(d.ValidatingPolicies, d.ValidatingBindings, d.validatingPolicy, validatingBinding)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }
 
 // Mutating is the plugin that lets MutatingAdmissionPolicies change writes.
 func Mutating(d Deps) admission.Plugin {
-	m := &mutating{Deps: d, policies: policies{policies: d.MutatingPolicies, bindings: d.MutatingBindings,
-		compile: d.mutatingPolicy, bind: mutatingBinding}}
+	m := &mutating{Deps: d, policies: newPolicies(d.MutatingPolicies, d.MutatingBindings, d.mutatingPolicy, mutatingBinding)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
 	"github.com/kanzen-io/kanzen/internal/admission/match"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/live"
 )
 
 // policy is one policy of either kind, compiled.
@@ -51,60 +50,33 @@ type bound struct {
 
 // set is the policies in force at one state of what is stored.
 type set struct {
-	changed [2]int64 // policies, bindings
-	bound   []bound
-	table   *match.Table
+	bound []bound
+	table *match.Table
 	// What is compiled, by name and resourceVersion.
 	policies map[string]*policy
 	bindings map[string]*binding
 }
 
-// policies keeps the set of two views up to date.
+// policies is the set of two views, compiled when one of them changes.
 type policies struct {
-	policies, bindings View
+	*live.Derived[[2]int64, *set] // by the revisions of policies and bindings
+
+	policies, bindings admission.View
 	compile            func(obj admission.Object) *policy
 	bind               func(obj admission.Object) *binding
-
-	mu  sync.Mutex // held by who makes a set
-	now atomic.Pointer[set]
 }
 
-// current returns the policies that are in force now.
-func (p *policies) current(ctx context.Context) (*set, error) {
-	changed, err := p.changed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s := p.now.Load(); s != nil && s.changed == changed {
-		return s, nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	// Read before the objects: they may be newer than that, never older.
-	if changed, err = p.changed(ctx); err != nil {
-		return nil, err
-	}
-	was := p.now.Load()
-	if was != nil && was.changed == changed {
-		return was, nil
-	}
-	if was == nil {
-		was = &set{}
-	}
-	s, err := p.make(ctx, was)
-	if err != nil {
-		return nil, err
-	}
-	s.changed = changed
-	p.now.Store(s)
-	return s, nil
+func newPolicies(of, bindings admission.View, compile func(obj admission.Object) *policy, bind func(obj admission.Object) *binding) *policies {
+	p := &policies{policies: of, bindings: bindings, compile: compile, bind: bind}
+	p.Derived = &live.Derived[[2]int64, *set]{Revision: p.revision, Make: p.make}
+	return p
 }
 
-func (p *policies) changed(ctx context.Context) (changed [2]int64, err error) {
-	if changed[0], err = p.policies.Changed(ctx); err == nil {
-		changed[1], err = p.bindings.Changed(ctx)
+func (p *policies) revision(ctx context.Context) (at [2]int64, err error) {
+	if at[0], err = p.policies.Changed(ctx); err == nil {
+		at[1], err = p.bindings.Changed(ctx)
 	}
-	return changed, err
+	return at, err
 }
 
 // make puts bindings and policies together. A policy that nothing binds is not
@@ -117,6 +89,9 @@ func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 	bindings, err := p.bindings.Objects(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if was == nil {
+		was = &set{}
 	}
 	s := &set{policies: map[string]*policy{}, bindings: map[string]*binding{}}
 	of := map[string][]*binding{}

@@ -23,14 +23,14 @@ import (
 // validating is the plugin that holds writes to ValidatingAdmissionPolicies.
 type validating struct {
 	Deps
-	policies policies
+	policies *policies
 }
 
 func (v *validating) validate(ctx context.Context, a *admission.Attributes) error {
 	if match.BeyondPolicies(a) {
 		return nil
 	}
-	set, err := v.policies.current(ctx)
+	set, err := v.policies.Get(ctx)
 	if err != nil {
 		return notReady(a, err)
 	}

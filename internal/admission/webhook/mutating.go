@@ -21,14 +21,14 @@ import (
 // mutating is the plugin that asks mutating webhooks.
 type mutating struct {
 	Deps
-	hooks hooks
+	hooks *hooks
 }
 
 func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 	if match.IsConfiguration(a) {
 		return nil
 	}
-	set, err := m.hooks.current(ctx)
+	set, err := m.hooks.Get(ctx)
 	if err != nil {
 		return notReady(a, err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/match"
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/live"
 )
 
 // hook is one webhook, compiled.
@@ -34,67 +33,42 @@ type hook struct {
 
 // set is all webhooks of a kind at one state of their configurations.
 type set struct {
-	changed int64
-	hooks   []*hook
-	table   *match.Table
+	hooks []*hook
+	table *match.Table
 	// byVersion has the hooks of each configuration, so that the next set
 	// compiles those anew that are new.
 	byVersion map[string][]*hook
 }
 
-// hooks keeps the set of a view up to date.
-type hooks struct {
-	view View
-	make func(d *Deps, obj admission.Object) []*hook
-	deps *Deps
+// hooks is the set of a view's configurations, compiled when they change.
+type hooks = live.Derived[int64, *set]
 
-	mu  sync.Mutex // held by who makes a set
-	now atomic.Pointer[set]
-}
-
-// current returns the webhooks as they are configured now.
-func (h *hooks) current(ctx context.Context) (*set, error) {
-	changed, err := h.view.Changed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s := h.now.Load(); s != nil && s.changed == changed {
+func newHooks(d *Deps, view admission.View, compile func(d *Deps, obj admission.Object) []*hook) *hooks {
+	return &hooks{Revision: view.Changed, Make: func(ctx context.Context, was *set) (*set, error) {
+		objs, err := view.Objects(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s := &set{byVersion: map[string][]*hook{}}
+		for _, obj := range objs {
+			version := obj.GetName() + "/" + obj.GetResourceVersion()
+			var made []*hook
+			if was != nil {
+				made = was.byVersion[version]
+			}
+			if made == nil {
+				made = compile(d, obj)
+			}
+			s.byVersion[version] = made
+			s.hooks = append(s.hooks, made...)
+		}
+		rules := make([]*match.Rules, len(s.hooks))
+		for i, hook := range s.hooks {
+			rules[i] = &hook.rules
+		}
+		s.table = match.NewTable(rules)
 		return s, nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	// Read before the objects: they may be newer than that, never older.
-	if changed, err = h.view.Changed(ctx); err != nil {
-		return nil, err
-	}
-	was := h.now.Load()
-	if was != nil && was.changed == changed {
-		return was, nil
-	}
-	objs, err := h.view.Objects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &set{changed: changed, byVersion: map[string][]*hook{}}
-	for _, obj := range objs {
-		version := obj.GetName() + "/" + obj.GetResourceVersion()
-		var made []*hook
-		if was != nil {
-			made = was.byVersion[version]
-		}
-		if made == nil {
-			made = h.make(h.deps, obj)
-		}
-		s.byVersion[version] = made
-		s.hooks = append(s.hooks, made...)
-	}
-	rules := make([]*match.Rules, len(s.hooks))
-	for i, hook := range s.hooks {
-		rules[i] = &hook.rules
-	}
-	s.table = match.NewTable(rules)
-	h.now.Store(s)
-	return s, nil
+	}}
 }
 
 func mutatingHooks(d *Deps, obj admission.Object) []*hook {

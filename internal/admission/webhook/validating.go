@@ -17,7 +17,7 @@ import (
 // validating is the plugin that asks validating webhooks.
 type validating struct {
 	Deps
-	hooks hooks
+	hooks *hooks
 }
 
 // due is a webhook that is to be asked about a write, and what it is asked.
@@ -30,7 +30,7 @@ func (v *validating) validate(ctx context.Context, a *admission.Attributes) erro
 	if match.IsConfiguration(a) {
 		return nil
 	}
-	set, err := v.hooks.current(ctx)
+	set, err := v.hooks.Get(ctx)
 	if err != nil {
 		return notReady(a, err)
 	}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"log/slog"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +23,7 @@ const (
 // Deps is what the plugins work with. All fields are needed.
 type Deps struct {
 	// Mutating and Validating are the stored configurations.
-	Mutating, Validating View
+	Mutating, Validating admission.View
 	Namespaces           Namespaces
 	Authorizer           authz.Authorizer
 	Compiler             *cel.Compiler
@@ -36,14 +35,6 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// View is the stored configurations of one kind.
-type View interface {
-	// Changed is a number that stays the same while they do.
-	Changed(ctx context.Context) (int64, error)
-	// Objects returns them in the order of their names.
-	Objects(ctx context.Context) ([]admission.Object, error)
-}
-
 // Namespaces finds namespaces and their labels. A missing one is an apierrors
 // NotFound.
 type Namespaces interface {
@@ -53,12 +44,12 @@ type Namespaces interface {
 
 // Mutating is the plugin that asks mutating webhooks.
 func Mutating(d Deps) admission.Plugin {
-	m := &mutating{Deps: d, hooks: hooks{view: d.Mutating, make: mutatingHooks, deps: &d}}
+	m := &mutating{Deps: d, hooks: newHooks(&d, d.Mutating, mutatingHooks)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }
 
 // Validating is the plugin that asks validating webhooks.
 func Validating(d Deps) admission.Plugin {
-	v := &validating{Deps: d, hooks: hooks{view: d.Validating, make: validatingHooks, deps: &d}}
+	v := &validating{Deps: d, hooks: newHooks(&d, d.Validating, validatingHooks)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }

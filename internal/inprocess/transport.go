@@ -1,57 +1,18 @@
-// Package inprocess gives code in the same process access to the server: an http.RoundTripper that passes requests to
-// the chain without a socket. The requests are authorized, admitted and audited like any other; only their user is
-// known without credentials.
 package inprocess
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-
-	"github.com/kanzen-io/kanzen/internal/authn"
 )
 
-type userKey struct{}
-
-// WithUser returns a context whose requests Authenticator authenticates as u.
-func WithUser(ctx context.Context, u user.Info) context.Context {
-	return context.WithValue(ctx, userKey{}, u)
-}
-
-// Authenticator authenticates requests from a transport of this process as the transport's user. This is safe because
-// no remote client can put a value into a request's context.
-type Authenticator struct{ Next authn.Authenticator }
-
-// Authenticate is part of authn.Authenticator.
-func (a Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
-	if u, ok := r.Context().Value(userKey{}).(user.Info); ok {
-		return u, true, nil
-	}
-	return a.Next.Authenticate(r)
-}
-
-// Door provides access to a server's chain. It is created before the chain, because parts of the chain use it, and is
-// opened when the chain exists.
-type Door struct {
-	handler atomic.Pointer[http.Handler]
-	server  context.Context // ends when requests must be cancelled
-}
-
-// NewDoor creates a closed door. Requests through it end with ctx.
-func NewDoor(ctx context.Context) *Door { return &Door{server: ctx} }
-
-// Open passes requests to a handler from now on.
-func (d *Door) Open(h http.Handler) { d.handler.Store(&h) }
-
-// As returns a transport for requests of a user; nil: the credentials in the request decide.
-func (d *Door) As(u user.Info) http.RoundTripper { return &transport{d, u} }
+// Transport returns a transport for any request of a user; without one the credentials in the request decide.
+func (d *Door) Transport(u user.Info) http.RoundTripper { return &transport{d, u} }
 
 // transport sends the requests of one user.
 type transport struct {
@@ -63,7 +24,7 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	handler := t.door.handler.Load()
 	if handler == nil {
-		return nil, errors.New("the server is not up yet")
+		return nil, errClosed
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	uncut := context.AfterFunc(t.door.server, cancel)
@@ -89,7 +50,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			case http.ErrAbortHandler:
 				rw.fail(io.ErrUnexpectedEOF) // the response is incomplete
 			default:
-				rw.fail(errors.New("the handler panicked"))
+				rw.fail(errPanicked)
 			}
 		}()
 		(*handler).ServeHTTP(rw, in)

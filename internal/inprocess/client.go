@@ -1,0 +1,239 @@
+package inprocess
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// Client makes the writes of one user. Refusals are *apierrors.StatusError. It is safe for concurrent use.
+type Client struct {
+	door  *Door
+	user  user.Info
+	agent string
+	// manager is the field manager; "" is the agent's.
+	manager string
+}
+
+// Managing returns the client with another field manager.
+func (c *Client) Managing(manager string) *Client {
+	other := *c
+	other.manager = manager
+	return &other
+}
+
+// Target is what a request is about: an object, a subresource of it, or, without a name, all objects in a namespace
+// or of a resource.
+type Target struct {
+	Resource                     schema.GroupVersionResource
+	Namespace, Name, Subresource string
+}
+
+// Path is the target's path.
+func (t Target) Path() string {
+	path := "/apis/" + t.Resource.Group + "/" + t.Resource.Version
+	if t.Resource.Group == "" {
+		path = "/api/" + t.Resource.Version
+	}
+	if t.Namespace != "" {
+		path += "/namespaces/" + t.Namespace
+	}
+	path += "/" + t.Resource.Resource
+	for _, part := range []string{t.Name, t.Subresource} {
+		if part != "" {
+			path += "/" + part
+		}
+	}
+	return path
+}
+
+// object is what clients send: an API object with metadata.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Create creates an object and returns what was stored. To a subresource it posts the object.
+func (c *Client) Create(ctx context.Context, t Target, obj runtime.Object) (runtime.Object, error) {
+	l := &request.Local{Object: obj}
+	err := c.do(ctx, http.MethodPost, t, nil, "", l)
+	return l.Answer, err
+}
+
+// Update replaces an object, or its subresource, and returns what was stored.
+func (c *Client) Update(ctx context.Context, t Target, obj runtime.Object) (runtime.Object, error) {
+	l := &request.Local{Object: obj}
+	err := c.do(ctx, http.MethodPut, t, nil, "", l)
+	return l.Answer, err
+}
+
+// Edit changes the stored object, or what its subresource may change, by a func. It is called again where somebody else
+// was faster; its error ends the request and is returned as it is. The object that it gets is of the storage version.
+func Edit[T object](ctx context.Context, c *Client, t Target, edit func(obj T) error) (T, error) {
+	var failed error
+	l := &request.Local{Edit: func(obj runtime.Object) error {
+		typed, ok := obj.(T)
+		if failed = edit(typed); !ok {
+			failed = apierrors.NewInternalError(errors.New(t.Path() + " is of another type"))
+		}
+		return failed
+	}}
+	err := c.do(ctx, http.MethodPut, t, nil, "", l)
+	if failed != nil {
+		err = failed
+	}
+	stored, _ := l.Answer.(T)
+	return stored, err
+}
+
+// Apply applies a configuration by server-side apply, taking its fields from whoever manages them.
+func (c *Client) Apply(ctx context.Context, t Target, configuration any) error {
+	return c.patch(ctx, t, types.ApplyYAMLPatchType, configuration, url.Values{"force": {"true"}})
+}
+
+// Merge changes an object by a JSON merge patch.
+func (c *Client) Merge(ctx context.Context, t Target, patch any) error {
+	return c.patch(ctx, t, types.MergePatchType, patch, nil)
+}
+
+func (c *Client) patch(ctx context.Context, t Target, kind types.PatchType, document any, query url.Values) error {
+	b, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, http.MethodPatch, t, query, string(kind), &request.Local{Body: bytes.NewReader(b)})
+}
+
+// Delete deletes an object, or all that the target says.
+func (c *Client) Delete(ctx context.Context, t Target, options *metav1.DeleteOptions) error {
+	if options == nil {
+		options = &metav1.DeleteOptions{}
+	}
+	return c.do(ctx, http.MethodDelete, t, nil, "", &request.Local{Object: options})
+}
+
+func (c *Client) do(ctx context.Context, method string, t Target, query url.Values, contentType string, body *request.Local) error {
+	handler := c.door.handler.Load()
+	if handler == nil {
+		return errClosed
+	}
+	inner, cancel := c.door.context(ctx)
+	defer cancel()
+	req := c.request(inner, method, t, query, contentType, body)
+	w := &recorder{header: http.Header{}}
+	if err := serve(*handler, w, req); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case body.Err != nil:
+		return body.Err
+	case w.code >= http.StatusMultipleChoices:
+		return w.refusal()
+	}
+	return nil
+}
+
+// context returns a context for a request, which ends with the caller's and with the server's. It has none of the
+// caller's values: the caller may be part of another request.
+func (d *Door) context(caller context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(d.server)
+	uncut := context.AfterFunc(caller, cancel)
+	return ctx, func() { uncut(); cancel() }
+}
+
+func (c *Client) request(ctx context.Context, method string, t Target, query url.Values, contentType string, body *request.Local) *http.Request {
+	if c.user != nil {
+		ctx = WithUser(ctx, c.user)
+	}
+	if c.manager != "" {
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("fieldManager", c.manager)
+	}
+	u := &url.URL{Path: t.Path(), RawQuery: query.Encode()}
+	req := (&http.Request{
+		Method: method, URL: u, RequestURI: u.RequestURI(), Host: "in-process", RemoteAddr: "127.0.0.1:0",
+		Proto: "HTTP/2.0", ProtoMajor: 2, Body: body, ContentLength: -1,
+		Header: http.Header{"User-Agent": {c.agent}, "Accept": {"application/json"}},
+	}).WithContext(ctx)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	return req
+}
+
+var (
+	errClosed   = errors.New("the server is not up yet")
+	errCut      = apierrors.NewServiceUnavailable("the request was cut off")
+	errPanicked = errors.New("the handler panicked")
+)
+
+// serve lets a handler answer; its panics end here.
+func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			err = errCut
+		default:
+			err = errPanicked
+		}
+	}()
+	h.ServeHTTP(w, req)
+	return nil
+}
+
+// recorder takes an answer that is not a Go object: a refusal by the chain.
+type recorder struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header is part of http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader is part of http.ResponseWriter.
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 && code >= http.StatusOK {
+		r.code = code
+	}
+}
+
+// maxRefusal bounds how much of an answer is kept.
+const maxRefusal = 64 << 10
+
+// Write is part of http.ResponseWriter.
+func (r *recorder) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if room := maxRefusal - r.body.Len(); room > 0 {
+		r.body.Write(b[:min(room, len(b))])
+	}
+	return len(b), nil
+}
+
+// refusal is the answer as an error.
+func (r *recorder) refusal() error {
+	st := metav1.Status{}
+	if json.Unmarshal(r.body.Bytes(), &st) != nil || st.Status == "" {
+		b, _ := io.ReadAll(&r.body)
+		st = metav1.Status{Status: metav1.StatusFailure, Code: int32(r.code), Message: string(b)}
+	}
+	return &apierrors.StatusError{ErrStatus: st}
+}

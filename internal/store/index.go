@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// Index is the objects of a view as values of type T, a pointer or an
+// interface. A value is made of the stored bytes once for a revision, is shared
+// by all readers, and must not be changed by any of them.
+type Index[T any] struct {
+	view   *View
+	form   any
+	decode func(*Item) (T, error)
+}
+
+// NewIndex returns the objects of a view as decode makes them. Form is
+// comparable and stands for decode: indexes of one form share their values.
+func NewIndex[T any](v *View, form any, decode func(*Item) (T, error)) *Index[T] {
+	return &Index[T]{view: v, form: form, decode: decode}
+}
+
+// Of returns the value of an item, and keeps it with the item.
+func (x *Index[T]) Of(i *Item) (T, error) {
+	obj, err := i.Decoded(x.view.store.Encodings, x.form, func(i *Item) (any, error) { return x.decode(i) })
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return x.typed(i, obj)
+}
+
+// peek is Of without keeping the value, for those who see each revision once.
+func (x *Index[T]) peek(i *Item) (T, error) {
+	if e := i.encoded(x.form); e != nil {
+		return x.typed(i, e.object)
+	}
+	return x.decode(i)
+}
+
+func (x *Index[T]) typed(i *Item, obj any) (T, error) {
+	t, ok := obj.(T)
+	if !ok {
+		return t, fmt.Errorf("%s%s is a %T", x.view.kind.Prefix, i.Key, obj)
+	}
+	return t, nil
+}
+
+// Get returns an object as this server last saw it, or ErrNotFound.
+func (x *Index[T]) Get(ctx context.Context, key string) (T, error) {
+	i, err := x.view.Get(ctx, key)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return x.Of(i)
+}
+
+// Objects returns the objects whose keys begin with prefix as this server last
+// saw them, in the order of their keys. One that cannot be decoded is an error.
+func (x *Index[T]) Objects(ctx context.Context, prefix string) ([]T, error) {
+	snap, err := x.view.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	var failed error
+	err = snap.Ascend(ctx, Range{Prefix: prefix}, func(i *Item) bool {
+		var obj T
+		if obj, failed = x.Of(i); failed == nil {
+			out = append(out, obj)
+		}
+		return failed == nil
+	})
+	return out, errors.Join(failed, err)
+}
+
+// Changed is the revision of the newest change: while it stays the same, so do
+// the objects.
+func (x *Index[T]) Changed(ctx context.Context) (int64, error) { return x.view.Changed(ctx) }
+
+// Change is what has become of one object.
+type Change[T any] struct {
+	// Key is "namespace/name" or "name".
+	Key string
+	// Now is the object; the zero T if it is gone or cannot be decoded.
+	Now T
+	// Err is why the object cannot be decoded.
+	Err error
+	// Gone says that the object was deleted.
+	Gone bool
+
+	index *Index[T]
+	prev  *Item
+}
+
+// Was returns the object before the change, and whether there was one that can
+// be decoded.
+func (c Change[T]) Was() (T, bool) {
+	if c.prev == nil {
+		var none T
+		return none, false
+	}
+	obj, err := c.index.peek(c.prev)
+	return obj, err == nil
+}
+
+// Added says that this is the first that is known of the object.
+func (c Change[T]) Added() bool { return c.prev == nil }
+
+// Namespace is the object's namespace; "" if it has none.
+func (c Change[T]) Namespace() string { return namespaceOf(c.Key) }
+
+// Name is the object's name.
+func (c Change[T]) Name() string { return c.Key[strings.LastIndexByte(c.Key, '/')+1:] }
+
+// Follow calls each for every object there is, and from then on for every
+// change, until ctx ends or the view is dropped. All calls come from one
+// goroutine. Where history was lost, and where each panicked, it begins anew:
+// all objects there are come again, and what went meanwhile comes as gone.
+// Caught (nil: nobody) is called when everything up to a revision was told.
+func (x *Index[T]) Follow(ctx context.Context, each func(Change[T]), caught func(rev int64)) {
+	if caught == nil {
+		caught = func(int64) {}
+	}
+	f := &following[T]{index: x, each: each, caught: caught, known: map[string]*Item{}}
+	x.view.follow(ctx, f.run)
+}
+
+// following is one call of Follow.
+type following[T any] struct {
+	index  *Index[T]
+	each   func(Change[T])
+	caught func(rev int64)
+	known  map[string]*Item // what was told, by key
+}
+
+func (f *following[T]) run(ctx context.Context) error {
+	rev, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	f.caught(rev)
+	w, err := f.index.view.Watch(ctx, WatchOptions{After: rev})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for {
+		events, err := w.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			f.event(e)
+		}
+		if len(events) > 0 {
+			f.caught(w.Rev())
+			continue
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// event tells of one change.
+func (f *following[T]) event(e *Event) {
+	if e.Item == nil {
+		f.gone(e.Prev.Key)
+		return
+	}
+	now, err := f.index.peek(e.Item)
+	f.tell(e.Item, now, err)
+}
+
+func (f *following[T]) gone(key string) {
+	prev := f.known[key]
+	delete(f.known, key)
+	f.each(Change[T]{Key: key, Gone: true, index: f.index, prev: prev})
+}
+
+func (f *following[T]) tell(i *Item, now T, err error) {
+	prev := f.known[i.Key]
+	f.known[i.Key] = i
+	f.each(Change[T]{Key: i.Key, Now: now, Err: err, index: f.index, prev: prev})
+}
+
+// together is how many items are decoded at a time on all processors, so that
+// thousands of objects do not delay a start and few are in memory at once.
+const together = 512
+
+// begin tells of everything there is, and returns its revision.
+func (f *following[T]) begin(ctx context.Context) (int64, error) {
+	snap, err := f.index.view.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	there := make(map[string]bool, len(f.known))
+	batch := make([]*Item, 0, together)
+	err = snap.Ascend(ctx, Range{}, func(i *Item) bool {
+		there[i.Key] = true
+		if batch = append(batch, i); len(batch) == together {
+			f.all(batch)
+			batch = batch[:0]
+		}
+		return true
+	})
+	if err != nil {
+		return 0, err
+	}
+	f.all(batch)
+	for key := range f.known {
+		if !there[key] {
+			f.gone(key)
+		}
+	}
+	return snap.Rev, nil
+}
+
+// all tells of some items, decoded on all processors.
+func (f *following[T]) all(items []*Item) {
+	type decoded struct {
+		obj T
+		err error
+	}
+	out := make([]decoded, len(items))
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(items)/8))
+	var wg sync.WaitGroup
+	for first := range workers {
+		wg.Go(func() {
+			for n := first; n < len(items); n += workers {
+				out[n].err = f.index.view.store.guard.Call("decoding "+f.index.view.kind.Prefix, func() (err error) {
+					out[n].obj, err = f.index.peek(items[n])
+					return err
+				})
+			}
+		})
+	}
+	wg.Wait()
+	for n, i := range items {
+		f.tell(i, out[n].obj, out[n].err)
+	}
+}
