@@ -24,6 +24,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/controllers/garbagecollector"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
@@ -39,6 +41,9 @@ type Config struct {
 	Endpoints func() []*engine.Endpoint
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
+	// Store and Catalog are what is stored and served.
+	Store   *store.Store
+	Catalog *catalog.Live
 	// Objects is how the usage of quotas looks things up, Marks where it says
 	// that it counts.
 	Objects admission.Objects
@@ -57,6 +62,7 @@ type controller struct {
 // all controllers, by the names that kube-controller-manager gives them.
 var all = []controller{
 	{"namespace-controller", runNamespaces},
+	{"garbage-collector-controller", runGarbageCollector},
 	{"serviceaccount-controller", runServiceAccounts},
 	{"resourcequota-controller", runResourceQuotas},
 	{"clusterrole-aggregation-controller", runAggregation},
@@ -65,7 +71,7 @@ var all = []controller{
 
 // aliases are the short names that kube-controller-manager also takes.
 var aliases = map[string]string{
-	"namespace": "namespace-controller", "serviceaccount": "serviceaccount-controller",
+	"namespace": "namespace-controller", "garbagecollector": "garbage-collector-controller", "serviceaccount": "serviceaccount-controller",
 	"resourcequota":                    "resourcequota-controller",
 	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
 	"validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
@@ -130,10 +136,17 @@ func Run(ctx context.Context, c Config, names []string) {
 // accountOf is the service account that kube-controller-manager gives a
 // controller; the bootstrap policy knows it by that name.
 func accountOf(name string) string {
-	if name == "serviceaccount-controller" {
+	switch name {
+	case "serviceaccount-controller":
 		return "service-account-controller"
+	case "garbage-collector-controller":
+		return "generic-garbage-collector"
 	}
 	return name
+}
+
+func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
+	garbagecollector.Run(ctx, garbagecollector.Config{Store: c.Store, Catalog: c.Catalog, Client: cl, Clock: c.Clock, Guard: c.Guard, Log: c.Log})
 }
 
 // endpoint finds the one that serves a resource.

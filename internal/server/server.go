@@ -185,8 +185,8 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	work.controllers = func(ctx context.Context) {
 		controllers.Run(ctx, controllers.Config{
 			Door: door, Endpoints: serving.Endpoints,
-			Schema:  func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
-			Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
+			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
+			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
 	}
 	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), closers: opened}

@@ -135,6 +135,7 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		// What views hold from before misses what came between their load and
 		// head. A load that begins from here on reads head or later.
 		s.resetViews()
+		s.lost()
 		s.follow.advance(head)
 		next = head + 1
 	}
@@ -169,6 +170,7 @@ func (s *Store) apply(ctx context.Context, events []kv.Event) {
 	if of != nil {
 		of.apply(ctx, events[from:])
 	}
+	s.tell(ctx, events)
 }
 
 func compareEvents(a, b kv.Event) int {

@@ -71,6 +71,7 @@ type Store struct {
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
+	taps  []*Tap           // replaced, never changed
 }
 
 // New makes a Store on an open log. Nothing is read or watched before Run.

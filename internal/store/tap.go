@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// Tap is told of everything in the log, whether or not views of it are loaded.
+// Keys are below the store's prefix. Its methods are called in order by the one
+// goroutine that follows etcd, so they must be quick.
+type Tap interface {
+	// Put is told of a value as it was before encryption. Nobody may change it.
+	Put(key string, rev int64, value []byte)
+	// Deleted is told of the end of a key.
+	Deleted(key string, rev int64)
+	// Lost says that events are missing. What there is can be known again by
+	// Store.Scan.
+	Lost()
+}
+
+// Tap tells t of everything from now on, until remove is called.
+func (s *Store) Tap(t Tap) (remove func()) {
+	entry := &t
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taps = append(slices.Clone(s.taps), entry)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taps = slices.DeleteFunc(slices.Clone(s.taps), func(other *Tap) bool { return other == entry })
+	}
+}
+
+// tapped returns those who are told; the slice is never changed.
+func (s *Store) tapped() []*Tap {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.taps
+}
+
+// tell tells of some events.
+func (s *Store) tell(ctx context.Context, events []kv.Event) {
+	taps := s.tapped()
+	if len(taps) == 0 {
+		return
+	}
+	for n := range events {
+		e := &events[n]
+		key := string(e.Key[len(s.prefix):])
+		var value []byte
+		if !e.Deleted {
+			value = s.plain(ctx, &e.KeyValue)
+		}
+		for _, t := range taps {
+			switch {
+			case e.Deleted:
+				(*t).Deleted(key, e.ModRevision)
+			case value != nil:
+				(*t).Put(key, e.ModRevision, value)
+			}
+		}
+	}
+}
+
+// plain is a value as it was before encryption; nil: it cannot be read.
+func (s *Store) plain(ctx context.Context, k *kv.KeyValue) []byte {
+	v := s.view(k.Key)
+	if v == nil || v.kind.Transformer == nil {
+		return k.Value
+	}
+	return v.item(ctx, *k).Value
+}
+
+// lost tells that events are missing.
+func (s *Store) lost() {
+	for _, t := range s.tapped() {
+		(*t).Lost()
+	}
+}
+
+// Scan calls put for all that is stored below a prefix, as of one revision,
+// until that returns false. No view is loaded. A Tap that was set before misses
+// nothing: what it is told is newer or the same.
+func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
+	from, end, at := s.prefix+prefix, kv.PrefixEnd(s.prefix+prefix), int64(0)
+	for more := true; more; {
+		var last []byte
+		answer, err := s.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
+			last = k.Key
+			if value := s.plain(ctx, &k); value != nil {
+				more = put(string(k.Key[len(s.prefix):]), k.ModRevision, value)
+			}
+			return more
+		})
+		if err != nil {
+			return err
+		}
+		if at == 0 {
+			at = answer.Rev
+		}
+		if !answer.More || last == nil {
+			return nil
+		}
+		from = kv.After(last)
+	}
+	return nil
+}
+
+// Read returns the newest value of a key below the store's prefix, or
+// ErrNotFound, and the revision as of which that is so. No view is loaded.
+func (s *Store) Read(ctx context.Context, key string) (value []byte, at int64, err error) {
+	answer, err := s.db.Range(ctx, kv.Range{Key: s.prefix + key}, func(k kv.KeyValue) bool {
+		value = s.plain(ctx, &k)
+		return true
+	})
+	if err == nil && value == nil {
+		err = ErrNotFound
+	}
+	return value, answer.Rev, err
+}
