@@ -24,7 +24,7 @@ func runAggregation(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(rbacv1.Resource("clusterroles"))
 	a := &aggregator{endpoint: ep, roles: engine.IndexOf[*rbacv1.ClusterRole](ep), client: cl.Managing(aggregationManager)}
 	// Whatever changes may be selected by any, so all are looked at, as one.
-	c.work(ctx, "clusterrole-aggregation", a.look, follow(a.roles, func(store.Change[*rbacv1.ClusterRole]) (string, bool) { return "", true }))
+	c.work(ctx, "clusterrole-aggregation", once(a.look), follow(a.roles, func(store.Change[*rbacv1.ClusterRole]) (string, bool) { return "", true }))
 }
 
 type aggregator struct {

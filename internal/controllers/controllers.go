@@ -11,11 +11,13 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,11 +26,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/controllers/garbagecollector"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -48,33 +52,49 @@ type Config struct {
 	// that it counts.
 	Objects admission.Objects
 	Marks   Marks
-	Clock   clock.WithTicker
-	Guard   *guard.Guard
-	Log     *slog.Logger
+	// RootCA is the authority of serving certificates, in PEM; nil: there is
+	// none to tell of.
+	RootCA []byte
+	// Authority signs certificates; nil: nobody does.
+	Authority *pki.Authority
+	// Tokens signs legacy service account tokens; nil: nobody does.
+	Tokens *serviceaccount.Signer
+	// Election is how servers agree on who runs the controllers; nil: this one does.
+	Election *Election
+	Clock    clock.WithTicker
+	Guard    *guard.Guard
+	Log      *slog.Logger
 }
 
-// controller is one of them: it runs until its context ends.
+// controller is one of them.
 type controller struct {
-	name string
-	run  func(ctx context.Context, c Config, client *inprocess.Client)
+	// name is what kube-controller-manager calls it, alias its short name.
+	name, alias string
+	// account is the service account that kube-controller-manager gives it, by
+	// which the bootstrap policy knows it; "": it acts as that program itself.
+	account string
+	// run runs until its context ends.
+	run func(ctx context.Context, c Config, client *inprocess.Client)
 }
 
-// all controllers, by the names that kube-controller-manager gives them.
+// all controllers.
 var all = []controller{
-	{"namespace-controller", runNamespaces},
-	{"garbage-collector-controller", runGarbageCollector},
-	{"serviceaccount-controller", runServiceAccounts},
-	{"resourcequota-controller", runResourceQuotas},
-	{"clusterrole-aggregation-controller", runAggregation},
-	{"validatingadmissionpolicy-status-controller", runPolicyStatus},
-}
-
-// aliases are the short names that kube-controller-manager also takes.
-var aliases = map[string]string{
-	"namespace": "namespace-controller", "garbagecollector": "garbage-collector-controller", "serviceaccount": "serviceaccount-controller",
-	"resourcequota":                    "resourcequota-controller",
-	"clusterrole-aggregation":          "clusterrole-aggregation-controller",
-	"validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
+	{"namespace-controller", "namespace", "namespace-controller", runNamespaces},
+	{"garbage-collector-controller", "garbagecollector", "generic-garbage-collector", runGarbageCollector},
+	{"serviceaccount-controller", "serviceaccount", "service-account-controller", runServiceAccounts},
+	{"resourcequota-controller", "resourcequota", "resourcequota-controller", runResourceQuotas},
+	{"clusterrole-aggregation-controller", "clusterrole-aggregation", "clusterrole-aggregation-controller", runAggregation},
+	{"validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller", runPolicyStatus},
+	{"root-ca-certificate-publisher-controller", "root-ca-cert-publisher", "root-ca-cert-publisher", runRootCA},
+	{"certificatesigningrequest-signing-controller", "csrsigning", "certificate-controller", runCSRSigning},
+	{"certificatesigningrequest-approving-controller", "csrapproving", "certificate-controller", runCSRApproving},
+	{"certificatesigningrequest-cleaner-controller", "csrcleaner", "certificate-controller", runCSRCleaner},
+	{"persistentvolumeclaim-protection-controller", "pvc-protection", "pvc-protection-controller", runClaimProtection},
+	{"persistentvolume-protection-controller", "pv-protection", "pv-protection-controller", runVolumeProtection},
+	{"ttl-after-finished-controller", "ttl-after-finished", "ttl-after-finished-controller", runTTLAfterFinished},
+	{"serviceaccount-token-controller", "serviceaccount-token", "", runTokens},
+	{"token-cleaner-controller", "tokencleaner", "token-cleaner", runTokenCleaner},
+	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens},
 }
 
 // ValidNames reports names of --controllers that are no controller's.
@@ -84,14 +104,26 @@ func ValidNames(names []string) error {
 		if n == "*" || n == "" || slices.ContainsFunc(all, func(c controller) bool { return c.name == n }) {
 			continue
 		}
-		return fmt.Errorf("there is no controller %q", n)
+		return fmt.Errorf("there is no controller %q; there are %s", n, strings.Join(Names(), ", "))
 	}
 	return nil
 }
 
+// Names are the controllers that there are.
+func Names() []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.name
+	}
+	slices.Sort(names)
+	return names
+}
+
 func full(name string) string {
-	if n, ok := aliases[name]; ok {
-		return n
+	for _, c := range all {
+		if c.alias == name {
+			return c.name
+		}
 	}
 	return name
 }
@@ -112,8 +144,17 @@ func enabled(name string, names []string) bool {
 	return on
 }
 
-// Run runs the controllers that names have run, until ctx ends.
+// Run runs the controllers that names have run, on one server of a cluster,
+// until ctx ends.
 func Run(ctx context.Context, c Config, names []string) {
+	if c.Election == nil {
+		run(ctx, c, names)
+		return
+	}
+	c.Election.Lead(ctx, func(ctx context.Context) { run(ctx, c, names) })
+}
+
+func run(ctx context.Context, c Config, names []string) {
 	var wg sync.WaitGroup
 	for _, ctl := range all {
 		if !enabled(ctl.name, names) {
@@ -122,27 +163,22 @@ func Run(ctx context.Context, c Config, names []string) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			u := &user.DefaultInfo{
-				Name:   "system:serviceaccount:kube-system:" + accountOf(ctl.name),
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
-			}
-			client := c.Door.As(u, "kanzen/"+ctl.name)
+			client := c.Door.As(ctl.user(), "kanzen/"+ctl.name)
 			c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) { ctl.run(ctx, c, client) })
 		}()
 	}
 	wg.Wait()
 }
 
-// accountOf is the service account that kube-controller-manager gives a
-// controller; the bootstrap policy knows it by that name.
-func accountOf(name string) string {
-	switch name {
-	case "serviceaccount-controller":
-		return "service-account-controller"
-	case "garbage-collector-controller":
-		return "generic-garbage-collector"
+// user is as whom a controller acts.
+func (c *controller) user() user.Info {
+	if c.account == "" {
+		return &user.DefaultInfo{Name: user.KubeControllerManager, Groups: []string{user.AllAuthenticated}}
 	}
-	return name
+	return &user.DefaultInfo{
+		Name:   "system:serviceaccount:kube-system:" + c.account,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
+	}
 }
 
 func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
@@ -175,15 +211,42 @@ func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (st
 	}
 }
 
-// work follows sources and looks at what they name until ctx ends.
-func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) error, sources ...source) {
+// work follows sources and looks at what they name until ctx ends, and again
+// after the time that look returns; 0: not by itself.
+func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) (again time.Duration, err error), sources ...source) {
 	q := queue.New(name, c.Clock, c.Guard, c.Log)
 	var following sync.WaitGroup
 	for _, s := range sources {
 		following.Go(func() { s(ctx, q) })
 	}
-	q.Run(ctx, look)
+	q.Run(ctx, func(ctx context.Context, name string) error {
+		again, err := look(ctx, name)
+		if err == nil && again > 0 {
+			q.AddAfter(name, again)
+		}
+		return err
+	})
 	following.Wait()
+}
+
+// once makes a look of one that only changes of the log repeat.
+func once(look func(ctx context.Context, name string) error) func(ctx context.Context, name string) (time.Duration, error) {
+	return func(ctx context.Context, name string) (time.Duration, error) { return 0, look(ctx, name) }
+}
+
+// get returns an object as this server last saw it; ok is false if there is none.
+func get[T engine.Object](ctx context.Context, x *store.Index[T], key string) (obj T, ok bool, err error) {
+	obj, err = x.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return obj, false, nil
+	}
+	return obj, err == nil, err
+}
+
+// split returns the namespace and name in a key.
+func split(key string) (namespace, name string) {
+	namespace, name, _ = strings.Cut(key, "/")
+	return namespace, name
 }
 
 // target is an object, or with name "" all objects of a namespace.

@@ -21,7 +21,7 @@ import (
 func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(corev1.Resource("namespaces"))
 	n := &namespaceCleaner{Config: c, client: cl, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
-	c.work(ctx, "namespace", n.clean, follow(n.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) {
+	c.work(ctx, "namespace", once(n.clean), follow(n.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) {
 		return c.Name(), c.Now != nil && c.Now.DeletionTimestamp != nil
 	}))
 }

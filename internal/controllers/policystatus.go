@@ -31,7 +31,7 @@ func runPolicyStatus(ctx context.Context, c Config, cl *inprocess.Client) {
 			return out
 		}},
 	}
-	c.work(ctx, policyStatus, k.check, follow(k.policies, func(c store.Change[*admissionv1.ValidatingAdmissionPolicy]) (string, bool) {
+	c.work(ctx, policyStatus, once(k.check), follow(k.policies, func(c store.Change[*admissionv1.ValidatingAdmissionPolicy]) (string, bool) {
 		return c.Name(), !c.Gone
 	}))
 }

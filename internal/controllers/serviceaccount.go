@@ -22,7 +22,7 @@ func runServiceAccounts(ctx context.Context, c Config, cl *inprocess.Client) {
 		accounts:   c.endpoint(corev1.Resource("serviceaccounts")),
 		client:     cl,
 	}
-	c.work(ctx, "serviceaccount", k.ensure,
+	c.work(ctx, "serviceaccount", once(k.ensure),
 		follow(k.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) { return c.Name(), !c.Gone }),
 		follow(engine.IndexOf[*corev1.ServiceAccount](k.accounts), func(c store.Change[*corev1.ServiceAccount]) (string, bool) {
 			return c.Namespace(), c.Gone && c.Name() == defaultAccount

@@ -32,6 +32,12 @@ type Keys struct {
 	External        *external.Signer          // nil: the keys are local
 	Discovery       *serviceaccount.Discovery // nil: there are no discovery documents
 	TokenFile       authn.TokenAuthenticator
+	// RootCA is the authority of the serving certificate, in PEM; nil: it is not known.
+	RootCA []byte
+	// Authority issues client certificates; nil: its key is not known.
+	Authority *pki.Authority
+	// Legacy signs tokens that are kept in secrets; nil: there is no key at hand.
+	Legacy *serviceaccount.Signer
 	// Files are those that the server created for itself; nil if none.
 	Files *pki.Files
 }
@@ -128,9 +134,15 @@ func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveCloc
 	k.Files = made
 	if f.servingCert == "" {
 		f.servingCert, f.servingKey = made.ServingCert, made.ServingKey
+		if k.RootCA, err = os.ReadFile(made.CACert); err != nil {
+			return err
+		}
 	}
 	if f.clientCA == "" {
 		f.clientCA = made.CACert
+		if k.Authority, err = pki.LoadAuthority(made.CACert, made.CAKey); err != nil {
+			return err
+		}
 	}
 	if f.signing == "" && cfg.ServiceAccountSigningEndpoint == "" {
 		f.signing = made.ServiceAccountKey
@@ -168,6 +180,9 @@ func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log
 			return fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
 		if k.Signer, err = serviceaccount.NewSigner(cfg.ServiceAccountIssuers[0], key); err != nil {
+			return fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+		if k.Legacy, err = serviceaccount.NewSigner(serviceaccount.LegacyIssuer, key); err != nil {
 			return fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
 	}

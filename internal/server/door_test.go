@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 
@@ -11,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
@@ -117,5 +120,41 @@ func TestDoorRefusals(t *testing.T) {
 	}
 	if _, err := inprocess.NewDoor(t.Context()).As(masters, "test").Create(t.Context(), maps, m); err == nil {
 		t.Error("a door that is not open lets through")
+	}
+}
+
+// One server at a time leads; another takes over when that ends.
+func TestElection(t *testing.T) {
+	s := start(t)
+	led := make(chan string)
+	lead := func(name string) (stop func()) {
+		e := &controllers.Election{Name: "test", Identity: name, Leases: s.base.builtin("coordination.k8s.io", "leases"), Client: s.base.itself, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.Lead(ctx, func(ctx context.Context) {
+				select {
+				case led <- name:
+				case <-ctx.Done():
+				}
+				<-ctx.Done()
+			})
+		}()
+		return func() { cancel(); <-done }
+	}
+	stop := lead("first")
+	if got := <-led; got != "first" {
+		t.Fatalf("%s leads", got)
+	}
+	defer lead("second")()
+	select {
+	case got := <-led:
+		t.Fatalf("%s leads beside the first", got)
+	default:
+	}
+	stop()
+	if got := <-led; got != "second" {
+		t.Errorf("%s leads", got)
 	}
 }

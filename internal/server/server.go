@@ -184,7 +184,8 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 	work.controllers = func(ctx context.Context) {
 		controllers.Run(ctx, controllers.Config{
-			Door: door, Endpoints: serving.Endpoints,
+			Door: door, Endpoints: serving.Endpoints, Election: b.election(),
+			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)

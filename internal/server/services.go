@@ -6,8 +6,10 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -108,4 +110,16 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, Groups: b.objects.Now().GroupVersions(), Repair: services.repair,
 		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
 	}, nil
+}
+
+// election is how servers on one etcd agree on who runs the controllers; nil if
+// there is only this one.
+func (b *base) election() *controllers.Election {
+	if b.cfg.Embedded() {
+		return nil
+	}
+	return &controllers.Election{
+		Name: "kanzen-controllers", Identity: controlplane.IdentityName(b.cfg.Hostname()) + "_" + uuid.NewString(),
+		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.ground.Clock, Log: b.log,
+	}
 }

@@ -1,0 +1,157 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/podrefs"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+const (
+	// unusedLasts is how long a legacy token stays that nobody uses: so long
+	// until it is invalid, and as long again until it is deleted.
+	unusedLasts = 365 * 24 * time.Hour
+	// legacyEvery is how often that is looked at.
+	legacyEvery = 24 * time.Hour
+
+	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
+	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
+	trackingMap       = metav1.NamespaceSystem + "/kube-apiserver-legacy-service-account-token-tracking"
+)
+
+// runLegacyTokens invalidates, and later deletes, the tokens that were made for
+// service accounts by themselves and that nobody has used for a year.
+func runLegacyTokens(ctx context.Context, c Config, cl *inprocess.Client) {
+	k := &legacyCleaner{
+		Config: c, client: cl, endpoint: c.endpoint(corev1.Resource("secrets")),
+		accounts: engine.IndexOf[*corev1.ServiceAccount](c.endpoint(corev1.Resource("serviceaccounts"))),
+		maps:     engine.IndexOf[*corev1.ConfigMap](c.endpoint(corev1.Resource("configmaps"))),
+		pods:     engine.IndexOf[*corev1.Pod](c.endpoint(corev1.Resource("pods"))),
+	}
+	k.secrets = engine.IndexOf[*corev1.Secret](k.endpoint)
+	for {
+		if err := k.all(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Warn("could not look for unused legacy tokens", "error", err)
+		}
+		select {
+		case <-c.Clock.After(legacyEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+type legacyCleaner struct {
+	Config
+	client   *inprocess.Client
+	endpoint *engine.Endpoint
+	secrets  *store.Index[*corev1.Secret]
+	accounts *store.Index[*corev1.ServiceAccount]
+	maps     *store.Index[*corev1.ConfigMap]
+	pods     *store.Index[*corev1.Pod]
+}
+
+// all looks at all tokens, once their use has been tracked for long enough.
+func (k *legacyCleaner) all(ctx context.Context) error {
+	m, ok, err := get(ctx, k.maps, trackingMap)
+	if !ok {
+		return err
+	}
+	since, err := time.Parse(time.DateOnly, m.Data["since"])
+	if err != nil {
+		return err
+	}
+	now := k.Clock.Now().UTC()
+	// Tracking may have begun at the end of that day.
+	if now.Before(since.AddDate(0, 0, 1).Add(unusedLasts)) {
+		return nil
+	}
+	secrets, err := k.secrets.Objects(ctx, "")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range secrets {
+		errs = append(errs, k.look(ctx, s, now))
+	}
+	return errors.Join(errs...)
+}
+
+// look invalidates or deletes one token that nobody uses.
+func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Time) error {
+	if s.Type != corev1.SecretTypeServiceAccountToken || s.DeletionTimestamp != nil {
+		return nil
+	}
+	oldest := now.Add(-unusedLasts)
+	if !s.CreationTimestamp.Time.Before(oldest) || usedSince(s.Labels, oldest) {
+		return nil
+	}
+	ours, err := k.generated(ctx, s)
+	if !ours || err != nil {
+		return err
+	}
+	mounted, err := k.mounted(ctx, s)
+	if mounted || err != nil {
+		return err
+	}
+	invalid, err := time.Parse(time.DateOnly, s.Labels[invalidSinceLabel])
+	if err != nil {
+		_, err := inprocess.Edit(ctx, k.client, target(k.endpoint, s.Namespace, s.Name, ""), func(secret *corev1.Secret) error {
+			if secret.UID == s.UID {
+				metav1.SetMetaDataLabel(&secret.ObjectMeta, invalidSinceLabel, now.Format(time.DateOnly))
+			}
+			return nil
+		})
+		return ignoreMissing(err)
+	}
+	if invalid.Format(time.DateOnly) >= oldest.Format(time.DateOnly) {
+		return nil
+	}
+	err = k.client.Delete(ctx, target(k.endpoint, s.Namespace, s.Name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return ignoreMissing(err)
+}
+
+// usedSince says that a token was used on a day or later, or that it cannot be known.
+func usedSince(labels map[string]string, day time.Time) bool {
+	text, ok := labels[lastUsedLabel]
+	if !ok {
+		return false
+	}
+	used, err := time.Parse(time.DateOnly, text)
+	return err != nil || used.Format(time.DateOnly) >= day.Format(time.DateOnly)
+}
+
+// generated says that a token was made for its service account by itself: the account names it.
+func (k *legacyCleaner) generated(ctx context.Context, s *corev1.Secret) (bool, error) {
+	a, ok, err := get(ctx, k.accounts, s.Namespace+"/"+accountOfSecret(s))
+	if !ok {
+		return false, err
+	}
+	uid := types.UID(s.Annotations[corev1.ServiceAccountUIDKey])
+	return (uid == "" || uid == a.UID) && names(a.Secrets, s.Name), nil
+}
+
+// mounted says that a pod uses a secret.
+func (k *legacyCleaner) mounted(ctx context.Context, s *corev1.Secret) (bool, error) {
+	pods, err := k.pods.Objects(ctx, s.Namespace+"/")
+	for _, pod := range pods {
+		for name := range podrefs.Secrets(&pod.Spec) {
+			if name == s.Name {
+				return true, nil
+			}
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,154 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// protector keeps a finalizer on the objects of one kind, and takes it off one
+// that is deleted when nobody uses it any more.
+type protector[T engine.Object] struct {
+	endpoint  *engine.Endpoint
+	objects   *store.Index[T]
+	client    *inprocess.Client
+	finalizer string
+	used      func(ctx context.Context, obj T) (bool, error)
+}
+
+func (p *protector[T]) look(ctx context.Context, key string) error {
+	obj, ok, err := get(ctx, p.objects, key)
+	if !ok {
+		return err
+	}
+	has := slices.Contains(obj.GetFinalizers(), p.finalizer)
+	switch {
+	case obj.GetDeletionTimestamp() == nil && !has:
+		return p.edit(ctx, obj, func(f []string) []string { return append(f, p.finalizer) })
+	case obj.GetDeletionTimestamp() == nil || !has:
+		return nil
+	}
+	used, err := p.used(ctx, obj)
+	if used || err != nil {
+		return err
+	}
+	return p.edit(ctx, obj, func(f []string) []string {
+		return slices.DeleteFunc(f, func(f string) bool { return f == p.finalizer })
+	})
+}
+
+// edit changes the finalizers of an object that is still the same.
+func (p *protector[T]) edit(ctx context.Context, obj T, change func([]string) []string) error {
+	_, err := inprocess.Edit(ctx, p.client, target(p.endpoint, obj.GetNamespace(), obj.GetName(), ""), func(now T) error {
+		deleted := func(o T) bool { return o.GetDeletionTimestamp() != nil }
+		if now.GetUID() == obj.GetUID() && deleted(now) == deleted(obj) {
+			now.SetFinalizers(change(now.GetFinalizers()))
+		}
+		return nil
+	})
+	return ignoreMissing(err)
+}
+
+// changed names the objects that may have to be looked at.
+func (p *protector[T]) changed(c store.Change[T]) (string, bool) {
+	return c.Key, !c.Gone && c.Err == nil &&
+		(c.Now.GetDeletionTimestamp() != nil) == slices.Contains(c.Now.GetFinalizers(), p.finalizer)
+}
+
+// runVolumeProtection lets PersistentVolumes go when no claim is bound to them.
+func runVolumeProtection(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep := c.endpoint(corev1.Resource("persistentvolumes"))
+	p := &protector[*corev1.PersistentVolume]{
+		endpoint: ep, objects: engine.IndexOf[*corev1.PersistentVolume](ep), client: cl, finalizer: "kubernetes.io/pv-protection",
+		used: func(_ context.Context, v *corev1.PersistentVolume) (bool, error) {
+			return v.Status.Phase == corev1.VolumeBound, nil
+		},
+	}
+	c.work(ctx, "pvprotection", once(p.look), follow(p.objects, p.changed))
+}
+
+// runClaimProtection lets PersistentVolumeClaims go when no pod uses them.
+func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep, pods := c.endpoint(corev1.Resource("persistentvolumeclaims")), engine.IndexOf[*corev1.Pod](c.endpoint(corev1.Resource("pods")))
+	waiting := make(chan struct{}, 1) // a claim waits for pods
+	p := &protector[*corev1.PersistentVolumeClaim]{
+		endpoint: ep, objects: engine.IndexOf[*corev1.PersistentVolumeClaim](ep), client: cl, finalizer: "kubernetes.io/pvc-protection",
+	}
+	p.used = func(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+		if err := c.Store.Fresh(ctx); err != nil {
+			return false, err
+		}
+		all, err := pods.Objects(ctx, claim.Namespace+"/")
+		used := slices.ContainsFunc(all, func(pod *corev1.Pod) bool { return usesClaim(pod, claim) })
+		if used {
+			select {
+			case waiting <- struct{}{}:
+			default:
+			}
+		}
+		return used, err
+	}
+	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), podsOfClaims(pods, waiting))
+}
+
+// podsOfClaims is a source: it follows pods from when the first claim waits for one.
+func podsOfClaims(pods *store.Index[*corev1.Pod], waiting <-chan struct{}) source {
+	return func(ctx context.Context, q *queue.Queue) {
+		select {
+		case <-waiting:
+		case <-ctx.Done():
+			return
+		}
+		pods.Follow(ctx, func(c store.Change[*corev1.Pod]) {
+			pod := c.Now
+			if c.Gone {
+				pod, _ = c.Was()
+			}
+			if pod == nil || !c.Gone && !ended(pod) {
+				return
+			}
+			for i := range pod.Spec.Volumes {
+				if name := claimName(pod, &pod.Spec.Volumes[i]); name != "" {
+					q.Add(c.Namespace() + "/" + name)
+				}
+			}
+		}, nil)
+	}
+}
+
+// claimName is the claim of a pod's volume; "" if it has none.
+func claimName(pod *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
+	}
+	return ""
+}
+
+// usesClaim says that a pod on a node uses a claim. Nodes start no pod whose
+// claim is being deleted, so one without a node does not.
+func usesClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if claimName(pod, &v) != claim.Name {
+			return false
+		}
+		return v.PersistentVolumeClaim != nil || !ended(pod) && metav1.IsControlledBy(claim, pod)
+	})
+}
+
+// ended says that a pod is deleted and its node is done with it, or was not asked.
+func ended(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+}

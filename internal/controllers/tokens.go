@@ -1,0 +1,235 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// runTokens fills the secrets that ask for the token of a service account, and
+// deletes those whose service account is gone.
+func runTokens(ctx context.Context, c Config, cl *inprocess.Client) {
+	if c.Tokens == nil {
+		return
+	}
+	k := &tokenKeeper{
+		accountsAt: c.endpoint(corev1.Resource("serviceaccounts")), secretsAt: c.endpoint(corev1.Resource("secrets")),
+		client: cl, signer: c.Tokens, rootCA: c.RootCA, fresh: c.Store.Fresh,
+	}
+	k.accounts, k.secrets = engine.IndexOf[*corev1.ServiceAccount](k.accountsAt), engine.IndexOf[*corev1.Secret](k.secretsAt)
+	c.work(ctx, "serviceaccount_tokens", once(k.look),
+		func(ctx context.Context, q *queue.Queue) { k.secrets.Follow(ctx, k.secretChanged(ctx, q), nil) },
+		func(ctx context.Context, q *queue.Queue) {
+			k.accounts.Follow(ctx, func(c store.Change[*corev1.ServiceAccount]) {
+				if c.Gone {
+					k.all(ctx, q, c.Namespace(), c.Name())
+				}
+			}, nil)
+		})
+}
+
+type tokenKeeper struct {
+	accountsAt, secretsAt *engine.Endpoint
+	accounts              *store.Index[*corev1.ServiceAccount]
+	secrets               *store.Index[*corev1.Secret]
+	client                *inprocess.Client
+	signer                *serviceaccount.Signer
+	rootCA                []byte
+	fresh                 func(ctx context.Context) error
+}
+
+// accountOfSecret is the name of the service account whose token a secret holds; "" if it is of another type.
+func accountOfSecret(s *corev1.Secret) string {
+	if s.Type != corev1.SecretTypeServiceAccountToken {
+		return ""
+	}
+	return s.Annotations[corev1.ServiceAccountNameKey]
+}
+
+// secretChanged has secrets looked at, and takes those that are gone from their
+// service accounts.
+func (k *tokenKeeper) secretChanged(ctx context.Context, q *queue.Queue) func(store.Change[*corev1.Secret]) {
+	return func(c store.Change[*corev1.Secret]) {
+		if c.Now != nil && accountOfSecret(c.Now) != "" {
+			q.Add(c.Key)
+		}
+		if was, ok := c.Was(); c.Gone && ok && accountOfSecret(was) != "" {
+			q.Add(c.Key)
+		}
+	}
+}
+
+// all has the secrets of a service account looked at.
+func (k *tokenKeeper) all(ctx context.Context, q *queue.Queue, namespace, account string) {
+	secrets, err := k.secrets.Objects(ctx, namespace+"/")
+	if err != nil {
+		return // the view will be told of again
+	}
+	for _, s := range secrets {
+		if accountOfSecret(s) == account {
+			q.Add(s.Namespace + "/" + s.Name)
+		}
+	}
+}
+
+// look brings one secret up to date.
+func (k *tokenKeeper) look(ctx context.Context, key string) error {
+	namespace, name := split(key)
+	s, ok, err := get(ctx, k.secrets, key)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return k.unreference(ctx, namespace, name)
+	}
+	if accountOfSecret(s) == "" || s.DeletionTimestamp != nil {
+		return nil
+	}
+	account, err := k.account(ctx, s)
+	if err != nil {
+		return err
+	}
+	if account == nil {
+		err := k.client.Delete(ctx, target(k.secretsAt, namespace, name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
+		if apierrors.IsConflict(err) {
+			return nil
+		}
+		return ignoreMissing(err)
+	}
+	if !k.wrong(s) {
+		return nil
+	}
+	_, err = inprocess.Edit(ctx, k.client, target(k.secretsAt, namespace, name, ""), func(now *corev1.Secret) error {
+		if now.UID != s.UID {
+			return nil
+		}
+		return k.fill(now, account)
+	})
+	return ignoreMissing(err)
+}
+
+// account returns the service account of a secret, or nil if there is none of that UID.
+func (k *tokenKeeper) account(ctx context.Context, s *corev1.Secret) (*corev1.ServiceAccount, error) {
+	key := s.Namespace + "/" + accountOfSecret(s)
+	a, ok, err := get(ctx, k.accounts, key)
+	if err != nil {
+		return nil, err
+	}
+	if !ok { // it may be new
+		if err := k.fresh(ctx); err != nil {
+			return nil, err
+		}
+		if a, ok, err = get(ctx, k.accounts, key); !ok {
+			return nil, err
+		}
+	}
+	if uid := types.UID(s.Annotations[corev1.ServiceAccountUIDKey]); uid != "" && uid != a.UID {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// wrong says that something is missing in a secret.
+func (k *tokenKeeper) wrong(s *corev1.Secret) bool {
+	return len(k.rootCA) > 0 && !bytes.Equal(s.Data[corev1.ServiceAccountRootCAKey], k.rootCA) ||
+		len(s.Data[corev1.ServiceAccountNamespaceKey]) == 0 || len(s.Data[corev1.ServiceAccountTokenKey]) == 0
+}
+
+// fill adds what is missing in a secret.
+func (k *tokenKeeper) fill(s *corev1.Secret, account *corev1.ServiceAccount) error {
+	if s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
+	if len(k.rootCA) > 0 {
+		s.Data[corev1.ServiceAccountRootCAKey] = k.rootCA
+	}
+	if len(s.Data[corev1.ServiceAccountNamespaceKey]) == 0 {
+		s.Data[corev1.ServiceAccountNamespaceKey] = []byte(s.Namespace)
+	}
+	if len(s.Data[corev1.ServiceAccountTokenKey]) == 0 {
+		token, err := k.signer.SignLegacy(account, s.Name)
+		if err != nil {
+			return err
+		}
+		s.Data[corev1.ServiceAccountTokenKey] = []byte(token)
+	}
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1.ServiceAccountNameKey, account.Name)
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1.ServiceAccountUIDKey, string(account.UID))
+	return nil
+}
+
+// unreference takes a secret that is gone from the service accounts that name it.
+func (k *tokenKeeper) unreference(ctx context.Context, namespace, secret string) error {
+	accounts, err := k.accounts.Objects(ctx, namespace+"/")
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if !names(a.Secrets, secret) {
+			continue
+		}
+		_, err := inprocess.Edit(ctx, k.client, target(k.accountsAt, namespace, a.Name, ""), func(a *corev1.ServiceAccount) error {
+			var rest []corev1.ObjectReference
+			for _, r := range a.Secrets {
+				if r.Name != secret {
+					rest = append(rest, r)
+				}
+			}
+			a.Secrets = rest
+			return nil
+		})
+		if err := ignoreMissing(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func names(refs []corev1.ObjectReference, name string) bool {
+	for _, r := range refs {
+		if r.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// runTokenCleaner deletes bootstrap tokens when they expire.
+func runTokenCleaner(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep := c.endpoint(corev1.Resource("secrets"))
+	secrets := engine.IndexOf[*corev1.Secret](ep)
+	look := func(ctx context.Context, key string) (time.Duration, error) {
+		s, ok, err := get(ctx, secrets, key)
+		if !ok {
+			return 0, err
+		}
+		expiration, ok := s.Data["expiration"]
+		if !ok || len(expiration) == 0 {
+			return 0, nil
+		}
+		// One that cannot be read is as good as expired: it is of no use.
+		end, err := time.Parse(time.RFC3339, string(expiration))
+		if left := end.Sub(c.Clock.Now()); err == nil && left > 0 {
+			return left, nil
+		}
+		err = cl.Delete(ctx, target(ep, s.Namespace, s.Name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
+		if apierrors.IsConflict(err) {
+			return 0, nil
+		}
+		return 0, ignoreMissing(err)
+	}
+	c.work(ctx, "token_cleaner", look, follow(secrets, func(c store.Change[*corev1.Secret]) (string, bool) {
+		return c.Key, c.Namespace() == metav1.NamespaceSystem && c.Now != nil && c.Now.Type == corev1.SecretTypeBootstrapToken
+	}))
+}
