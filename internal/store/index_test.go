@@ -38,6 +38,9 @@ func TestIndexDecodesOnce(t *testing.T) {
 	})
 	create(t, v, "ns/a", "1")
 	create(t, v, "other/b", "1")
+	if err := s.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	first, err := x.Get(t.Context(), "ns/a")
 	if err != nil {
 		t.Fatal(err)
