@@ -18,11 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -86,7 +89,7 @@ func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *me
 	})
 	ep, err := e.Endpoint(&Resource{
 		Plural: "things", Kind: "Thing", Prefix: "example.com/things", Hub: thingsGV, Codec: codec,
-		Types:    func() (managedfields.TypeConverter, error) { return managedfields.NewDeducedTypeConverter(), nil },
+		Types:    func() (fieldmanager.Types, error) { return deduced{managedfields.NewDeducedTypeConverter()}, nil },
 		Versions: []*Version{{GroupVersion: thingsGV, New: func() Object { return &unstructured.Unstructured{Object: map[string]any{}} }}},
 		Fields: func(obj Object) fields.Set {
 			color, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "color")
@@ -103,6 +106,13 @@ func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *me
 		t.Fatal(err)
 	}
 	return ep, codec, db
+}
+
+// deduced are the types of objects of which nothing is known.
+type deduced struct{ managedfields.TypeConverter }
+
+func (deduced) TypeOf(kruntime.Object) (*typed.ParseableType, error) {
+	return &typed.DeducedParseableType, nil
 }
 
 func add(t *testing.T, ep *Endpoint, k, bytes int) {

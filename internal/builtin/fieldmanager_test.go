@@ -1,0 +1,354 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/builtin/resource"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/openapi"
+)
+
+var (
+	writes = flag.Int("writes", 20, "random writes of each way to write a kind, for TestManagersAreTheLibrarys")
+	seed   = flag.Int64("seed", 1, "seed of the first")
+)
+
+// way is one way to write a kind: in one version, the object or one of its subresources.
+type way struct {
+	r     *engine.Resource
+	v     *engine.Version
+	sub   string
+	rules *engine.Rules
+}
+
+func ways() (out []way) {
+	now := func() time.Time { return time.Unix(1700000000, 0) }
+	for _, r := range builtin.Resources(builtin.Deps{Resource: resource.Deps{Now: now}}) {
+		for _, v := range r.Versions {
+			out = append(out, way{r, v, "", &r.Rules})
+			for _, s := range r.Subresources {
+				if s.Rules != nil {
+					out = append(out, way{r, v, s.Name, s.Rules})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (w way) kind(v *engine.Version) schema.GroupVersionKind {
+	if v.Kind != "" {
+		return v.WithKind(v.Kind)
+	}
+	return v.WithKind(w.r.Kind)
+}
+
+// judged are a manager and the library's.
+type judged struct {
+	way
+	ours    *fieldmanager.Manager
+	library *managedfields.FieldManager
+	asked   int // how often ours has asked the library
+}
+
+func judge(t *testing.T, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
+	j := &judged{way: w}
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
+	c := fieldmanager.Config{
+		Types: counting{types, &j.asked}, GoTypes: goTypes, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
+		Reset: w.rules.Reset, Filter: w.rules.ResetFilter, Clock: clock.RealClock{},
+	}
+	for _, v := range w.r.Versions {
+		c.Served = append(c.Served, v.GroupVersion)
+		switch gv := fieldpath.APIVersion(v.GroupVersion.String()); {
+		case w.rules.ResetFilter != nil:
+			filters[gv] = w.rules.ResetFilter
+		case w.rules.Reset != nil:
+			filters[gv] = fieldpath.NewExcludeSetFilter(w.rules.Reset)
+		}
+	}
+	var err error
+	if j.ours, err = fieldmanager.New(c); err != nil {
+		t.Fatal(err)
+	}
+	if j.library, err = managedfields.NewDefaultFieldManager(types, c.Versions, c.Versions, c.Versions, c.Kind, c.Hub, w.sub, filters); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// counting counts what only the library asks.
+type counting struct {
+	*openapi.TypeConverter
+	n *int
+}
+
+func (c counting) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	*c.n++
+	return c.TypeConverter.ObjectToTyped(obj, opts...)
+}
+
+// versions converts between the versions of a kind.
+type versions struct{ way }
+
+func (c versions) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gv := target.(schema.GroupVersion)
+	from := c.version(in.GetObjectKind().GroupVersionKind().GroupVersion())
+	to := c.version(gv)
+	if from == nil || to == nil {
+		return nil, runtime.NewNotRegisteredErrForKind(c.r.Plural, gv.WithKind(c.r.Kind))
+	}
+	if u, ok := in.(runtime.Unstructured); ok {
+		obj := from.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), obj); err != nil {
+			return nil, err
+		}
+		in = obj
+	}
+	if from == to {
+		return in, nil
+	}
+	obj, err := in.DeepCopyObject().(engine.Object), error(nil)
+	if from.GroupVersion != c.r.Hub && from.ToHub != nil {
+		if obj, err = from.ToHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	if to.GroupVersion != c.r.Hub && to.FromHub != nil {
+		if obj, err = to.FromHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.kind(to))
+	return obj, nil
+}
+
+func (c versions) version(gv schema.GroupVersion) *engine.Version {
+	for _, v := range c.r.Versions {
+		if v.GroupVersion == gv {
+			return v
+		}
+	}
+	return nil
+}
+
+func (c versions) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }
+
+func (c versions) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func (c versions) Default(runtime.Object) {}
+
+func (c versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	obj := c.version(gvk.GroupVersion()).New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+// TestManagersAreTheLibrarys writes random objects of every kind, in all versions and by all subresources, and compares the
+// managers with the library's. With -writes it writes more.
+func TestManagersAreTheLibrarys(t *testing.T) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	kinds := map[string][]*judged{}
+	var order []string
+	for _, w := range ways() {
+		if w.r.Prefix == "" {
+			continue // nothing of it is stored
+		}
+		name := w.r.Prefix
+		if kinds[name] == nil {
+			order = append(order, name)
+		}
+		kinds[name] = append(kinds[name], judge(t, w, types, goTypes))
+	}
+	klog.SetLogger(logr.Discard())
+	total, asked := 0, 0
+	for _, name := range order {
+		synctest.Test(t, func(t *testing.T) {
+			js := kinds[name]
+			r := rand.New(rand.NewSource(*seed))
+			for n := 0; n < *writes*len(js) && !t.Failed(); {
+				m := newMutator(r)
+				object := &writing{t: t, m: m, js: js}
+				for range 12 {
+					total++
+					n++
+					if !object.write() {
+						break
+					}
+				}
+			}
+			for _, j := range js {
+				asked += j.asked
+			}
+		})
+	}
+	t.Logf("%d writes, and %d questions to the library", total, asked)
+}
+
+// writing is an object that is written again and again.
+type writing struct {
+	t    *testing.T
+	m    *mutator
+	js   []*judged
+	live engine.Object
+	// spoiled says that a client has sent managers that no server has made.
+	spoiled bool
+}
+
+// write writes the object once, and reports whether to go on with it.
+func (w *writing) write() bool {
+	r := w.m.r
+	j := w.js[r.Intn(len(w.js))]
+	hub := versions{j.way}.version(j.r.Hub)
+	created := w.live == nil
+	if created {
+		w.live = hub.New()
+		w.live.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	}
+	obj := w.live.DeepCopyObject().(engine.Object)
+	switch {
+	case created || r.Intn(8) == 0:
+		obj = hub.New()
+		w.m.fill(obj)
+		obj.SetManagedFields(w.live.GetManagedFields())
+	default:
+		for range r.Intn(4) {
+			w.m.mutate(obj)
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	obj.SetUID("")
+	if !created {
+		obj.SetUID("uid")
+	}
+	managers, spoiled := w.m.managers(w.live.GetManagedFields())
+	obj.SetManagedFields(managers)
+	w.spoiled = w.spoiled || spoiled
+	time.Sleep(time.Duration(r.Intn(3)) * 700 * time.Millisecond)
+	manager := fmt.Sprintf("manager-%d", r.Intn(14))
+	if r.Intn(20) == 0 {
+		manager = ""
+	}
+	return w.judge(j, obj, manager)
+}
+
+func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
+	live, ours := w.live.DeepCopyObject().(engine.Object), obj.DeepCopyObject().(engine.Object)
+	before, asked := jsonOf(live), j.asked
+	want := j.library.UpdateNoErrors(w.live.DeepCopyObject(), obj.DeepCopyObject(), manager).(engine.Object)
+	got := j.ours.Update(live, ours, manager).(engine.Object)
+	if g, w2 := jsonOf(got.GetManagedFields()), jsonOf(want.GetManagedFields()); g != w2 {
+		w.t.Errorf("%s %s %q\nlive %s\nsent %s\n got %s\nwant %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj), g, w2)
+		return false
+	}
+	got.SetManagedFields(nil)
+	obj.SetManagedFields(nil)
+	if jsonOf(got) != jsonOf(obj) || jsonOf(live) != before {
+		w.t.Errorf("%s %s %q: an object has changed", j.r.Prefix, j.v.Version, j.sub)
+		return false
+	}
+	if j.asked > asked && !w.spoiled && len(want.GetManagedFields()) > 0 {
+		w.t.Errorf("%s %s %q: the library was asked\nlive %s\nsent %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj))
+		return false
+	}
+	w.live = want
+	w.live.SetUID("uid")
+	return len(w.live.GetManagedFields()) > 0
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// managers returns what a client sends as managers: mostly those it has got.
+func (m *mutator) managers(live []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry, spoiled bool) {
+	out = append([]metav1.ManagedFieldsEntry(nil), live...)
+	for i := range out {
+		out[i] = *out[i].DeepCopy()
+	}
+	switch m.r.Intn(24) {
+	case 0, 1, 2:
+		return nil, false
+	case 3:
+		return []metav1.ManagedFieldsEntry{}, false
+	case 4:
+		return []metav1.ManagedFieldsEntry{{}}, false
+	case 5:
+		if len(out) > 0 {
+			spoiled = true
+			m.spoil(&out[m.r.Intn(len(out))])
+		}
+	case 8:
+		if len(out) > 0 {
+			out = append(out, out[0])
+		}
+	case 9:
+		if len(out) > 1 {
+			out = out[1:]
+		}
+	}
+	return out, spoiled
+}
+
+// spoil makes an entry unlike those that a server writes.
+func (m *mutator) spoil(e *metav1.ManagedFieldsEntry) {
+	fields := func(s string) { e.FieldsV1 = metav1.NewFieldsV1(s) }
+	switch m.r.Intn(16) {
+	case 0:
+		e.Operation = "Delete"
+	case 1:
+		e.FieldsType = ""
+	case 2:
+		e.FieldsV1 = nil
+	case 3:
+		fields(`{"f:spec":{}, "f:metadata":{"f:labels":{"f:b":{},"f:a":{}}}}`)
+	case 4:
+		fields(`{"f:spec":{"k:{\"name\":\"a\",\"port\":1.5}":{".":{},"f:x":{}},"v:\"a\"":{},"i:3":{},"x:y":{},"v:true":{},"v:12":{}}}`)
+	case 5:
+		fields(`{"f:metadata":{"f:labels":{"f:a\u00e9\"<":{}}}}`)
+	case 6:
+		fields(`{"f:spec"`)
+	case 7:
+		fields(`{"f:metadata":{"f:labels":{"f:a":{},"f:a":{"f:b":{}}}}}`)
+	case 8:
+		e.Operation = metav1.ManagedFieldsOperationApply
+	case 9:
+		e.APIVersion = "example.com/v9"
+	case 10:
+		e.APIVersion = ""
+	case 11:
+		e.Subresource = "status"
+	case 12:
+		e.Time = nil
+	case 13:
+		e.Manager = "ancient-changes"
+	case 14:
+		fields(`{}`)
+	case 15:
+		fields(`{"f:metadata":{".":{},"f:managedFields":{},"f:name":{}},"f:data":{".":{},"f:a":{}},"f:spec":{"f:template":{".":{}}}}`)
+	}
+}

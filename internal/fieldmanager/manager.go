@@ -1,0 +1,181 @@
+package fieldmanager
+
+import (
+	"reflect"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// Object is an object with managers.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Types tells what the fields of objects are.
+type Types interface {
+	managedfields.TypeConverter
+	// TypeOf returns the type of an object. The same type is the same pointer.
+	TypeOf(runtime.Object) (*typed.ParseableType, error)
+}
+
+// Versions converts objects between the versions of a kind.
+type Versions interface {
+	runtime.ObjectConvertor
+	runtime.ObjectDefaulter
+	runtime.ObjectCreater
+}
+
+// Config says what a Manager is for: one way of writing a kind.
+type Config struct {
+	Types       Types
+	GoTypes     *GoTypes
+	Versions    Versions
+	Kind        schema.GroupVersionKind // the version that is written
+	Hub         schema.GroupVersion     // that of the objects passed to a Manager
+	Subresource string
+	// Custom is set for custom resources: their hub is of their own group, and fields managed at a version that is gone are
+	// kept.
+	Custom bool
+	// Served are the versions for which the fields that such writes never change are left out: those in Reset, or those that
+	// Filter does not let pass.
+	Served []schema.GroupVersion
+	Reset  *fieldpath.Set
+	Filter fieldpath.Filter
+	Clock  clock.PassiveClock
+}
+
+// Manager keeps the managers of objects. It is safe for concurrent use.
+type Manager struct {
+	Config
+	library *managedfields.FieldManager
+	version string
+	reset   set
+	// served are the versions for which there is a filter.
+	served map[string]bool
+
+	walkers sync.Pool
+	mu      sync.Mutex
+	types   map[*typed.ParseableType]*types // guarded by mu
+}
+
+// New returns a Manager.
+func New(c Config) (*Manager, error) {
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
+	m := &Manager{Config: c, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}}
+	if c.Filter == nil && c.Reset != nil {
+		m.Filter = fieldpath.NewExcludeSetFilter(c.Reset)
+		m.reset, _ = setOf(c.Reset) // of names
+	}
+	for _, v := range c.Served {
+		if m.Filter != nil {
+			m.served[v.String()] = true
+			filters[fieldpath.APIVersion(v.String())] = m.Filter
+		}
+	}
+	make := managedfields.NewDefaultFieldManager
+	if c.Custom {
+		make = managedfields.NewDefaultCRDFieldManager
+	}
+	var err error
+	m.library, err = make(c.Types, c.Versions, c.Versions, c.Versions, c.Kind, c.Hub, c.Subresource, filters)
+	return m, err
+}
+
+// Apply merges what a manager applies into the live object.
+func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool) (runtime.Object, error) {
+	return m.library.Apply(live, applied, manager, force)
+}
+
+// Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
+// has no managers.
+func (m *Manager) Update(live, obj Object, manager string) runtime.Object {
+	if entries, ok := m.update(live, obj, manager); ok {
+		obj.SetManagedFields(entries)
+		return obj
+	}
+	return m.library.UpdateNoErrors(live, obj, manager)
+}
+
+// update returns the managers of obj, or reports false where the library is to be asked.
+func (m *Manager) update(live, obj Object, manager string) ([]metav1.ManagedFieldsEntry, bool) {
+	w, _ := m.walkers.Get().(*walker)
+	if w == nil {
+		w = &walker{}
+	}
+	defer m.walkers.Put(w)
+	defer w.clear()
+
+	sent := obj.GetManagedFields()
+	managers := m.begin(w, live, sent)
+	if w.odd {
+		return nil, false
+	}
+	if len(managers) == 0 && live.GetUID() != "" {
+		return nil, true // nobody has managed the object from its creation on
+	}
+	// What is compared has no managers.
+	obj.SetManagedFields(nil)
+	managers, ok := m.changed(w, managers, live, obj, manager)
+	if !ok || w.odd {
+		obj.SetManagedFields(sent)
+		return nil, false
+	}
+	return encode(managers.capUpdaters()), true
+}
+
+// clear lets a walker be used again.
+func (w *walker) clear() {
+	for i := range w.stack {
+		clear(w.stack[i][:cap(w.stack[i])])
+	}
+	clear(w.names[:cap(w.names)])
+	clear(w.items[:cap(w.items)])
+	*w = walker{stack: w.stack, names: w.names[:0], items: w.items[:0]}
+	for i := range w.stack {
+		w.stack[i] = w.stack[i][:0]
+	}
+}
+
+// begin returns the managers that a write starts from: those that were sent, or else those of the live object. No write of
+// a subresource sends managers.
+func (m *Manager) begin(w *walker, live Object, sent []metav1.ManagedFieldsEntry) managers {
+	if m.Subresource == "" {
+		if isReset(sent) {
+			return nil
+		}
+		if out, err := w.decode(sent); err == nil && len(out) > 0 {
+			return out
+		}
+	}
+	out, err := w.decode(live.GetManagedFields())
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// isReset reports whether a client asks for there to be no managers.
+func isReset(sent []metav1.ManagedFieldsEntry) bool {
+	switch len(sent) {
+	case 0:
+		return sent != nil
+	case 1:
+		return reflect.DeepEqual(sent[0], metav1.ManagedFieldsEntry{})
+	}
+	return false
+}
+
+// isUntyped reports whether an object is untyped, and returns it.
+func isUntyped(obj runtime.Object) (*unstructured.Unstructured, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	return u, ok
+}
