@@ -69,7 +69,7 @@ type judged struct {
 	asked   int // how often ours has asked the library
 }
 
-func judge(t *testing.T, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
+func judge(t testing.TB, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
 	j := &judged{way: w}
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
 	c := fieldmanager.Config{

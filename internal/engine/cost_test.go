@@ -18,11 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
@@ -106,13 +104,6 @@ func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *me
 		t.Fatal(err)
 	}
 	return ep, codec, db
-}
-
-// deduced are the types of objects of which nothing is known.
-type deduced struct{ managedfields.TypeConverter }
-
-func (deduced) TypeOf(kruntime.Object) (*typed.ParseableType, error) {
-	return &typed.DeducedParseableType, nil
 }
 
 func add(t *testing.T, ep *Endpoint, k, bytes int) {

@@ -14,8 +14,9 @@ type walker struct {
 
 	// stack holds the nodes of sets that are being made. They are moved to nodes when a set is complete.
 	stack [decoding + 1][]node
-	nodes []node     // the rest of an allocation
-	key   []keyField // the rest of an allocation
+	nodes slab[node]
+	key   slab[keyField]
+	json  []byte // a set that is being written
 
 	names      []string // of maps that are being walked
 	items      []item   // of lists that are being walked
@@ -30,35 +31,15 @@ const (
 	decoding
 )
 
-// slab is how many nodes are allocated at a time.
-const slab = 64
-
 // pop makes a set of the nodes on a stack above mark.
 func (w *walker) pop(stack, mark int) set {
 	s := w.stack[stack][mark:]
 	w.stack[stack] = w.stack[stack][:mark]
-	if len(s) == 0 {
-		return nil
-	}
-	if len(s) > len(w.nodes) {
-		w.nodes = make([]node, max(slab, len(s)))
-	}
-	out := w.nodes[:len(s):len(s)]
-	w.nodes = w.nodes[len(s):]
-	copy(out, s)
-	return out
+	return w.nodes.keep(s)
 }
 
 // keys keeps the fields of a key.
-func (w *walker) keys(fields ...keyField) []keyField {
-	if len(fields) > len(w.key) {
-		w.key = make([]keyField, max(slab, len(fields)))
-	}
-	out := w.key[:len(fields):len(fields)]
-	w.key = w.key[len(fields):]
-	copy(out, fields)
-	return out
-}
+func (w *walker) keys(fields ...keyField) []keyField { return w.key.keep(fields) }
 
 // change is how a field differs: which of added, modified and removed it is itself, and what is below it.
 type change struct {

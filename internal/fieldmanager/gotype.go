@@ -57,9 +57,25 @@ const (
 
 type goField struct {
 	name  string
+	index int // in the struct, or byEntry
+	omit  omit
 	entry *value.FieldCacheEntry
 	typ   *goType
 }
+
+// byEntry is the index of a field of an embedded struct.
+const byEntry = -1
+
+// omit says when a field is left out of JSON.
+type omit byte
+
+const (
+	omitByEntry omit = iota
+	omitNever
+	omitNil
+	omitEmpty
+	omitZero
+)
 
 var special = map[reflect.Type]goType{
 	reflect.TypeFor[metav1.Time]():         {form: timeForm, kind: text},
@@ -164,8 +180,78 @@ func (c *compiler) fill(gt *goType, t reflect.Type, entry *value.TypeReflectCach
 func (c *compiler) fillStruct(gt *goType, t reflect.Type, entry *value.TypeReflectCacheEntry) {
 	zero := reflect.New(t).Elem()
 	for _, e := range entry.OrderedFields() {
-		f := goField{name: e.JsonName, entry: e}
-		f.typ = c.compile(e.GetFrom(zero).Type())
-		gt.fields = append(gt.fields, f)
+		of := e.GetFrom(zero)
+		gt.fields = append(gt.fields, goField{
+			name: e.JsonName, index: indexOf(zero, of), omit: omitOf(e, of.Type()), entry: e, typ: c.compile(of.Type()),
+		})
 	}
+}
+
+// indexOf finds a field of a struct by its place.
+func indexOf(of, field reflect.Value) int {
+	for i := range of.NumField() {
+		if f := of.Field(i); field.CanAddr() && f.Type() == field.Type() && f.Addr().Pointer() == field.Addr().Pointer() {
+			return i
+		}
+	}
+	return byEntry
+}
+
+// omitOf finds out when a field of a type is left out by leaving out some.
+func omitOf(e *value.FieldCacheEntry, t reflect.Type) omit {
+	if isZeroer := reflect.TypeFor[interface{ IsZero() bool }](); reflect.PointerTo(t).Implements(isZeroer) {
+		return omitByEntry
+	}
+	zero := e.CanOmit(reflect.Zero(t))
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.String:
+		if zero {
+			return omitZero
+		}
+	case reflect.Pointer:
+		if zero {
+			return omitNil
+		}
+	case reflect.Slice:
+		return omitOfEmpty(zero, e.CanOmit(reflect.MakeSlice(t, 0, 0)))
+	case reflect.Map:
+		return omitOfEmpty(zero, e.CanOmit(reflect.MakeMap(t)))
+	default:
+		if zero {
+			return omitByEntry
+		}
+	}
+	return omitNever
+}
+
+func omitOfEmpty(zero, empty bool) omit {
+	switch {
+	case empty:
+		return omitEmpty
+	case zero:
+		return omitNil
+	}
+	return omitNever
+}
+
+// of returns the field of a struct, and false if it is left out.
+func (f *goField) of(v reflect.Value) (reflect.Value, bool) {
+	var rv reflect.Value
+	if f.index == byEntry {
+		rv = f.entry.GetFrom(v)
+	} else {
+		rv = v.Field(f.index)
+	}
+	switch f.omit {
+	case omitNever:
+		return rv, true
+	case omitNil:
+		return rv, !rv.IsNil()
+	case omitEmpty:
+		return rv, rv.Len() > 0
+	case omitZero:
+		return rv, !rv.IsZero()
+	}
+	return rv, !f.entry.CanOmit(rv)
 }

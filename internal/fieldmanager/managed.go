@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -79,7 +80,7 @@ func (m *managed) set(s set) {
 }
 
 // encode returns managers as an object has them.
-func encode(managers []managed) []metav1.ManagedFieldsEntry {
+func (w *walker) encode(managers []managed) []metav1.ManagedFieldsEntry {
 	if len(managers) == 0 {
 		return nil
 	}
@@ -93,7 +94,8 @@ func encode(managers []managed) []metav1.ManagedFieldsEntry {
 		e.Time, e.FieldsType, e.FieldsV1, e.Subresource = m.time, "FieldsV1", m.encoded, m.subresource
 		if e.FieldsV1 == nil {
 			e.FieldsV1 = &metav1.FieldsV1{}
-			e.FieldsV1.SetRawBytes(appendSet(make([]byte, 0, 256), m.fields, false))
+			w.json = appendSet(w.json[:0], m.fields, false)
+			e.FieldsV1.SetRawBytes(bytes.Clone(w.json))
 		}
 	}
 	slices.SortFunc(out, inOrder)

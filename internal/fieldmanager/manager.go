@@ -61,6 +61,7 @@ type Manager struct {
 	reset   set
 	// served are the versions for which there is a filter.
 	served map[string]bool
+	target runtime.GroupVersioner // the version that is written
 
 	walkers sync.Pool
 	mu      sync.Mutex
@@ -70,7 +71,7 @@ type Manager struct {
 // New returns a Manager.
 func New(c Config) (*Manager, error) {
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
-	m := &Manager{Config: c, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}}
+	m := &Manager{Config: c, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}, target: c.Kind.GroupVersion()}
 	if c.Filter == nil && c.Reset != nil {
 		m.Filter = fieldpath.NewExcludeSetFilter(c.Reset)
 		m.reset, _ = setOf(c.Reset) // of names
@@ -129,19 +130,22 @@ func (m *Manager) update(live, obj Object, manager string) ([]metav1.ManagedFiel
 		obj.SetManagedFields(sent)
 		return nil, false
 	}
-	return encode(managers.capUpdaters()), true
+	return w.encode(managers.capUpdaters()), true
 }
+
+// maxJSON is up to which size the memory for a set that is written is kept for the next.
+const maxJSON = 1 << 16
 
 // clear lets a walker be used again.
 func (w *walker) clear() {
 	for i := range w.stack {
-		clear(w.stack[i][:cap(w.stack[i])])
+		w.stack[i] = emptied(w.stack[i])
 	}
-	clear(w.names[:cap(w.names)])
-	clear(w.items[:cap(w.items)])
-	*w = walker{stack: w.stack, names: w.names[:0], items: w.items[:0]}
-	for i := range w.stack {
-		w.stack[i] = w.stack[i][:0]
+	w.nodes.empty()
+	w.key.empty()
+	*w = walker{stack: w.stack, nodes: w.nodes, key: w.key, json: w.json[:0], names: emptied(w.names), items: emptied(w.items)}
+	if cap(w.json) > maxJSON {
+		w.json = nil
 	}
 }
 

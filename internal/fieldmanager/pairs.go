@@ -15,7 +15,7 @@ type pairs struct {
 	// l and r are the field's values. One may be absent.
 	l, r val
 
-	left, right *val // nil: no object
+	left, right val // absent: no object
 	typ         *objectType
 	goType      *goType // of both; nil: untyped
 	at          int     // the next field
@@ -28,16 +28,14 @@ type pairs struct {
 func (w *walker) pairs(l, r *val, t *objectType) pairs {
 	p := pairs{typ: t, mark: len(w.names)}
 	if l.kind == object {
-		p.left, p.goType = l, goTypeOf(l)
+		p.left, p.goType = *l, goTypeOf(l)
 	}
 	if r.kind == object {
-		p.right = r
-		if p.left != nil && p.goType != goTypeOf(r) {
+		if p.left.kind != absent && p.goType != goTypeOf(r) {
 			w.odd = true
-			p.right = nil
 			return p
 		}
-		p.goType = goTypeOf(r)
+		p.right, p.goType = *r, goTypeOf(r)
 	}
 	if p.goType == nil || p.goType.form != structForm {
 		p.gather(w)
@@ -54,13 +52,9 @@ func goTypeOf(v *val) *goType {
 
 // gather sorts the names of both objects, which are maps.
 func (p *pairs) gather(w *walker) {
-	if p.left != nil {
-		w.gather(p.left)
-	}
+	w.gather(&p.left)
 	n := len(w.names)
-	if p.right != nil {
-		w.gather(p.right)
-	}
+	w.gather(&p.right)
 	p.names = w.names[p.mark:]
 	slices.Sort(p.names)
 	if n > p.mark && len(w.names) > n {
@@ -70,6 +64,7 @@ func (p *pairs) gather(w *walker) {
 
 func (w *walker) gather(v *val) {
 	switch {
+	case v.kind == absent:
 	case v.untyped():
 		for name := range v.any.(map[string]any) {
 			w.names = append(w.names, name)
@@ -99,13 +94,8 @@ func (p *pairs) next(w *walker) bool {
 	}
 	p.name = p.names[p.at]
 	p.at++
-	p.l, p.r = val{}, val{}
-	if p.left != nil {
-		p.l = w.lookup(p.left, p.name, 0)
-	}
-	if p.right != nil {
-		p.r = w.lookup(p.right, p.name, 1)
-	}
+	p.l = w.lookup(&p.left, p.name, 0)
+	p.r = w.lookup(&p.right, p.name, 1)
 	if p.typ != nil {
 		p.ref = p.typ.field(p.name)
 	}
@@ -118,6 +108,8 @@ func (p *pairs) end(w *walker) { w.names = w.names[:p.mark] }
 // lookup returns an entry of a map; side is 0 or 1.
 func (w *walker) lookup(v *val, name string, side int) val {
 	switch {
+	case v.kind == absent:
+		return val{}
 	case v.untyped():
 		if e, ok := v.any.(map[string]any)[name]; ok {
 			return w.read(v.typ, e)
@@ -149,16 +141,18 @@ func (p *pairs) nextOfStruct(w *walker) bool {
 	for p.at < len(p.goType.fields) {
 		f := &p.goType.fields[p.at]
 		p.at++
-		p.l, p.r = val{}, val{}
-		if p.left != nil {
-			p.l = w.field(p.left, f)
+		var l, r reflect.Value
+		var onLeft, onRight bool
+		if p.left.kind != absent {
+			l, onLeft = f.of(p.left.rv)
 		}
-		if p.right != nil {
-			p.r = w.field(p.right, f)
+		if p.right.kind != absent {
+			r, onRight = f.of(p.right.rv)
 		}
-		if p.l.kind == absent && p.r.kind == absent {
+		if !onLeft && !onRight {
 			continue
 		}
+		p.l, p.r = w.loadIf(onLeft, f.typ, l), w.loadIf(onRight, f.typ, r)
 		p.name = f.name
 		if p.typ != nil {
 			p.ref = p.typ.others
@@ -174,13 +168,11 @@ func (p *pairs) nextOfStruct(w *walker) bool {
 	return false
 }
 
-// field returns a field of a struct.
-func (w *walker) field(v *val, f *goField) val {
-	rv := f.entry.GetFrom(v.rv)
-	if f.entry.CanOmit(rv) {
+func (w *walker) loadIf(there bool, t *goType, rv reflect.Value) val {
+	if !there {
 		return val{}
 	}
-	return w.load(f.typ, rv)
+	return w.load(t, rv)
 }
 
 // fieldNamed returns a field of an object.
@@ -193,5 +185,6 @@ func (w *walker) fieldNamed(v *val, name string) val {
 	if i == len(fields) || fields[i].name != name {
 		return val{}
 	}
-	return w.field(v, &fields[i])
+	rv, there := fields[i].of(v.rv)
+	return w.loadIf(there, fields[i].typ, rv)
 }

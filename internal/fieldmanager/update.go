@@ -24,10 +24,10 @@ type versioned struct {
 func (m *Manager) changed(w *walker, ms managers, live, obj runtime.Object, manager string) (managers, bool) {
 	var err error
 	own := versioned{version: m.version}
-	if own.obj, err = m.Versions.ConvertToVersion(obj, m.Kind.GroupVersion()); err != nil {
+	if own.obj, err = m.Versions.ConvertToVersion(obj, m.target); err != nil {
 		return nil, false
 	}
-	if own.live, err = m.Versions.ConvertToVersion(live, m.Kind.GroupVersion()); err != nil {
+	if own.live, err = m.Versions.ConvertToVersion(live, m.target); err != nil {
 		return nil, false
 	}
 	if !m.compare(w, &own, true) {

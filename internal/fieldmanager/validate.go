@@ -16,12 +16,13 @@ func (w *walker) valid(t *fieldType, v *val, duplicates bool) bool {
 }
 
 func (w *walker) validFields(t *objectType, v *val, duplicates bool) bool {
+	var of val
 	for name, f := range v.any.(map[string]any) {
 		ref := t.field(name)
 		if ref == nil {
 			return false
 		}
-		of := w.read(v.typ, f)
+		of = w.read(v.typ, f)
 		if !w.valid(w.types.get(ref), &of, duplicates) {
 			return false
 		}
@@ -33,8 +34,9 @@ func (w *walker) validFields(t *objectType, v *val, duplicates bool) bool {
 func (w *walker) validItems(t *listType, v *val, duplicates bool) bool {
 	of := w.types.get(&t.items)
 	mark := len(w.items)
+	var it val
 	for i := range v.len() {
-		it := w.at(v, i)
+		it = w.at(v, i)
 		if t.associative {
 			e := w.elementOf(t, &it)
 			w.items = append(w.items, item{elem: e})

@@ -254,8 +254,9 @@ func (w *walker) equalLists(a, b *val) bool {
 	if a.len() != b.len() {
 		return false
 	}
+	var x, y val
 	for i := range a.len() {
-		x, y := w.at(a, i), w.at(b, i)
+		x, y = w.at(a, i), w.at(b, i)
 		if !w.equal(&x, &y) {
 			return false
 		}

@@ -1,0 +1,400 @@
+package fieldmanager
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+var (
+	definitions = flag.Int("definitions", 15, "random definitions, for TestManagersOfCustomResources")
+	seed        = flag.Int64("seed", 1, "seed of the first")
+)
+
+const group = "example.com"
+
+// definition is a random definition of a custom resource: the types of its versions.
+type definition map[string]*typed.ParseableType
+
+func (d definition) TypeOf(obj runtime.Object) (*typed.ParseableType, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if t := d[gvk.Version]; t != nil {
+		return t, nil
+	}
+	return nil, runtime.NewNotRegisteredErrForKind("test", gvk)
+}
+
+func (d definition) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	t, err := d.TypeOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	return t.FromUnstructured(obj.(*unstructured.Unstructured).Object, opts...)
+}
+
+func (d definition) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	return &unstructured.Unstructured{Object: v.AsValue().Unstructured().(map[string]any)}, nil
+}
+
+func (d definition) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gv := target.(apischema.GroupVersion)
+	if d[gv.Version] == nil {
+		return nil, runtime.NewNotRegisteredErrForKind("test", gv.WithKind("Thing"))
+	}
+	if in.GetObjectKind().GroupVersionKind().GroupVersion() == gv {
+		return in, nil
+	}
+	out := in.DeepCopyObject().(*unstructured.Unstructured)
+	out.SetAPIVersion(gv.String())
+	return out, nil
+}
+
+func (d definition) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }
+
+func (d definition) ConvertFieldLabel(apischema.GroupVersionKind, string, string) (string, string, error) {
+	return "", "", fmt.Errorf("not supported")
+}
+
+func (d definition) Default(runtime.Object) {}
+
+func (d definition) New(gvk apischema.GroupVersionKind) (runtime.Object, error) {
+	return newThing(gvk.Version), nil
+}
+
+func newThing(version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/" + version, "kind": "Thing"}}
+}
+
+// random makes types and values.
+type random struct{ *rand.Rand }
+
+func pick[T any](r random, of ...T) T { return of[r.Intn(len(of))] }
+
+func named(name string) schema.TypeRef { return schema.TypeRef{NamedType: &name} }
+
+func ofScalar(s schema.Scalar) schema.TypeRef {
+	return schema.TypeRef{Inlined: schema.Atom{Scalar: &s}}
+}
+
+const (
+	deducedType = "__untyped_deduced_"
+	untypedType = "__untyped_atomic_"
+)
+
+// definition makes a type for each of two versions.
+func (r random) definition() definition {
+	d := definition{}
+	for _, v := range []string{"v1", "v2"} {
+		types := []schema.TypeDef{{Name: "root", Atom: schema.Atom{Map: &schema.Map{Fields: []schema.StructField{
+			{Name: "apiVersion", Type: ofScalar(schema.String)}, {Name: "kind", Type: ofScalar(schema.String)},
+			{Name: "metadata", Type: named("meta")}, {Name: "spec", Type: named("0")}, {Name: "status", Type: named("1")},
+		}}}}}
+		for i := range 5 {
+			types = append(types, schema.TypeDef{Name: fmt.Sprint(i), Atom: r.atom(i)})
+		}
+		item := &schema.Map{Fields: []schema.StructField{
+			{Name: "name", Type: ofScalar(schema.String), Default: pick[any](r, nil, "a")}, {Name: "port", Type: ofScalar(schema.Numeric), Default: pick[any](r, nil, int64(1), 1.0)},
+			{Name: "a", Type: r.ref()}, {Name: "b", Type: r.ref()}}, ElementRelationship: pick(r, "", "", schema.Atomic)}
+		types = append(types, schema.TypeDef{Name: "item", Atom: schema.Atom{Map: item}})
+		parser := typed.Parser{Schema: schema.Schema{Types: append(types, common()...)}}
+		t := parser.Type("root")
+		d[v] = &t
+	}
+	return d
+}
+
+func common() []schema.TypeDef {
+	texts := schema.TypeRef{Inlined: schema.Atom{Map: &schema.Map{ElementType: ofScalar(schema.String)}}}
+	untyped := schema.Scalar(schema.Untyped)
+	list := &schema.List{ElementType: named(untypedType), ElementRelationship: schema.Atomic}
+	return []schema.TypeDef{
+		{Name: "meta", Atom: schema.Atom{Map: &schema.Map{Fields: []schema.StructField{
+			{Name: "labels", Type: texts}, {Name: "managedFields", Type: named(untypedType)},
+			{Name: "name", Type: ofScalar(schema.String)}, {Name: "uid", Type: ofScalar(schema.String)},
+			{Name: "creationTimestamp", Type: ofScalar(schema.Untyped)},
+		}}}},
+		{Name: untypedType, Atom: schema.Atom{Scalar: &untyped, List: list,
+			Map: &schema.Map{ElementType: named(untypedType), ElementRelationship: schema.Atomic}}},
+		{Name: deducedType, Atom: schema.Atom{Scalar: &untyped, List: list,
+			Map: &schema.Map{ElementType: named(deducedType), ElementRelationship: schema.Separable}}},
+	}
+}
+
+func (r random) atom(i int) (a schema.Atom) {
+	switch r.Intn(10) {
+	case 0:
+		a.List = r.list()
+	case 1: // of no one type
+		a.Scalar, a.List, a.Map = ofScalar(schema.Untyped).Inlined.Scalar, r.list(), r.object()
+	default:
+		a.Map = r.object()
+	}
+	return a
+}
+
+func (r random) object() *schema.Map {
+	m := &schema.Map{ElementRelationship: pick(r, "", "", schema.Separable, schema.Atomic)}
+	for _, name := range []string{"a", "b", "c", "name", "port"} {
+		if r.Intn(3) > 0 {
+			m.Fields = append(m.Fields, schema.StructField{Name: name, Type: r.ref(), Default: pick[any](r, nil, nil, "x", int64(1), 1.0, true)})
+		}
+	}
+	if r.Intn(2) == 0 {
+		m.ElementType = r.ref()
+	}
+	return m
+}
+
+func (r random) list() *schema.List {
+	l := &schema.List{ElementType: r.ref(), ElementRelationship: pick(r, schema.Atomic, schema.Associative, schema.Associative, schema.Associative)}
+	if l.ElementRelationship == schema.Associative {
+		if l.Keys = pick(r, nil, []string{"name"}, []string{"port", "name"}); l.Keys == nil {
+			l.ElementType = ofScalar(pick(r, schema.String, schema.Numeric, schema.Untyped))
+		} else if r.Intn(20) > 0 {
+			l.ElementType = named("item")
+		}
+	}
+	return l
+}
+
+func (r random) ref() schema.TypeRef {
+	switch r.Intn(8) {
+	case 0, 1, 2:
+		return ofScalar(pick(r, schema.String, schema.Numeric, schema.Boolean, schema.Untyped))
+	case 3:
+		return named(pick(r, deducedType, untypedType))
+	case 4:
+		return schema.TypeRef{Inlined: schema.Atom{List: r.list()}}
+	}
+	t := named(fmt.Sprint(r.Intn(5)))
+	if r.Intn(5) == 0 && *t.NamedType != "" {
+		t.ElementRelationship = pick(r, &[]schema.ElementRelationship{schema.Atomic}[0], nil)
+	}
+	return t
+}
+
+// value makes a value that mostly is of a type.
+func (r random) value(s *schema.Schema, ref schema.TypeRef, depth int) any {
+	a, _ := s.Resolve(ref)
+	if r.Intn(80) == 0 {
+		return nil
+	}
+	if r.Intn(400) == 0 || depth > 7 {
+		a = schema.Atom{Scalar: ofScalar(schema.Untyped).Inlined.Scalar}
+	}
+	var made []any
+	if a.Scalar != nil {
+		made = append(made, r.scalar(*a.Scalar))
+	}
+	if a.List != nil {
+		items := []any{}
+		for range r.Intn(4) {
+			items = append(items, r.value(s, a.List.ElementType, depth+1))
+		}
+		made = append(made, items)
+	}
+	if a.Map != nil {
+		made = append(made, r.fields(s, a.Map, depth))
+	}
+	if len(made) == 0 {
+		return "none"
+	}
+	return pick(r, made...)
+}
+
+func (r random) fields(s *schema.Schema, m *schema.Map, depth int) map[string]any {
+	out := map[string]any{}
+	for _, f := range m.Fields {
+		if r.Intn(3) > 0 || f.Name == "name" && r.Intn(30) > 0 {
+			out[f.Name] = r.value(s, f.Type, depth+1)
+		}
+	}
+	if m.ElementType != (schema.TypeRef{}) {
+		for range r.Intn(3) {
+			out[pick(r, "d", "e", "é\"<")] = r.value(s, m.ElementType, depth+1)
+		}
+	}
+	return out
+}
+
+func (r random) scalar(s schema.Scalar) any {
+	switch s {
+	case schema.String:
+		return pick(r, "a", "b", "c", "", "é<\"&")
+	case schema.Numeric:
+		if r.Intn(40) == 0 {
+			return pick[any](r, 2.5, int64(1)<<60)
+		}
+		return pick[any](r, int64(0), int64(1), int64(2), 1.0, 0.0)
+	case schema.Boolean:
+		return r.Intn(2) == 0
+	}
+	return pick[any](r, "a", int64(1), true, 1.5, "b")
+}
+
+// change changes a value somewhere, or makes another.
+func (r random) change(s *schema.Schema, ref schema.TypeRef, v any, depth int) any {
+	a, _ := s.Resolve(ref)
+	switch v := v.(type) {
+	case map[string]any:
+		if a.Map == nil || r.Intn(4) == 0 {
+			break
+		}
+		for name, f := range v {
+			of := a.Map.ElementType
+			if sf, ok := a.Map.FindField(name); ok {
+				of = sf.Type
+			}
+			if r.Intn(len(v)) == 0 {
+				v[name] = r.change(s, of, f, depth+1)
+				break
+			}
+		}
+		if r.Intn(6) == 0 {
+			delete(v, pick(r, "a", "b", "c", "name", "d"))
+		}
+		return v
+	case []any:
+		if a.List == nil || len(v) == 0 {
+			break
+		}
+		i := r.Intn(len(v))
+		switch r.Intn(4) {
+		case 0:
+			return append(v, runtime.DeepCopyJSONValue(v[i]))
+		case 1:
+			return append(v[:i:i], v[i+1:]...)
+		case 2:
+			return append(v, r.value(s, a.List.ElementType, depth+1))
+		}
+		v[i] = r.change(s, a.List.ElementType, v[i], depth+1)
+		return v
+	}
+	return r.value(s, ref, depth)
+}
+
+// TestManagersOfCustomResources writes random objects of random definitions in two versions and compares the managers with
+// the library's. Now and then the definition changes. With -definitions it writes more.
+func TestManagersOfCustomResources(t *testing.T) {
+	klog.SetLogger(logr.Discard())
+	r := random{rand.New(rand.NewSource(*seed))}
+	total, own, asked := 0, 0, 0
+	synctest.Test(t, func(t *testing.T) {
+		for range *definitions {
+			ds := []definition{r.definition(), r.definition()}
+			for _, v := range []string{"v2"} { // spec and status stay, for there to be something to keep
+				ds[1][v] = ds[0][v]
+			}
+			for range 10 {
+				o := &custom{r: r, live: newThing("v1")}
+				for range 15 {
+					ok, managed := o.write(t, ds[r.Intn(8)/7])
+					if t.Failed() {
+						return
+					}
+					total++
+					switch {
+					case ok:
+						own++
+					case managed:
+						asked++
+					}
+				}
+			}
+		}
+	})
+	t.Logf("%d writes: %d by ourselves, %d by the library, which has refused the others", total, own, asked)
+	if own < total/3 || asked > own/5 {
+		t.Error("too much is left to the library")
+	}
+}
+
+// custom is an object that is written again and again.
+type custom struct {
+	r    random
+	live *unstructured.Unstructured
+}
+
+// write writes the object and reports whether that was done without the library, and whether the object has managers.
+func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
+	r := o.r
+	version, sub := pick(r, "v1", "v1", "v1", "v2"), pick(r, "", "", "status")
+	c := Config{Types: d, GoTypes: NewGoTypes(), Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
+		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Subresource: sub, Custom: true, Clock: clock.RealClock{},
+		Served: []apischema.GroupVersion{{Group: group, Version: "v1"}, {Group: group, Version: "v2"}}}
+	switch c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status")); {
+	case sub != "":
+		c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata", "labels"))
+	case r.Intn(4) == 0:
+		c.Filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec"))
+	}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := o.live.DeepCopy()
+	spec := d["v1"]
+	root, _ := spec.Schema.FindNamedType("root")
+	for _, name := range []string{"spec", "status"} {
+		f, _ := root.Map.FindField(name)
+		if r.Intn(3) == 0 {
+			continue
+		}
+		obj.Object[name] = r.change(spec.Schema, f.Type, obj.Object[name], 1)
+	}
+	if r.Intn(3) == 0 {
+		obj.SetLabels(map[string]string{pick(r, "a", "b"): pick(r, "a", "b")})
+	}
+	if r.Intn(5) == 0 {
+		obj.SetManagedFields(nil)
+	}
+	time.Sleep(time.Duration(r.Intn(2)) * time.Second)
+	manager := fmt.Sprint(r.Intn(14))
+
+	before := jsonOf(o.live)
+	want, sent := obj.DeepCopy(), obj.DeepCopy()
+	m.library.UpdateNoErrors(o.live.DeepCopy(), want, manager)
+	entries, ok := m.update(o.live, obj.DeepCopy(), manager)
+	m.Update(o.live, obj, manager)
+	if got, want := jsonOf(obj), jsonOf(want); got != want || jsonOf(o.live) != before {
+		schema, _ := json.Marshal(d[version].Schema.Types)
+		t.Errorf("%s %q\nlive %s\nsent %s\n got %s\nwant %s\nschema %s", version, sub, before, jsonOf(sent), got, want, schema)
+	}
+	if ok && len(entries) > 0 != (len(obj.GetManagedFields()) > 0) {
+		t.Errorf("%d managers", len(entries))
+	}
+	o.live = want
+	o.live.SetUID("uid")
+	if len(want.GetManagedFields()) == 0 {
+		o.live = newThing("v1") // of one without managers there would be no more to compare
+	}
+	if r.Intn(10) == 0 && len(o.live.GetManagedFields()) > 0 {
+		entries := o.live.GetManagedFields()
+		entries[0].Operation = metav1.ManagedFieldsOperationApply
+		o.live.SetManagedFields(entries)
+	}
+	return ok, len(want.GetManagedFields()) > 0
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
