@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -67,6 +68,10 @@ type judged struct {
 	ours    *fieldmanager.Manager
 	library *managedfields.FieldManager
 	asked   int // how often ours has asked the library
+	// applied is what was applied last, and how often that was done again without the library.
+	applied *unstructured.Unstructured
+	applier string
+	again   int
 }
 
 func judge(t testing.TB, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
@@ -181,7 +186,7 @@ func TestManagersAreTheLibrarys(t *testing.T) {
 		kinds[name] = append(kinds[name], judge(t, w, types, goTypes))
 	}
 	klog.SetLogger(logr.Discard())
-	total, asked := 0, 0
+	total, asked, again := 0, 0, 0
 	for _, name := range order {
 		synctest.Test(t, func(t *testing.T) {
 			js := kinds[name]
@@ -199,10 +204,11 @@ func TestManagersAreTheLibrarys(t *testing.T) {
 			}
 			for _, j := range js {
 				asked += j.asked
+				again += j.again
 			}
 		})
 	}
-	t.Logf("%d writes, and %d questions to the library", total, asked)
+	t.Logf("%d writes, of which %d have applied the same again, and %d questions to the library", total, again, asked)
 }
 
 // writing is an object that is written again and again.
@@ -221,6 +227,9 @@ func (w *writing) write() bool {
 	j := w.js[r.Intn(len(w.js))]
 	hub := versions{j.way}.version(j.r.Hub)
 	created := w.live == nil
+	if !created && r.Intn(4) == 0 {
+		return w.apply(j, manager(r.Intn(3))) && w.apply(j, j.applier)
+	}
 	if created {
 		w.live = hub.New()
 		w.live.GetObjectKind().SetGroupVersionKind(j.kind(hub))
@@ -245,11 +254,68 @@ func (w *writing) write() bool {
 	obj.SetManagedFields(managers)
 	w.spoiled = w.spoiled || spoiled
 	time.Sleep(time.Duration(r.Intn(3)) * 700 * time.Millisecond)
-	manager := fmt.Sprintf("manager-%d", r.Intn(14))
+	by := manager(r.Intn(14))
 	if r.Intn(20) == 0 {
-		manager = ""
+		by = ""
 	}
-	return w.judge(j, obj, manager)
+	return w.judge(j, obj, by)
+}
+
+func manager(n int) string { return fmt.Sprintf("manager-%d", n) }
+
+// apply applies a part of the object or of a random one, or what was applied last.
+func (w *writing) apply(j *judged, manager string) bool {
+	r := w.m.r
+	if manager != j.applier || r.Intn(6) == 0 {
+		var from runtime.Object = w.live
+		if r.Intn(4) == 0 {
+			obj := versions{j.way}.version(j.r.Hub).New()
+			w.m.fill(obj)
+			obj.GetObjectKind().SetGroupVersionKind(j.kind(versions{j.way}.version(j.r.Hub)))
+			from = obj
+		}
+		from, err := versions{j.way}.ConvertToVersion(from, j.v.GroupVersion)
+		if err != nil {
+			return false
+		}
+		config := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(jsonOf(from)), config); err != nil {
+			return false
+		}
+		config.SetManagedFields(nil)
+		w.m.prune(config.Object)
+		config.SetGroupVersionKind(j.kind(j.v))
+		j.applied, j.applier = config, manager
+	}
+	force, asked := r.Intn(4) > 0, j.asked
+	live := w.live.DeepCopyObject().(engine.Object)
+	want, err := j.library.Apply(w.live.DeepCopyObject(), j.applied.DeepCopy(), manager, force)
+	got, ourErr := j.ours.Apply(live, j.applied.DeepCopy(), manager, force)
+	if (err == nil) != (ourErr == nil) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(live) != jsonOf(w.live) {
+		w.t.Errorf("%s %s %q\nlive %s\napplied %s\n got %s %v\nwant %s %v", j.r.Prefix, j.v.Version, j.sub, jsonOf(w.live), jsonOf(j.applied), jsonOf(got), ourErr, jsonOf(want), err)
+		return false
+	}
+	if err != nil {
+		return true
+	}
+	if j.asked == asked {
+		j.again++
+	}
+	w.live = want.(engine.Object)
+	return true
+}
+
+// prune leaves out a part of an object.
+func (m *mutator) prune(of map[string]any) {
+	for name, v := range of {
+		if m.r.Intn(6) == 0 {
+			delete(of, name)
+			continue
+		}
+		if below, ok := v.(map[string]any); ok {
+			m.prune(below)
+		}
+	}
 }
 
 func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
@@ -310,8 +376,26 @@ func (m *mutator) managers(live []metav1.ManagedFieldsEntry) (out []metav1.Manag
 		if len(out) > 1 {
 			out = out[1:]
 		}
+	case 10:
+		out = m.many(out)
 	}
 	return out, spoiled
+}
+
+// many returns more managers than there may be.
+func (m *mutator) many(of []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry) {
+	for i := range of {
+		for k := range 14 {
+			e := *of[i].DeepCopy()
+			e.Manager = fmt.Sprintf("manager-%d", k)
+			if k > 11 {
+				e.Manager = "ancient-changes"
+			}
+			e.Time = &metav1.Time{Time: time.Unix(int64(m.r.Intn(20)), 0)}
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // spoil makes an entry unlike those that a server writes.

@@ -234,7 +234,7 @@ func (c *call) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *
 		return nil, err
 	}
 	force := a.options.Force != nil && *a.options.Force
-	got, err := m.Apply(live.DeepCopy(), config, a.options.FieldManager, force)
+	got, err := m.Apply(live, config, a.options.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}

@@ -91,11 +91,6 @@ func New(c Config) (*Manager, error) {
 	return m, err
 }
 
-// Apply merges what a manager applies into the live object.
-func (m *Manager) Apply(live, applied runtime.Object, manager string, force bool) (runtime.Object, error) {
-	return m.library.Apply(live, applied, manager, force)
-}
-
 // Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
 // has no managers.
 func (m *Manager) Update(live, obj Object, manager string) runtime.Object {
@@ -108,13 +103,8 @@ func (m *Manager) Update(live, obj Object, manager string) runtime.Object {
 
 // update returns the managers of obj, or reports false where the library is to be asked.
 func (m *Manager) update(live, obj Object, manager string) ([]metav1.ManagedFieldsEntry, bool) {
-	w, _ := m.walkers.Get().(*walker)
-	if w == nil {
-		w = &walker{}
-	}
-	defer m.walkers.Put(w)
-	defer w.clear()
-
+	w := m.walker()
+	defer m.release(w)
 	sent := obj.GetManagedFields()
 	managers := m.begin(w, live, sent)
 	if w.odd {
@@ -131,6 +121,18 @@ func (m *Manager) update(live, obj Object, manager string) ([]metav1.ManagedFiel
 		return nil, false
 	}
 	return w.encode(managers.capUpdaters()), true
+}
+
+func (m *Manager) walker() *walker {
+	if w, ok := m.walkers.Get().(*walker); ok {
+		return w
+	}
+	return &walker{}
+}
+
+func (m *Manager) release(w *walker) {
+	w.clear()
+	m.walkers.Put(w)
 }
 
 // maxJSON is up to which size the memory for a set that is written is kept for the next.
