@@ -21,7 +21,7 @@ func (w *walker) decodeSet(raw []byte) (d decoded, err error) {
 	if len(raw) == 0 {
 		return decodeForeign(raw)
 	}
-	r := reader{w: w, rest: string(raw)}
+	r := reader{w: w, rest: string(raw), quote: `\"`}
 	fields, self := r.object()
 	if r.failed || r.rest != "" || self {
 		return decodeForeign(raw)
@@ -42,6 +42,7 @@ func decodeForeign(raw []byte) (d decoded, err error) {
 type reader struct {
 	w      *walker
 	rest   string
+	quote  string // of texts in keys
 	depth  int
 	failed bool
 }
@@ -132,8 +133,9 @@ func (r *reader) key() []keyField {
 			r.failed = true
 			break
 		}
-		r.need(`\"`)
-		fields[n].name = r.text(`\":`)
+		r.need(r.quote)
+		fields[n].name = r.text(r.quote)
+		r.need(":")
 		fields[n].value = r.scalar()
 		if n > 0 && fields[n-1].name >= fields[n].name {
 			r.failed = true
@@ -149,8 +151,8 @@ func (r *reader) key() []keyField {
 
 func (r *reader) scalar() scalar {
 	switch {
-	case r.next(`\"`):
-		return scalar{kind: isText, text: r.text(`\"`)}
+	case r.next(r.quote):
+		return scalar{kind: isText, text: r.text(r.quote)}
 	case r.next("true"):
 		return truth(true)
 	case r.next("false"):

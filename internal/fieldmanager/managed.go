@@ -84,13 +84,11 @@ func (w *walker) encode(managers []managed) []metav1.ManagedFieldsEntry {
 	if len(managers) == 0 {
 		return nil
 	}
+	slices.SortFunc(managers, inOrder)
 	out := make([]metav1.ManagedFieldsEntry, len(managers))
 	for i := range managers {
 		m, e := &managers[i], &out[i]
-		e.Manager, e.Operation, e.APIVersion = m.manager, metav1.ManagedFieldsOperationUpdate, m.version
-		if m.applied {
-			e.Operation = metav1.ManagedFieldsOperationApply
-		}
+		e.Manager, e.Operation, e.APIVersion = m.manager, m.operation(), m.version
 		e.Time, e.FieldsType, e.FieldsV1, e.Subresource = m.time, "FieldsV1", m.encoded, m.subresource
 		if e.FieldsV1 == nil {
 			e.FieldsV1 = &metav1.FieldsV1{}
@@ -98,17 +96,24 @@ func (w *walker) encode(managers []managed) []metav1.ManagedFieldsEntry {
 			e.FieldsV1.SetRawBytes(bytes.Clone(w.json))
 		}
 	}
-	slices.SortFunc(out, inOrder)
 	return out
 }
 
-func inOrder(a, b metav1.ManagedFieldsEntry) int {
+func (m *managed) operation() metav1.ManagedFieldsOperationType {
+	if m.applied {
+		return metav1.ManagedFieldsOperationApply
+	}
+	return metav1.ManagedFieldsOperationUpdate
+}
+
+// inOrder is the order of an object's managers.
+func inOrder(a, b managed) int {
 	return cmp.Or(
-		strings.Compare(string(a.Operation), string(b.Operation)),
-		cmp.Compare(seconds(a.Time), seconds(b.Time)),
-		strings.Compare(a.Manager, b.Manager),
-		strings.Compare(a.APIVersion, b.APIVersion),
-		strings.Compare(a.Subresource, b.Subresource),
+		strings.Compare(string(a.operation()), string(b.operation())),
+		cmp.Compare(seconds(a.time), seconds(b.time)),
+		strings.Compare(a.manager, b.manager),
+		strings.Compare(a.version, b.version),
+		strings.Compare(a.subresource, b.subresource),
 	)
 }
 

@@ -94,33 +94,59 @@ func New(c Config) (*Manager, error) {
 // Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
 // has no managers.
 func (m *Manager) Update(live, obj Object, manager string) runtime.Object {
-	if entries, ok := m.update(live, obj, manager); ok {
-		obj.SetManagedFields(entries)
+	if m.update(live, obj, manager) {
 		return obj
 	}
 	return m.library.UpdateNoErrors(live, obj, manager)
 }
 
-// update returns the managers of obj, or reports false where the library is to be asked.
-func (m *Manager) update(live, obj Object, manager string) ([]metav1.ManagedFieldsEntry, bool) {
+// update gives obj its managers. Where the library is to be asked it reports false and leaves obj as it is.
+func (m *Manager) update(live, obj Object, manager string) bool {
 	w := m.walker()
 	defer m.release(w)
-	sent := obj.GetManagedFields()
-	managers := m.begin(w, live, sent)
+	managers := m.begin(w, live, obj)
 	if w.odd {
-		return nil, false
+		return false
 	}
 	if len(managers) == 0 && live.GetUID() != "" {
-		return nil, true // nobody has managed the object from its creation on
+		obj.SetManagedFields(nil) // nobody has managed the object from its creation on
+		return true
 	}
 	// What is compared has no managers.
-	obj.SetManagedFields(nil)
+	putBack := withoutManagers(obj)
 	managers, ok := m.changed(w, managers, live, obj, manager)
 	if !ok || w.odd {
-		obj.SetManagedFields(sent)
-		return nil, false
+		putBack()
+		return false
 	}
-	return w.encode(managers.capUpdaters()), true
+	w.put(obj, managers.capUpdaters())
+	return true
+}
+
+// put gives an object its managers.
+func (w *walker) put(obj Object, ms managers) {
+	if u, ok := isUntyped(obj); ok {
+		w.putUntyped(u, ms)
+		return
+	}
+	obj.SetManagedFields(w.encode(ms))
+}
+
+// withoutManagers takes the managers off an object, and returns a func that puts them back.
+func withoutManagers(obj Object) (putBack func()) {
+	if u, ok := isUntyped(obj); ok {
+		meta, _ := u.Object["metadata"].(map[string]any)
+		sent, had := meta["managedFields"]
+		delete(meta, "managedFields")
+		return func() {
+			if had {
+				meta["managedFields"] = sent
+			}
+		}
+	}
+	sent := obj.GetManagedFields()
+	obj.SetManagedFields(nil)
+	return func() { obj.SetManagedFields(sent) }
 }
 
 func (m *Manager) walker() *walker {
@@ -153,16 +179,16 @@ func (w *walker) clear() {
 
 // begin returns the managers that a write starts from: those that were sent, or else those of the live object. No write of
 // a subresource sends managers.
-func (m *Manager) begin(w *walker, live Object, sent []metav1.ManagedFieldsEntry) managers {
+func (m *Manager) begin(w *walker, live, obj Object) managers {
 	if m.Subresource == "" {
-		if isReset(sent) {
+		if isReset(obj) {
 			return nil
 		}
-		if out, err := w.decode(sent); err == nil && len(out) > 0 {
+		if out, err := w.managersOf(obj); err == nil && len(out) > 0 {
 			return out
 		}
 	}
-	out, err := w.decode(live.GetManagedFields())
+	out, err := w.managersOf(live)
 	if err != nil {
 		return nil
 	}
@@ -170,8 +196,15 @@ func (m *Manager) begin(w *walker, live Object, sent []metav1.ManagedFieldsEntry
 }
 
 // isReset reports whether a client asks for there to be no managers.
-func isReset(sent []metav1.ManagedFieldsEntry) bool {
-	switch len(sent) {
+func isReset(obj Object) bool {
+	if u, ok := isUntyped(obj); ok {
+		if entries, _ := untypedEntries(u); len(entries) > 0 {
+			if e, _ := entries[0].(map[string]any); e["operation"] == "Update" || e["operation"] == "Apply" {
+				return false
+			}
+		}
+	}
+	switch sent := obj.GetManagedFields(); len(sent) {
 	case 0:
 		return sent != nil
 	case 1:

@@ -30,7 +30,7 @@ func (m *Manager) reapply(live Object, applied *unstructured.Unstructured, manag
 	}
 	w := m.walker()
 	defer m.release(w)
-	managers, err := w.decode(live.GetManagedFields())
+	managers, err := w.managersOf(live)
 	if err != nil || w.odd {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (m *Manager) reapply(live Object, applied *unstructured.Unstructured, manag
 		return nil
 	}
 	out := live.DeepCopyObject().(Object)
-	out.SetManagedFields(w.encode(managers))
+	w.put(out, managers)
 	return out
 }
 
