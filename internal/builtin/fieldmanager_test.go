@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -211,6 +210,25 @@ func TestManagersAreTheLibrarys(t *testing.T) {
 	t.Logf("%d writes, of which %d have applied the same again, and %d questions to the library", total, again, asked)
 }
 
+// TestEveryKindIsWalked lists the kinds whose managers the library would have to keep: there are none.
+func TestEveryKindIsWalked(t *testing.T) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	for _, w := range ways() {
+		if w.r.Prefix == "" {
+			continue // nothing of it is stored
+		}
+		j := judge(t, w, types, goTypes)
+		hub := versions{w}.version(w.r.Hub)
+		live, obj := hub.New(), hub.New()
+		live.GetObjectKind().SetGroupVersionKind(w.kind(hub))
+		obj.GetObjectKind().SetGroupVersionKind(w.kind(hub))
+		obj.SetLabels(map[string]string{"a": "b"})
+		if j.ours.Update(live, obj, "m"); j.asked > 0 {
+			t.Errorf("%s %s %s is left to the library", w.r.Prefix, w.v.Version, w.sub)
+		}
+	}
+}
+
 // writing is an object that is written again and again.
 type writing struct {
 	t    *testing.T
@@ -305,19 +323,6 @@ func (w *writing) apply(j *judged, manager string) bool {
 	return true
 }
 
-// prune leaves out a part of an object.
-func (m *mutator) prune(of map[string]any) {
-	for name, v := range of {
-		if m.r.Intn(6) == 0 {
-			delete(of, name)
-			continue
-		}
-		if below, ok := v.(map[string]any); ok {
-			m.prune(below)
-		}
-	}
-}
-
 func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
 	live, ours := w.live.DeepCopyObject().(engine.Object), obj.DeepCopyObject().(engine.Object)
 	before, asked := jsonOf(live), j.asked
@@ -348,91 +353,4 @@ func jsonOf(v any) string {
 		return err.Error()
 	}
 	return string(b)
-}
-
-// managers returns what a client sends as managers: mostly those it has got.
-func (m *mutator) managers(live []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry, spoiled bool) {
-	out = append([]metav1.ManagedFieldsEntry(nil), live...)
-	for i := range out {
-		out[i] = *out[i].DeepCopy()
-	}
-	switch m.r.Intn(24) {
-	case 0, 1, 2:
-		return nil, false
-	case 3:
-		return []metav1.ManagedFieldsEntry{}, false
-	case 4:
-		return []metav1.ManagedFieldsEntry{{}}, false
-	case 5:
-		if len(out) > 0 {
-			spoiled = true
-			m.spoil(&out[m.r.Intn(len(out))])
-		}
-	case 8:
-		if len(out) > 0 {
-			out = append(out, out[0])
-		}
-	case 9:
-		if len(out) > 1 {
-			out = out[1:]
-		}
-	case 10:
-		out = m.many(out)
-	}
-	return out, spoiled
-}
-
-// many returns more managers than there may be.
-func (m *mutator) many(of []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry) {
-	for i := range of {
-		for k := range 14 {
-			e := *of[i].DeepCopy()
-			e.Manager = fmt.Sprintf("manager-%d", k)
-			if k > 11 {
-				e.Manager = "ancient-changes"
-			}
-			e.Time = &metav1.Time{Time: time.Unix(int64(m.r.Intn(20)), 0)}
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// spoil makes an entry unlike those that a server writes.
-func (m *mutator) spoil(e *metav1.ManagedFieldsEntry) {
-	fields := func(s string) { e.FieldsV1 = metav1.NewFieldsV1(s) }
-	switch m.r.Intn(16) {
-	case 0:
-		e.Operation = "Delete"
-	case 1:
-		e.FieldsType = ""
-	case 2:
-		e.FieldsV1 = nil
-	case 3:
-		fields(`{"f:spec":{}, "f:metadata":{"f:labels":{"f:b":{},"f:a":{}}}}`)
-	case 4:
-		fields(`{"f:spec":{"k:{\"name\":\"a\",\"port\":1.5}":{".":{},"f:x":{}},"v:\"a\"":{},"i:3":{},"x:y":{},"v:true":{},"v:12":{}}}`)
-	case 5:
-		fields(`{"f:metadata":{"f:labels":{"f:a\u00e9\"<":{}}}}`)
-	case 6:
-		fields(`{"f:spec"`)
-	case 7:
-		fields(`{"f:metadata":{"f:labels":{"f:a":{},"f:a":{"f:b":{}}}}}`)
-	case 8:
-		e.Operation = metav1.ManagedFieldsOperationApply
-	case 9:
-		e.APIVersion = "example.com/v9"
-	case 10:
-		e.APIVersion = ""
-	case 11:
-		e.Subresource = "status"
-	case 12:
-		e.Time = nil
-	case 13:
-		e.Manager = "ancient-changes"
-	case 14:
-		fields(`{}`)
-	case 15:
-		fields(`{"f:metadata":{".":{},"f:managedFields":{},"f:name":{}},"f:data":{".":{},"f:a":{}},"f:spec":{"f:template":{".":{}}}}`)
-	}
 }

@@ -2,6 +2,7 @@ package builtin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"reflect"
 	"time"
@@ -189,4 +190,104 @@ func (m *mutator) changeMap(v reflect.Value, depth int) {
 		m.value(e, depth+1)
 	}
 	v.SetMapIndex(key, e)
+}
+
+// prune leaves out a part of an object.
+func (m *mutator) prune(of map[string]any) {
+	for name, v := range of {
+		if m.r.Intn(6) == 0 {
+			delete(of, name)
+			continue
+		}
+		if below, ok := v.(map[string]any); ok {
+			m.prune(below)
+		}
+	}
+}
+
+// managers returns what a client sends as managers: mostly those it has got.
+func (m *mutator) managers(live []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry, spoiled bool) {
+	out = append([]metav1.ManagedFieldsEntry(nil), live...)
+	for i := range out {
+		out[i] = *out[i].DeepCopy()
+	}
+	switch m.r.Intn(24) {
+	case 0, 1, 2:
+		return nil, false
+	case 3:
+		return []metav1.ManagedFieldsEntry{}, false
+	case 4:
+		return []metav1.ManagedFieldsEntry{{}}, false
+	case 5:
+		if len(out) > 0 {
+			spoiled = true
+			m.spoil(&out[m.r.Intn(len(out))])
+		}
+	case 8:
+		if len(out) > 0 {
+			out = append(out, out[0])
+		}
+	case 9:
+		if len(out) > 1 {
+			out = out[1:]
+		}
+	case 10:
+		out = m.many(out)
+	}
+	return out, spoiled
+}
+
+// many returns more managers than there may be.
+func (m *mutator) many(of []metav1.ManagedFieldsEntry) (out []metav1.ManagedFieldsEntry) {
+	for i := range of {
+		for k := range 14 {
+			e := *of[i].DeepCopy()
+			e.Manager = fmt.Sprintf("manager-%d", k)
+			if k > 11 {
+				e.Manager = "ancient-changes"
+			}
+			e.Time = &metav1.Time{Time: time.Unix(int64(m.r.Intn(20)), 0)}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// spoil makes an entry unlike those that a server writes.
+func (m *mutator) spoil(e *metav1.ManagedFieldsEntry) {
+	fields := func(s string) { e.FieldsV1 = metav1.NewFieldsV1(s) }
+	switch m.r.Intn(16) {
+	case 0:
+		e.Operation = "Delete"
+	case 1:
+		e.FieldsType = ""
+	case 2:
+		e.FieldsV1 = nil
+	case 3:
+		fields(`{"f:spec":{}, "f:metadata":{"f:labels":{"f:b":{},"f:a":{}}}}`)
+	case 4:
+		fields(`{"f:spec":{"k:{\"name\":\"a\",\"port\":1.5}":{".":{},"f:x":{}},"v:\"a\"":{},"i:3":{},"x:y":{},"v:true":{},"v:12":{}}}`)
+	case 5:
+		fields(`{"f:metadata":{"f:labels":{"f:a\u00e9\"<":{}}}}`)
+	case 6:
+		fields(`{"f:spec"`)
+	case 7:
+		fields(`{"f:metadata":{"f:labels":{"f:a":{},"f:a":{"f:b":{}}}}}`)
+	case 8:
+		e.Operation = metav1.ManagedFieldsOperationApply
+	case 9:
+		e.APIVersion = "example.com/v9"
+	case 10:
+		e.APIVersion = ""
+	case 11:
+		e.Subresource = "status"
+	case 12:
+		e.Time = nil
+	case 13:
+		e.Manager = "ancient-changes"
+	case 14:
+		fields(`{}`)
+	case 15:
+		fields(`{"f:metadata":{".":{},"f:managedFields":{},"f:name":{}},"f:data":{".":{},"f:a":{}},"f:spec":{"f:template":{".":{}}}}`)
+	}
 }
