@@ -2,7 +2,7 @@
 GO ?= go
 GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
-RACE := ./internal/store/... ./internal/engine/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
+RACE := ./internal/store/... ./internal/engine/... ./internal/fieldmanager/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
 	./internal/allocation/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
 	./internal/catalog/... ./internal/inprocess/... ./internal/keys/... ./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
 

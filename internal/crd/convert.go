@@ -40,19 +40,19 @@ type typeConverter struct {
 
 // ObjectToTyped is part of managedfields.TypeConverter.
 func (t typeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	p, err := t.TypeOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	return typed.AsTyped(valueOf(obj.(object).Object), p.Schema, p.TypeRef, opts...)
+}
+
+// TypeOf returns the type of an object's version.
+func (t typeConverter) TypeOf(obj runtime.Object) (*typed.ParseableType, error) {
 	u, ok := obj.(object)
 	if !ok {
 		return nil, fmt.Errorf("a custom resource cannot be a %T", obj)
 	}
-	p, err := t.of(u)
-	if err != nil {
-		return nil, err
-	}
-	return typed.AsTyped(valueOf(u.Object), p.Schema, p.TypeRef, opts...)
-}
-
-// of returns the type of an object's version.
-func (t typeConverter) of(u object) (*typed.ParseableType, error) {
 	version, err := t.serving.versionOf(u)
 	if err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	kubeversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
 
 // subresourceVerbs are the verbs of status and scale.
@@ -38,7 +38,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		Prefix:     s.def.group + "/" + names.Plural,
 		Hub:        k.gvk.GroupVersion(),
 		Codec:      s.codec(name),
-		Types: func() (managedfields.TypeConverter, error) {
+		Types: func() (fieldmanager.Types, error) {
 			c, err := s.schema(name)
 			if err != nil {
 				return nil, err

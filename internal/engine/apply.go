@@ -28,7 +28,7 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 		return nil, err
 	}
 	force := options.Force != nil && *options.Force
-	out, err := m.Apply(old.DeepCopyObject(), config, options.FieldManager, force)
+	out, err := m.Apply(old, config, options.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}

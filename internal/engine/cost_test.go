@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -86,7 +87,7 @@ func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *me
 	})
 	ep, err := e.Endpoint(&Resource{
 		Plural: "things", Kind: "Thing", Prefix: "example.com/things", Hub: thingsGV, Codec: codec,
-		Types:    func() (managedfields.TypeConverter, error) { return managedfields.NewDeducedTypeConverter(), nil },
+		Types:    func() (fieldmanager.Types, error) { return deduced{managedfields.NewDeducedTypeConverter()}, nil },
 		Versions: []*Version{{GroupVersion: thingsGV, New: func() Object { return &unstructured.Unstructured{Object: map[string]any{}} }}},
 		Fields: func(obj Object) fields.Set {
 			color, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "color")

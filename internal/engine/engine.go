@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/span"
@@ -34,7 +34,7 @@ type Config struct {
 	// what the request itself was authorized for; a nil error allows.
 	Authorize func(ctx context.Context, i *request.Info) error
 	// Types describes the fields of built-in kinds to field management.
-	Types managedfields.TypeConverter
+	Types fieldmanager.Types
 	// Clock, NewUID and NameSuffix make the engine deterministic in tests.
 	Clock      clock.WithTicker
 	NewUID     func() string
@@ -63,11 +63,12 @@ type Admission interface {
 // Engine serves Resources.
 type Engine struct {
 	Config
+	goTypes *fieldmanager.GoTypes
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c}
+	return &Engine{Config: c, goTypes: fieldmanager.NewGoTypes()}
 }
 
 // Endpoint is a Resource in one of its versions: what a path leads to.
@@ -86,7 +87,7 @@ type Endpoint struct {
 	declared   *route.Declared // all that is served
 	retired    chan struct{}   // closed when the endpoint is no longer what its path leads to
 	mu         sync.Mutex
-	manager    map[string]*fieldManager // by subresource; guarded by mu
+	manager    map[string]*fieldmanager.Manager // by subresource; guarded by mu
 	// all is what versions.All has found, by subresource; guarded by mu.
 	all map[string][]admission.Version
 }
@@ -124,7 +125,7 @@ func (e *Engine) Endpoint(r *Resource) (*Endpoint, error) {
 }
 
 func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpoint {
-	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldManager{}, all: map[string][]admission.Version{}}
+	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldmanager.Manager{}, all: map[string][]admission.Version{}}
 	_, ep.typed = v.New().(unmarshaler)
 	ep.GVK = v.WithKind(r.Kind)
 	ep.GVR = v.WithResource(r.Plural)

@@ -11,16 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
 
-// fieldManager keeps metadata.managedFields of one way of writing a kind: one
-// version, the object itself or one subresource.
-type fieldManager struct{ *managedfields.FieldManager }
-
 // fields returns the field manager of the call.
-func (c *call) fields() (*fieldManager, error) {
+func (c *call) fields() (*fieldmanager.Manager, error) {
 	sub, rules := "", &c.R.Rules
 	if c.sub != nil {
 		sub, rules = c.sub.Name, c.sub.Rules
@@ -28,42 +24,38 @@ func (c *call) fields() (*fieldManager, error) {
 	return c.fieldManager(sub, rules)
 }
 
-func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldManager, error) {
+// fieldManager returns the field manager of one way of writing the kind: the
+// object itself or one subresource.
+func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manager, error) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	if m := ep.manager[sub]; m != nil {
 		return m, nil
 	}
-	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
-	for _, v := range ep.R.Versions {
-		gv := fieldpath.APIVersion(v.GroupVersion.String())
-		switch {
-		case rules == nil:
-		case rules.ResetFilter != nil:
-			reset[gv] = rules.ResetFilter
-		case rules.Reset != nil:
-			reset[gv] = fieldpath.NewExcludeSetFilter(rules.Reset)
-		}
+	c := fieldmanager.Config{
+		Types: ep.e.Types, GoTypes: ep.e.goTypes, Versions: converter{ep}, Clock: ep.e.Clock,
+		Kind: ep.GVK, Hub: ep.hub.GroupVersion, Subresource: sub,
 	}
-	m, err := ep.newFieldManager(sub, reset)
+	for _, v := range ep.R.Versions {
+		c.Served = append(c.Served, v.GroupVersion)
+	}
+	if rules != nil {
+		c.Reset, c.Filter = rules.Reset, rules.ResetFilter
+	}
+	var err error
+	if ep.R.Types != nil {
+		c.Custom = true
+		c.Types, err = ep.R.Types()
+	}
+	var m *fieldmanager.Manager
+	if err == nil {
+		m, err = fieldmanager.New(c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("field manager of %s: %w", ep.R.Plural, err)
 	}
-	ep.manager[sub] = &fieldManager{m}
-	return ep.manager[sub], nil
-}
-
-func (ep *Endpoint) newFieldManager(sub string, reset map[fieldpath.APIVersion]fieldpath.Filter) (*managedfields.FieldManager, error) {
-	conv := converter{ep}
-	if ep.R.Types == nil {
-		return managedfields.NewDefaultFieldManager(ep.e.Types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
-	}
-	types, err := ep.R.Types()
-	if err != nil {
-		return nil, err
-	}
-	// Of custom resources, what was managed at a version that is gone is kept.
-	return managedfields.NewDefaultCRDFieldManager(types, conv, conv, conv, ep.GVK, ep.hub.GroupVersion, sub, reset)
+	ep.manager[sub] = m
+	return m, nil
 }
 
 // converter is what field management needs to know of a Resource's versions.
@@ -201,7 +193,7 @@ func (c *call) track(live, obj Object, manager string) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.UpdateNoErrors(live, obj, managerName(manager, c.req)).(Object), nil
+	return m.Update(live, obj, managerName(manager, c.req)).(Object), nil
 }
 
 // sameButTimes says that two lists of managers differ in nothing but when.

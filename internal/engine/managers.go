@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -18,13 +19,23 @@ func keepTimes(obj, old Object) {
 		return
 	}
 	managers, times := old.GetManagedFields(), obj.GetManagedFields()
-	if !sameButTimes(managers, times) {
+	if !sameButTimes(managers, times) || sameTimes(managers, times) {
 		return
 	}
 	obj.SetManagedFields(managers)
 	if !apiequality.Semantic.DeepEqual(obj, old) {
 		obj.SetManagedFields(times)
 	}
+}
+
+// sameTimes says that managers that are the same are so in their times too.
+func sameTimes(a, b []metav1.ManagedFieldsEntry) bool {
+	for i := range a {
+		if !a[i].Time.Equal(b[i].Time) {
+			return false
+		}
+	}
+	return true
 }
 
 // keepUntypedTimes does it without making the managers of untyped objects

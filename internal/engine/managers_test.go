@@ -4,7 +4,17 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
+
+// deduced are the types of objects of which nothing is known.
+type deduced struct{ managedfields.TypeConverter }
+
+func (deduced) TypeOf(runtime.Object) (*typed.ParseableType, error) {
+	return &typed.DeducedParseableType, nil
+}
 
 func TestKeepUntypedTimes(t *testing.T) {
 	object := func(time, manager, value string) *unstructured.Unstructured {

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/route"
 )
 
@@ -52,7 +52,7 @@ type Resource struct {
 	Codec Codec
 	// Types describes the fields of the kind to field management. Nil: what
 	// the engine knows of the built-in kinds.
-	Types func() (managedfields.TypeConverter, error)
+	Types func() (fieldmanager.Types, error)
 	// Verbs of the main resource, sorted. Empty means all eight.
 	Verbs []string
 

@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -183,7 +183,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if apply != nil {
 				s, err = c.appliedScale(ctx, m, live, apply)
 			} else if s, err = edit(ctx, live.DeepCopy()); err == nil {
-				s = m.UpdateNoErrors(live.DeepCopy(), s, managerName(options.FieldManager, c.req)).(*autoscalingv1.Scale)
+				s = m.Update(live.DeepCopy(), s, managerName(options.FieldManager, c.req)).(*autoscalingv1.Scale)
 			}
 			if err != nil {
 				return nil, err
@@ -228,13 +228,13 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 	return c.writeScale(http.StatusOK, out, obj)
 }
 
-func (c *call) appliedScale(ctx context.Context, m *managedfields.FieldManager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
+func (c *call) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
 	config, strict, err := decodeConfig(a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}
 	force := a.options.Force != nil && *a.options.Force
-	got, err := m.Apply(live.DeepCopy(), config, a.options.FieldManager, force)
+	got, err := m.Apply(live, config, a.options.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}
@@ -294,21 +294,23 @@ func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, opt
 }
 
 // scaleManager manages the fields of scales.
-func (c *call) scaleManager() (*managedfields.FieldManager, error) {
+func (c *call) scaleManager() (*fieldmanager.Manager, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.manager["scale"]; m != nil {
-		return m.FieldManager, nil
+		return m, nil
 	}
 	conv := converter{&Endpoint{
 		R: &Resource{Plural: "scale", Versions: []*Version{scaleVersion}},
 		V: scaleVersion, hub: scaleVersion, typed: true, GVK: scaleGVK,
 	}}
-	m, err := managedfields.NewDefaultFieldManager(c.e.Types, conv, conv, conv, scaleGVK, scaleGVK.GroupVersion(), "scale", map[fieldpath.APIVersion]fieldpath.Filter{})
+	m, err := fieldmanager.New(fieldmanager.Config{
+		Types: c.e.Types, GoTypes: c.e.goTypes, Versions: conv, Clock: c.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
+	})
 	if err != nil {
 		return nil, err
 	}
-	c.manager["scale"] = &fieldManager{m}
+	c.manager["scale"] = m
 	return m, nil
 }
 

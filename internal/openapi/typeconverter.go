@@ -25,13 +25,22 @@ func (c *TypeConverter) Type(gvk schema.GroupVersionKind) *typed.ParseableType {
 	return c.types.of(gvk)
 }
 
-// ObjectToTyped implements managedfields.TypeConverter.
-func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+// TypeOf returns the type of an object.
+func (c *TypeConverter) TypeOf(obj runtime.Object) (*typed.ParseableType, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	t := c.Type(gvk)
 	if t == nil {
 		// For this error, field management leaves such fields to their owners.
 		return nil, runtime.NewNotRegisteredErrForKind("openapi", gvk)
+	}
+	return t, nil
+}
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c *TypeConverter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	t, err := c.TypeOf(obj)
+	if err != nil {
+		return nil, err
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return t.FromUnstructured(u.UnstructuredContent(), opts...)

@@ -170,6 +170,20 @@ func BenchmarkStatusPatch(b *testing.B) {
 	})
 }
 
+// BenchmarkReapply applies again what has been applied, as whoever keeps objects in a state does.
+func BenchmarkReapply(b *testing.B) {
+	config := map[string]any{}
+	if err := json.Unmarshal(podJSON(b, "p"), &config); err != nil {
+		b.Fatal(err)
+	}
+	delete(config, "status")
+	body, err := json.Marshal(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchPatch(b, "application/apply-patch+yaml", "?fieldManager=bench", func(int) []byte { return body })
+}
+
 func BenchmarkApply(b *testing.B) {
 	benchPatch(b, "application/apply-patch+yaml", "?fieldManager=bench", func(n int) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"n":"%d"}}}`, n)

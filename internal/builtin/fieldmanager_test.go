@@ -1,0 +1,356 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/builtin/resource"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/openapi"
+)
+
+var (
+	writes = flag.Int("writes", 20, "random writes of each way to write a kind, for TestManagersAreTheLibrarys")
+	seed   = flag.Int64("seed", 1, "seed of the first")
+)
+
+// way is one way to write a kind: in one version, the object or one of its subresources.
+type way struct {
+	r     *engine.Resource
+	v     *engine.Version
+	sub   string
+	rules *engine.Rules
+}
+
+func ways() (out []way) {
+	now := func() time.Time { return time.Unix(1700000000, 0) }
+	for _, r := range builtin.Resources(builtin.Deps{Resource: resource.Deps{Now: now}}) {
+		for _, v := range r.Versions {
+			out = append(out, way{r, v, "", &r.Rules})
+			for _, s := range r.Subresources {
+				if s.Rules != nil {
+					out = append(out, way{r, v, s.Name, s.Rules})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (w way) kind(v *engine.Version) schema.GroupVersionKind {
+	if v.Kind != "" {
+		return v.WithKind(v.Kind)
+	}
+	return v.WithKind(w.r.Kind)
+}
+
+// judged are a manager and the library's.
+type judged struct {
+	way
+	ours    *fieldmanager.Manager
+	library *managedfields.FieldManager
+	asked   int // how often ours has asked the library
+	// applied is what was applied last, and how often that was done again without the library.
+	applied *unstructured.Unstructured
+	applier string
+	again   int
+}
+
+func judge(t testing.TB, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
+	j := &judged{way: w}
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
+	c := fieldmanager.Config{
+		Types: counting{types, &j.asked}, GoTypes: goTypes, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
+		Reset: w.rules.Reset, Filter: w.rules.ResetFilter, Clock: clock.RealClock{},
+	}
+	for _, v := range w.r.Versions {
+		c.Served = append(c.Served, v.GroupVersion)
+		switch gv := fieldpath.APIVersion(v.GroupVersion.String()); {
+		case w.rules.ResetFilter != nil:
+			filters[gv] = w.rules.ResetFilter
+		case w.rules.Reset != nil:
+			filters[gv] = fieldpath.NewExcludeSetFilter(w.rules.Reset)
+		}
+	}
+	var err error
+	if j.ours, err = fieldmanager.New(c); err != nil {
+		t.Fatal(err)
+	}
+	if j.library, err = managedfields.NewDefaultFieldManager(types, c.Versions, c.Versions, c.Versions, c.Kind, c.Hub, w.sub, filters); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// counting counts what only the library asks.
+type counting struct {
+	*openapi.TypeConverter
+	n *int
+}
+
+func (c counting) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	*c.n++
+	return c.TypeConverter.ObjectToTyped(obj, opts...)
+}
+
+// versions converts between the versions of a kind.
+type versions struct{ way }
+
+func (c versions) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	gv := target.(schema.GroupVersion)
+	from := c.version(in.GetObjectKind().GroupVersionKind().GroupVersion())
+	to := c.version(gv)
+	if from == nil || to == nil {
+		return nil, runtime.NewNotRegisteredErrForKind(c.r.Plural, gv.WithKind(c.r.Kind))
+	}
+	if u, ok := in.(runtime.Unstructured); ok {
+		obj := from.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), obj); err != nil {
+			return nil, err
+		}
+		in = obj
+	}
+	if from == to {
+		return in, nil
+	}
+	obj, err := in.DeepCopyObject().(engine.Object), error(nil)
+	if from.GroupVersion != c.r.Hub && from.ToHub != nil {
+		if obj, err = from.ToHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	if to.GroupVersion != c.r.Hub && to.FromHub != nil {
+		if obj, err = to.FromHub(obj); err != nil {
+			return nil, err
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.kind(to))
+	return obj, nil
+}
+
+func (c versions) version(gv schema.GroupVersion) *engine.Version {
+	for _, v := range c.r.Versions {
+		if v.GroupVersion == gv {
+			return v
+		}
+	}
+	return nil
+}
+
+func (c versions) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }
+
+func (c versions) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func (c versions) Default(runtime.Object) {}
+
+func (c versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	obj := c.version(gvk.GroupVersion()).New()
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+// TestManagersAreTheLibrarys writes random objects of every kind, in all versions and by all subresources, and compares the
+// managers with the library's. With -writes it writes more.
+func TestManagersAreTheLibrarys(t *testing.T) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	kinds := map[string][]*judged{}
+	var order []string
+	for _, w := range ways() {
+		if w.r.Prefix == "" {
+			continue // nothing of it is stored
+		}
+		name := w.r.Prefix
+		if kinds[name] == nil {
+			order = append(order, name)
+		}
+		kinds[name] = append(kinds[name], judge(t, w, types, goTypes))
+	}
+	klog.SetLogger(logr.Discard())
+	total, asked, again := 0, 0, 0
+	for _, name := range order {
+		synctest.Test(t, func(t *testing.T) {
+			js := kinds[name]
+			r := rand.New(rand.NewSource(*seed))
+			for n := 0; n < *writes*len(js) && !t.Failed(); {
+				m := newMutator(r)
+				object := &writing{t: t, m: m, js: js}
+				for range 12 {
+					total++
+					n++
+					if !object.write() {
+						break
+					}
+				}
+			}
+			for _, j := range js {
+				asked += j.asked
+				again += j.again
+			}
+		})
+	}
+	t.Logf("%d writes, of which %d have applied the same again, and %d questions to the library", total, again, asked)
+}
+
+// TestEveryKindIsWalked lists the kinds whose managers the library would have to keep: there are none.
+func TestEveryKindIsWalked(t *testing.T) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	for _, w := range ways() {
+		if w.r.Prefix == "" {
+			continue // nothing of it is stored
+		}
+		j := judge(t, w, types, goTypes)
+		hub := versions{w}.version(w.r.Hub)
+		live, obj := hub.New(), hub.New()
+		live.GetObjectKind().SetGroupVersionKind(w.kind(hub))
+		obj.GetObjectKind().SetGroupVersionKind(w.kind(hub))
+		obj.SetLabels(map[string]string{"a": "b"})
+		if j.ours.Update(live, obj, "m"); j.asked > 0 {
+			t.Errorf("%s %s %s is left to the library", w.r.Prefix, w.v.Version, w.sub)
+		}
+	}
+}
+
+// writing is an object that is written again and again.
+type writing struct {
+	t    *testing.T
+	m    *mutator
+	js   []*judged
+	live engine.Object
+	// spoiled says that a client has sent managers that no server has made.
+	spoiled bool
+}
+
+// write writes the object once, and reports whether to go on with it.
+func (w *writing) write() bool {
+	r := w.m.r
+	j := w.js[r.Intn(len(w.js))]
+	hub := versions{j.way}.version(j.r.Hub)
+	created := w.live == nil
+	if !created && r.Intn(4) == 0 {
+		return w.apply(j, manager(r.Intn(3))) && w.apply(j, j.applier)
+	}
+	if created {
+		w.live = hub.New()
+		w.live.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	}
+	obj := w.live.DeepCopyObject().(engine.Object)
+	switch {
+	case created || r.Intn(8) == 0:
+		obj = hub.New()
+		w.m.fill(obj)
+		obj.SetManagedFields(w.live.GetManagedFields())
+	default:
+		for range r.Intn(4) {
+			w.m.mutate(obj)
+		}
+	}
+	obj.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	obj.SetUID("")
+	if !created {
+		obj.SetUID("uid")
+	}
+	managers, spoiled := w.m.managers(w.live.GetManagedFields())
+	obj.SetManagedFields(managers)
+	w.spoiled = w.spoiled || spoiled
+	time.Sleep(time.Duration(r.Intn(3)) * 700 * time.Millisecond)
+	by := manager(r.Intn(14))
+	if r.Intn(20) == 0 {
+		by = ""
+	}
+	return w.judge(j, obj, by)
+}
+
+func manager(n int) string { return fmt.Sprintf("manager-%d", n) }
+
+// apply applies a part of the object or of a random one, or what was applied last.
+func (w *writing) apply(j *judged, manager string) bool {
+	r := w.m.r
+	if manager != j.applier || r.Intn(6) == 0 {
+		var from runtime.Object = w.live
+		if r.Intn(4) == 0 {
+			obj := versions{j.way}.version(j.r.Hub).New()
+			w.m.fill(obj)
+			obj.GetObjectKind().SetGroupVersionKind(j.kind(versions{j.way}.version(j.r.Hub)))
+			from = obj
+		}
+		from, err := versions{j.way}.ConvertToVersion(from, j.v.GroupVersion)
+		if err != nil {
+			return false
+		}
+		config := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(jsonOf(from)), config); err != nil {
+			return false
+		}
+		config.SetManagedFields(nil)
+		w.m.prune(config.Object)
+		config.SetGroupVersionKind(j.kind(j.v))
+		j.applied, j.applier = config, manager
+	}
+	force, asked := r.Intn(4) > 0, j.asked
+	live := w.live.DeepCopyObject().(engine.Object)
+	want, err := j.library.Apply(w.live.DeepCopyObject(), j.applied.DeepCopy(), manager, force)
+	got, ourErr := j.ours.Apply(live, j.applied.DeepCopy(), manager, force)
+	if (err == nil) != (ourErr == nil) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(live) != jsonOf(w.live) {
+		w.t.Errorf("%s %s %q\nlive %s\napplied %s\n got %s %v\nwant %s %v", j.r.Prefix, j.v.Version, j.sub, jsonOf(w.live), jsonOf(j.applied), jsonOf(got), ourErr, jsonOf(want), err)
+		return false
+	}
+	if err != nil {
+		return true
+	}
+	if j.asked == asked {
+		j.again++
+	}
+	w.live = want.(engine.Object)
+	return true
+}
+
+func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
+	live, ours := w.live.DeepCopyObject().(engine.Object), obj.DeepCopyObject().(engine.Object)
+	before, asked := jsonOf(live), j.asked
+	want := j.library.UpdateNoErrors(w.live.DeepCopyObject(), obj.DeepCopyObject(), manager).(engine.Object)
+	got := j.ours.Update(live, ours, manager).(engine.Object)
+	if g, w2 := jsonOf(got.GetManagedFields()), jsonOf(want.GetManagedFields()); g != w2 {
+		w.t.Errorf("%s %s %q\nlive %s\nsent %s\n got %s\nwant %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj), g, w2)
+		return false
+	}
+	got.SetManagedFields(nil)
+	obj.SetManagedFields(nil)
+	if jsonOf(got) != jsonOf(obj) || jsonOf(live) != before {
+		w.t.Errorf("%s %s %q: an object has changed", j.r.Prefix, j.v.Version, j.sub)
+		return false
+	}
+	if j.asked > asked && !w.spoiled && len(want.GetManagedFields()) > 0 {
+		w.t.Errorf("%s %s %q: the library was asked\nlive %s\nsent %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj))
+		return false
+	}
+	w.live = want
+	w.live.SetUID("uid")
+	return len(w.live.GetManagedFields()) > 0
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
