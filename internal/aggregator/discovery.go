@@ -212,7 +212,7 @@ func parseLegacy(gv schema.GroupVersion, a *answer) (apidiscoveryv2.APIVersionDi
 		r := &list.APIResources[i]
 		if !strings.Contains(r.Name, "/") {
 			at[r.Name] = len(doc.Resources)
-			doc.Resources = append(doc.Resources, resourceOf(gv, r))
+			doc.Resources = append(doc.Resources, resourceOf(r))
 		}
 	}
 	for i := range list.APIResources {
@@ -228,24 +228,21 @@ func parseLegacy(gv schema.GroupVersion, a *answer) (apidiscoveryv2.APIVersionDi
 			doc.Resources = append(doc.Resources, apidiscoveryv2.APIResourceDiscovery{Resource: parent, Scope: scopeOf(r), ResponseKind: &metav1.GroupVersionKind{}})
 		}
 		doc.Resources[n].Subresources = append(doc.Resources[n].Subresources,
-			apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kindOf(gv, r), Verbs: r.Verbs})
+			apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kindOf(r), Verbs: r.Verbs})
 	}
 	return doc, nil
 }
 
-func resourceOf(gv schema.GroupVersion, r *metav1.APIResource) apidiscoveryv2.APIResourceDiscovery {
+func resourceOf(r *metav1.APIResource) apidiscoveryv2.APIResourceDiscovery {
 	return apidiscoveryv2.APIResourceDiscovery{
-		Resource: r.Name, ResponseKind: kindOf(gv, r), Scope: scopeOf(r), SingularResource: r.SingularName,
+		Resource: r.Name, ResponseKind: kindOf(r), Scope: scopeOf(r), SingularResource: r.SingularName,
 		Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
 	}
 }
 
-// kindOf returns the kind of a resource or subresource, which may be of another group and version.
-func kindOf(gv schema.GroupVersion, r *metav1.APIResource) *metav1.GroupVersionKind {
-	if r.Group != "" || r.Version != "" {
-		gv = schema.GroupVersion{Group: r.Group, Version: r.Version}
-	}
-	return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: r.Kind}
+// kindOf returns the kind of a resource or subresource, with the group and version only if they differ from the document's.
+func kindOf(r *metav1.APIResource) *metav1.GroupVersionKind {
+	return &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
 func scopeOf(r *metav1.APIResource) apidiscoveryv2.ResourceScope {

@@ -87,13 +87,15 @@ type forward struct {
 	service *service
 	address string
 	user    user.Info
+	// upgrades: the request wants to take over the connection.
+	upgrades bool
 	// cut is the error that ended the answer's body before its end; nil: none did.
 	cut error
 }
 
 func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 	transport := f.service.backend.shared
-	if protocol := upgradeOf(r.Header); protocol != "" {
+	if f.upgrades = upgradeOf(r.Header) != ""; f.upgrades {
 		transport = f.service.backend.upgrade
 	}
 	(&httputil.ReverseProxy{
@@ -112,7 +114,7 @@ func (f *forward) rewrite(p *httputil.ProxyRequest) {
 	path := in.URL.Path
 	out.URL = &url.URL{Scheme: "https", Host: f.address, Path: path, RawQuery: in.URL.Query().Encode()}
 	out.Host = f.address
-	if upgradeOf(in.Header) == "" {
+	if !f.upgrades {
 		out.Header.Del("Connection")
 		out.Header.Del("Upgrade")
 	}
@@ -126,6 +128,9 @@ func (f *forward) rewrite(p *httputil.ProxyRequest) {
 func (f *forward) modify(resp *http.Response) error {
 	for _, name := range []string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
 		resp.Header.Del(name)
+	}
+	if code := resp.StatusCode; f.upgrades && code != http.StatusSwitchingProtocols && code < 400 {
+		return refused(fmt.Sprintf("invalid upgrade response: status code %d", code))
 	}
 	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" && !f.mayRedirect(resp) {
 		refuseRedirect(resp)
@@ -177,8 +182,18 @@ func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource && request.TimedOut(r.Context()) {
 		return // the deadline's filter answers
 	}
-	f.server.WriteError(w, r, unavailable("error trying to reach service: "+err.Error()))
+	message := "error trying to reach service: " + err.Error()
+	if answer := refused(""); errors.As(err, &answer) {
+		message = string(answer)
+	}
+	f.server.WriteError(w, r, unavailable(message))
 }
+
+// refused is an answer that is not passed on.
+type refused string
+
+// Error is part of error.
+func (r refused) Error() string { return string(r) }
 
 // buffers lends the buffers of proxied bodies.
 type buffers struct{ server *Server }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"slices"
 
@@ -70,8 +71,11 @@ func (c *Catalog) Remote(gv schema.GroupVersion) *Remote {
 	return r
 }
 
+// Remotes yields the groups and versions of extension servers now, sorted.
+func (l *Live) Remotes() iter.Seq[*Remote] { return l.Now().Remotes() }
+
 // Remotes yields the groups and versions of extension servers, sorted.
-func (c *Catalog) Remotes() func(yield func(*Remote) bool) {
+func (c *Catalog) Remotes() iter.Seq[*Remote] {
 	return func(yield func(*Remote) bool) {
 		c.remotes.Scan(func(_ string, r *Remote) bool { return yield(r) })
 	}

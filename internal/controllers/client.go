@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// maxAnswer bounds what is read of an answer, in bytes: it may come from an extension server.
+const maxAnswer = 64 << 20
+
 // client sends requests to the server it is part of.
 type client struct {
 	rt    http.RoundTripper
@@ -57,7 +60,7 @@ func (c *client) send(ctx context.Context, method, path, contentType string, in,
 		return err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
 )
@@ -34,6 +36,8 @@ type Config struct {
 	Transport func(u user.Info) http.RoundTripper
 	// Endpoints are all that is served now.
 	Endpoints func() []*engine.Endpoint
+	// Remotes are the groups and versions of extension servers now.
+	Remotes func() iter.Seq[*catalog.Remote]
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
 	// Objects is how the usage of quotas looks things up, Marks where it says

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
+
+// namespaceWorkers is how many namespaces are emptied at a time. Extension servers may take their time.
+const namespaceWorkers = 5
 
 // runNamespaces empties namespaces that are being deleted, and lets them go.
 func runNamespaces(ctx context.Context, c Config, cl *client) error {
@@ -30,7 +34,11 @@ func runNamespaces(ctx context.Context, c Config, cl *client) error {
 			}
 		}})
 	}()
-	q.Run(ctx, n.clean)
+	var workers sync.WaitGroup
+	for range namespaceWorkers {
+		workers.Go(func() { q.Run(ctx, n.clean) })
+	}
+	workers.Wait()
 	return <-done
 }
 
@@ -79,6 +87,8 @@ type leftover struct {
 	kinds      map[string]int // objects, by resource and group
 	finalizers map[string]int // objects, by what holds them
 	failed     []string
+	// undiscovered are the groups and versions of extension servers that have never said what they serve.
+	undiscovered []string
 }
 
 // empty deletes what is in a namespace and tells what is left. Pods go first:
@@ -89,6 +99,7 @@ func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
 	pods := corev1.Resource("pods")
 	if n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr == pods }); left.nothing() {
 		n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr != pods })
+		n.emptyRemotes(ctx, name, &left)
 	}
 	return left
 }
@@ -193,7 +204,9 @@ func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, lef
 		changed = true
 		ns.Status.Conditions = append(ns.Status.Conditions, want)
 	}
-	set(corev1.NamespaceDeletionDiscoveryFailure, false, "", "", "ResourcesDiscovered", "All resources successfully discovered")
+	set(corev1.NamespaceDeletionDiscoveryFailure, len(left.undiscovered) > 0, "DiscoveryFailed",
+		fmt.Sprintf("Discovery failed for some groups, %d failing: unable to retrieve the complete list of server APIs: %s", len(left.undiscovered), strings.Join(left.undiscovered, ", ")),
+		"ResourcesDiscovered", "All resources successfully discovered")
 	set(corev1.NamespaceDeletionGVParsingFailure, false, "", "", "ParsedGroupVersions", "All legacy kube types successfully parsed")
 	set(corev1.NamespaceDeletionContentFailure, len(left.failed) > 0, "ContentDeletionFailed",
 		"Failed to delete all resource types, "+fmt.Sprint(len(left.failed))+" remaining: "+strings.Join(left.failed, ", "),

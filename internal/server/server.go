@@ -180,7 +180,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 	work.controllers = func(ctx context.Context) {
 		controllers.Run(ctx, controllers.Config{
-			Transport: door.As, Endpoints: serving.Endpoints,
+			Transport: door.As, Endpoints: serving.Endpoints, Remotes: serving.Remotes,
 			Schema:  func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
