@@ -221,3 +221,10 @@ func aggregated(t testing.TB, s *kanzentest.Server, group string) []string {
 	}
 	return out
 }
+
+func patch(t testing.TB, s *kanzentest.Server, path, body string) {
+	t.Helper()
+	if resp, answer := ask(t, s, "PATCH", path, "application/merge-patch+json", body); resp.StatusCode != http.StatusOK {
+		t.Fatalf("PATCH %s: %d %s", path, resp.StatusCode, answer)
+	}
+}

@@ -51,7 +51,7 @@ func newTransports(s *Server, key backendKey) *transports {
 	shared.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout}
 	upgrade.DisableKeepAlives = true
 	return &transports{
-		shared: span.Transport(s.Metrics.certificates(shared)), upgrade: s.Metrics.certificates(upgrade), close: shared.CloseIdleConnections,
+		shared: retrying{span.Transport(s.Metrics.certificates(shared))}, upgrade: s.Metrics.certificates(upgrade), close: shared.CloseIdleConnections,
 	}
 }
 
