@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
@@ -227,4 +228,9 @@ func patch(t testing.TB, s *kanzentest.Server, path, body string) {
 	if resp, answer := ask(t, s, "PATCH", path, "application/merge-patch+json", body); resp.StatusCode != http.StatusOK {
 		t.Fatalf("PATCH %s: %d %s", path, resp.StatusCode, answer)
 	}
+}
+
+// restTransport returns a transport of the administrator to the server's port.
+func restTransport(s *kanzentest.Server) (http.RoundTripper, error) {
+	return rest.TransportFor(s.SocketConfig())
 }

@@ -100,8 +100,8 @@ func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	(&httputil.ReverseProxy{
 		Rewrite: f.rewrite, Transport: transport, ModifyResponse: f.modify, ErrorHandler: f.fail,
-		FlushInterval: -1, // a watch event must not wait for the next one
-		BufferPool:    buffers{f.server}, ErrorLog: f.server.silent,
+		// Without a FlushInterval: answers of unknown length, such as watches, are sent on at once, others need no flush.
+		BufferPool: buffers{f.server}, ErrorLog: f.server.silent,
 	}).ServeHTTP(w, r)
 	if f.cut != nil {
 		panic(http.ErrAbortHandler) // what there is of the answer must not be taken for all of it
@@ -112,7 +112,10 @@ func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 func (f *forward) rewrite(p *httputil.ProxyRequest) {
 	in, out := p.In, p.Out
 	path := in.URL.Path
-	out.URL = &url.URL{Scheme: "https", Host: f.address, Path: path, RawQuery: in.URL.Query().Encode()}
+	out.URL = &url.URL{Scheme: "https", Host: f.address, Path: path}
+	if in.URL.RawQuery != "" {
+		out.URL.RawQuery = in.URL.Query().Encode()
+	}
 	out.Host = f.address
 	if !f.upgrades {
 		out.Header.Del("Connection")
