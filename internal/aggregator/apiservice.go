@@ -70,6 +70,9 @@ func (s *Server) newService(i *store.Item) (*service, backendKey, error) {
 	}
 	if c := condition(a); c != nil {
 		out.available = *c
+		if isLocal(c) {
+			out.available = local() // thousands share the texts
+		}
 	}
 	if out.local {
 		return out, backendKey{}, nil

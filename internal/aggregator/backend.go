@@ -37,13 +37,6 @@ func newBackend(ctx context.Context, s *Server, key backendKey) *backend {
 
 func (b *backend) loops() []*loop { return []*loop{b.probe, b.discover, b.document} }
 
-// wake makes all loops run now.
-func (b *backend) wake() {
-	for _, l := range b.loops() {
-		l.wake()
-	}
-}
-
 // close ends the loops and connections. Requests that are being served go on.
 func (b *backend) close() {
 	b.cancel()

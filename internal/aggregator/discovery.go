@@ -134,6 +134,10 @@ func (b *backend) rediscoverEach(ctx context.Context, services []*service) error
 	docs, size := byGV{}, 0
 	var failed error
 	for _, v := range services {
+		old, known := b.found.docs[v.GroupVersion]
+		if known {
+			docs[v.GroupVersion] = old
+		}
 		if !v.isAvailable() {
 			continue
 		}
@@ -146,9 +150,6 @@ func (b *backend) rediscoverEach(ctx context.Context, services []*service) error
 		doc, err := parseLegacy(v.GroupVersion, answer)
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", path, err)
-			if old, ok := b.found.docs[v.GroupVersion]; ok {
-				docs[v.GroupVersion] = old
-			}
 			continue
 		}
 		docs[v.GroupVersion] = doc

@@ -62,6 +62,8 @@ type changes struct {
 	claimed []*catalog.Remote
 	freed   []schema.GroupVersion
 	begun   []*backend
+	// woken run once the catalog has the claims: they replace them.
+	woken []*loop
 }
 
 // publish applies changes to the catalog, and starts the loops of new backends.
@@ -74,6 +76,9 @@ func (s *Server) publish(c *changes) {
 	}
 	for _, b := range c.begun {
 		s.running(b)
+	}
+	for _, l := range c.woken {
+		l.wake()
 	}
 }
 
@@ -113,7 +118,8 @@ func (s *Server) put(ctx context.Context, i *store.Item, c *changes) {
 // claimLocked gives a remote APIService its backend and its claim in the catalog. s.mu is held.
 func (s *Server) claimLocked(ctx context.Context, v *service, key backendKey, old *service, c *changes) {
 	b := s.backends[key]
-	if b == nil {
+	begun := b == nil
+	if begun {
 		b = newBackend(ctx, s, key)
 		s.backends[key] = b
 		c.begun = append(c.begun, b)
@@ -130,11 +136,16 @@ func (s *Server) claimLocked(ctx context.Context, v *service, key backendKey, ol
 	}
 	v.claim.service.Store(v)
 	b.services[v.name] = v
-	if same := old != nil && old.backend == b && old.uid == v.uid; !same {
-		b.wake()
-	} else if old.isAvailable() != v.isAvailable() {
-		b.discover.wake()
-		b.document.wake()
+	same := old != nil && old.backend == b && old.uid == v.uid
+	switch {
+	case !same && !begun:
+		c.woken = append(c.woken, b.loops()...)
+	case same && old.available.Status != v.available.Status:
+		c.woken = append(c.woken, b.discover, b.document)
+	case same && old.groupPriority == v.groupPriority && old.versionPriority == v.versionPriority:
+		return // the catalog has nothing of what has changed
+	case same:
+		c.woken = append(c.woken, b.discover) // what it finds meanwhile is replaced here
 	}
 	if v.available.Status == falseStatus {
 		doc.Freshness = apidiscoveryv2.DiscoveryFreshnessStale

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +39,9 @@ func automaticOf(gv schema.GroupVersion, groupPriority, versionPriority int, man
 		Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: int32(groupPriority), VersionPriority: int32(versionPriority),
 	}}
 }
+
+// registerWorkers is the number of groups that are compared at a time.
+const registerWorkers = 5
 
 // together bounds the concurrent writes: etcd combines them into one disk write.
 const together = 16
@@ -156,7 +160,11 @@ func (s *Server) Register(ctx context.Context) {
 			s.groups.Add(r.Group)
 		}
 	}
-	s.groups.Run(ctx, s.register)
+	var workers sync.WaitGroup
+	for range registerWorkers {
+		workers.Go(func() { s.groups.Run(ctx, s.register) })
+	}
+	workers.Wait()
 }
 
 // register compares the APIServices of a group with the catalog.

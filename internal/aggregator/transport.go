@@ -47,6 +47,7 @@ func newTransports(s *Server, key backendKey) *transports {
 		return &transports{broken: err, close: func() {}}
 	}
 	shared, upgrade := newTransport(s.Dial, config), newTransport(s.Dial, config)
+	shared.Proxy = http.ProxyFromEnvironment
 	shared.Protocols.SetHTTP2(true)
 	shared.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout}
 	upgrade.DisableKeepAlives = true
