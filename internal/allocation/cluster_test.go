@@ -16,7 +16,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
+	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -90,7 +90,7 @@ func (c *cluster) server(t testing.TB, seed uint64, first, last int) *server {
 	s.ports = NewNodePorts(s.store, s, first, last, random(seed+1))
 	s.repair = NewRepair(s.addresses, s.ports, c.clock, slog.New(slog.DiscardHandler))
 	e := engine.New(engine.Config{
-		Store: s.store, Admit: admission.Chain{}, Types: managedfields.NewDeducedTypeConverter(),
+		Store: s.store, Admit: admission.Chain{}, Types: openapi.NewTypeConverter(),
 		Clock:  fakeTicker{c.clock},
 		NewUID: func() string { return fmt.Sprintf("uid-%d", c.uids.Add(1)) },
 	})

@@ -1,6 +1,6 @@
 // Package catalog lists the served resources. It is the only source for routing, discovery, admission, quotas and
 // controllers. Sources add what they serve: the built-in kinds at the start, custom resources whenever a definition
-// changes. A Catalog is one immutable state, and is replaced whole.
+// changes, groups and versions of extension servers (Remote) whenever an APIService does. A Catalog is one immutable state, and is replaced whole.
 //
 // Its users decide how a request is served (engine) and which requests a resource accepts (route.Declared).
 package catalog
@@ -47,10 +47,11 @@ type Catalog struct {
 	changes   int64
 	resources btree.Map[string, *Resource] // by group/plural
 	kinds     btree.Map[string, *Resource] // by group/kind/plural
+	remotes   btree.Map[string, *Remote]   // by group/version
 }
 
 func (c *Catalog) copy() *Catalog {
-	return &Catalog{changes: c.changes + 1, resources: *c.resources.Copy(), kinds: *c.kinds.Copy()}
+	return &Catalog{changes: c.changes + 1, resources: *c.resources.Copy(), kinds: *c.kinds.Copy(), remotes: *c.remotes.Copy()}
 }
 
 func resourceKey(gr schema.GroupResource) string { return gr.Group + "/" + gr.Resource }
@@ -98,14 +99,37 @@ func (c *Catalog) All() func(yield func(*Resource) bool) {
 	}
 }
 
+// ofGroup calls f for the resources of a group, sorted by name, until it returns false.
+func (c *Catalog) ofGroup(group string, f func(*Resource) bool) {
+	prefix := group + "/"
+	c.resources.Ascend(prefix, func(key string, r *Resource) bool { return strings.HasPrefix(key, prefix) && f(r) })
+}
+
+// CustomVersions returns the versions of a group in which custom resources are served.
+func (c *Catalog) CustomVersions(group string) []string {
+	var out []string
+	c.ofGroup(group, func(r *Resource) bool {
+		for _, v := range r.Versions {
+			if r.Custom && !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+		return true
+	})
+	return out
+}
+
 // Live is the current catalog. It is safe for concurrent use.
 type Live struct {
 	now atomic.Pointer[Catalog]
 	// builtin are the groups of the resources that always exist.
 	builtin map[string]bool
 	mu      sync.Mutex // held to create the next state
-	// settle waits until a source has processed all acknowledged writes.
-	settle atomic.Pointer[func(ctx context.Context) error]
+	// settle are the funcs of sources that wait until the source has processed all acknowledged writes. They are set before
+	// anything is served.
+	settle []func(ctx context.Context) error
+	// changed is called with the group of each custom resource that was put or removed; set before anything is served.
+	changed func(group string)
 }
 
 // New creates an empty catalog.
@@ -142,7 +166,21 @@ func (l *Live) Put(resources ...*Resource) {
 		next.kinds.Set(kindKey(r.Group, r.Kind, r.Resource), r)
 	}
 	l.now.Store(next)
+	for _, r := range resources {
+		l.tell(r)
+	}
 }
+
+// tell reports a change of a custom resource.
+func (l *Live) tell(r *Resource) {
+	if r.Custom && l.changed != nil {
+		l.changed(r.Group)
+	}
+}
+
+// OnCustom sets the func that is called with the group of each custom resource that is put or removed. It must not
+// block. It is called once, before anything is served.
+func (l *Live) OnCustom(f func(group string)) { l.changed = f }
 
 // Remove removes a resource.
 func (l *Live) Remove(gr schema.GroupResource) {
@@ -155,16 +193,20 @@ func (l *Live) Remove(gr schema.GroupResource) {
 	old, _ := next.resources.Delete(resourceKey(gr))
 	next.kinds.Delete(kindKey(old.Group, old.Kind, old.Resource))
 	l.now.Store(next)
+	l.tell(old)
 }
 
-// SettleBy sets the func with which Settle waits for a source that follows the log.
-func (l *Live) SettleBy(f func(ctx context.Context) error) { l.settle.Store(&f) }
+// SettleBy adds the func with which Settle waits for a source that follows the log. It is called before anything is
+// served.
+func (l *Live) SettleBy(f func(ctx context.Context) error) { l.settle = append(l.settle, f) }
 
 // Settle waits until the catalog reflects all acknowledged writes, so that a resource is served once a client has seen
 // its definition Established.
 func (l *Live) Settle(ctx context.Context) error {
-	if f := l.settle.Load(); f != nil {
-		return (*f)(ctx)
+	for _, f := range l.settle {
+		if err := f(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }

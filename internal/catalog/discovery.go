@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/discovery"
@@ -10,7 +12,7 @@ import (
 // Priorities of all groups and versions of custom resources.
 const customGroupPriority, customVersionPriority = 1000, 100
 
-// GroupVersions returns the group-versions for discovery, the built-in ones first. Their resources are looked up when a
+// GroupVersions returns the group-versions for discovery, the built-in ones first and those of extension servers last. Their resources are looked up when a
 // document is generated.
 func (c *Catalog) GroupVersions() []discovery.GroupVersion {
 	var out []discovery.GroupVersion
@@ -21,7 +23,7 @@ func (c *Catalog) GroupVersions() []discovery.GroupVersion {
 			if r.Custom != custom || !r.Listed {
 				continue
 			}
-			for _, v := range r.Versions {
+			for _, v := range c.Local(r) {
 				gv := schema.GroupVersion{Group: r.Group, Version: v}
 				if in[gv] == nil {
 					order = append(order, gv)
@@ -46,17 +48,29 @@ func (c *Catalog) GroupVersions() []discovery.GroupVersion {
 			})
 		}
 	}
+	for r := range c.Remotes() {
+		out = append(out, discovery.GroupVersion{
+			GroupVersion: r.GroupVersion, GroupPriority: r.GroupPriority, VersionPriority: r.VersionPriority, Remote: &r.Discovery,
+		})
+	}
 	return out
 }
 
-// Endpoints returns one endpoint for each resource that discovery lists, for code that processes all stored objects.
+// Endpoints returns one endpoint for each resource that discovery lists, for code that processes all stored objects. An
+// endpoint is of a version that this server serves: what extension servers hide cannot be reached by a request.
 func (l *Live) Endpoints() []*engine.Endpoint {
 	var out []*engine.Endpoint
-	for r := range l.Now().All() {
-		if !r.Listed {
+	now := l.Now()
+	for r := range now.All() {
+		local := now.Local(r)
+		if !r.Listed || len(local) == 0 {
 			continue
 		}
-		if ep, err := r.Endpoint(r.Storage); err == nil {
+		version := r.Storage
+		if !slices.Contains(local, version) && len(local) < len(r.Versions) {
+			version = local[0]
+		}
+		if ep, err := r.Endpoint(version); err == nil {
 			out = append(out, ep)
 		}
 	}

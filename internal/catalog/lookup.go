@@ -15,7 +15,14 @@ import (
 // ResourcesOf returns the resources that serve a kind; an error if there are none.
 func (l *Live) ResourcesOf(gvk schema.GroupVersionKind) ([]admission.Resource, error) {
 	var out []admission.Resource
-	for _, r := range l.Now().Kind(gvk) {
+	now := l.Now()
+	if remote := now.Remote(gvk.GroupVersion()); remote != nil {
+		if out = remote.ofKind(gvk.Kind); len(out) == 0 {
+			return nil, ErrNoResource("of kind " + gvk.String())
+		}
+		return out, nil
+	}
+	for _, r := range now.Kind(gvk) {
 		out = append(out, admission.Resource{GroupVersionResource: r.WithVersion(gvk.Version), Namespaced: r.Namespaced})
 	}
 	if len(out) == 0 {

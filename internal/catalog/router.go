@@ -14,7 +14,17 @@ import (
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := request.InfoFrom(r.Context())
 	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}
+	if remote := l.Now().Remote(gv); remote != nil {
+		remote.Handler.ServeHTTP(w, r)
+		return
+	}
 	found := l.Find(r.Context(), gv.WithResource(i.Resource))
+	if found == nil {
+		if remote := l.Now().Remote(gv); remote != nil { // new
+			remote.Handler.ServeHTTP(w, r)
+			return
+		}
+	}
 	switch {
 	case found != nil && (!found.Custom || found.inScope(i)):
 	case l.builtin[i.Group]:
@@ -39,6 +49,10 @@ func (r *Resource) inScope(i *request.Info) bool {
 
 // Owns reports whether a request is for a served resource.
 func (l *Live) Owns(r *http.Request, i *request.Info) bool {
-	found := l.Find(r.Context(), schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource})
+	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}
+	if remote := l.Now().Remote(gv); remote != nil {
+		return remote.lists(i.Resource)
+	}
+	found := l.Find(r.Context(), gv.WithResource(i.Resource))
 	return found != nil && (!found.Custom || found.inScope(i))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/oidc"
+	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
 func (c *Config) addTokenFlags(fs *pflag.FlagSet) {
@@ -97,6 +98,22 @@ func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) 
 	if c.ClientCAFile != "" && c.RequestHeaderCAFile != "" && len(c.RequestHeaderAllowedNames) == 0 && overlap(c.ClientCAFile, c.RequestHeaderCAFile) {
 		bad("requestheader-client-ca-file", "and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
 	}
+}
+
+// OwnFrontProxy reports whether the server is its own front proxy, with a certificate that it makes.
+func (c *Config) OwnFrontProxy() bool {
+	return c.DataDir != "" && c.RequestHeaderCAFile == "" && c.ProxyClientCertFile == ""
+}
+
+// FrontProxy returns the headers in which front proxies name users, and the names of front proxies; none: any.
+func (c *Config) FrontProxy() (headers authn.HeaderNames, names []string) {
+	if c.OwnFrontProxy() {
+		return authn.StandardHeaders(), []string{pki.FrontProxyName}
+	}
+	return authn.HeaderNames{
+		Username: c.RequestHeaderUserHeaders, UID: c.RequestHeaderUIDHeaders,
+		Group: c.RequestHeaderGroupHeaders, ExtraPrefix: c.RequestHeaderExtraPrefixes,
+	}, c.RequestHeaderAllowedNames
 }
 
 // overlap reports whether two files have a certificate in common. Files that cannot be read are reported elsewhere.

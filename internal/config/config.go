@@ -125,8 +125,12 @@ type Config struct {
 	// AdmissionConfigFile configures plugins.
 	AdmissionConfigFile string
 	// AggregatorRouting sends requests for services to their endpoints.
-	AggregatorRouting                   bool
-	NotReadySeconds, UnreachableSeconds int64
+	AggregatorRouting bool
+	// AggregatorRejectRedirects hides redirects of extension API servers from clients.
+	AggregatorRejectRedirects bool
+	// ProxyClientCertFile and ProxyClientKeyFile identify this server to extension API servers.
+	ProxyClientCertFile, ProxyClientKeyFile string
+	NotReadySeconds, UnreachableSeconds     int64
 
 	// audit
 	AuditPolicyFile        string
@@ -190,7 +194,9 @@ func Default() Config {
 		AuditWebhookBackoff:  10 * time.Second,
 		AuditWebhookDelivery: auditDelivery("batch"),
 		NotReadySeconds:      300,
-		UnreachableSeconds:   300,
+
+		AggregatorRejectRedirects: true,
+		UnreachableSeconds:        300,
 	}
 }
 
@@ -240,6 +246,9 @@ func (c *Config) Validate() error {
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		bad("tls-cert-file", "goes together with --tls-private-key-file")
+	}
+	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
+		bad("proxy-client-cert-file", "goes together with --proxy-client-key-file")
 	}
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")

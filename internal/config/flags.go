@@ -25,6 +25,9 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
 	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
+	fs.BoolVar(&c.AggregatorRejectRedirects, "aggregator-reject-forwarding-redirect", c.AggregatorRejectRedirects, "Do not pass redirects of extension API servers on to clients; otherwise those that stay on this server are.")
+	fs.StringVar(&c.ProxyClientCertFile, "proxy-client-cert-file", c.ProxyClientCertFile, "Client certificate by which extension API servers know this server as a front proxy.")
+	fs.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", c.ProxyClientKeyFile, "Key of that certificate.")
 	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
 	fs.Int64Var(&c.NotReadySeconds, "default-not-ready-toleration-seconds", c.NotReadySeconds, "How long pods tolerate a node that is not ready, if they do not say.")
 	fs.Int64Var(&c.UnreachableSeconds, "default-unreachable-toleration-seconds", c.UnreachableSeconds, "How long pods tolerate a node that is unreachable, if they do not say.")
@@ -112,7 +115,7 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // or need. Other unknown flags are errors, because ignoring them could change what a cluster allows, hides or
 // remembers.
 var harmless = map[string]string{
-	"aggregator-reject-forwarding-redirect": "bool", "allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
+	"allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
 	"contention-profiling":                  "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
@@ -123,8 +126,8 @@ var harmless = map[string]string{
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
 	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
-	"proxy-client-cert-file": "string", "proxy-client-key-file": "string", "runtime-config-emulation-forward-compatible": "bool",
-	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
+	"runtime-config-emulation-forward-compatible": "bool",
+	"show-hidden-metrics-for-version":             "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
 }

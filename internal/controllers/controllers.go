@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type Config struct {
 	Door *inprocess.Door
 	// Endpoints are all that is served now.
 	Endpoints func() []*engine.Endpoint
+	// Remotes are the groups and versions of extension servers now.
+	Remotes func() iter.Seq[*catalog.Remote]
 	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
 	// Store and Catalog are what is stored and served.
@@ -219,15 +222,23 @@ func (c *Config) work(ctx context.Context, name string, look func(ctx context.Co
 	for _, s := range sources {
 		following.Go(func() { s(ctx, q) })
 	}
-	q.Run(ctx, func(ctx context.Context, name string) error {
-		again, err := look(ctx, name)
-		if err == nil && again > 0 {
-			q.AddAfter(name, again)
-		}
-		return err
-	})
+	for range workers {
+		following.Go(func() {
+			q.Run(ctx, func(ctx context.Context, name string) error {
+				again, err := look(ctx, name)
+				if err == nil && again > 0 {
+					q.AddAfter(name, again)
+				}
+				return err
+			})
+		})
+	}
 	following.Wait()
 }
+
+// workers is how many objects a controller looks at at a time. Extension
+// servers may take their time.
+const workers = 5
 
 // once makes a look of one that only changes of the log repeat.
 func once(look func(ctx context.Context, name string) error) func(ctx context.Context, name string) (time.Duration, error) {

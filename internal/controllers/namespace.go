@@ -20,7 +20,7 @@ import (
 // runNamespaces empties namespaces that are being deleted, and lets them go.
 func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(corev1.Resource("namespaces"))
-	n := &namespaceCleaner{Config: c, client: cl, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
+	n := &namespaceCleaner{Config: c, client: cl, remote: &remoteClient{cl.Transport()}, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
 	c.work(ctx, "namespace", once(n.clean), follow(n.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) {
 		return c.Name(), c.Now != nil && c.Now.DeletionTimestamp != nil
 	}))
@@ -29,6 +29,7 @@ func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 type namespaceCleaner struct {
 	Config
 	client     *inprocess.Client
+	remote     *remoteClient
 	endpoint   *engine.Endpoint
 	namespaces *store.Index[*corev1.Namespace]
 }
@@ -67,6 +68,8 @@ type leftover struct {
 	kinds      map[string]int // objects, by resource and group
 	finalizers map[string]int // objects, by what holds them
 	failed     []string
+	// undiscovered are the groups and versions of extension servers that have never said what they serve.
+	undiscovered []string
 }
 
 // empty deletes what is in a namespace and tells what is left. Pods go first:
@@ -77,6 +80,7 @@ func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
 	pods := corev1.Resource("pods")
 	if n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr == pods }); left.nothing() {
 		n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr != pods })
+		n.emptyRemotes(ctx, name, &left)
 	}
 	return left
 }
@@ -171,7 +175,9 @@ func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, lef
 		changed = true
 		ns.Status.Conditions = append(ns.Status.Conditions, want)
 	}
-	set(corev1.NamespaceDeletionDiscoveryFailure, false, "", "", "ResourcesDiscovered", "All resources successfully discovered")
+	set(corev1.NamespaceDeletionDiscoveryFailure, len(left.undiscovered) > 0, "DiscoveryFailed",
+		fmt.Sprintf("Discovery failed for some groups, %d failing: unable to retrieve the complete list of server APIs: %s", len(left.undiscovered), strings.Join(left.undiscovered, ", ")),
+		"ResourcesDiscovered", "All resources successfully discovered")
 	set(corev1.NamespaceDeletionGVParsingFailure, false, "", "", "ParsedGroupVersions", "All legacy kube types successfully parsed")
 	set(corev1.NamespaceDeletionContentFailure, len(left.failed) > 0, "ContentDeletionFailed",
 		"Failed to delete all resource types, "+fmt.Sprint(len(left.failed))+" remaining: "+strings.Join(left.failed, ", "),

@@ -18,17 +18,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/catalog"
-	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
@@ -61,12 +58,13 @@ type Bootstrapper struct {
 	Client     *inprocess.Client
 	Milestones *Milestones
 	Ranges     []*net.IPNet // of service addresses
-	Groups     []discovery.GroupVersion
 	Repair     *allocation.Repair
 	Service    *kubernetesservice.Controller
 	Identity   *Identity
 	AuthInfo   *AuthInfo
-	Now        func() time.Time
+	// APIServices creates those of the built-in groups and versions.
+	APIServices func(ctx context.Context) error
+	Now         func() time.Time
 }
 
 // task ensures one object, or one step of it.
@@ -103,7 +101,7 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 		{&b.Milestones.authenticationInfo, []task{b.AuthInfo.ensure}},
 		{&b.Milestones.identity, []task{b.Identity.renew}},
 		{&b.Milestones.tokenTracking, []task{b.tokenTracking}},
-		{new(Milestone), b.apiServices()},
+		{new(Milestone), []task{b.APIServices}},
 	}
 	for _, s := range steps {
 		if err := b.step(ctx, s.m, s.tasks); err != nil {
@@ -265,59 +263,6 @@ func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
 		Data:       map[string]string{"since": b.Now().UTC().Format(time.DateOnly)},
 	}, ManagerServer)
-}
-
-// apiServices ensures the APIServices of the built-in groups.
-func (b *Bootstrapper) apiServices() []task {
-	gr := schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}
-	seen := map[schema.GroupVersion]bool{{Group: apiregistrationv1.GroupName, Version: "v1"}: true}
-	var out []task
-	for _, served := range b.Groups {
-		gv := served.GroupVersion
-		if seen[gv] {
-			continue
-		}
-		seen[gv] = true
-		out = append(out, func(ctx context.Context) error {
-			group, version := served.GroupPriority, served.VersionPriority
-			obj := &apiregistrationv1.APIService{
-				ObjectMeta: metav1.ObjectMeta{
-					Name:   gv.Version + "." + gv.Group,
-					Labels: map[string]string{"kube-aggregator.kubernetes.io/automanaged": "onstart"},
-				},
-				Spec: apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version,
-					GroupPriorityMinimum: int32(group), VersionPriority: int32(version)},
-			}
-			if err := b.ensure(ctx, gr, obj, ManagerServer); err != nil {
-				return err
-			}
-			return b.available(ctx, gr, obj.Name)
-		})
-	}
-	return out
-}
-
-// available sets the condition Available on an APIService of this server.
-func (b *Bootstrapper) available(ctx context.Context, gr schema.GroupResource, name string) error {
-	ep, err := b.Endpoint(gr)
-	if err != nil {
-		return err
-	}
-	_, err = ep.UpdateObject(ctx, "", name, false, func(o engine.Object) error {
-		s := o.(*apiregistrationv1.APIService)
-		want := apiregistrationv1.APIServiceCondition{
-			Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue,
-			LastTransitionTime: metav1.Now(), Reason: "Local", Message: "Local APIServices are always available",
-		}
-		if len(s.Status.Conditions) == 1 && s.Status.Conditions[0].Status == want.Status {
-			want.LastTransitionTime = s.Status.Conditions[0].LastTransitionTime
-		}
-		if c := []apiregistrationv1.APIServiceCondition{want}; !apiequality.Semantic.DeepEqual(s.Status.Conditions, c) {
-			s.Status.Conditions = c
-		}
-		return nil
-	})
-	return err
 }
 
 // kubernetes is the name of the service through which pods reach the API, and of the range of its address.

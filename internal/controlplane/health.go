@@ -36,8 +36,8 @@ type Milestones struct {
 const etcdTimeout = 2 * time.Second
 
 // Health returns the checks of a server, with kube-apiserver's names for the same steps. m is set during the startup;
-// stopping is closed when the shutdown begins.
-func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration) *debug.Health {
+// stopping is closed when the shutdown begins; others are the steps of other components.
+func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, others ...debug.Check) *debug.Health {
 	etcd := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 		defer cancel()
@@ -59,6 +59,7 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 		{Name: "poststarthook/start-legacy-token-tracking-controller", Test: m.tokenTracking.test},
 		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
 	}
+	started = append(started, others...)
 	h := &debug.Health{Log: log, Checked: checked}
 	h.Healthz = append(append(h.Healthz, common...), started...)
 	h.Live = append(h.Live, common...)

@@ -35,6 +35,22 @@ func (c *Client) Managing(manager string) *Client {
 	return &other
 }
 
+// Transport returns a transport for any HTTP request of the client's user: to extension servers, which know no Go objects.
+func (c *Client) Transport() http.RoundTripper { return &agent{c.door.Transport(c.user), c.agent} }
+
+// agent sets the User-Agent of requests.
+type agent struct {
+	http.RoundTripper
+	name string
+}
+
+// RoundTrip is part of http.RoundTripper.
+func (a *agent) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("User-Agent", a.name)
+	return a.RoundTripper.RoundTrip(req)
+}
+
 // Target is what a request is about: an object, a subresource of it, or, without a name, all objects in a namespace
 // or of a resource.
 type Target struct {

@@ -27,6 +27,7 @@ type Keys struct {
 	sni             []sniCertificate
 	ClientCA        *pki.BundleFile // nil: client certificates are not accepted
 	RequestHeaderCA *pki.BundleFile // nil: there is no front proxy
+	FrontProxy      *pki.CertFile   // identifies this server to extension API servers; nil: nothing does
 	Signer          *serviceaccount.Signer
 	Verify          serviceaccount.KeySource  // nil: service account tokens are not accepted
 	External        *external.Signer          // nil: the keys are local
@@ -44,14 +45,16 @@ type Keys struct {
 
 // files are the paths of the keys: those in the configuration, and the server's own ones for all others.
 type files struct {
-	servingCert, servingKey, clientCA, signing string
+	servingCert, servingKey, clientCA, signing     string
+	requestHeaderCA, frontProxyCert, frontProxyKey string
 }
 
 // Load loads the configured files and, below a data directory, creates the others. port is the port on which the server
 // listens.
 func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
 	k := &Keys{}
-	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey}
+	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey,
+		requestHeaderCA: cfg.RequestHeaderCAFile, frontProxyCert: cfg.ProxyClientCertFile, frontProxyKey: cfg.ProxyClientKeyFile}
 	if cfg.DataDir != "" {
 		if err := k.own(cfg, &f, port, clk); err != nil {
 			return nil, err
@@ -79,9 +82,14 @@ func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicke
 			return nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
-	if cfg.RequestHeaderCAFile != "" {
-		if k.RequestHeaderCA, err = pki.NewBundleFile(cfg.RequestHeaderCAFile, clk, log); err != nil {
+	if f.requestHeaderCA != "" {
+		if k.RequestHeaderCA, err = pki.NewBundleFile(f.requestHeaderCA, clk, log); err != nil {
 			return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
+		}
+	}
+	if f.frontProxyCert != "" {
+		if k.FrontProxy, err = pki.NewCertFile(f.frontProxyCert, f.frontProxyKey, clk, log); err != nil {
+			return nil, fmt.Errorf("--proxy-client-cert-file: %w", err)
 		}
 	}
 	if cfg.TokenAuthFile != "" {
@@ -143,6 +151,9 @@ func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveCloc
 		if k.Authority, err = pki.LoadAuthority(made.CACert, made.CAKey); err != nil {
 			return err
 		}
+	}
+	if cfg.OwnFrontProxy() {
+		f.requestHeaderCA, f.frontProxyCert, f.frontProxyKey = made.FrontProxyCACert, made.FrontProxyCert, made.FrontProxyKey
 	}
 	if f.signing == "" && cfg.ServiceAccountSigningEndpoint == "" {
 		f.signing = made.ServiceAccountKey

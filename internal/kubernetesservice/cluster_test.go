@@ -20,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
+	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -68,7 +68,7 @@ func (c *cluster) server(address string) *server {
 	running.Go(func() { _ = st.Run(ctx) })
 	c.t.Cleanup(func() { cancel(); running.Wait() })
 	s.eng = engine.New(engine.Config{
-		Store: st, Admit: admission.Chain{}, Types: managedfields.NewDeducedTypeConverter(), Clock: clock.RealClock{},
+		Store: st, Admit: admission.Chain{}, Types: openapi.NewTypeConverter(), Clock: clock.RealClock{},
 		NewUID: func() string { return fmt.Sprintf("uid-%d", c.uids.Add(1)) },
 	})
 	endpoint := map[string]*engine.Endpoint{}

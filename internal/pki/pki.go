@@ -1,6 +1,7 @@
 // Package pki creates and maintains the keys and certificates of a server whose operator provides none: a certificate
 // authority, a serving certificate, the key that signs service account tokens, an administrator's client certificate
-// and a kubeconfig with it. It also loads those that an operator provides, and reloads them when their files change.
+// and a kubeconfig with it, and a second authority with the certificate that identifies this server to extension API
+// servers. It also loads those that an operator provides, and reloads them when their files change.
 //
 // Every file is replaced atomically, private keys are readable only by their owner, and valid files are not touched. A
 // certificate is renewed for its existing key, so no two files must change together: after a crash at any time, the
@@ -28,6 +29,9 @@ const (
 	backdate = time.Hour
 )
 
+// FrontProxyName is the name in the front proxy's certificate.
+const FrontProxyName = "front-proxy-client"
+
 // Options configure Ensure.
 type Options struct {
 	// Dir contains all files; it is created with mode 0700.
@@ -48,6 +52,9 @@ type Files struct {
 	CACert, CAKey           string
 	ServingCert, ServingKey string
 	AdminCert, AdminKey     string
+	// The front proxy's authority, and the certificate by which extension API servers know this server.
+	FrontProxyCACert, FrontProxyCAKey string
+	FrontProxyCert, FrontProxyKey     string
 	// ServiceAccountKey is a private key in PEM; its public half verifies tokens.
 	ServiceAccountKey string
 	Kubeconfig        string
@@ -59,6 +66,8 @@ func filesIn(dir string) *Files {
 		CACert: in("ca.crt"), CAKey: in("ca.key"),
 		ServingCert: in("apiserver.crt"), ServingKey: in("apiserver.key"),
 		AdminCert: in("admin.crt"), AdminKey: in("admin.key"),
+		FrontProxyCACert: in("front-proxy-ca.crt"), FrontProxyCAKey: in("front-proxy-ca.key"),
+		FrontProxyCert: in("front-proxy-client.crt"), FrontProxyKey: in("front-proxy-client.key"),
 		ServiceAccountKey: in("sa.key"),
 		Kubeconfig:        in("admin.kubeconfig"),
 	}
@@ -84,6 +93,13 @@ func Ensure(o Options) (*Files, error) {
 	}
 	admin := Subject{Name: "kubernetes-admin", Groups: []string{"system:masters"}}
 	if err := ca.ensure(f.AdminCert, f.AdminKey, admin, now); err != nil {
+		return nil, err
+	}
+	proxies, err := ensureAuthority(f.FrontProxyCACert, f.FrontProxyCAKey, "kanzen-front-proxy-ca", now)
+	if err != nil {
+		return nil, err
+	}
+	if err := proxies.ensure(f.FrontProxyCert, f.FrontProxyKey, Subject{Name: FrontProxyName}, now); err != nil {
 		return nil, err
 	}
 	if _, err := ensureKey(f.ServiceAccountKey); err != nil {

@@ -105,10 +105,10 @@ func TestEnsureReusesAndRenews(t *testing.T) {
 		{"nothing", func(*testing.T, *Options, *clocktesting.FakePassiveClock) {}, nil},
 		{"eleven months later", func(_ *testing.T, _ *Options, clk *clocktesting.FakePassiveClock) {
 			clk.SetTime(start.Add(leafLife - leafRenew))
-		}, []string{"admin.crt", "admin.kubeconfig", "apiserver.crt"}},
+		}, []string{"admin.crt", "admin.kubeconfig", "apiserver.crt", "front-proxy-client.crt"}},
 		{"nine years later", func(_ *testing.T, _ *Options, clk *clocktesting.FakePassiveClock) {
 			clk.SetTime(start.Add(authorityLife - authorityRenew))
-		}, []string{"admin.crt", "admin.kubeconfig", "apiserver.crt", "ca.crt"}},
+		}, []string{"admin.crt", "admin.kubeconfig", "apiserver.crt", "ca.crt", "front-proxy-ca.crt", "front-proxy-client.crt"}},
 		{"a new host", func(_ *testing.T, o *Options, _ *clocktesting.FakePassiveClock) {
 			o.Hosts = append(o.Hosts, "new.example.com")
 		}, []string{"apiserver.crt"}},
@@ -159,7 +159,8 @@ func TestEnsureAfterAnyInterruption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := []string{f.CAKey, f.CACert, f.ServingKey, f.ServingCert, f.AdminKey, f.AdminCert, f.ServiceAccountKey, f.Kubeconfig}
+	order := []string{f.CAKey, f.CACert, f.ServingKey, f.ServingCert, f.AdminKey, f.AdminCert,
+		f.FrontProxyCAKey, f.FrontProxyCACert, f.FrontProxyKey, f.FrontProxyCert, f.ServiceAccountKey, f.Kubeconfig}
 	for n := range order {
 		for _, path := range order[n:] {
 			if err := os.Remove(path); err != nil {

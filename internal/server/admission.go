@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	mathrand "math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +23,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/resolver"
 )
 
 // admission is the chain of plugins, in order.
@@ -79,7 +77,7 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) err
 // clients connect to webhooks.
 func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane)}
-	return webhook.NewClients(c, d, &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}, b.door.Transport(controlplane.Itself()))
+	return webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
 }
 
 // policies makes the two plugins that evaluate policies.

@@ -47,7 +47,8 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 		c.ClientCA = k.ClientCA.Pool
 	}
 	if k.RequestHeaderCA != nil {
-		c.RequestHeader = &authn.RequestHeader{HeaderNames: proxyHeaders(b.cfg), Authorities: k.RequestHeaderCA.Pool, AllowedNames: b.cfg.RequestHeaderAllowedNames}
+		headers, names := b.cfg.FrontProxy()
+		c.RequestHeader = &authn.RequestHeader{HeaderNames: headers, Authorities: k.RequestHeaderCA.Pool, AllowedNames: names}
 	}
 	return methods.New(c)
 }
@@ -57,10 +58,8 @@ func proxyHeaders(cfg *config.Config) authn.HeaderNames {
 	if cfg.RequestHeaderCAFile == "" {
 		return authn.StandardHeaders()
 	}
-	return authn.HeaderNames{
-		Username: cfg.RequestHeaderUserHeaders, UID: cfg.RequestHeaderUIDHeaders,
-		Group: cfg.RequestHeaderGroupHeaders, ExtraPrefix: cfg.RequestHeaderExtraPrefixes,
-	}
+	headers, _ := cfg.FrontProxy()
+	return headers
 }
 
 // markUsed writes on a secret the day when its token was last used. A token is

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/kanzen-io/kanzen/internal/admission/policy"
-	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
@@ -120,13 +119,4 @@ func (b *base) serverAddresses() []metav1.ServerAddressByClientCIDR {
 		host = ip.String()
 	}
 	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: fmt.Sprintf("%s:%d", host, b.port)}}
-}
-
-// availability keeps a condition of APIServices.
-func (b *base) availability() *aggregator.Availability {
-	return &aggregator.Availability{
-		APIServices: b.builtin("apiregistration.k8s.io", "apiservices"),
-		Services:    b.builtin("", "services"),
-		Client:      b.itself, Clock: b.ground.Clock, Log: b.log,
-	}
 }

@@ -12,11 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/crd"
-	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
-	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/live"
-	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
@@ -31,24 +27,6 @@ func (b *base) customResources(eng *engine.Engine) *crd.Server {
 		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock),
 		Clock:   b.ground.Clock, Guard: b.guard, Log: b.log,
 	})
-}
-
-// discovery is the documents of what there is.
-func (b *base) discovery() *live.Value[*discovery.Set] {
-	return live.New(b.objects.Changes, func() *discovery.Set {
-		return discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions())
-	})
-}
-
-// openAPI is the documents of what there is.
-func (b *base) openAPI(custom *crd.Server) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.ground.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	builder := crdopenapi.NewBuilder(docs)
-	all := live.New(b.objects.Changes, func() *openapi.Set { return docs.With(custom.OpenAPI(builder)...) })
-	return openapi.NewHandler(all.Get, b.log), nil
 }
 
 // builtin is the endpoint of a built-in resource.

@@ -336,8 +336,8 @@ func TestHandshakeNamesAuthorities(t *testing.T) {
 	if got := acceptable(t, s); !slices.Equal(got, []string{subject(clients), subject(proxies)}) {
 		t.Errorf("%q", got)
 	}
-	if got := acceptable(t, listening(t, func(*config.Config) {})); len(got) != 1 {
-		t.Errorf("a server's own authority: %q", got)
+	if got := acceptable(t, listening(t, func(*config.Config) {})); len(got) != 2 {
+		t.Errorf("a server's own authorities: %q", got)
 	}
 
 	clk := clocktesting.NewFakePassiveClock(time.Now())

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
 	"github.com/kanzen-io/kanzen/internal/version"
@@ -23,7 +23,8 @@ import (
 // few paths that are none.
 type root struct {
 	resources http.Handler
-	discovery *live.Value[*discovery.Set]
+	discovery documents
+	remotes   *catalog.Live
 	openapi   http.Handler
 	health    *debug.Health
 	metrics   http.Handler
@@ -53,6 +54,11 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
 	case path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"):
+		if remote := remoteOf(h.remotes, r); remote != nil {
+			remote.Handler.ServeHTTP(w, r)
+			return
+		}
+		h.discovery.metrics.DiscoveryRequested(r)
 		found, err := h.discovery.Get().Serve(w, r)
 		if err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)

@@ -133,7 +133,8 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 	serving.Begin(kinds...)
 	custom := b.customResources(eng)
-	docs, err := b.openAPI(custom)
+	agg := b.aggregator(secrets, custom)
+	docs, err := b.openAPI(custom, agg)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +155,10 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	opened.add(traces.close)
 	steps := &controlplane.Milestones{}
 	end := newEnding(b, cut)
-	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace)
+	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace, agg.Checks()...)
 	handler := chain.New(chain.Config{
 		Handler: &root{
-			resources: serving, discovery: b.discovery(), openapi: docs, health: health,
+			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: &debug.Zpages{Started: clk.Now(), Clock: clk, Flags: cfg.Flags, WriteError: writeError}, verbosity: ground.Verbosity,
 		},
@@ -174,17 +175,17 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err := b.firstObjects(eng, secrets, services, steps, health.NotReady)
+	first, err := b.firstObjects(eng, secrets, services, agg, steps, health.NotReady)
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, flow, services, first, steps})
+	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps})
 	if err != nil {
 		return nil, err
 	}
 	work.controllers = func(ctx context.Context) {
 		controllers.Run(ctx, controllers.Config{
-			Door: door, Endpoints: serving.Endpoints, Election: b.election(),
+			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,

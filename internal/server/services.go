@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
@@ -86,7 +87,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 }
 
 // firstObjects makes what makes the objects of a cluster's first moment.
-func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, steps *controlplane.Milestones, ready func(context.Context) error) (*controlplane.Bootstrapper, error) {
+func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, steps *controlplane.Milestones, ready func(context.Context) error) (*controlplane.Bootstrapper, error) {
 	service, err := b.kubernetesService(eng, services, ready)
 	if err != nil {
 		return nil, err
@@ -95,10 +96,11 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	if ip, err := b.cfg.Advertise(); err == nil {
 		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
 	}
+	headers, names := b.cfg.FrontProxy()
 	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.ground.Clock.Now, Lists: map[string][]string{
-		"requestheader-username-headers": b.cfg.RequestHeaderUserHeaders, "requestheader-uid-headers": b.cfg.RequestHeaderUIDHeaders,
-		"requestheader-group-headers": b.cfg.RequestHeaderGroupHeaders, "requestheader-extra-headers-prefix": b.cfg.RequestHeaderExtraPrefixes,
-		"requestheader-allowed-names": b.cfg.RequestHeaderAllowedNames,
+		"requestheader-username-headers": headers.Username, "requestheader-uid-headers": headers.UID,
+		"requestheader-group-headers": headers.Group, "requestheader-extra-headers-prefix": headers.ExtraPrefix,
+		"requestheader-allowed-names": names,
 	}}
 	if k.ClientCA != nil {
 		info.ClientCA = k.ClientCA.PEM
@@ -107,7 +109,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		info.RequestHeaderCA = k.RequestHeaderCA.PEM
 	}
 	return &controlplane.Bootstrapper{
-		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, Groups: b.objects.Now().GroupVersions(), Repair: services.repair,
+		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, APIServices: agg.Begin, Repair: services.repair,
 		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -53,6 +54,7 @@ type parts struct {
 	authenticators *methods.Set
 	keys           *keys.Keys
 	custom         *crd.Server
+	aggregator     *aggregator.Server
 	flow           *flowcontrol.Controller // nil: requests are only counted
 	services       *services
 	first          *controlplane.Bootstrapper
@@ -78,6 +80,7 @@ func (b *base) work(p parts) (work, error) {
 		{"", quietly(p.authorizers.Run)},
 		{"", quietly(p.authenticators.Run)},
 		{"", p.custom.Run},
+		{"", p.aggregator.Run},
 		{"", quietly(reached(p.authorizers.RBAC.Ready(), &p.steps.Authorizer))},
 		{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
 	}
@@ -102,7 +105,7 @@ func (b *base) work(p parts) (work, error) {
 		})},
 		{"flow control configuration", quietly(upkeep.Run)},
 		{"dangling flow schemas", b.dangling().Run},
-		{"availability of APIServices", b.availability().Run},
+		{"", quietly(p.aggregator.Register)},
 	}
 	return w, nil
 }

@@ -1,0 +1,106 @@
+package aggregator
+
+import (
+	"crypto/x509"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics measure the Aggregator Server under kube-apiserver's names.
+type Metrics struct {
+	registry                        prometheus.Registerer
+	unavailable                     *prometheus.CounterVec
+	aggregations, requests          prometheus.Counter
+	missingNames, insecureSignature prometheus.Counter
+}
+
+// NewMetrics creates and registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	m := &Metrics{
+		registry: r,
+		unavailable: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aggregator_unavailable_apiservice_total",
+			Help: "Times that an APIService became unavailable, by name and reason."}, []string{"name", "reason"}),
+		aggregations: counter("aggregator_discovery_aggregation_count_total", "Times that the discovery documents were made anew."),
+		requests:     counter("aggregator_discovery_nopeer_requests_total", "Requests for discovery documents of this server alone."),
+		missingNames: counter("apiserver_kube_aggregator_x509_missing_san_total",
+			"Answers and failures of extension servers whose certificate has no alternative names."),
+		insecureSignature: counter("apiserver_kube_aggregator_x509_insecure_sha1_total",
+			"Answers and failures of extension servers whose certificate has a SHA-1 signature."),
+	}
+	r.MustRegister(m.unavailable)
+	return m
+}
+
+// Aggregated counts that the discovery documents were made anew.
+func (m *Metrics) Aggregated() { m.aggregations.Inc() }
+
+// DiscoveryRequested counts a request for an aggregated discovery document without those of other servers of the cluster.
+func (m *Metrics) DiscoveryRequested(r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "profile=nopeer") {
+		m.requests.Inc()
+	}
+}
+
+var serviceDesc = prometheus.NewDesc("aggregator_unavailable_apiservice", "1 for each APIService that is not available.", []string{"name"}, nil)
+
+// availability collects the gauge of all APIServices.
+type availability struct{ *Server }
+
+func (m *Metrics) registerServices(s *Server) { m.registry.MustRegister(availability{s}) }
+
+// Describe is part of prometheus.Collector.
+func (a availability) Describe(to chan<- *prometheus.Desc) { to <- serviceDesc }
+
+// Collect is part of prometheus.Collector.
+func (a availability) Collect(to chan<- prometheus.Metric) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for name, v := range a.services {
+		value := 1.0
+		if v.isAvailable() {
+			value = 0
+		}
+		to <- prometheus.MustNewConstMetric(serviceDesc, prometheus.GaugeValue, value, name)
+	}
+}
+
+// certificates counts deprecated certificates of extension servers.
+func (m *Metrics) certificates(next http.RoundTripper) http.RoundTripper {
+	return &certificates{m, next}
+}
+
+type certificates struct {
+	metrics *Metrics
+	next    http.RoundTripper
+}
+
+// RoundTrip is part of http.RoundTripper.
+func (c *certificates) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	switch {
+	case err != nil:
+		text := err.Error()
+		if strings.Contains(text, "x509: certificate relies on legacy Common Name field") {
+			c.metrics.missingNames.Inc()
+		}
+		if strings.Contains(text, "insecure algorithm SHA1") {
+			c.metrics.insecureSignature.Inc()
+		}
+	case resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0:
+		cert := resp.TLS.PeerCertificates[0]
+		if len(cert.DNSNames)+len(cert.IPAddresses)+len(cert.EmailAddresses)+len(cert.URIs) == 0 {
+			c.metrics.missingNames.Inc()
+		}
+		if cert.SignatureAlgorithm == x509.SHA1WithRSA || cert.SignatureAlgorithm == x509.ECDSAWithSHA1 {
+			c.metrics.insecureSignature.Inc()
+		}
+	}
+	return resp, err
+}

@@ -1,0 +1,208 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/route"
+)
+
+// copySize is the size of the pieces in which bodies are passed on, in bytes.
+const copySize = 32 << 10
+
+// discoveryTimeout bounds a client's request for the discovery document of a group and version.
+const discoveryTimeout = 5 * time.Second
+
+// ServeHTTP passes a request on to the extension server. The request has been authenticated and authorized.
+func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v := c.service.Load()
+	if !clean(r.URL.Path) {
+		route.NotFound(w)
+		return
+	}
+	if !v.isAvailable() {
+		c.server.WriteError(w, r, v.unavailable())
+		return
+	}
+	if err := v.backend.broken; err != nil {
+		c.server.WriteError(w, r, apierrors.NewInternalError(err))
+		return
+	}
+	ctx := r.Context()
+	u := request.UserFrom(ctx)
+	if u == nil {
+		c.server.WriteError(w, r, apierrors.NewInternalError(errors.New("missing user")))
+		return
+	}
+	address, err := v.backend.address(ctx)
+	if err != nil {
+		c.server.Log.Debug("an extension server has no address", "name", v.name, "error", err)
+		c.server.WriteError(w, r, unavailable("service unavailable: "+err.Error()))
+		return
+	}
+	if i := request.InfoFrom(ctx); i != nil && !i.IsResource {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, discoveryTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	// Flow control gets its seats back: the extension server has its own.
+	request.Watching(ctx)
+	forward := &forward{server: c.server, service: v, address: address, user: u}
+	forward.serve(w, r)
+}
+
+// clean reports whether a path has the same meaning for everybody. The extension server must not resolve a path to another
+// one than the user was authorized for.
+func clean(path string) bool {
+	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
+	return !slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." })
+}
+
+// unavailable returns the error for requests while the APIService is not available, with the reason.
+func (v *service) unavailable() error {
+	if v.available.Reason == "" {
+		return unavailable("service unavailable")
+	}
+	return unavailable(fmt.Sprintf("service unavailable: %s: %s", v.available.Reason, v.available.Message))
+}
+
+func unavailable(message string) error { return apierrors.NewServiceUnavailable(message) }
+
+// forward passes one request on.
+type forward struct {
+	server  *Server
+	service *service
+	address string
+	user    user.Info
+	// upgrades: the request wants to take over the connection.
+	upgrades bool
+	// cut is the error that ended the answer's body before its end; nil: none did.
+	cut error
+}
+
+func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
+	transport := f.service.backend.shared
+	if f.upgrades = upgradeOf(r.Header) != ""; f.upgrades {
+		transport = f.service.backend.upgrade
+	}
+	(&httputil.ReverseProxy{
+		Rewrite: f.rewrite, Transport: transport, ModifyResponse: f.modify, ErrorHandler: f.fail,
+		// Without a FlushInterval: answers of unknown length, such as watches, are sent on at once, others need no flush.
+		BufferPool: buffers{f.server}, ErrorLog: f.server.silent,
+	}).ServeHTTP(w, r)
+	if f.cut != nil {
+		panic(http.ErrAbortHandler) // what there is of the answer must not be taken for all of it
+	}
+}
+
+// rewrite makes the extension server's request. Path and query are written anew from what was authorized.
+func (f *forward) rewrite(p *httputil.ProxyRequest) {
+	in, out := p.In, p.Out
+	path := in.URL.Path
+	out.URL = &url.URL{Scheme: "https", Host: f.address, Path: path}
+	if in.URL.RawQuery != "" {
+		out.URL.RawQuery = in.URL.Query().Encode()
+	}
+	out.Host = f.address
+	if !f.upgrades {
+		out.Header.Del("Connection")
+		out.Header.Del("Upgrade")
+	}
+	setHeaders(out.Header, in, f.user)
+	out.Header.Set("X-Forwarded-Uri", out.URL.EscapedPath())
+	out.Header.Set("X-Forwarded-Host", f.address)
+	out.Header.Set("X-Forwarded-Proto", "https")
+}
+
+// modify checks an answer before it is passed on.
+func (f *forward) modify(resp *http.Response) error {
+	for _, name := range []string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
+		resp.Header.Del(name)
+	}
+	if code := resp.StatusCode; f.upgrades && code != http.StatusSwitchingProtocols && code < 400 {
+		return refused(fmt.Sprintf("invalid upgrade response: status code %d", code))
+	}
+	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" && !f.mayRedirect(resp) {
+		refuseRedirect(resp)
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
+		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
+	}
+	return nil
+}
+
+// body records the error that ends a body too early.
+type body struct {
+	io.ReadCloser
+	cut *error
+}
+
+// Read is part of io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		*b.cut = err
+	}
+	return n, err
+}
+
+// mayRedirect reports whether a redirect is passed on: only if that is allowed, and if it stays on this server.
+func (f *forward) mayRedirect(resp *http.Response) bool {
+	to, err := url.Parse(resp.Header.Get("Location"))
+	return f.server.PassRedirects && err == nil && to.Scheme == "" && to.Host == "" && strings.HasPrefix(to.Path, "/") && !strings.HasPrefix(to.Path, "//")
+}
+
+// refuseRedirect replaces a redirect. A client that followed it would send its credentials wherever the extension server
+// likes.
+func refuseRedirect(resp *http.Response) {
+	const message = "the backend attempted to redirect this request, which is not permitted"
+	_ = resp.Body.Close()
+	*resp = http.Response{
+		StatusCode: http.StatusBadGateway, Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "X-Content-Type-Options": {"nosniff"}},
+		Body: io.NopCloser(strings.NewReader(message)), ContentLength: int64(len(message)),
+	}
+}
+
+// fail answers a request that the extension server did not.
+func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	f.server.Log.Debug("an extension server did not answer", "name", f.service.name, "error", err)
+	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource && request.TimedOut(r.Context()) {
+		return // the deadline's filter answers
+	}
+	message := "error trying to reach service: " + err.Error()
+	if answer := refused(""); errors.As(err, &answer) {
+		message = string(answer)
+	}
+	f.server.WriteError(w, r, unavailable(message))
+}
+
+// refused is an answer that is not passed on.
+type refused string
+
+// Error is part of error.
+func (r refused) Error() string { return string(r) }
+
+// buffers lends the buffers of proxied bodies.
+type buffers struct{ server *Server }
+
+// Get is part of httputil.BufferPool.
+func (b buffers) Get() []byte { return b.server.copies.Get().(*[copySize]byte)[:] }
+
+// Put is part of httputil.BufferPool.
+func (b buffers) Put(buf []byte) { b.server.copies.Put((*[copySize]byte)(buf)) }

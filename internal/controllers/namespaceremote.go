@@ -1,0 +1,118 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+)
+
+// This file deletes the content of namespaces that extension servers have.
+
+// remoteTimeout bounds an attempt to empty a namespace of one resource of an extension server.
+const remoteTimeout = 10 * time.Second
+
+// remoteLeft is what one extension server has in a namespace after an attempt.
+type remoteLeft struct {
+	resource   catalog.RemoteResource
+	finalizers []string // of all objects
+	count      int
+	err        error
+}
+
+// emptyRemotes deletes what extension servers have in a namespace, and adds to left. They are asked at the same time: one
+// that hangs holds up this namespace only. An extension server that is known not to answer, and that has never said what
+// it serves, does not hold up anything: it may have nothing in namespaces, as metrics servers do.
+func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *leftover) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var found []remoteLeft
+	for r := range n.Remotes() {
+		resources := deletable(r)
+		if r.Discovery.Freshness == apidiscoveryv2.DiscoveryFreshnessStale && len(r.Discovery.Resources) == 0 {
+			left.undiscovered = append(left.undiscovered, r.String())
+			if !r.Dead {
+				left.failed = append(left.failed, "unable to retrieve the resources of "+r.String())
+			}
+		}
+		for _, resource := range resources {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+				defer cancel()
+				l := n.emptyRemote(ctx, name, resource)
+				mu.Lock()
+				defer mu.Unlock()
+				found = append(found, l)
+			})
+		}
+	}
+	wg.Wait()
+	for _, l := range found {
+		gr := l.resource.GroupResource()
+		if l.err != nil {
+			left.failed = append(left.failed, fmt.Sprintf("delete %s: %v", gr, l.err))
+		}
+		if l.count > 0 {
+			left.count += l.count
+			left.kinds[l.resource.Resource+"."+l.resource.Group] += l.count
+		}
+		for _, f := range l.finalizers {
+			left.finalizers[f]++
+		}
+	}
+	slices.Sort(left.failed)
+}
+
+// deletable returns the resources of an extension server that namespaces contain and that can be deleted.
+func deletable(r *catalog.Remote) []catalog.RemoteResource {
+	return slices.DeleteFunc(r.Resources(), func(r catalog.RemoteResource) bool {
+		deletes := slices.Contains(r.Verbs, "delete") || slices.Contains(r.Verbs, "deletecollection")
+		return !r.Namespaced || !deletes || !slices.Contains(r.Verbs, "list")
+	})
+}
+
+// emptyRemote deletes the objects of one resource.
+func (n *namespaceCleaner) emptyRemote(ctx context.Context, name string, r catalog.RemoteResource) (out remoteLeft) {
+	out.resource = r
+	path := inprocess.Target{Resource: r.GroupVersionResource, Namespace: name}.Path()
+	list := path + "?limit=500"
+	background := metav1.DeletePropagationBackground
+	options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
+	together := slices.Contains(r.Verbs, "deletecollection")
+	if together {
+		err := n.remote.do(ctx, "DELETE", path, options, nil)
+		if together = !apierrors.IsMethodNotSupported(err); together && ignoreMissing(err) != nil {
+			out.err = err
+			return out
+		}
+	}
+	var there metav1.PartialObjectMetadataList
+	if out.err = ignoreMissing(n.remote.do(ctx, "GET", list, nil, &there)); out.err != nil {
+		return out
+	}
+	if !together {
+		for _, o := range there.Items {
+			if err := ignoreMissing(n.remote.do(ctx, "DELETE", path+"/"+o.Name, options, nil)); err != nil {
+				out.err = err
+				return out
+			}
+		}
+		there = metav1.PartialObjectMetadataList{}
+		if out.err = ignoreMissing(n.remote.do(ctx, "GET", list, nil, &there)); out.err != nil {
+			return out
+		}
+	}
+	out.count = len(there.Items)
+	for _, o := range there.Items {
+		out.finalizers = append(out.finalizers, o.Finalizers...)
+	}
+	return out
+}

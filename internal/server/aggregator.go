@@ -1,0 +1,83 @@
+package server
+
+import (
+	mathrand "math/rand/v2"
+	"net/http"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/kanzen-io/kanzen/internal/aggregator"
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/crd"
+	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/live"
+	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/resolver"
+)
+
+// This file puts the Aggregator Server in front of the others, with the documents in which all are merged.
+
+func (b *base) aggregator(k *keys.Keys, custom *crd.Server) *aggregator.Server {
+	c := aggregator.Config{
+		APIServices: b.builtin(apiregistrationv1.GroupName, "apiservices"),
+		Services:    b.builtin("", "services"), Slices: b.builtin(discoveryv1.GroupName, "endpointslices"),
+		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), CustomReady: custom.Ready(),
+		Resolver: b.resolver(), Dial: b.ground.Egress.Dial(egress.Cluster),
+		PassRedirects: !b.cfg.AggregatorRejectRedirects, WriteError: writeError,
+		Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
+	}
+	if k.FrontProxy != nil {
+		c.Certificate = k.FrontProxy.GetClientCertificate
+	}
+	return aggregator.New(c)
+}
+
+// resolver finds the addresses behind services.
+func (b *base) resolver() *resolver.Resolver {
+	return &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}
+}
+
+// documents are the discovery documents, made anew when the catalog has changed.
+type documents struct {
+	*live.Value[*discovery.Set]
+	metrics *aggregator.Metrics
+}
+
+// discovery is the documents of what there is.
+func (b *base) discovery(agg *aggregator.Server) documents {
+	return documents{live.New(b.objects.Changes, func() *discovery.Set {
+		agg.Metrics.Aggregated()
+		return discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions())
+	}), agg.Metrics}
+}
+
+// openAPI is the documents of what there is. Those of extension servers come first: they hide custom resources.
+func (b *base) openAPI(custom *crd.Server, agg *aggregator.Server) (*openapi.Handler, error) {
+	docs, err := openapi.New(b.ground.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	builder := crdopenapi.NewBuilder(docs)
+	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
+	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), custom.OpenAPI(builder)...)...) })
+	return openapi.NewHandler(all.Get, b.log), nil
+}
+
+// remoteOf returns the extension server's group and version whose discovery document a request is for; nil if there is
+// none.
+func remoteOf(l *catalog.Live, r *http.Request) *catalog.Remote {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) == 3 && parts[0] == "apis":
+		return l.FindRemote(r.Context(), schema.GroupVersion{Group: parts[1], Version: parts[2]})
+	case len(parts) == 2 && parts[0] == "api":
+		return l.FindRemote(r.Context(), schema.GroupVersion{Version: parts[1]})
+	}
+	return nil
+}
