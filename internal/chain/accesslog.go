@@ -21,11 +21,11 @@ func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Fi
 	if verbose == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			all := verbose()
 			if !all && !log.Enabled(r.Context(), slog.LevelInfo) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			began, path := clk.Now(), r.RequestURI
@@ -40,8 +40,8 @@ func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Fi
 					logAccess(log, "slow request", r, resp, path, agent, from, took)
 				}
 			}()
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

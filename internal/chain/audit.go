@@ -18,11 +18,11 @@ func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 	if a == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			rec := a.Begin(r)
 			if rec == nil {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if !rec.Received() {
@@ -41,8 +41,8 @@ func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 				}
 				rec.Complete(resp.code, long)
 			}()
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

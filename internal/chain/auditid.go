@@ -22,14 +22,14 @@ func AuditID(newID func() string, audited bool) Filter {
 	if newID == nil {
 		newID = uuid.NewString
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get(auditIDHeader)
 			if id == "" {
 				id = newID()
 			}
 			w.Header().Set(auditIDHeader, id)
-			next.ServeHTTP(w, r.WithContext(request.WithAudit(r.Context(), request.NewAudit(id, level))))
-		})
+			next(w, r.WithContext(request.WithAudit(r.Context(), request.NewAudit(id, level))))
+		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 // further: not to handlers, and not to servers that requests are proxied to.
 func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *slog.Logger, writeError ErrorWriter) Filter {
 	standard := authn.StandardHeaders()
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			u, ok, err := a.Authenticate(r)
 			if err != nil {
 				log.Log(r.Context(), request.FailureLevel(r.Context(), slog.LevelWarn), "Could not authenticate a request", "err", err,
@@ -35,8 +35,8 @@ func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *
 			r.Header.Del("Authorization")
 			standard.Clear(r.Header)
 			proxyHeaders.Clear(r.Header)
-			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), u)))
-		})
+			next(w, r.WithContext(request.WithUser(r.Context(), u)))
+		}
 	}
 }
 

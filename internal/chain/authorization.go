@@ -11,15 +11,15 @@ import (
 
 // Authorization lets through who may do what they ask, and answers 403 to the rest.
 func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			ctx := r.Context()
 			attributes := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
 			decision, reason, err := a.Authorize(ctx, attributes)
 			switch {
 			case decision == authz.Allow:
 				// Also beside an error: a yes of RBAC is one whatever else is missing.
-				next.ServeHTTP(w, r)
+				next(w, r)
 			case err != nil:
 				log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
 				if request.TimedOut(ctx) {
@@ -32,6 +32,6 @@ func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter)
 				noSniff(w.Header())
 				writeError(w, r, authz.Forbidden(attributes, reason))
 			}
-		})
+		}
 	}
 }

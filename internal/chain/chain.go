@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
-	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -21,8 +20,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Filter does its part of a request and passes the rest on to next.
-type Filter func(next http.Handler) http.Handler
+// Handler serves a request. It is a func and no http.Handler, so that a filter calls what follows it directly: that is
+// one frame of the stack for each filter.
+type Handler func(w http.ResponseWriter, r *http.Request)
+
+// Filter does its part of a request, and either passes the request on to next or answers it.
+type Filter func(next Handler) Handler
+
+// Then puts a filter in front of a handler.
+func (f Filter) Then(h http.Handler) http.Handler { return http.HandlerFunc(f(h.ServeHTTP)) }
 
 // ErrorWriter answers a request with an error, as a Status in the form that
 // the client asked for.
@@ -83,25 +89,37 @@ type Config struct {
 	// Auditor makes audit events of requests; nil makes none.
 	Auditor *audit.Auditor
 
-	// Filters of other packages, each in its place; nil leaves it out.
-	Metrics, Tracing, FlowControl Filter
+	// Filters of other packages, each in its place; nil leaves it out. OwnRequests
+	// counts what the server asks of itself.
+	Metrics, Tracing, OwnRequests, FlowControl Filter
 }
 
 // New puts the filters in front of the handler.
 func New(c Config) http.Handler {
-	h := c.Handler
-	for _, s := range slices.Backward(steps(c)) {
-		if s.filter != nil {
-			h = s.filter(h)
+	all := steps(c)
+	h, behind := Handler(c.Handler.ServeHTTP), (*timer)(nil)
+	for n := len(all) - 1; n >= 0; n-- {
+		if s := all[n]; s.filter != nil {
+			h = s.filter(pass(s.timer, behind, h))
+			behind = s.timer
 		}
 	}
-	return growStack(record(h))
+	return http.HandlerFunc(begin(pass(nil, behind, h)))
 }
 
-// step is a filter in its place.
+// begin makes the response that the filters share.
+func begin(next Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		growStack(r.Method)
+		next(&response{ResponseWriter: w}, r)
+	}
+}
+
+// step is a filter in its place. A nil filter is not configured, a nil timer does not measure it.
 type step struct {
 	name   string
 	filter Filter
+	timer  *timer
 }
 
 // steps is the order of the filters, the outermost first.
@@ -118,39 +136,39 @@ func steps(c Config) []step {
 	return []step{
 		// The ID names the request in everything that follows, also in the log
 		// of a panic.
-		{"audit ID", AuditID(c.NewAuditID, c.Auditor != nil)},
-		{"panic recovery", Recover(c.Log, c.OnPanic, c.WriteError)},
+		{"audit ID", AuditID(c.NewAuditID, c.Auditor != nil), nil},
+		{"panic recovery", Recover(c.Log, c.OnPanic, c.WriteError), nil},
 		// Deadlines and latencies count from here.
-		{"received timestamp", Received(c.Clock)},
+		{"received timestamp", Received(c.Clock), nil},
 		// Everything below judges by what is asked.
-		{"request info", Info()},
-		{"latency", Latency(c.Clock)},
+		{"request info", Info, nil},
+		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log tell of all that is refused from here on.
-		{"metrics", c.Metrics},
-		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess)},
-		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError)},
-		{"HSTS", HSTS(c.HSTS)},
-		{"cache control", CacheControl()},
-		{"goaway", Goaway(c.GoawayChance, c.Random)},
-		{"watch termination", WatchTermination(c.Watches, c.WriteError)},
+		{"metrics", c.Metrics, nil},
+		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess), nil},
+		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError), nil},
+		{"HSTS", HSTS(c.HSTS), nil},
+		{"cache control", CacheControl(), nil},
+		{"goaway", Goaway(c.GoawayChance, c.Random), nil},
+		{"watch termination", WatchTermination(c.Watches, c.WriteError), nil},
 		// Before the deadline, so that shutting down waits for late answers too.
-		{"in flight", WaitGroup(c.InFlight, c.WriteError)},
-		{"deadline", Deadline(c.RequestTimeout, c.Clock, auditFailure(c.Auditor, errorText, c.WriteError), c.WriteError)},
-		{"warnings", Warnings()},
+		{"in flight", WaitGroup(c.InFlight, c.WriteError), nil},
+		{"deadline", Deadline(c.RequestTimeout, c.Clock, auditFailure(c.Auditor, errorText, c.WriteError), c.WriteError), nil},
+		{"warnings", Warnings, nil},
 		// Before authentication: a browser asks for permission without credentials.
-		{"CORS", CORS(c.CORS)},
-		{"authentication", measured("authentication", request.LayerAuthentication, &c,
-			Authentication(c.Authenticator, c.ProxyHeaders, c.Log, auditFailure(c.Auditor, attempted, c.WriteError)))},
-		// After authentication, so that who is known may choose to be sampled.
-		{"tracing", c.Tracing},
+		{"CORS", CORS(c.CORS), nil},
+		{"authentication", Authentication(c.Authenticator, c.ProxyHeaders, c.Log, auditFailure(c.Auditor, attempted, c.WriteError)),
+			c.timer("authentication", request.LayerAuthentication)},
+		// After authentication, so that trusted users may choose to be sampled.
+		{"tracing", c.Tracing, nil},
+		{"own requests", c.OwnRequests, nil},
 		// Audit records who really asks, therefore before impersonation.
-		{"audit", measured("audit", noLayer, &c, Audit(c.Auditor, c.WriteError))},
-		{"impersonation", measured(impersonationFilter(&c), request.LayerImpersonation, &c,
-			Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError))},
+		{"audit", Audit(c.Auditor, c.WriteError), c.timer("audit", noLayer)},
+		{"impersonation", Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError),
+			c.timer(impersonationFilter(&c), request.LayerImpersonation)},
 		// The share of the server is the impersonated user's.
-		{"flow control", measured("priorityandfairness", noLayer, &c, c.FlowControl)},
-		{"authorization", measured("authorization", request.LayerAuthorization, &c,
-			Authorization(auditedAuthorizer{c.Authorizer}, c.Log, c.WriteError))},
+		{"flow control", c.FlowControl, c.timer("priorityandfairness", noLayer)},
+		{"authorization", Authorization(auditedAuthorizer{c.Authorizer}, c.Log, c.WriteError), c.timer("authorization", request.LayerAuthorization)},
 	}
 }
 

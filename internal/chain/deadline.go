@@ -28,10 +28,11 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 	if limit == 0 {
 		limit = defaultTimeout
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if i := request.InfoFrom(r.Context()); LongRunning(i) {
-				serveLongRunning(w, r, i, limit, next)
+				w = longRunning(w, i, limit)
+				next(w, r)
 				return
 			}
 			timeout, err := timeoutOf(r, limit)
@@ -51,7 +52,7 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			e := newExpiry(r, resp)
 			defer context.AfterFunc(ctx, e.interrupt)()
 			defer e.end()
-			next.ServeHTTP(w, r)
+			next(w, r)
 			if !resp.begun.Load() && request.TimedOut(ctx) {
 				e.interrupt() // if that has not been done yet
 				writeError(w, r, request.TimeoutError())
@@ -60,13 +61,13 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 				// What is there of the answer must not be taken for all of it.
 				panic(http.ErrAbortHandler)
 			}
-		})
+		}
 	}
 }
 
-// serveLongRunning serves a request without a deadline: not its own, and not
-// that of the HTTP server.
-func serveLongRunning(w http.ResponseWriter, r *http.Request, i *request.Info, limit time.Duration, next http.Handler) {
+// longRunning takes the deadlines of the HTTP server off the connection of a long-running request. The writer returned
+// bounds how long each write of a watch may take.
+func longRunning(w http.ResponseWriter, i *request.Info, limit time.Duration) http.ResponseWriter {
 	resp, w := responseOf(w)
 	control := http.NewResponseController(resp.ResponseWriter)
 	_ = control.SetReadDeadline(time.Time{}) // not supported in process, where there is none
@@ -74,7 +75,7 @@ func serveLongRunning(w http.ResponseWriter, r *http.Request, i *request.Info, l
 	if i.Verb == "watch" {
 		resp.writes = newProgress(resp.ResponseWriter, limit)
 	}
-	next.ServeHTTP(w, r)
+	return w
 }
 
 // timeoutOf is how long a request may take.

@@ -11,13 +11,13 @@ func Goaway(chance float64, draw func() float64) Filter {
 	if chance <= 0 {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor == 2 && draw() < chance {
 				// The HTTP/2 server turns this into a GOAWAY frame.
 				w.Header().Set("Connection", "close")
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }

@@ -20,10 +20,10 @@ func CacheControl() Filter {
 }
 
 func setHeader(name, value string) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(name, value)
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }

@@ -35,15 +35,15 @@ func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock,
 	}
 	modes := &impersonationModes{all: allImpersonationModes(constrained)}
 	allowed := &impersonationCache{clock: clk}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if !asksToImpersonate(r.Header) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			wanted, err := impersonated(r.Header)
 			if err == nil && wanted == nil {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if err == nil {
@@ -59,8 +59,8 @@ func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock,
 				writeError(w, r, err)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), wanted)))
-		})
+			next(w, r.WithContext(request.WithUser(r.Context(), wanted)))
+		}
 	}
 }
 

@@ -63,10 +63,10 @@ func WaitGroup(inFlight *InFlight, writeError ErrorWriter) Filter {
 	if inFlight == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if LongRunning(request.InfoFrom(r.Context())) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if inFlight.enter() {
@@ -77,8 +77,8 @@ func WaitGroup(inFlight *InFlight, writeError ErrorWriter) Filter {
 				writeError(w, r, apierrors.NewServiceUnavailable("the server is shutting down"))
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 
@@ -88,8 +88,8 @@ func RetryAfter(gone <-chan struct{}, writeError ErrorWriter) Filter {
 	if gone == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-gone:
 				if !servedAtTheEnd(r) {
@@ -100,8 +100,8 @@ func RetryAfter(gone <-chan struct{}, writeError ErrorWriter) Filter {
 				}
 			default:
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

@@ -17,12 +17,12 @@ func MaxInFlight(reading, writing int) Filter {
 	if reading == 0 && writing == 0 {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		read, write := &room{size: int64(reading)}, &room{size: int64(writing)}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	read, write := &room{size: int64(reading)}, &room{size: int64(writing)}
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			i := request.InfoFrom(r.Context())
 			if LongRunning(i) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			room := write
@@ -38,8 +38,8 @@ func MaxInFlight(reading, writing int) Filter {
 				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

@@ -21,13 +21,6 @@ type response struct {
 	writes *progress
 }
 
-// record makes the response that the filters in next share.
-func record(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&response{ResponseWriter: w}, r)
-	})
-}
-
 // responseOf finds the response in a writer that other filters have wrapped,
 // or makes one. The writer returned is the one to pass on.
 func responseOf(w http.ResponseWriter) (*response, http.ResponseWriter) {

@@ -20,18 +20,16 @@ const (
 
 // Warnings puts the warnings that are collected while a request is served into
 // the answer's header. What comes after the header has gone out is lost.
-func Warnings() Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, warnings := request.WithWarnings(r.Context())
-			resp, w := responseOf(w)
-			resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
-			next.ServeHTTP(w, r.WithContext(ctx))
-			if !resp.begun.Load() {
-				// Nothing was written: the header goes out after us.
-				addWarnings(w.Header(), warnings.Take())
-			}
-		})
+func Warnings(next Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, warnings := request.WithWarnings(r.Context())
+		resp, w := responseOf(w)
+		resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
+		next(w, r.WithContext(ctx))
+		if !resp.begun.Load() {
+			// Nothing was written: the header goes out after us.
+			addWarnings(w.Header(), warnings.Take())
+		}
 	}
 }
 

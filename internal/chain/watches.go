@@ -65,10 +65,10 @@ func WatchTermination(s *Watches, writeError ErrorWriter) Filter {
 	if s == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if request.InfoFrom(r.Context()).Verb != "watch" {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			ctx, cancel := context.WithCancel(r.Context())
@@ -80,7 +80,7 @@ func WatchTermination(s *Watches, writeError ErrorWriter) Filter {
 				return
 			}
 			defer s.remove(&cancel)
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
+			next(w, r.WithContext(ctx))
+		}
 	}
 }
