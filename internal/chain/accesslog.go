@@ -12,11 +12,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// slowFrom is from when on a request is logged although others are not.
+// slowFrom is the duration above which a request is logged even if others are not.
 const slowFrom = 500 * time.Millisecond
 
-// AccessLog writes a line for each request that is answered while verbose says
-// so, and one for each that was slow where information is logged at all.
+// AccessLog logs each request while verbose returns true. Otherwise it logs only slow requests, at level Info.
 func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Filter {
 	if verbose == nil {
 		return nil

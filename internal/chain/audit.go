@@ -12,8 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Audit makes the audit events of requests. Where the first one cannot be kept
-// and the backend is strict, the request is refused.
+// Audit makes the audit events of requests. If a strict backend cannot store the first event, the request is refused.
 func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 	if a == nil {
 		return nil
@@ -46,9 +45,8 @@ func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 	}
 }
 
-// auditFailure makes the audit event of a request that is refused before it
-// comes to the audit filter: one event, when the refusal goes out. message is
-// what it says where the refusal does not.
+// auditFailure makes the audit event of a request that is refused before it reaches the audit filter. There is one
+// event, when the refusal is sent; message returns its text.
 func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) string, refuse ErrorWriter) ErrorWriter {
 	if a == nil {
 		return refuse
@@ -65,7 +63,7 @@ func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) str
 
 func errorText(_ *http.Request, err error) string { return err.Error() }
 
-// attempted tells by which means a request tried to authenticate.
+// attempted lists the kinds of credentials in a request that failed to authenticate.
 func attempted(r *http.Request, _ error) string {
 	var methods []string
 	if _, _, ok := r.BasicAuth(); ok {

@@ -10,10 +10,9 @@ import (
 
 const auditIDHeader = "Audit-Id"
 
-// AuditID gives each request a name that is told to the client and found in
-// logs and audit events. A client, or a server in front, may bring its own.
-// Audited says that a policy will be asked what to keep of the request; before
-// it has been, everything is.
+// AuditID gives each request an ID, which the response, the log and the audit events contain. A client, or a proxy in
+// front, may send its own. With audited, the audit policy decides later what is kept of the request; until then
+// everything is kept.
 func AuditID(newID func() string, audited bool) Filter {
 	level := request.AuditNone
 	if audited {

@@ -9,7 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Authorization lets through who may do what they ask, and answers 403 to the rest.
+// Authorization passes on the requests that the authorizer allows, and answers 403 to the others.
 func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter) Filter {
 	return func(next Handler) Handler {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -18,7 +18,7 @@ func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter)
 			decision, reason, err := a.Authorize(ctx, attributes)
 			switch {
 			case decision == authz.Allow:
-				// Also beside an error: a yes of RBAC is one whatever else is missing.
+				// Even with an error: if RBAC allows a request, it does not matter that another authorizer failed.
 				next(w, r)
 			case err != nil:
 				log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))

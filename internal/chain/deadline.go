@@ -16,14 +16,11 @@ import (
 // defaultTimeout is that of --request-timeout.
 const defaultTimeout = time.Minute
 
-// Deadline ends a request when its time is up: the client's ?timeout=, or limit
-// if that is shorter. Its context ends, and so does waiting for its body or for
-// the client to read. If the handler comes back without an answer, there is a
-// 504; an answer that had begun is cut off. refuse answers where the timeout
-// asked for is none.
+// Deadline ends a request when its time is up: the client's ?timeout=, or limit if that is shorter. Then its context
+// ends, and so do reads of its body and writes to the client. If the handler returns without an answer, the client gets a
+// 504; an answer that has begun is cut off. refuse answers requests with an invalid timeout.
 //
-// Long-running requests have no deadline. A watch ends when its client takes
-// nothing of what it is sent for the time of limit.
+// Long-running requests have no deadline. A watch ends when its client reads nothing for the time of limit.
 func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError ErrorWriter) Filter {
 	if limit == 0 {
 		limit = defaultTimeout
@@ -44,7 +41,7 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			if began.IsZero() {
 				began = clk.Now()
 			}
-			// By the time that is left, so that a clock passed in counts.
+			// A timeout and not a deadline, because clk may be another clock than the context's.
 			ctx, cancel := context.WithTimeout(r.Context(), timeout-clk.Since(began))
 			defer cancel()
 			resp, w := responseOf(w)

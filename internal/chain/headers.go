@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// HSTS tells browsers to come back by TLS only. Without directives it says nothing.
+// HSTS tells browsers to use TLS only. Without directives there is no filter.
 func HSTS(directives []string) Filter {
 	if len(directives) == 0 {
 		return nil
@@ -13,8 +13,8 @@ func HSTS(directives []string) Filter {
 	return setHeader("Strict-Transport-Security", strings.Join(directives, "; "))
 }
 
-// CacheControl keeps answers out of shared caches: what one user may see
-// another may not. A handler may say otherwise.
+// CacheControl keeps answers out of shared caches, because users may see different objects. A handler may overwrite the
+// header.
 func CacheControl() Filter {
 	return setHeader("Cache-Control", "no-cache, private")
 }

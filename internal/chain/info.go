@@ -7,8 +7,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Info reads off what is asked for. A path that makes no sense as one of the
-// API is answered in plain text: there is no API yet that could say how.
+// Info parses the request info. An invalid path is answered in plain text, because the API to which it belongs is not
+// known.
 func Info(next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		i, err := request.NewInfo(r)

@@ -10,9 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// MaxInFlight bounds how many requests are served at the same time, those that
-// write apart from those that read. Zero is no bound. system:masters are
-// served beyond it.
+// MaxInFlight bounds the number of requests served at the same time, separately for reads and writes. Zero means no bound.
+// The bounds do not hold for system:masters.
 func MaxInFlight(reading, writing int) Filter {
 	if reading == 0 && writing == 0 {
 		return nil

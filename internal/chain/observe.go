@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// Latency counts where a request's time goes.
+// Latency puts the counter of a request's time into its context.
 func Latency(clk clock.PassiveClock) Filter {
 	return func(next Handler) Handler {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -22,8 +22,7 @@ func Latency(clk clock.PassiveClock) Filter {
 	}
 }
 
-// auditedAuthorizer decides on the request itself, and has its audit event say
-// what came of it.
+// auditedAuthorizer writes its decisions into the request's audit event. It is only for the request itself.
 type auditedAuthorizer struct{ authz.Authorizer }
 
 func (t auditedAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {

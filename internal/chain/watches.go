@@ -12,9 +12,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Watches are those being served, so that shutting down can end them one after
-// the other: their clients come back to the other servers, which have to begin
-// a watch for each.
+// Watches holds the watches being served, so that the shutdown can end them one after the other. Their clients reconnect
+// to other servers, which must start a watch for each.
 type Watches struct {
 	mu      sync.Mutex
 	ending  bool                             // guarded by mu
@@ -40,8 +39,7 @@ func (s *Watches) remove(cancel *context.CancelFunc) {
 	delete(s.cancels, cancel)
 }
 
-// End lets no more watches begin and ends those there are, spread evenly over
-// a time.
+// End refuses new watches and ends the existing ones, spread evenly over a time.
 func (s *Watches) End(over time.Duration, clk clock.Clock) {
 	s.mu.Lock()
 	s.ending = true
