@@ -12,20 +12,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// slowFrom is from when on a request is logged although others are not.
+// slowFrom is the duration above which a request is logged even if others are not.
 const slowFrom = 500 * time.Millisecond
 
-// AccessLog writes a line for each request that is answered while verbose says
-// so, and one for each that was slow where information is logged at all.
+// AccessLog logs each request while verbose returns true. Otherwise it logs only slow requests, at level Info.
 func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Filter {
 	if verbose == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			all := verbose()
 			if !all && !log.Enabled(r.Context(), slog.LevelInfo) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			began, path := clk.Now(), r.RequestURI
@@ -40,8 +39,8 @@ func AccessLog(log *slog.Logger, clk clock.PassiveClock, verbose func() bool) Fi
 					logAccess(log, "slow request", r, resp, path, agent, from, took)
 				}
 			}()
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

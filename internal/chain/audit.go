@@ -12,17 +12,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Audit makes the audit events of requests. Where the first one cannot be kept
-// and the backend is strict, the request is refused.
+// Audit makes the audit events of requests. If a strict backend cannot store the first event, the request is refused.
 func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 	if a == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			rec := a.Begin(r)
 			if rec == nil {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if !rec.Received() {
@@ -41,14 +40,13 @@ func Audit(a *audit.Auditor, writeError ErrorWriter) Filter {
 				}
 				rec.Complete(resp.code, long)
 			}()
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 
-// auditFailure makes the audit event of a request that is refused before it
-// comes to the audit filter: one event, when the refusal goes out. message is
-// what it says where the refusal does not.
+// auditFailure makes the audit event of a request that is refused before it reaches the audit filter. There is one
+// event, when the refusal is sent; message returns its text.
 func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) string, refuse ErrorWriter) ErrorWriter {
 	if a == nil {
 		return refuse
@@ -65,7 +63,7 @@ func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) str
 
 func errorText(_ *http.Request, err error) string { return err.Error() }
 
-// attempted tells by which means a request tried to authenticate.
+// attempted lists the kinds of credentials in a request that failed to authenticate.
 func attempted(r *http.Request, _ error) string {
 	var methods []string
 	if _, _, ok := r.BasicAuth(); ok {

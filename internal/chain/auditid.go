@@ -10,10 +10,9 @@ import (
 
 const auditIDHeader = "Audit-Id"
 
-// AuditID gives each request a name that is told to the client and found in
-// logs and audit events. A client, or a server in front, may bring its own.
-// Audited says that a policy will be asked what to keep of the request; before
-// it has been, everything is.
+// AuditID gives each request an ID, which the response, the log and the audit events contain. A client, or a proxy in
+// front, may send its own. With audited, the audit policy decides later what is kept of the request; until then
+// everything is kept.
 func AuditID(newID func() string, audited bool) Filter {
 	level := request.AuditNone
 	if audited {
@@ -22,14 +21,14 @@ func AuditID(newID func() string, audited bool) Filter {
 	if newID == nil {
 		newID = uuid.NewString
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get(auditIDHeader)
 			if id == "" {
 				id = newID()
 			}
 			w.Header().Set(auditIDHeader, id)
-			next.ServeHTTP(w, r.WithContext(request.WithAudit(r.Context(), request.NewAudit(id, level))))
-		})
+			next(w, r.WithContext(request.WithAudit(r.Context(), request.NewAudit(id, level))))
+		}
 	}
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Authentication finds out who asks, or answers 401. The credentials go no
-// further: not to handlers, and not to servers that requests are proxied to.
+// Authentication finds the user of a request, or answers 401. It removes the credentials, so that neither handlers nor
+// servers behind a proxy see them.
 func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *slog.Logger, writeError ErrorWriter) Filter {
 	standard := authn.StandardHeaders()
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			u, ok, err := a.Authenticate(r)
 			if err != nil {
 				log.Log(r.Context(), request.FailureLevel(r.Context(), slog.LevelWarn), "Could not authenticate a request", "err", err,
 					"path", r.URL.Path, "from", r.RemoteAddr, "auditID", request.AuditIDFrom(r.Context()))
 			}
 			if r.ProtoMajor == 2 && (!ok || nobody(u)) {
-				// Who is not known gets one request a connection: HTTP/2 makes it
-				// too cheap to flood us with cancelled ones.
+				// An unknown client gets one request per connection: over HTTP/2, a flood of cancelled requests
+				// would cost it too little.
 				w.Header().Set("Connection", "close")
 			}
 			if !ok || err != nil {
@@ -35,8 +35,8 @@ func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *
 			r.Header.Del("Authorization")
 			standard.Clear(r.Header)
 			proxyHeaders.Clear(r.Header)
-			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), u)))
-		})
+			next(w, r.WithContext(request.WithUser(r.Context(), u)))
+		}
 	}
 }
 

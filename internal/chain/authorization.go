@@ -9,17 +9,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Authorization lets through who may do what they ask, and answers 403 to the rest.
+// Authorization passes on the requests that the authorizer allows, and answers 403 to the others.
 func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			ctx := r.Context()
 			attributes := authz.ForRequest(request.UserFrom(ctx), request.InfoFrom(ctx))
 			decision, reason, err := a.Authorize(ctx, attributes)
 			switch {
 			case decision == authz.Allow:
-				// Also beside an error: a yes of RBAC is one whatever else is missing.
-				next.ServeHTTP(w, r)
+				// Even with an error: if RBAC allows a request, it does not matter that another authorizer failed.
+				next(w, r)
 			case err != nil:
 				log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
 				if request.TimedOut(ctx) {
@@ -32,6 +32,6 @@ func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter)
 				noSniff(w.Header())
 				writeError(w, r, authz.Forbidden(attributes, reason))
 			}
-		})
+		}
 	}
 }

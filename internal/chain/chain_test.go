@@ -106,15 +106,15 @@ func reason(t *testing.T, w *httptest.ResponseRecorder) metav1.StatusReason {
 }
 
 func TestOrder(t *testing.T) {
-	pass := func(next http.Handler) http.Handler { return next }
+	pass := func(next Handler) Handler { return next }
 	c := config(ok)
 	c.HSTS, c.CORS, c.InFlight, c.SendRetryAfter = []string{"max-age=1"}, []*regexp.Regexp{regexp.MustCompile(".")}, &InFlight{}, make(chan struct{})
-	c.Metrics, c.Tracing, c.FlowControl = pass, pass, pass
+	c.Metrics, c.Tracing, c.OwnRequests, c.FlowControl = pass, pass, pass, pass
 	c.GoawayChance, c.Watches, c.LogAccess = 0.01, NewWatches(), func() bool { return false }
 	c.Auditor = &audit.Auditor{}
 	want := []string{
 		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "metrics", "access log", "retry after", "HSTS",
-		"cache control", "goaway", "watch termination", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "audit",
+		"cache control", "goaway", "watch termination", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "own requests", "audit",
 		"impersonation", "flow control", "authorization",
 	}
 	got := Order(c)

@@ -12,11 +12,11 @@ func CORS(origins []*regexp.Regexp) Filter {
 	if len(origins) == 0 {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			origin := r.Header.Get("Origin")
 			if origin == "" || !slices.ContainsFunc(origins, func(re *regexp.Regexp) bool { return re.MatchString(origin) }) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			h := w.Header()
@@ -30,7 +30,7 @@ func CORS(origins []*regexp.Regexp) Filter {
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }

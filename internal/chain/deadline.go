@@ -16,22 +16,20 @@ import (
 // defaultTimeout is that of --request-timeout.
 const defaultTimeout = time.Minute
 
-// Deadline ends a request when its time is up: the client's ?timeout=, or limit
-// if that is shorter. Its context ends, and so does waiting for its body or for
-// the client to read. If the handler comes back without an answer, there is a
-// 504; an answer that had begun is cut off. refuse answers where the timeout
-// asked for is none.
+// Deadline ends a request when its time is up: the client's ?timeout=, or limit if that is shorter. Then its context
+// ends, and so do reads of its body and writes to the client. If the handler returns without an answer, the client gets a
+// 504; an answer that has begun is cut off. refuse answers requests with an invalid timeout.
 //
-// Long-running requests have no deadline. A watch ends when its client takes
-// nothing of what it is sent for the time of limit.
+// Long-running requests have no deadline. A watch ends when its client reads nothing for the time of limit.
 func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError ErrorWriter) Filter {
 	if limit == 0 {
 		limit = defaultTimeout
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if i := request.InfoFrom(r.Context()); LongRunning(i) {
-				serveLongRunning(w, r, i, limit, next)
+				w = longRunning(w, i, limit)
+				next(w, r)
 				return
 			}
 			timeout, err := timeoutOf(r, limit)
@@ -43,7 +41,7 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			if began.IsZero() {
 				began = clk.Now()
 			}
-			// By the time that is left, so that a clock passed in counts.
+			// A timeout and not a deadline, because clk may be another clock than the context's.
 			ctx, cancel := context.WithTimeout(r.Context(), timeout-clk.Since(began))
 			defer cancel()
 			resp, w := responseOf(w)
@@ -51,7 +49,7 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			e := newExpiry(r, resp)
 			defer context.AfterFunc(ctx, e.interrupt)()
 			defer e.end()
-			next.ServeHTTP(w, r)
+			next(w, r)
 			if !resp.begun.Load() && request.TimedOut(ctx) {
 				e.interrupt() // if that has not been done yet
 				writeError(w, r, request.TimeoutError())
@@ -60,13 +58,13 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 				// What is there of the answer must not be taken for all of it.
 				panic(http.ErrAbortHandler)
 			}
-		})
+		}
 	}
 }
 
-// serveLongRunning serves a request without a deadline: not its own, and not
-// that of the HTTP server.
-func serveLongRunning(w http.ResponseWriter, r *http.Request, i *request.Info, limit time.Duration, next http.Handler) {
+// longRunning takes the deadlines of the HTTP server off the connection of a long-running request. The writer returned
+// bounds how long each write of a watch may take.
+func longRunning(w http.ResponseWriter, i *request.Info, limit time.Duration) http.ResponseWriter {
 	resp, w := responseOf(w)
 	control := http.NewResponseController(resp.ResponseWriter)
 	_ = control.SetReadDeadline(time.Time{}) // not supported in process, where there is none
@@ -74,7 +72,7 @@ func serveLongRunning(w http.ResponseWriter, r *http.Request, i *request.Info, l
 	if i.Verb == "watch" {
 		resp.writes = newProgress(resp.ResponseWriter, limit)
 	}
-	next.ServeHTTP(w, r)
+	return w
 }
 
 // timeoutOf is how long a request may take.

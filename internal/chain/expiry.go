@@ -8,11 +8,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Grace is how long after its deadline a request may still be answered: the
-// 504 has to go out. A client that does not take even that is given up.
+// Grace is the time after its deadline in which a request may still be answered, so that the 504 can be sent. If the
+// client does not read it in that time, the connection is closed.
 const Grace = 5 * time.Second
 
-// past is a deadline that is over at once, also for a call that is waiting.
+// past is a deadline that also ends calls which are waiting already.
 var past = time.Unix(1, 0)
 
 // expiry interrupts a request at its deadline where its context cannot: while
@@ -20,7 +20,7 @@ var past = time.Unix(1, 0)
 type expiry struct {
 	request *http.Request // its context has the deadline
 	resp    *response
-	body    bool // the request has a body, which somebody may be waiting for
+	body    bool // the request has a body, so a read of it may be waiting
 	late    bool // the answer began after the deadline; not to be read before resp.begun is set
 
 	mu   sync.Mutex
@@ -39,17 +39,15 @@ func newExpiry(r *http.Request, resp *response) *expiry {
 func (e *expiry) begin(h http.Header) {
 	e.late = request.TimedOut(e.request.Context())
 	if e.late && e.body && e.request.ProtoMajor == 1 {
-		// Nobody knows where in the connection the next request begins.
+		// The rest of the body is not read, so the next request's start in the connection is unknown.
 		h.Set("Connection", "close")
 	}
 }
 
-// interrupt is called when the context has ended. If that is by its deadline,
-// reading ends now. So does writing of an answer that began before; another
-// one has a little time left.
+// interrupt is called when the context has ended. If its deadline has passed, reading ends now, and so does the writing
+// of an answer that began before. An answer that has not begun gets Grace.
 //
-// Nothing is set before the deadline: HTTP/2 would pass each deadline through
-// the goroutine that serves the connection.
+// No deadline is set on the connection before: HTTP/2 passes each one through the goroutine that serves the connection.
 func (e *expiry) interrupt() {
 	if !request.TimedOut(e.request.Context()) {
 		return // the client has gone
@@ -71,8 +69,8 @@ func (e *expiry) interrupt() {
 	_ = control.SetWriteDeadline(time.Now().Add(Grace))
 }
 
-// end is called when the handler has returned. There is no interruption after
-// it. It says whether the answer was cut off.
+// end is called when the handler has returned; after it there are no interruptions. It reports whether the answer was
+// cut off.
 func (e *expiry) end() (cut bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -42,7 +42,7 @@ func TestRecover(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			counted := 0
-			h := record(Recover(discard(), func(*http.Request) { counted++ }, WriteStatus)(c.handler))
+			h := Filter(begin).Then(Recover(discard(), func(*http.Request) { counted++ }, WriteStatus).Then(c.handler))
 			w := httptest.NewRecorder()
 			aborted := func() (aborted bool) {
 				defer func() { aborted = errors.Is(asError(recover()), http.ErrAbortHandler) }()
@@ -76,7 +76,7 @@ func TestInfoOfSenselessPath(t *testing.T) {
 func TestAuditID(t *testing.T) {
 	for header, want := range map[string]string{"": "made", "theirs": "theirs"} {
 		got := ""
-		h := AuditID(func() string { return "made" }, false)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := AuditID(func() string { return "made" }, false).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			got = request.AuditIDFrom(r.Context())
 		}))
 		if w := send(h, "GET /", "Audit-ID: "+header); got != want || w.Header().Get("Audit-ID") != want {
@@ -89,7 +89,7 @@ func TestHeaders(t *testing.T) {
 	if HSTS(nil) != nil {
 		t.Error("HSTS without directives")
 	}
-	h := CacheControl()(HSTS([]string{"max-age=1", "preload"})(http.HandlerFunc(ok)))
+	h := CacheControl().Then(HSTS([]string{"max-age=1", "preload"}).Then(http.HandlerFunc(ok)))
 	w := send(h, "GET /")
 	if w.Header().Get("Strict-Transport-Security") != "max-age=1; preload" || w.Header().Get("Cache-Control") != "no-cache, private" {
 		t.Errorf("%v", w.Header())
@@ -97,7 +97,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestCORS(t *testing.T) {
-	h := CORS([]*regexp.Regexp{regexp.MustCompile(`^https://a\.example$`)})(http.HandlerFunc(ok))
+	h := CORS([]*regexp.Regexp{regexp.MustCompile(`^https://a\.example$`)}).Then(http.HandlerFunc(ok))
 	for _, c := range []struct {
 		request, origin string
 		code            int
@@ -132,7 +132,7 @@ func TestWarnings(t *testing.T) {
 		{"too long together", []string{long + "1", long + "2", long + "3", long + "4", long + "5"}, true, 5, 256},
 		{"too many", many(100, long), true, 16, 256},
 	} {
-		h := Warnings()(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Filter(Warnings).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for _, text := range c.texts {
 				request.AddWarning(r.Context(), text)
 			}
@@ -184,7 +184,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got time.Duration
-			h := Received(clock.RealClock{})(Info()(Deadline(0, clock.RealClock{}, WriteStatus, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Received(clock.RealClock{}).Then(Filter(Info).Then(Deadline(0, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if end, ok := r.Context().Deadline(); ok {
 					got = time.Until(end)
 				}
@@ -216,7 +216,7 @@ func TestDeadlinePasses(t *testing.T) {
 		}, 202},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := Info()(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Filter(Info).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c.write(w, true)
 				<-r.Context().Done()
 				c.write(w, false)
@@ -233,7 +233,7 @@ func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inFlight := &InFlight{}
 		release := make(chan struct{})
-		h := Info()(WaitGroup(inFlight, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Filter(Info).Then(WaitGroup(inFlight, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" || request.InfoFrom(r.Context()).Verb == "watch" {
 				<-release
 			}
@@ -276,7 +276,7 @@ func TestDrain(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	gone := make(chan struct{})
-	h := RetryAfter(gone, WriteStatus)(http.HandlerFunc(ok))
+	h := RetryAfter(gone, WriteStatus).Then(http.HandlerFunc(ok))
 	if w := send(h, "GET /api"); w.Code != http.StatusOK {
 		t.Errorf("before: %d", w.Code)
 	}
@@ -309,7 +309,7 @@ func TestAuthentication(t *testing.T) {
 		{"anonymous", "system:anonymous,system:unauthenticated", 1, 200, false},
 	} {
 		var passed *http.Request
-		h := Authentication(users{}, authn.HeaderNames{Username: []string{"X-Custom"}}, discard(), WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
+		h := Authentication(users{}, authn.HeaderNames{Username: []string{"X-Custom"}}, discard(), WriteStatus).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.ProtoMajor = c.proto
 		r.Header = http.Header{"Authorization": {c.header}, "X-Remote-Extra-A": {"b"}, "X-Custom": {"c"}, "Accept": {"d"}}
@@ -370,7 +370,7 @@ func TestAuthorizationIsInterrupted(t *testing.T) {
 	} {
 		var text strings.Builder
 		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		h := Info()(Authentication(users{}, authn.HeaderNames{}, log, WriteStatus)(Authorization(policy{}, log, WriteStatus)(http.HandlerFunc(ok))))
+		h := Filter(Info).Then(Authentication(users{}, authn.HeaderNames{}, log, WriteStatus).Then(Authorization(policy{}, log, WriteStatus).Then(http.HandlerFunc(ok))))
 		ctx, cancel := c.ctx(t.Context())
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/api", nil)
 		r.Header.Set("Authorization", "broken")
@@ -388,7 +388,7 @@ func TestMaxInFlight(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := Info()(MaxInFlight(1, 1)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Filter(Info).Then(MaxInFlight(1, 1).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
 				<-release
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// HSTS tells browsers to come back by TLS only. Without directives it says nothing.
+// HSTS tells browsers to use TLS only. Without directives there is no filter.
 func HSTS(directives []string) Filter {
 	if len(directives) == 0 {
 		return nil
@@ -13,17 +13,17 @@ func HSTS(directives []string) Filter {
 	return setHeader("Strict-Transport-Security", strings.Join(directives, "; "))
 }
 
-// CacheControl keeps answers out of shared caches: what one user may see
-// another may not. A handler may say otherwise.
+// CacheControl keeps answers out of shared caches, because users may see different objects. A handler may overwrite the
+// header.
 func CacheControl() Filter {
 	return setHeader("Cache-Control", "no-cache, private")
 }
 
 func setHeader(name, value string) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(name, value)
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }

@@ -17,33 +17,30 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// ImpersonationObserver is told, for metrics, of each attempt to act as
-// another, and of each question to the authorizer that it led to. The mode of
-// an attempt that failed is empty.
+// ImpersonationObserver is told, for metrics, of each attempt to impersonate and of each check by the authorizer. The
+// mode of a failed attempt is empty.
 type ImpersonationObserver interface {
 	ImpersonationAttempted(mode string, allowed bool, took time.Duration)
 	ImpersonationAuthorized(mode string, allowed bool, took time.Duration)
 }
 
-// Impersonation serves a request as if another user had sent it, if the one
-// who did may act as that user. The headers that ask for it go no further.
-// Constrained adds the modes that allow it for some actions only. The observer
-// may be nil.
+// Impersonation serves a request as the user that its headers name, if its sender may impersonate that user. It removes
+// the headers. Constrained adds the modes that allow impersonation for some actions only. The observer is optional.
 func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock, o ImpersonationObserver, writeError ErrorWriter) Filter {
 	if o == nil {
 		o = unobserved{}
 	}
 	modes := &impersonationModes{all: allImpersonationModes(constrained)}
 	allowed := &impersonationCache{clock: clk}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if !asksToImpersonate(r.Header) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			wanted, err := impersonated(r.Header)
 			if err == nil && wanted == nil {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if err == nil {
@@ -59,12 +56,12 @@ func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock,
 				writeError(w, r, err)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), wanted)))
-		})
+			next(w, r.WithContext(request.WithUser(r.Context(), wanted)))
+		}
 	}
 }
 
-// unobserved is the observer that is not there.
+// unobserved is the observer that does nothing.
 type unobserved struct{}
 
 func (unobserved) ImpersonationAttempted(string, bool, time.Duration)  {}
@@ -79,8 +76,8 @@ func asksToImpersonate(h http.Header) bool {
 	return false
 }
 
-// impersonated takes the user to act as out of the headers, nil where there is
-// none. It is as asked for: groups that follow from the name are not in it.
+// impersonated reads the wanted user from the headers; nil if they name none. It does not add groups that follow from the
+// name.
 func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	u := &user.DefaultInfo{
 		Name:   h.Get(authenticationv1.ImpersonateUserHeader),
@@ -113,8 +110,7 @@ func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	return u, nil
 }
 
-// clearImpersonation removes the headers: nothing behind here shall know, or
-// act twice.
+// clearImpersonation removes the headers, so that no server behind this one impersonates again.
 func clearImpersonation(h http.Header) {
 	h.Del(authenticationv1.ImpersonateUserHeader)
 	h.Del(authenticationv1.ImpersonateUIDHeader)

@@ -67,8 +67,8 @@ func TestImpersonation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var passed *http.Request
-			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, clock.RealClock{}, nil, WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
-			as := Info()(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, clock.RealClock{}, nil, WriteStatus).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
+			as := Filter(Info).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), c.who)))
 			}))
 			w := send(as, "GET /api/v1/namespaces/a/pods", c.headers...)
@@ -120,7 +120,7 @@ func FuzzImpersonation(f *testing.F) {
 			t.Fatal(err)
 		}
 		before := *u
-		Impersonation(policy{}, true, clock.RealClock{}, nil, WriteStatus)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		Impersonation(policy{}, true, clock.RealClock{}, nil, WriteStatus).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			t.Errorf("let through as %v", u)
 		})).ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithInfo(ctx, i)))
 		if !reflect.DeepEqual(before, *u) {
@@ -158,7 +158,7 @@ func TestImpersonationIsRemembered(t *testing.T) {
 	rules := policy{"admin": {"impersonate-on:user-info:.*", "impersonate:user-info .*"}, "system:serviceaccount:a:agent": {"impersonate-on:associated-node:.*", "impersonate:associated-node .*"}}
 	o := &observed{}
 	var as string
-	h := Impersonation(rules, true, clk, o, WriteStatus)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { as = request.UserFrom(r.Context()).GetName() }))
+	h := Impersonation(rules, true, clk, o, WriteStatus).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { as = request.UserFrom(r.Context()).GetName() }))
 	for _, step := range []struct {
 		who       *user.DefaultInfo
 		as, path  string
@@ -176,7 +176,7 @@ func TestImpersonationIsRemembered(t *testing.T) {
 	} {
 		clk.SetTime(clk.Now().Add(step.after))
 		o.questions, as = nil, ""
-		outer := Info()(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer := Filter(Info).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), step.who)))
 		}))
 		send(outer, "GET "+step.path, "Impersonate-User: "+step.as)

@@ -12,14 +12,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// rememberImpersonation is how long an asker may go on acting as another by a
-// constrained mode before the authorizer is asked again. Refusals are not
-// remembered.
+// rememberImpersonation is how long an allowed impersonation by a constrained mode is cached. Refusals are not cached.
 const rememberImpersonation = 10 * time.Second
 
-// impersonationCache remembers whom an asker may act as: for a request with
-// all its attributes, and for the part of the checks that does not depend on
-// what is asked for.
+// impersonationCache caches allowed impersonations under two keys: one with all attributes of the request, and one for the
+// checks that do not depend on the request.
 type impersonationCache struct {
 	cache.Cache[[sha256.Size]byte, allowedImpersonation]
 	clock clock.PassiveClock
@@ -41,16 +38,14 @@ func (c *impersonationCache) put(key [sha256.Size]byte, as *user.DefaultInfo) {
 	c.Put(key, &allowedImpersonation{as, c.clock.Now().Add(rememberImpersonation)})
 }
 
-// key is what an answer depends on: the mode, who asks, who is wanted, and
-// what is asked for if that counts. For the nameless mode one's own node is
-// like any other.
+// key identifies a decision: by the mode, the asker, the wanted user and, if on is not nil, the request's attributes. In
+// the nameless mode it contains no node's name.
 func (c *impersonationCheck) key(m impersonationMode, on *authz.Attributes) [sha256.Size]byte {
 	asker, wanted := c.asked.User, *c.wanted
 	if m.nameless {
 		asker, wanted.Name = withoutToken(asker), "system:node:*"
 	}
-	// As JSON no two keys run into each other, and maps are in order. None of
-	// these types fails to encode.
+	// JSON is unambiguous and sorts maps. None of these types fails to encode.
 	text, _ := json.Marshal(struct {
 		Mode   string
 		Asker  user.DefaultInfo

@@ -11,8 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// InFlight counts the requests that a server must not end under. The zero
-// value is ready.
+// InFlight counts the requests that a server must finish before it ends. The zero value is ready for use.
 type InFlight struct {
 	mu       sync.Mutex
 	count    int           // guarded by mu
@@ -39,8 +38,7 @@ func (f *InFlight) leave() {
 	}
 }
 
-// Drain lets no more requests in and waits until the last one has been
-// answered, or ctx ends. It is called once.
+// Drain refuses new requests and waits until the last one has been answered, or until ctx ends. It is called once.
 func (f *InFlight) Drain(ctx context.Context) error {
 	f.mu.Lock()
 	f.draining, f.idle = true, make(chan struct{})
@@ -57,16 +55,16 @@ func (f *InFlight) Drain(ctx context.Context) error {
 	}
 }
 
-// WaitGroup counts requests in flight; while draining, new ones are told to
-// come again: there may be another server by then.
+// WaitGroup counts requests in flight. During the drain it asks new requests to retry, because another server may be there
+// by then.
 func WaitGroup(inFlight *InFlight, writeError ErrorWriter) Filter {
 	if inFlight == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if LongRunning(request.InfoFrom(r.Context())) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			if inFlight.enter() {
@@ -77,19 +75,18 @@ func WaitGroup(inFlight *InFlight, writeError ErrorWriter) Filter {
 				writeError(w, r, apierrors.NewServiceUnavailable("the server is shutting down"))
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 
-// RetryAfter sends clients to another server once gone is closed, and closes
-// their connections, which would bring them back here.
+// RetryAfter asks clients to retry elsewhere once gone is closed, and closes their connections, so that they reconnect.
 func RetryAfter(gone <-chan struct{}, writeError ErrorWriter) Filter {
 	if gone == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-gone:
 				if !servedAtTheEnd(r) {
@@ -100,14 +97,13 @@ func RetryAfter(gone <-chan struct{}, writeError ErrorWriter) Filter {
 				}
 			default:
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 
-// servedAtTheEnd says whether a request is served even while shutting down:
-// who watches the server must see it end, and the server's own requests are
-// part of ending.
+// servedAtTheEnd reports whether a request is served during the shutdown: monitoring must see the server end, and the
+// shutdown itself needs the server's own requests.
 func servedAtTheEnd(r *http.Request) bool {
 	for _, prefix := range []string{"/readyz", "/livez", "/healthz", "/metrics"} {
 		if strings.HasPrefix(r.URL.Path, prefix) {
@@ -117,7 +113,7 @@ func servedAtTheEnd(r *http.Request) bool {
 	return strings.HasPrefix(r.UserAgent(), "kube-apiserver/")
 }
 
-// Now is how many requests are being served.
+// Now returns the number of requests being served.
 func (f *InFlight) Now() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

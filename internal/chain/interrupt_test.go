@@ -455,7 +455,7 @@ func TestHTTP2Deadlines(t *testing.T) {
 func TestInterruptAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := range 200 {
-			h := Recover(discard(), nil, WriteStatus)(Info()(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			h := Recover(discard(), nil, WriteStatus).Then(Filter(Info).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				time.Sleep(time.Second)
 				if n%2 == 0 {
 					panic("x")

@@ -6,9 +6,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// LongRunning says whether a request lasts as long as the client likes: it has
-// no deadline, takes no place of those in flight, and shutting down does not
-// wait for it.
+// LongRunning reports whether a request may last as long as the client wants. Such a request has no deadline, does not
+// count as in flight, and the shutdown does not wait for it.
 func LongRunning(i *request.Info) bool {
 	switch i.Verb {
 	case "watch", "proxy":

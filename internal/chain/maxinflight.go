@@ -10,19 +10,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// MaxInFlight bounds how many requests are served at the same time, those that
-// write apart from those that read. Zero is no bound. system:masters are
-// served beyond it.
+// MaxInFlight bounds the number of requests served at the same time, separately for reads and writes. Zero means no bound.
+// The bounds do not hold for system:masters.
 func MaxInFlight(reading, writing int) Filter {
 	if reading == 0 && writing == 0 {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		read, write := &room{size: int64(reading)}, &room{size: int64(writing)}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	read, write := &room{size: int64(reading)}, &room{size: int64(writing)}
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			i := request.InfoFrom(r.Context())
 			if LongRunning(i) {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			room := write
@@ -38,8 +37,8 @@ func MaxInFlight(reading, writing int) Filter {
 				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

@@ -2,18 +2,22 @@ package chain
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -28,7 +32,7 @@ func TestGoaway(t *testing.T) {
 		draw  float64
 		want  string
 	}{{2, 0.001, "close"}, {2, 0.5, ""}, {1, 0.001, ""}} {
-		h := Goaway(0.01, func() float64 { return c.draw })(http.HandlerFunc(ok))
+		h := Goaway(0.01, func() float64 { return c.draw }).Then(http.HandlerFunc(ok))
 		w := send(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.ProtoMajor = c.proto
 			h.ServeHTTP(w, r)
@@ -44,7 +48,7 @@ func TestWatchesEndOneByOne(t *testing.T) {
 		s := NewWatches()
 		began := time.Now()
 		ended := make(chan time.Duration, 10)
-		h := Info()(WatchTermination(s, WriteStatus)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Filter(Info).Then(WatchTermination(s, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if request.InfoFrom(r.Context()).Verb == "watch" {
 				<-r.Context().Done()
 				ended <- time.Since(began)
@@ -197,5 +201,61 @@ func TestFiltersAreMeasured(t *testing.T) {
 	send(h, "GET /api", "Authorization: bob")
 	if got["authentication"] != 3 || got["constrainedimpersonation"] != 2 || got["authorization"] != 2 {
 		t.Errorf("%v", got)
+	}
+}
+
+// slowUsers authenticates in a second, and slowPolicy decides in three.
+type slowUsers struct{ clock *clocktesting.FakeClock }
+
+func (u slowUsers) Authenticate(r *http.Request) (user.Info, bool, error) {
+	u.clock.Step(time.Second)
+	return users{}.Authenticate(r)
+}
+
+type slowPolicy struct{ clock *clocktesting.FakeClock }
+
+func (p slowPolicy) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
+	p.clock.Step(3 * time.Second)
+	if a.User.GetName() == "alice" {
+		return authz.Allow, "", nil
+	}
+	return authz.NoOpinion, "", nil
+}
+
+// A filter's time ends when it passes a request on or has answered it. Time in the handler and in filters that are not
+// measured is nobody's.
+func TestFilterTimes(t *testing.T) {
+	clk := clocktesting.NewFakeClock(now)
+	slow := func(before, after time.Duration) Filter {
+		return func(next Handler) Handler {
+			return func(w http.ResponseWriter, r *http.Request) {
+				clk.Step(before)
+				next(w, r)
+				clk.Step(after)
+			}
+		}
+	}
+	got, layer := map[string]time.Duration{}, time.Duration(0)
+	c := config(func(w http.ResponseWriter, r *http.Request) {
+		clk.Step(time.Minute)
+		layer = request.LatencyFrom(r.Context()).Of(request.LayerAuthorization)
+	})
+	c.Clock, c.Authenticator, c.Authorizer = clk, slowUsers{clk}, slowPolicy{clk}
+	c.Tracing, c.FlowControl = slow(time.Hour, time.Hour), slow(2*time.Second, time.Hour)
+	c.OnFilter = func(filter string, d time.Duration) { got[filter] += d }
+	h := New(c)
+	for user, want := range map[string]map[string]time.Duration{
+		"alice": {"authentication": time.Second, "constrainedimpersonation": 0, "priorityandfairness": 2 * time.Second, "authorization": 3 * time.Second},
+		"bob":   {"authentication": time.Second, "constrainedimpersonation": 0, "priorityandfairness": 2 * time.Second, "authorization": 3 * time.Second},
+		"bad":   {"authentication": time.Second},
+	} {
+		clear(got)
+		send(h, "GET /debug/pprof/x", "Authorization: "+user)
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", user, got, want)
+		}
+	}
+	if layer != 3*time.Second {
+		t.Errorf("authorization took %s by the request's latency", layer)
 	}
 }

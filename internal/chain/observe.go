@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -11,18 +12,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// Latency counts where a request's time goes.
+// Latency puts the counter of a request's time into its context.
 func Latency(clk clock.PassiveClock) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			ctx, _ := request.WithLatency(r.Context(), clk)
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
+			next(w, r.WithContext(ctx))
+		}
 	}
 }
 
-// auditedAuthorizer decides on the request itself, and has its audit event say
-// what came of it.
+// auditedAuthorizer writes its decisions into the request's audit event. It is only for the request itself.
 type auditedAuthorizer struct{ authz.Authorizer }
 
 func (t auditedAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
@@ -48,41 +48,60 @@ func impersonationFilter(c *Config) string {
 	return "constrainedimpersonation"
 }
 
-// noLayer is where a filter's time is not told apart in the request's own.
+// noLayer is the layer of filters whose time the request's latency does not tell apart.
 const noLayer request.Layer = -1
 
-// measured counts how long a request is in a filter before it passes on, or is
-// refused there: in the request's latency and for the metric. In traces it has
-// a span that also has what follows in it.
-func measured(name string, layer request.Layer, c *Config, f Filter) Filter {
-	if f == nil {
-		return nil
+// timer measures how long requests are in a filter: until it passes them on, or until it has answered them. The time
+// goes into the request's latency and to Config.OnFilter. In traces the filter has a span, which contains the spans
+// of everything behind it.
+type timer struct {
+	name   string // as the metric spells it
+	layer  request.Layer
+	clock  clock.PassiveClock
+	report func(filter string, d time.Duration) // nil: nobody is told
+}
+
+func (c *Config) timer(name string, layer request.Layer) *timer {
+	return &timer{name, layer, c.Clock, c.OnFilter}
+}
+
+// stop ends the time of the filter, unless it has ended before.
+func (t *timer) stop(l *request.Latency, now time.Time) {
+	d, first := l.Leave(now)
+	if !first {
+		return
 	}
-	leave := func(r *http.Request) {
-		d, first := request.LatencyFrom(r.Context()).Leave(c.Clock.Now())
-		if !first {
-			return
-		}
-		if layer != noLayer {
-			request.Spend(r.Context(), layer, d)
-		}
-		if c.OnFilter != nil {
-			c.OnFilter(name, d)
+	if t.layer != noLayer {
+		l.Spend(t.layer, d)
+	}
+	if t.report != nil {
+		t.report(t.name, d)
+	}
+}
+
+// pass stands between a filter and the next one: it ends the time of the first and begins that of the second. nil is
+// not measured.
+func pass(before, behind *timer, next Handler) Handler {
+	switch {
+	case before == nil && behind == nil:
+		return next
+	case behind == nil:
+		return func(w http.ResponseWriter, r *http.Request) {
+			before.stop(request.LatencyFrom(r.Context()), before.clock.Now())
+			next(w, r)
 		}
 	}
-	return func(next http.Handler) http.Handler {
-		inner := f(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			leave(r)
-			next.ServeHTTP(w, r)
-		}))
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			request.LatencyFrom(r.Context()).Enter(c.Clock.Now())
-			if ctx, s := span.Start(r.Context(), name); s.On() {
-				defer s.End()
-				r = r.WithContext(ctx)
-			}
-			inner.ServeHTTP(w, r)
-			leave(r)
-		})
+	return func(w http.ResponseWriter, r *http.Request) {
+		latency, now := request.LatencyFrom(r.Context()), behind.clock.Now()
+		if before != nil {
+			before.stop(latency, now)
+		}
+		latency.Enter(now)
+		if ctx, s := span.Start(r.Context(), behind.name); s.On() {
+			defer s.End()
+			r = r.WithContext(ctx)
+		}
+		next(w, r)
+		behind.stop(latency, behind.clock.Now()) // of a request that the filter has answered itself
 	}
 }

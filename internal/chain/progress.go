@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// progress ends a watch whose client does not read. A watch has no deadline,
-// but each piece of what it sends has one.
+// progress ends a watch whose client does not read. The watch has no deadline, but each write of a piece has one.
 type progress struct {
 	control *http.ResponseController
 	limit   time.Duration // for a piece
@@ -19,8 +18,7 @@ type progress struct {
 	writing bool // guarded by mu
 }
 
-// piece is the size of what must be taken within the limit, so that a client
-// that is only slow is not given up.
+// piece is the number of bytes that a client must read within the limit. It is small, so that slow clients keep up.
 const piece = 64 << 10
 
 func newProgress(w http.ResponseWriter, limit time.Duration) *progress {
@@ -30,8 +28,8 @@ func newProgress(w http.ResponseWriter, limit time.Duration) *progress {
 	return p
 }
 
-// stalled interrupts a write that takes too long, and also a read: by HTTP/1.1
-// the first write waits for a body that the client has announced.
+// stalled interrupts a write that takes too long, and reads as well: in HTTP/1.1 the first write waits until the body that
+// the client has announced is read.
 func (p *progress) stalled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,9 +39,8 @@ func (p *progress) stalled() {
 	}
 }
 
-// during runs what writes, and interrupts it if it takes too long. A timer is
-// cheaper than a deadline for each write: HTTP/2 would pass that through the
-// goroutine that serves the connection.
+// during runs write, and interrupts it if it takes too long. A timer is cheaper than a deadline per write, which HTTP/2
+// would pass through the goroutine that serves the connection.
 func (p *progress) during(write func() error) error {
 	p.set(true)
 	p.timer.Reset(p.limit)
@@ -72,8 +69,8 @@ func (p *progress) write(w http.ResponseWriter, data []byte) (n int, err error) 
 	return n, err
 }
 
-// hijacked is the connection of a watch by websocket, with the same limit for
-// each write. Nobody else uses the connection, so deadlines cost nothing here.
+// hijacked returns the connection of a watch over a websocket, with the same limit for each write. No other request uses
+// the connection, so deadlines cost little here.
 func (p *progress) hijacked(conn net.Conn, buffer *bufio.ReadWriter) (net.Conn, *bufio.ReadWriter) {
 	limited := &limitedConn{conn, p.limit}
 	return limited, bufio.NewReadWriter(buffer.Reader, bufio.NewWriter(limited))

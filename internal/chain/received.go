@@ -10,9 +10,9 @@ import (
 
 // Received notes when a request arrived.
 func Received(clk clock.PassiveClock) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r.WithContext(request.WithReceived(r.Context(), clk.Now())))
-		})
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
+			next(w, r.WithContext(request.WithReceived(r.Context(), clk.Now())))
+		}
 	}
 }

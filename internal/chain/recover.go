@@ -12,12 +12,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Recover answers 500 when a handler panics. An answer that has begun cannot
-// be taken back; it is cut off, so that the client does not take it for whole.
-// A handler that panics with http.ErrAbortHandler wants just that.
+// Recover answers 500 when a handler panics. An answer that has begun is cut off instead, so that the client does not take
+// it for complete; a handler that panics with http.ErrAbortHandler asks for that.
 func Recover(log *slog.Logger, onPanic func(r *http.Request), writeError ErrorWriter) Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			resp, w := responseOf(w)
 			defer func() {
 				fault := recover()
@@ -40,7 +39,7 @@ func Recover(log *slog.Logger, onPanic func(r *http.Request), writeError ErrorWr
 				}
 				writeError(w, r, apierrors.NewInternalError(errors.New("this request made the server panic; its log has the details")))
 			}()
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }

@@ -7,29 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// response is the ResponseWriter that the filters share: it knows whether the
-// answer has begun, and lets filters add headers just before it does.
+// response is the ResponseWriter that the filters share. It records whether the answer has begun, and lets filters add
+// headers just before.
 type response struct {
 	http.ResponseWriter
-	begun  atomic.Bool // the header is out, or the connection is somebody else's
+	begun  atomic.Bool // the header was sent, or the connection was hijacked
 	code   int         // the status sent; 0 before it is
 	size   int64       // bytes of the body sent
 	before []func(code int, h http.Header)
-	// expiry is told when the answer begins; nil: there is no deadline.
+	// expiry is called when the answer begins; nil: there is no deadline.
 	expiry *expiry
-	// writes bounds how long writing takes; nil does not.
+	// writes bounds the time of each write; nil: there is no bound.
 	writes *progress
 }
 
-// record makes the response that the filters in next share.
-func record(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&response{ResponseWriter: w}, r)
-	})
-}
-
-// responseOf finds the response in a writer that other filters have wrapped,
-// or makes one. The writer returned is the one to pass on.
+// responseOf finds the response in a writer that other filters may have wrapped, or makes one. The caller passes on the
+// returned writer.
 func responseOf(w http.ResponseWriter) (*response, http.ResponseWriter) {
 	for inner := w; ; {
 		switch t := inner.(type) {
@@ -44,8 +37,7 @@ func responseOf(w http.ResponseWriter) (*response, http.ResponseWriter) {
 	}
 }
 
-// StatusOf returns the status that was answered with by a writer that passed
-// the chain, 200 where none was named.
+// StatusOf returns the status that was sent through a writer of the chain; 200 if the handler named none.
 func StatusOf(w http.ResponseWriter) int {
 	if r, _ := responseOf(w); r.code != 0 {
 		return r.code
@@ -53,8 +45,7 @@ func StatusOf(w http.ResponseWriter) int {
 	return http.StatusOK
 }
 
-// SizeOf returns how many bytes of a body were written by a writer that passed
-// the chain.
+// SizeOf returns the number of body bytes that were sent through a writer of the chain.
 func SizeOf(w http.ResponseWriter) int64 {
 	r, _ := responseOf(w)
 	return r.size
@@ -63,7 +54,7 @@ func SizeOf(w http.ResponseWriter) int64 {
 // Unwrap is for http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// begin runs what is to happen before the header goes out.
+// begin runs the funcs in before, once, when the header is about to be sent.
 func (w *response) begin(code int) {
 	if w.begun.Load() {
 		return
@@ -97,8 +88,7 @@ func (w *response) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Flush sends what has been written. It is there also for those who look for
-// an http.Flusher.
+// Flush sends the bytes written so far. It makes the response an http.Flusher.
 func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush for http.ResponseController.
@@ -111,7 +101,7 @@ func (w *response) FlushError() error {
 	return flush()
 }
 
-// Hijack hands over the connection where the protocol has one to give.
+// Hijack hands over the connection, if the protocol allows that.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {

@@ -29,9 +29,8 @@ func WriteStatus(w http.ResponseWriter, _ *http.Request, err error) {
 	_, _ = w.Write(data) // a client that went away
 }
 
-// retry tells a client when to come again.
+// retry tells a client after how many seconds to retry.
 func retry(h http.Header, seconds int) { h.Set("Retry-After", strconv.Itoa(seconds)) }
 
-// noSniff keeps browsers from guessing that an error, which may repeat what
-// the client sent, is a web page.
+// noSniff stops browsers from showing an error, which may contain text from the request, as a web page.
 func noSniff(h http.Header) { h.Set("X-Content-Type-Options", "nosniff") }

@@ -12,26 +12,24 @@ import (
 const (
 	// maxWarnings bounds the text of all warnings of an answer, in runes.
 	maxWarnings = 4 * 1024
-	// maxWarning bounds each where all together are too long.
+	// maxWarning bounds each warning if all together are too long.
 	maxWarning = 256
 	// miscWarning is the code of all warnings.
 	miscWarning = 299
 )
 
-// Warnings puts the warnings that are collected while a request is served into
-// the answer's header. What comes after the header has gone out is lost.
-func Warnings() Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, warnings := request.WithWarnings(r.Context())
-			resp, w := responseOf(w)
-			resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
-			next.ServeHTTP(w, r.WithContext(ctx))
-			if !resp.begun.Load() {
-				// Nothing was written: the header goes out after us.
-				addWarnings(w.Header(), warnings.Take())
-			}
-		})
+// Warnings collects warnings while a request is served, and sends them in the header. Warnings that come after the header
+// has been sent are lost.
+func Warnings(next Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, warnings := request.WithWarnings(r.Context())
+		resp, w := responseOf(w)
+		resp.before = append(resp.before, func(_ int, h http.Header) { addWarnings(h, warnings.Take()) })
+		next(w, r.WithContext(ctx))
+		if !resp.begun.Load() {
+			// Nothing was written yet: net/http sends the header when the handler returns.
+			addWarnings(w.Header(), warnings.Take())
+		}
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Watches are those being served, so that shutting down can end them one after
-// the other: their clients come back to the other servers, which have to begin
-// a watch for each.
+// Watches holds the watches being served, so that the shutdown can end them one after the other. Their clients reconnect
+// to other servers, which must start a watch for each.
 type Watches struct {
 	mu      sync.Mutex
 	ending  bool                             // guarded by mu
@@ -40,8 +39,7 @@ func (s *Watches) remove(cancel *context.CancelFunc) {
 	delete(s.cancels, cancel)
 }
 
-// End lets no more watches begin and ends those there are, spread evenly over
-// a time.
+// End refuses new watches and ends the existing ones, spread evenly over a time.
 func (s *Watches) End(over time.Duration, clk clock.Clock) {
 	s.mu.Lock()
 	s.ending = true
@@ -65,10 +63,10 @@ func WatchTermination(s *Watches, writeError ErrorWriter) Filter {
 	if s == nil {
 		return nil
 	}
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			if request.InfoFrom(r.Context()).Verb != "watch" {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			ctx, cancel := context.WithCancel(r.Context())
@@ -80,7 +78,7 @@ func WatchTermination(s *Watches, writeError ErrorWriter) Filter {
 				return
 			}
 			defer s.remove(&cancel)
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
+			next(w, r.WithContext(ctx))
+		}
 	}
 }

@@ -157,7 +157,7 @@ func (k *quotaKeeper) wrong(ctx context.Context, namespace string, quotas []*cor
 	for _, q := range quotas {
 		status, err := k.counter.Status(ctx, q, stored)
 		errs = append(errs, err)
-		if !resourcequota.Settled(q, status) {
+		if !resourcequota.UpToDate(q, status) {
 			q = q.DeepCopy()
 			q.Status = status
 			wrong = append(wrong, q)

@@ -30,13 +30,13 @@ func (c codec) Decode(value []byte) (engine.Object, error) {
 	return c.serving.converted(u, c.version)
 }
 
-// Settled is part of engine.SettledCodec.
-func (c codec) Settled(value []byte) (at int, ok bool) {
+// Canonical is part of engine.CanonicalCodec.
+func (c codec) Canonical(value []byte) (at int, ok bool) {
 	compiled, err := c.serving.schema(c.version)
 	if err != nil {
 		return 0, false // Decode will return the error
 	}
-	return compiled.Settled(value, c.serving.def.gv(c.version).String())
+	return compiled.Canonical(value, c.serving.def.gv(c.version).String())
 }
 
 // batchCodec is a codec for versions that a webhook converts.

@@ -25,8 +25,8 @@ type definition struct {
 	versions []version
 	// namesAccepted, established and terminating are the status of its conditions.
 	namesAccepted, established, terminating bool
-	// unsettled means that the controller may have to update its status.
-	unsettled bool
+	// statusStale means that the controller may have to update its status.
+	statusStale bool
 	// item is the stored object in the view of definitions.
 	item *store.Item
 	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.

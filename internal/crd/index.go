@@ -38,20 +38,20 @@ func (s *Server) follow(ctx context.Context) {
 	})
 }
 
-// settled waits until definitions have been read, and then until the catalog contains all acknowledged writes. Before
+// synced waits until definitions have been read, and then until the catalog contains all acknowledged writes. Before
 // that, a client would get a wrong 404.
-func (s *Server) settled(ctx context.Context) error {
+func (s *Server) synced(ctx context.Context) error {
 	select {
 	case <-s.ready:
-		return s.settle(ctx)
+		return s.sync(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// settle waits until the index contains all acknowledged writes, so that a resource is served once a client has seen
+// sync waits until the index contains all acknowledged writes, so that a resource is served once a client has seen
 // Established.
-func (s *Server) settle(ctx context.Context) error {
+func (s *Server) sync(ctx context.Context) error {
 	if err := s.Store.Fresh(ctx); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Server) put(d *definition) {
 	g[d.name] = d
 	s.publish(d)
 	var look []string
-	if d.unsettled {
+	if d.statusStale {
 		look = append(look, d.name)
 	}
 	if d.young(s.Clock.Now()) {

@@ -84,11 +84,11 @@ func newDefinition(i *store.Item) (*definition, error) {
 		case apiextensionsv1.Terminating:
 			d.terminating = yes
 		case apiextensionsv1.NonStructuralSchema:
-			d.unsettled = true // until the definition is corrected
+			d.statusStale = true // until the definition is corrected
 		}
 	}
 	d.versions = o.versions()
-	d.unsettled = d.unsettled || o.unsettled(d)
+	d.statusStale = d.statusStale || o.statusStale(d)
 	return d, nil
 }
 
@@ -115,8 +115,8 @@ func (o *outline) versions() []version {
 	return out
 }
 
-// unsettled reports whether the controller may have to change the status.
-func (o *outline) unsettled(d *definition) bool {
+// statusStale reports whether the controller may have to change the status.
+func (o *outline) statusStale(d *definition) bool {
 	names := o.Spec.Names
 	names.Singular = cmp.Or(names.Singular, strings.ToLower(names.Kind))
 	names.ListKind = cmp.Or(names.ListKind, names.Kind+"List")

@@ -61,7 +61,7 @@ func New(c Config) *Server {
 		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
 		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
 	}
-	c.Catalog.SettleBy(s.settled)
+	c.Catalog.SettleBy(s.synced)
 	return s
 }
 

@@ -59,7 +59,7 @@ func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error,
 	return config, strict, nil
 }
 
-// strictConfig settles what decodeConfig has found; unknown fields are an error
+// strictConfig reports the errors that decodeConfig has found; unknown fields are an error
 // of apply itself.
 func strictConfig(ctx context.Context, strict []error, fieldValidation string) error {
 	if len(strict) > 0 && directive(fieldValidation) == metav1.FieldValidationStrict {

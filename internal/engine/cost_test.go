@@ -41,8 +41,9 @@ func (c *countingCodec) Decode(value []byte) (Object, error) {
 	if c.at != nil {
 		c.at(n)
 	}
-	u := &unstructured.Unstructured{}
-	return u, json.Unmarshal(value, &u.Object)
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	_, err := unmarshalJSON(value, u, false) // integers stay integers
+	return u, err
 }
 
 func (c *countingCodec) Encode(obj Object) ([]byte, error) {

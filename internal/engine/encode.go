@@ -127,7 +127,7 @@ func (ep *Endpoint) outgoing(obj Object) (Object, error) {
 // json returns the JSON of an item in a form, cached.
 func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 	return i.Encoding(ep.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
-		if b, ok := ep.settled(i, f); ok {
+		if b, ok := ep.canonical(i, f); ok {
 			return b, nil
 		}
 		obj, err := ep.present(i)
@@ -138,13 +138,13 @@ func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 	})
 }
 
-// settled is the JSON of an item that needs not be decoded for that.
-func (ep *Endpoint) settled(i *store.Item, f *form) ([]byte, bool) {
-	c, ok := ep.R.Codec.(SettledCodec)
+// canonical returns the JSON of an item whose stored bytes are canonical, without decoding them.
+func (ep *Endpoint) canonical(i *store.Item, f *form) ([]byte, bool) {
+	c, ok := ep.R.Codec.(CanonicalCodec)
 	if !ok || f != ep.forms.json || i.Err != nil || i.Rev == 0 || ep.V != ep.hub || ep.R.Rules.Present != nil {
 		return nil, false
 	}
-	at, ok := c.Settled(i.Value)
+	at, ok := c.Canonical(i.Value)
 	if !ok {
 		return nil, false
 	}
@@ -170,7 +170,7 @@ func (ep *Endpoint) encodeTogether(ctx context.Context, items []*store.Item, f *
 		if i.Err != nil || i.Encoded(f) {
 			continue
 		}
-		if s, ok := ep.settled(i, f); !ok {
+		if s, ok := ep.canonical(i, f); !ok {
 			missing = append(missing, i)
 		} else if _, err := i.Encoding(ep.e.Store.Encodings, f, func(*store.Item) ([]byte, error) { return s, nil }); err != nil {
 			return err

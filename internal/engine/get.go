@@ -67,14 +67,14 @@ func (c *call) readExport() error {
 func (c *call) read(ctx context.Context, key, resourceVersion string) (*store.Item, error) {
 	ctx, s := c.reading(ctx, "cacher.Get", key, resourceVersion)
 	defer s.End()
-	if err := c.settle(ctx, resourceVersion); err != nil {
+	if err := c.awaitRevision(ctx, resourceVersion); err != nil {
 		return nil, err
 	}
 	return c.view.Get(ctx, key)
 }
 
-// settle waits until the view may answer for a resourceVersion.
-func (c *call) settle(ctx context.Context, resourceVersion string) error {
+// awaitRevision waits until the view may answer for a resourceVersion.
+func (c *call) awaitRevision(ctx context.Context, resourceVersion string) error {
 	switch resourceVersion {
 	case "":
 		return c.e.Store.Fresh(ctx)

@@ -78,10 +78,9 @@ type Resource struct {
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).
 	NoGarbageCollection bool
-	// Settled answers a write only once this server's own reading of the
-	// resource has it: for what the server works by (admission's webhooks and
-	// policies), so that a client's next request finds it in force.
-	Settled bool
+	// AwaitSeen answers a write only after this server has observed it. It is set for the resources that configure
+	// the server (admission webhooks and policies), so that the client's next request finds the change in force.
+	AwaitSeen bool
 	// TTL makes objects go away by themselves (events). Nil or zero: they stay.
 	TTL func(obj Object) time.Duration
 
@@ -143,13 +142,12 @@ type BatchCodec interface {
 	DecodeAll(ctx context.Context, values [][]byte) ([]Object, error)
 }
 
-// SettledCodec is a Codec of objects that are often stored as they are served.
-type SettledCodec interface {
+// CanonicalCodec is a Codec of objects whose stored bytes are often canonical: the bytes that are served.
+type CanonicalCodec interface {
 	Codec
-	// Settled says whether the JSON of what Decode makes of stored bytes is
-	// these bytes themselves, with the field resourceVersion and a comma put
-	// into metadata at an offset.
-	Settled(value []byte) (at int, ok bool)
+	// Canonical reports whether decoding and encoding stored bytes would give the same bytes, except for the
+	// resourceVersion and a comma to insert at an offset.
+	Canonical(value []byte) (at int, ok bool)
 }
 
 // Version is one group and version that a resource is served in.

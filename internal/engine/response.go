@@ -208,7 +208,7 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 // that is what is served.
 func (c *call) writeStored(code int, out output, i *store.Item) error {
 	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
-		if b, ok := c.settled(i, f); ok {
+		if b, ok := c.canonical(i, f); ok {
 			auditJSON(c.req, func() ([]byte, error) { return b, nil })
 			return writeJSON(c.w, c.req, code, out, b)
 		}

@@ -87,8 +87,7 @@ func (c *call) watchTimeout(o *internalversion.ListOptions) time.Duration {
 	return time.Duration(float64(c.e.MinWatch) * (1 + rand.Float64()))
 }
 
-// watchStart settles what a watch is told first (a snapshot, or nil) and the
-// revision after which its events begin.
+// watchStart returns the snapshot that a watch sends first, or nil, and the revision after which its events begin.
 func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, int64, error) {
 	ctx, sp := c.reading(ctx, "cacher.Watch", c.namespace, o.ResourceVersion)
 	defer sp.End()

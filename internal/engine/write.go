@@ -273,11 +273,10 @@ func reserved(ctx context.Context, r *admission.Reservation, write func(...store
 	}
 }
 
-// awaitSeen waits, after a write to a resource that the server itself works by,
-// until it works by what was written. What is written is written, so that not
-// to live to see it is no error.
+// awaitSeen blocks until this server has observed its own write to a resource that configures it. The write is already
+// committed, so a timeout here is not an error.
 func (c *call) awaitSeen(ctx context.Context, dryRun []string) {
-	if c.R.Settled && !admission.IsDryRun(dryRun) {
+	if c.R.AwaitSeen && !admission.IsDryRun(dryRun) {
 		_ = c.e.Store.Fresh(ctx)
 	}
 }

@@ -64,7 +64,7 @@ func (m *Manager) changesNothing(w *walker, ms managers, live Object, applied *u
 	root := w.types.get(&w.types.root)
 	for i := range ms {
 		// In other versions the library compares what the objects are converted to.
-		if ms[i].version != m.version || !w.types.settled(root, ms[i].fields, false) {
+		if ms[i].version != m.version || !w.types.fits(root, ms[i].fields, false) {
 			return false
 		}
 	}

@@ -52,7 +52,7 @@ func (m *Manager) changed(w *walker, ms managers, live, obj runtime.Object, mana
 			continue
 		}
 		s := ms[i].fields
-		if !v.types.settled(v.types.get(&v.types.root), s, false) {
+		if !v.types.fits(v.types.get(&v.types.root), s, false) {
 			return nil, false
 		}
 		ms[i].set(s.minus(v.differs[modified]).minus(v.differs[added]).minus(v.differs[removed]))

@@ -60,10 +60,10 @@ func repeated(items []item) bool {
 	return false
 }
 
-// settled reports whether the fields of a manager are as the type has them. They are not where the type has changed since:
+// fits reports whether the fields of a manager are as the type has them. They are not where the type has changed since:
 // where what was a field of its own is now one with those below it, or the other way round. Such sets the library mends.
 // leaf says that the field itself is in the set, and none below it.
-func (ts *types) settled(t *fieldType, s set, leaf bool) bool {
+func (ts *types) fits(t *fieldType, s set, leaf bool) bool {
 	switch {
 	case t.shapes&objectShape != 0:
 		return ts.settledFields(t.object, s, leaf)
@@ -75,7 +75,7 @@ func (ts *types) settled(t *fieldType, s set, leaf bool) bool {
 		}
 		of := ts.get(&t.list.items)
 		for i := range s {
-			if !ts.settled(of, s[i].below, s[i].member && len(s[i].below) == 0) {
+			if !ts.fits(of, s[i].below, s[i].member && len(s[i].below) == 0) {
 				return false
 			}
 		}
@@ -96,7 +96,7 @@ func (ts *types) settledFields(t *objectType, s set, leaf bool) bool {
 		if s[i].elem.kind == byField {
 			ref = t.field(s[i].elem.name)
 		}
-		if ref != nil && !ts.settled(ts.get(ref), s[i].below, s[i].member && len(s[i].below) == 0) {
+		if ref != nil && !ts.fits(ts.get(ref), s[i].below, s[i].member && len(s[i].below) == 0) {
 			return false
 		}
 	}

@@ -28,13 +28,13 @@ const maxWait = time.Minute
 // A watch takes seats only until it has sent its initial events, and no longer than another request may last, so that a
 // slow client costs little. Other long-running requests take no seats.
 func (c *Controller) Filter(limit time.Duration) chain.Filter {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(next chain.Handler) chain.Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
 			ctx := r.Context()
 			i, u := request.InfoFrom(ctx), request.UserFrom(ctx)
 			watch := i.Verb == "watch"
 			if chain.LongRunning(i) && !watch {
-				next.ServeHTTP(w, r)
+				next(w, r)
 				return
 			}
 			f := c.classify(u, i)
@@ -66,8 +66,8 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 				defer c.clock.AfterFunc(limit, done).Stop()
 				r = r.WithContext(request.WithWatching(ctx, done))
 			}
-			next.ServeHTTP(w, r)
-		})
+			next(w, r)
+		}
 	}
 }
 

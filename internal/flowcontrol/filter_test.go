@@ -160,7 +160,7 @@ func TestFilterQueuesAndRefuses(t *testing.T) {
 		c := New(30, clock.RealClock{}, noStats, testMetrics())
 		c.Configure(suggested(t))
 		release := make(chan struct{})
-		h := c.Filter(time.Minute)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-release }))
+		h := c.Filter(time.Minute).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-release }))
 		const flood = 1000 // more than the seats of its level and the queues of its hand
 		var codes sync.Map
 		var wg sync.WaitGroup
@@ -176,7 +176,7 @@ func TestFilterQueuesAndRefuses(t *testing.T) {
 		served := make(chan int)
 		go func() {
 			w := httptest.NewRecorder()
-			c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).
+			c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).
 				ServeHTTP(w, ask(c, "system:node:n,system:nodes,system:authenticated", "GET", "/api/v1/pods"))
 			served <- w.Code
 		}()
@@ -213,7 +213,7 @@ func TestWatchLeavesItsSeat(t *testing.T) {
 		c.each(func(_ string, l *level) { n += l.set.seatsInUse })
 		return n
 	}
-	h := c.Filter(time.Minute)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := c.Filter(time.Minute).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if seats() != 1 {
 			t.Errorf("while it begins: %d seats", seats())
 		}
@@ -229,7 +229,7 @@ func TestWatchLeavesItsSeat(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("x") })).ServeHTTP(httptest.NewRecorder(), r)
+		c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("x") })).ServeHTTP(httptest.NewRecorder(), r)
 	}()
 	if seats() != 0 {
 		t.Error("a panic keeps its seat")
@@ -239,7 +239,7 @@ func TestWatchLeavesItsSeat(t *testing.T) {
 func TestConfigureMovesRequests(t *testing.T) {
 	c := controller(t, 600, noStats)
 	r := ask(c, "alice,system:authenticated", "GET", "/api/v1/pods")
-	c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		c.Configure(nil, nil) // deletes its level
 		if l := c.levels["global-default"]; l == nil || !l.quiescing {
 			t.Error("a level with requests stays until they are done")
@@ -262,7 +262,7 @@ func TestConfigureMovesRequests(t *testing.T) {
 
 func TestDebugPages(t *testing.T) {
 	c := controller(t, 600, noStats)
-	c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		for page, want := range map[string]string{
 			"dump_priority_levels": "global-default,", "dump_queues": "workload-low,", "dump_requests": "alice", "dump_requests?includeRequestDetails=1": "/api/v1/pods",
 		} {
@@ -277,7 +277,7 @@ func TestDebugPages(t *testing.T) {
 
 func BenchmarkFilter(b *testing.B) {
 	c := controller(b, 600, noStats)
-	h := c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r := ask(c, "system:serviceaccount:a:b,system:serviceaccounts,system:authenticated", "GET", "/api/v1/namespaces/a/pods/x")
 	ctx, cancel := context.WithTimeout(r.Context(), time.Hour)
 	defer cancel()
@@ -301,7 +301,7 @@ func TestWatchGivesSeatsBack(t *testing.T) {
 			defer l.mu.Unlock()
 			return l.set.seatsInUse
 		}
-		c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			if time.Sleep(59 * time.Second); seats() == 0 {
 				t.Error("no seats while it begins")
 			}
@@ -326,7 +326,7 @@ func TestClientLeavesQueue(t *testing.T) {
 	}
 	served := 0
 	var h http.Handler
-	h = c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h = c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if served++; served > 1 {
 			return
 		}

@@ -21,7 +21,7 @@ func TestFloodThroughTheFilter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := New(60, clock.RealClock{}, noStats, testMetrics())
 			c.Configure(suggested(t))
-			h := c.Filter(time.Minute)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Millisecond) }))
+			h := c.Filter(time.Minute).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Millisecond) }))
 			end := time.Now().Add(6 * time.Second)
 			adjust := time.AfterFunc(0, func() {
 				for ; time.Now().Before(end); time.Sleep(time.Second) {

@@ -15,11 +15,11 @@ import (
 const component = "apiserver"
 
 // Filter measures each request.
-func (m *Metrics) Filter(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (m *Metrics) Filter(next chain.Handler) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
 		i := request.InfoFrom(r.Context())
 		if i == nil {
-			next.ServeHTTP(w, r)
+			next(w, r)
 			return
 		}
 		l := m.labelsOf(i, r)
@@ -27,7 +27,7 @@ func (m *Metrics) Filter(next http.Handler) http.Handler {
 			g := m.long.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component)
 			g.Inc()
 			defer g.Dec()
-			next.ServeHTTP(w, r)
+			next(w, r)
 			m.count(l, chain.StatusOf(w))
 			return
 		}
@@ -44,10 +44,10 @@ func (m *Metrics) Filter(next http.Handler) http.Handler {
 				m.aborts.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope).Inc()
 			}
 		}()
-		next.ServeHTTP(w, r)
+		next(w, r)
 		ended = true
 		m.measure(l, r, w, time.Since(start))
-	})
+	}
 }
 
 func (m *Metrics) measure(l labels, r *http.Request, w http.ResponseWriter, took time.Duration) {
@@ -90,14 +90,14 @@ func (m *Metrics) count(l labels, code int) {
 }
 
 // Self counts the server's requests to itself; it must run after authentication.
-func (m *Metrics) Self(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (m *Metrics) Self(next chain.Handler) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if u := request.UserFrom(r.Context()); u != nil && u.GetName() == user.APIServerUser {
 			l := m.labelsOf(request.InfoFrom(r.Context()), r)
 			m.self.WithLabelValues(l.verb, l.group, l.resource, l.subresource).Inc()
 		}
-		next.ServeHTTP(w, r)
-	})
+		next(w, r)
+	}
 }
 
 // labels of a request. Their number is bounded: object names and unknown resources are left out, and verbs are few.

@@ -90,10 +90,13 @@ func End(ctx context.Context, layer Layer, began time.Time) {
 
 // Spend adds time to a layer of the context's request; outside of a request it does nothing.
 func Spend(ctx context.Context, layer Layer, d time.Duration) {
-	l := LatencyFrom(ctx)
-	if l == nil {
-		return
+	if l := LatencyFrom(ctx); l != nil {
+		l.Spend(layer, d)
 	}
+}
+
+// Spend adds time to a layer.
+func (l *Latency) Spend(layer Layer, d time.Duration) {
 	if !layer.longest() {
 		l.spent[layer].Add(int64(d))
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
@@ -29,7 +30,7 @@ type Ground struct {
 	// Listener is served by the control plane whose settings ask for a port; nil:
 	// there is none.
 	Listener net.Listener
-	DB       *etcd.DB
+	DB       store.DB
 	// Egress leads connections through proxies; nil: all are made plainly.
 	Egress *egress.Selector
 	// Expressions are those of policies and webhooks, compiled once.
@@ -62,10 +63,12 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *
 			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
 		}
 	}
-	if g.DB, err = openEtcd(ctx, cfg, g.Egress, log); err != nil {
+	db, err := openEtcd(ctx, cfg, g.Egress, log)
+	if err != nil {
 		return nil, err
 	}
-	g.closers.add(g.DB.Close)
+	g.DB = db
+	g.closers.add(db.Close)
 	g.closers.add(background(func(ctx context.Context) { trim.Run(ctx, g.Clock) }))
 	return g, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -55,13 +54,12 @@ func (t *traces) close() error {
 	return nil
 }
 
-// filter is what stands behind authentication and watches: traces, where there
-// are any, and the count of the server's own requests.
-func (t *traces) filter(self chain.Filter) chain.Filter {
+// filter is the filter of the chain that makes the spans of requests, nil where nothing is traced.
+func (t *traces) filter() chain.Filter {
 	if t.Tracing == nil {
-		return self
+		return nil
 	}
-	return func(next http.Handler) http.Handler { return t.Filter(self(next)) }
+	return t.Filter
 }
 
 // serverErrors takes the log of the HTTP server: what goes wrong on connections,

@@ -169,7 +169,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, OnFilter: measured.Filtered, Tracing: traces.filter(measured.Self),
+		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
 		LogAccess: ground.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)

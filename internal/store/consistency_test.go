@@ -179,8 +179,8 @@ func (w *world) run() {
 	w.check(logs)
 }
 
-// settle waits until a fault that is going on is over.
-func (w *world) settle() {
+// awaitCalm waits until the current fault is over.
+func (w *world) awaitCalm() {
 	w.calm.RLock()
 	defer w.calm.RUnlock()
 }
@@ -229,7 +229,7 @@ func (w *world) client(id int) {
 		w.done.Add(1)
 		value := fmt.Sprintf("n%d|%d-%d|%s", r.IntN(3), id, n, strings.Repeat("x", r.IntN(300)))
 		if err := w.op(r, id, keys[r.IntN(len(keys))], value, known); err != nil {
-			w.settle()
+			w.awaitCalm()
 		}
 	}
 }
@@ -408,7 +408,7 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 		g := w.current.Load()
 		watcher, err := g.view.Watch(w.ctx, WatchOptions{After: s.to, Prefix: l.prefix, Exact: l.exact, Trigger: l.trigger})
 		if err != nil {
-			w.settle()
+			w.awaitCalm()
 			continue
 		}
 		err = w.read(l, s, g, watcher, r)
@@ -420,7 +420,7 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 			continue
 		}
 		if !errors.Is(err, ErrCompacted) {
-			w.settle()
+			w.awaitCalm()
 			continue
 		}
 		// Begin anew from a list, as a client does.
@@ -429,7 +429,7 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 		}
 		snap, err := g.view.Snapshot(w.ctx)
 		if err != nil {
-			w.settle()
+			w.awaitCalm()
 			continue
 		}
 		if err := w.sawSnapshot(snap); err != nil {

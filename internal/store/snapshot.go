@@ -88,8 +88,8 @@ func (v *View) Get(ctx context.Context, key string) (*Item, error) {
 	return i, nil
 }
 
-// Snapshot returns the view as it is now. As with Get, what "now" must hold is
-// for Store.Fresh or WaitFor to settle before.
+// Snapshot returns the view as it is now. As with Get, a caller that needs certain writes to be in it calls Store.Fresh or
+// WaitFor first.
 func (v *View) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err

@@ -113,8 +113,8 @@ func (t *Tracing) Close(ctx context.Context) error { return t.provider.Shutdown(
 
 // Filter creates a span for each sampled request. A privileged client may decide that its request is sampled, and the
 // span continues the client's trace; for other clients it starts a new trace with a link to theirs.
-func (t *Tracing) Filter(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (t *Tracing) Filter(next chain.Handler) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		i := request.InfoFrom(ctx)
 		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
@@ -130,7 +130,7 @@ func (t *Tracing) Filter(next http.Handler) http.Handler {
 		ctx, span := t.tracer.Start(ctx, spanName(i, r.Method), options...)
 		defer span.End()
 		if !span.IsRecording() {
-			next.ServeHTTP(w, r.WithContext(ctx))
+			next(w, r.WithContext(ctx))
 			return
 		}
 		span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.target", r.URL.RequestURI()),
@@ -139,7 +139,7 @@ func (t *Tracing) Filter(next http.Handler) http.Handler {
 		if ip := utilnet.GetClientIP(r); ip != nil {
 			span.SetAttributes(attribute.String("client.address", ip.String()))
 		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next(w, r.WithContext(ctx))
 		code := chain.StatusOf(w)
 		span.SetAttributes(attribute.Int("http.response.status_code", code), attribute.Int64("http.response.body.size", chain.SizeOf(w)))
 		request.LatencyFrom(ctx).Each(func(l request.Layer, d time.Duration) {
@@ -148,7 +148,7 @@ func (t *Tracing) Filter(next http.Handler) http.Handler {
 		if code >= 500 {
 			span.SetStatus(codes.Error, strconv.Itoa(code))
 		}
-	})
+	}
 }
 
 func trusted(u user.Info) bool {

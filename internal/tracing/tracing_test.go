@@ -13,6 +13,7 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -60,7 +61,7 @@ func TestFilter(t *testing.T) {
 		r.Header.Set("Traceparent", c.traceparent)
 		i, _ := request.NewInfo(r)
 		ctx := request.WithUser(request.WithInfo(r.Context(), i), &user.DefaultInfo{Groups: []string{c.group}})
-		tr.Filter(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+		chain.Filter(tr.Filter).Then(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 		got := spans.GetSpans()
 		if len(got) != c.spans {
 			t.Errorf("%s: %d spans", c.name, len(got))

@@ -80,7 +80,7 @@ func (t *Table) Find(a *admission.Attributes) []Hit {
 	return hits
 }
 
-// Confirm settles a hit that hangs on the object's name.
+// Confirm decides on a hit that depends on the object's name.
 func (t *Table) Confirm(h Hit, a *admission.Attributes) (admission.Version, bool) {
 	if !h.named {
 		return h.Version, true

@@ -124,7 +124,7 @@ func (j *judgement) namespace(ctx context.Context) error {
 	return err
 }
 
-// misconfigured settles an error that kept a policy from being evaluated.
+// misconfigured handles an error because of which a policy could not be evaluated.
 func (j *judgement) misconfigured(p *bound, b *binding, err error) {
 	if p.ignore {
 		return

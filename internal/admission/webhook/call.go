@@ -117,9 +117,9 @@ func (d *Deps) observe(h *hook, p measure.Phase, op admission.Operation, err err
 	}
 }
 
-// settle turns what came of a call into the answer to the client: nil where
-// the write goes on. open is told of a failure that does not count.
-func (d *Deps) settle(ctx context.Context, h *hook, p measure.Phase, err error, open func()) error {
+// conclude turns the outcome of a call into the error for the client; nil: the write goes on. open is called for a
+// failure that the webhook's failure policy ignores.
+func (d *Deps) conclude(ctx context.Context, h *hook, p measure.Phase, err error, open func()) error {
 	var failed *callError
 	var refused *rejection
 	switch {

@@ -98,7 +98,7 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 	if err == nil {
 		return changed, nil
 	}
-	return changed, m.settle(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })
+	return changed, m.conclude(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })
 }
 
 // apply puts the patched object in the place of the write's.

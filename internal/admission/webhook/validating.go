@@ -125,7 +125,7 @@ func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *a
 	return version, view, nil
 }
 
-// call asks one webhook and settles what comes of it. A panic is as bad as any
+// call asks one webhook and concludes. A panic is as bad as any
 // other failure, and no worse.
 func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, index int) (err error) {
 	defer func() {
@@ -141,7 +141,7 @@ func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, i
 	took := v.Clock.Since(began)
 	request.Spend(ctx, request.LayerValidatingWebhook, took)
 	v.observe(d.hook, measure.Validating, a.Operation, err, took)
-	return v.settle(ctx, d.hook, measure.Validating, err, func() {
+	return v.conclude(ctx, d.hook, measure.Validating, err, func() {
 		request.AddAuditAnnotation(ctx, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", index), d.name)
 	})
 }

@@ -37,7 +37,7 @@ func Resources(d Deps) []*engine.Resource {
 		validatingWebhookConfigurations(v),
 	}
 	for _, r := range all {
-		r.Settled = true
+		r.AwaitSeen = true
 	}
 	return all
 }

@@ -22,7 +22,7 @@ func persistentVolumeClaims() *engine.Resource {
 		Rules: engine.Typed[*corev1.PersistentVolumeClaim]{
 			PrepareCreate: func(_ context.Context, c *corev1.PersistentVolumeClaim) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-				settleDataSource(&c.Spec, nil)
+				alignDataSource(&c.Spec, nil)
 			},
 			Validate: func(_ context.Context, c *corev1.PersistentVolumeClaim) field.ErrorList {
 				return validateClaim(c, rules.ClaimOptions{})
@@ -30,7 +30,7 @@ func persistentVolumeClaims() *engine.Resource {
 			Warn: func(_ context.Context, c, _ *corev1.PersistentVolumeClaim) []string { return warnClaim(c) },
 			PrepareUpdate: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) {
 				c.Status = old.Status
-				settleDataSource(&c.Spec, &old.Spec)
+				alignDataSource(&c.Spec, &old.Spec)
 			},
 			ValidateUpdate: validateClaimUpdate,
 			Reset:          resetStatus,
@@ -50,9 +50,9 @@ func defaultClaim(c *corev1.PersistentVolumeClaim) {
 	rules.DefaultResources(c.Status.Capacity, c.Status.AllocatedResources)
 }
 
-// settleDataSource makes dataSource and dataSourceRef agree. dataSource accepts claims and snapshots, and silently
+// alignDataSource makes dataSource and dataSourceRef agree. dataSource accepts claims and snapshots, and silently
 // drops anything else; dataSourceRef accepts any object. Each sets the other. Sources in other namespaces are disabled.
-func settleDataSource(spec, old *corev1.PersistentVolumeClaimSpec) {
+func alignDataSource(spec, old *corev1.PersistentVolumeClaimSpec) {
 	if ref := spec.DataSourceRef; ref != nil && ref.Namespace != nil && *ref.Namespace != "" &&
 		(old == nil || old.DataSourceRef == nil) {
 		spec.DataSourceRef = nil

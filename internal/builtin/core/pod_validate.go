@@ -207,16 +207,16 @@ func extendsTerm(t, old *corev1.NodeSelectorTerm) bool {
 func validatePodAnnotations(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	at := field.NewPath("metadata", "annotations")
 	e := rules.At(at)
-	settled := func(key string) bool {
+	immutable := func(key string) bool {
 		return key == corev1.MirrorPodAnnotationKey || strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 	}
 	for key, value := range old.Annotations {
-		if v, found := p.Annotations[key]; settled(key) && (!found || v != value) {
+		if v, found := p.Annotations[key]; immutable(key) && (!found || v != value) {
 			e.Key(key).Forbidden("may not be changed or taken away")
 		}
 	}
 	for key := range p.Annotations {
-		if settled(key) && !hasKey(old.Annotations, key) {
+		if immutable(key) && !hasKey(old.Annotations, key) {
 			e.Key(key).Forbidden("may not be added")
 		}
 	}

@@ -120,7 +120,7 @@ func (q *acquisition) update(old *corev1.Service) error {
 	if err := q.chooseFamilies(q.service, old); err != nil {
 		return err
 	}
-	if !settled(q.service, old) {
+	if !keepsFamilies(q.service, old) {
 		if err := q.changeAddresses(old); err != nil {
 			return err
 		}

@@ -74,9 +74,9 @@ func alignAddresses(s, old *corev1.Service) {
 	}
 }
 
-// settled reports whether an update of a service that prefers two families changes nothing about them. Such a service
+// keepsFamilies reports whether an update of a service that prefers two families changes nothing about them. Such a service
 // keeps one family if the cluster had only one when it was created.
-func settled(s, old *corev1.Service) bool {
+func keepsFamilies(s, old *corev1.Service) bool {
 	return old != nil && s.Spec.Type == old.Spec.Type && hasClusterIP(s) &&
 		slices.Contains(serviceTypes, s.Spec.Type) &&
 		familyPolicy(s) == corev1.IPFamilyPolicyPreferDualStack &&
@@ -86,7 +86,7 @@ func settled(s, old *corev1.Service) bool {
 
 // chooseFamilies sets the address families of a service.
 func (a allocator) chooseFamilies(s, old *corev1.Service) error {
-	if !hasClusterIP(s) || settled(s, old) {
+	if !hasClusterIP(s) || keepsFamilies(s, old) {
 		return nil
 	}
 	spec := &s.Spec

@@ -154,7 +154,7 @@ func passing(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// failed settles a failure to ask: the pod is refused, or let in with a mark.
+// failed handles a failed call: the pod is refused, or admitted with an annotation.
 func (p *plugin) failed(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, err error) error {
 	if !p.allowOnFailures {
 		return admission.Forbidden(a, err)

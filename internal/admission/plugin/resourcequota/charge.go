@@ -28,7 +28,7 @@ type charge struct {
 
 	// since is the revision of the first quota that took the charge; 0: none did.
 	since int64
-	// err is the outcome once the charge is settled.
+	// err is the outcome once the charge is decided.
 	err error
 }
 

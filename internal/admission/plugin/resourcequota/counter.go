@@ -119,8 +119,8 @@ func (c *Counter) tally(ctx context.Context, m *meter, q *corev1.ResourceQuota, 
 	return total, err
 }
 
-// Settled says that the status of a quota is as it must be.
-func Settled(q *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) bool {
+// UpToDate says that the status of a quota is as it must be.
+func UpToDate(q *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) bool {
 	return q.Status.Hard != nil && q.Status.Used != nil &&
 		equality.Semantic.DeepEqual(q.Status.Hard, status.Hard) && equality.Semantic.DeepEqual(q.Status.Used, status.Used)
 }

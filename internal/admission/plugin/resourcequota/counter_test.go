@@ -66,10 +66,10 @@ func TestCounter(t *testing.T) {
 			if !equality.Semantic.DeepEqual(status.Used, c.want) || !equality.Semantic.DeepEqual(status.Hard, c.hard) {
 				t.Errorf("used %s of %s, want %s of %s", join(status.Used), join(status.Hard), join(c.want), join(c.hard))
 			}
-			if Settled(q, status) {
+			if UpToDate(q, status) {
 				t.Error("it is settled before it is written")
 			}
-			if q.Status = status; !Settled(q, status) {
+			if q.Status = status; !UpToDate(q, status) {
 				t.Error("it is not settled by what is written")
 			}
 		})

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// settleTimeout bounds how long a write waits for its charge.
-const settleTimeout = 10 * time.Second
+// chargeTimeout bounds how long a write waits for its charge.
+const chargeTimeout = 10 * time.Second
 
-// queue settles the charges of a namespace together. Each would be a
+// queue makes the charges of a namespace together. Each would be a
 // transaction on the same quotas; many writers at once would mostly meet each
 // other's conflicts.
 type queue struct {
-	settle func(ctx context.Context, namespace string, charges []*charge)
+	decide func(ctx context.Context, namespace string, charges []*charge)
 
 	mu sync.Mutex
 	// waiting has an entry for each namespace that is being worked on.
@@ -23,16 +23,16 @@ type queue struct {
 
 type waiter struct {
 	*charge
-	settled chan struct{}
+	done chan struct{}
 }
 
-func newQueue(settle func(ctx context.Context, namespace string, charges []*charge)) *queue {
-	return &queue{settle: settle, waiting: map[string][]*waiter{}}
+func newQueue(decide func(ctx context.Context, namespace string, charges []*charge)) *queue {
+	return &queue{decide: decide, waiting: map[string][]*waiter{}}
 }
 
-// do settles a charge and returns its outcome.
+// do makes a charge and returns its outcome.
 func (q *queue) do(ctx context.Context, namespace string, c *charge) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
 	defer cancel()
 	w := &waiter{c, make(chan struct{})}
 	q.mu.Lock()
@@ -45,14 +45,14 @@ func (q *queue) do(ctx context.Context, namespace string, c *charge) error {
 		go q.work(context.WithoutCancel(ctx), namespace)
 	}
 	select {
-	case <-w.settled:
+	case <-w.done:
 		return w.err
 	case <-ctx.Done():
 		return errTimeout
 	}
 }
 
-// work settles what is waiting in a namespace until nothing is.
+// work makes the waiting charges of a namespace until there are none.
 func (q *queue) work(ctx context.Context, namespace string) {
 	for {
 		q.mu.Lock()
@@ -64,12 +64,12 @@ func (q *queue) work(ctx context.Context, namespace string) {
 		}
 		q.waiting[namespace] = nil
 		q.mu.Unlock()
-		q.settleBatch(ctx, namespace, batch)
+		q.decideBatch(ctx, namespace, batch)
 	}
 }
 
-func (q *queue) settleBatch(ctx context.Context, namespace string, batch []*waiter) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+func (q *queue) decideBatch(ctx context.Context, namespace string, batch []*waiter) {
+	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
 	defer cancel()
 	charges := make([]*charge, len(batch))
 	for i, w := range batch {
@@ -79,12 +79,12 @@ func (q *queue) settleBatch(ctx context.Context, namespace string, batch []*wait
 		// A panic here would end the process, not just a request.
 		if p := recover(); p != nil {
 			for _, c := range charges {
-				c.err = fmt.Errorf("settle quotas: %v", p)
+				c.err = fmt.Errorf("charge quotas: %v", p)
 			}
 		}
 		for _, w := range batch {
-			close(w.settled)
+			close(w.done)
 		}
 	}()
-	q.settle(ctx, namespace, charges)
+	q.decide(ctx, namespace, charges)
 }

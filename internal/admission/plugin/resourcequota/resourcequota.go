@@ -66,7 +66,7 @@ func New(objects admission.Objects, clock clock.PassiveClock, configuration []by
 		return admission.Plugin{}, fmt.Errorf("configuration of %s: %w", Name, err)
 	}
 	p := &plugin{objects: objects, clock: clock, limited: limited}
-	p.queue = newQueue(p.settle)
+	p.queue = newQueue(p.makeCharges)
 	return admission.Plugin{Name: Name, Validator: p, On: []admission.Operation{admission.Create, admission.Update}}, nil
 }
 
@@ -133,9 +133,8 @@ func (p *plugin) newest(ctx context.Context, namespace string) ([]*corev1.Resour
 	return admission.List[*corev1.ResourceQuota](ctx, p.objects, admission.ResourceQuotas, namespace)
 }
 
-// settle decides on charges of a namespace and makes those that fit, all in
-// one update of each quota.
-func (p *plugin) settle(ctx context.Context, namespace string, charges []*charge) {
+// makeCharges decides on charges of a namespace and makes those that fit, all in one update of each quota.
+func (p *plugin) makeCharges(ctx context.Context, namespace string, charges []*charge) {
 	fail := func(err error) {
 		for _, c := range charges {
 			if c.err == nil {

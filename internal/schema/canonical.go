@@ -2,21 +2,21 @@ package schema
 
 import "github.com/kanzen-io/kanzen/internal/jsonobject"
 
-// Settled reports whether JSON of an object in a version is canonical: its metadata is valid, Coerce and Default would
+// Canonical reports whether JSON of an object in a version is canonical: its metadata is valid, Coerce and Default would
 // not change it, and it is written as jsonobject.Marshal writes. Such an object can be served without decoding. If it
-// has no resourceVersion, at is the offset at which to insert it. Settled may return false for a canonical object. It
+// has no resourceVersion, at is the offset at which to insert it. Canonical may return false for a canonical object. It
 // takes a tenth of the time of decoding, coercing and defaulting.
-func (s *Schema) Settled(doc []byte, apiVersion string) (at int, ok bool) {
+func (s *Schema) Canonical(doc []byte, apiVersion string) (at int, ok bool) {
 	if s.preserve || s.root == nil || s.root.is(hasEmbedded) {
 		return 0, false
 	}
-	w := settler{Scanner: jsonobject.NewScanner(doc), apiVersion: apiVersion}
+	w := canonicalScanner{Scanner: jsonobject.NewScanner(doc), apiVersion: apiVersion}
 	ok = w.object(s.root, !s.root.preserving(), true) && w.Ahead() == 0 && w.Offset() == len(doc) && w.at > 0 && w.typed
 	return w.at, ok
 }
 
-// settler walks over an object as pruner and filler do, and returns false where they would change it.
-type settler struct {
+// canonicalScanner walks over an object as pruner and filler do, and returns false where they would change it.
+type canonicalScanner struct {
 	*jsonobject.Scanner
 	apiVersion string
 	typed      bool // apiVersion is correct
@@ -24,11 +24,11 @@ type settler struct {
 	depth      int
 }
 
-// maxSettled is the maximum nesting of objects that a settler accepts.
-const maxSettled = 200
+// maxCanonical is the maximum nesting of objects that a canonicalScanner accepts.
+const maxCanonical = 200
 
-func (w *settler) value(n *node, strict bool) bool {
-	if w.depth++; w.depth > maxSettled {
+func (w *canonicalScanner) value(n *node, strict bool) bool {
+	if w.depth++; w.depth > maxCanonical {
 		return false
 	}
 	defer func() { w.depth-- }()
@@ -53,7 +53,7 @@ func (w *settler) value(n *node, strict bool) bool {
 	return w.Skip()
 }
 
-func (w *settler) object(n *node, strict, root bool) bool {
+func (w *canonicalScanner) object(n *node, strict, root bool) bool {
 	if n == nil {
 		// Either all fields stay or none.
 		return w.Object(func(string, int) bool { return !strict && w.Skip() })
@@ -90,7 +90,7 @@ func (w *settler) object(n *node, strict, root bool) bool {
 }
 
 // resourceField skips a standard field of resources. s is its schema, which mostly contains only a type.
-func (w *settler) resourceField(s *node, name string) bool {
+func (w *canonicalScanner) resourceField(s *node, name string) bool {
 	if s != nil && (s.is(hasDefaults) || s.extra != nil || s.items != nil || s.property("managedFields") != nil) {
 		return false
 	}
@@ -103,7 +103,7 @@ func (w *settler) resourceField(s *node, name string) bool {
 }
 
 // metadata skips metadata that isCanonical accepts and that has no resourceVersion, which will be inserted before uid.
-func (w *settler) metadata() bool {
+func (w *canonicalScanner) metadata() bool {
 	generation := false
 	return w.Object(func(name string, at int) bool {
 		switch name {
@@ -123,7 +123,7 @@ func (w *settler) metadata() bool {
 }
 
 // manager skips an entry of managedFields that isManager accepts. Most of its bytes are the field set.
-func (w *settler) manager() bool {
+func (w *canonicalScanner) manager() bool {
 	return w.Object(func(name string, _ int) bool {
 		if name != "fieldsV1" {
 			v, ok := w.Value()

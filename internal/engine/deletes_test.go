@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+func options(rest string) string { return `{"apiVersion":"v1","kind":"DeleteOptions",` + rest + `}` }
+
+// What is to become of dependents is written into the finalizers, and the last finalizer that goes takes the object along.
+func TestDeleteWithFinalizers(t *testing.T) {
+	x := newKinds(t)
+	for _, name := range []string{"plain", "orphan", "foreground", "background", "old", "held"} {
+		x.expect("POST "+deploys, deployment(name, ""), "201")
+	}
+	const deleting = " metadata.deletionTimestamp=2026-01-02T03:04:05Z metadata.deletionGracePeriodSeconds=0"
+	x.expectAll([]ask{
+		{"DELETE " + deploys + "/plain", "", "200 kind=Status status=Success details.name=plain details.uid=uid-1"},
+		{"DELETE " + deploys + "/plain", "", "404 reason=NotFound"},
+		{"DELETE " + deploys + "/orphan?propagationPolicy=Orphan", "", "200 kind=Deployment metadata.finalizers=orphan metadata.generation=2" + deleting},
+		{"DELETE " + deploys + "/foreground", options(`"propagationPolicy":"Foreground"`), "200 kind=Deployment metadata.finalizers=foregroundDeletion" + deleting},
+		{"DELETE " + deploys + "/foreground", options(`"propagationPolicy":"Orphan"`), "200 metadata.finalizers=orphan metadata.generation=2"},
+		{"DELETE " + deploys + "/background", options(`"propagationPolicy":"Background"`), "200 kind=Status"},
+		{"DELETE " + deploys + "/old?orphanDependents=true", "", "200 metadata.finalizers=orphan"},
+		{"DELETE " + deploys + "/held", options(`"propagationPolicy":"Sideways"`), "422 reason=Invalid details.kind=DeleteOptions"},
+		{"DELETE " + deploys + "/held", options(`"propagationPolicy":"Orphan","orphanDependents":true`), "422 reason=Invalid details.kind=DeleteOptions"},
+		{"DELETE " + deploys + "/held", `{"kind":"Pod","apiVersion":"v1"}`, "400 reason=BadRequest"},
+		{"DELETE " + deploys + "/held", `{`, "400 reason=BadRequest"},
+		{"DELETE " + deploys + "/held?gracePeriodSeconds=soon", ``, "400 reason=BadRequest"},
+
+		{"PATCH/merge " + deploys + "/held", `{"metadata":{"finalizers":["a.com/x","a.com/y"]}}`, "200 metadata.finalizers=a.com/x,a.com/y"},
+		{"DELETE " + deploys + "/held?dryRun=All", "", "200 metadata.finalizers=a.com/x,a.com/y" + deleting},
+		{"GET " + deploys + "/held", "", "200 metadata.deletionTimestamp="},
+		{"DELETE " + deploys + "/held", options(`"orphanDependents":false`), "202 kind=Deployment" + deleting},
+		{"PATCH/merge " + deploys + "/held", `{"metadata":{"finalizers":["a.com/y","a.com/z"]}}`, "422 reason=Invalid details.causes.0.field=metadata.finalizers"},
+		{"PATCH/merge " + deploys + "/held", `{"metadata":{"finalizers":["a.com/y"]}}`, "200 metadata.finalizers=a.com/y"},
+		{"PATCH/merge " + deploys + "/held?dryRun=All", `{"metadata":{"finalizers":null}}`, "200 metadata.finalizers="},
+		{"GET " + deploys + "/held", "", "200 metadata.finalizers=a.com/y"},
+		{"PATCH/merge " + deploys + "/held", `{"metadata":{"finalizers":null}}`, "200 kind=Deployment metadata.finalizers="},
+		{"GET " + deploys + "/held", "", "404 reason=NotFound"},
+	}...)
+}
+
+func TestDeletePreconditions(t *testing.T) {
+	x := newKinds(t)
+	doc := x.expect("POST "+deploys, deployment("a", ""), "201")
+	rev := at(doc, "metadata.resourceVersion")
+	x.expectAll([]ask{
+		{"DELETE " + deploys + "/a", options(`"preconditions":{"uid":"other"}`), "409 reason=Conflict details.name=a details.group=apps details.kind=Deployment"},
+		{"DELETE " + deploys + "/a", options(`"preconditions":{"resourceVersion":"1"}`), "409 reason=Conflict"},
+		{"DELETE " + deploys + "/a?dryRun=All", options(`"preconditions":{"uid":"uid-1"},"dryRun":["All"]`), "200 status=Success"},
+		{"DELETE " + deploys + "/a", options(`"preconditions":{"uid":"uid-1","resourceVersion":"` + rev + `"}`), "200 status=Success"},
+		{"GET " + deploys + "/a", "", "404"},
+	}...)
+}
+
+// A graceful deletion takes the kind's time; a later one may only make it shorter.
+func TestGracefulDelete(t *testing.T) {
+	x := newKinds(t)
+	pod := func(name, labels string) string {
+		return `{"metadata":{"name":"` + name + `","labels":{` + labels + `}},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		x.expect("POST "+podsAt, pod(name, ""), "201")
+	}
+	x.expect("POST "+podsAt, pod("kept", `"keep":"yes"`), "201")
+	x.expectAll([]ask{
+		{"DELETE " + podsAt + "/a", "", "200 kind=Pod metadata.deletionGracePeriodSeconds=30 metadata.deletionTimestamp=2026-01-02T03:04:35Z"},
+		{"DELETE " + podsAt + "/a?gracePeriodSeconds=60", "", "200 metadata.deletionGracePeriodSeconds=30"},
+		{"DELETE " + podsAt + "/a?gracePeriodSeconds=10", "", "200 metadata.deletionGracePeriodSeconds=10 metadata.deletionTimestamp=2026-01-02T03:04:15Z"},
+		{"DELETE " + podsAt + "/b?gracePeriodSeconds=-5", "", "200 metadata.deletionGracePeriodSeconds=1"},
+		{"DELETE " + podsAt + "/c?gracePeriodSeconds=0", "", "200 kind=Pod metadata.name=c"},
+		{"GET " + podsAt + "/c", "", "404"},
+		{"DELETE " + podsAt + "/kept", "", "403 reason=Forbidden"},
+	}...)
+	x.clock.Step(20 * time.Second)
+	x.expectAll([]ask{
+		// The time is over: what is left is the shortest there is, and then none.
+		{"DELETE " + podsAt + "/a?gracePeriodSeconds=5", "", "200 metadata.deletionGracePeriodSeconds=1 metadata.deletionTimestamp=2026-01-02T03:04:25Z"},
+		{"DELETE " + podsAt + "/a?gracePeriodSeconds=0", "", "200 kind=Pod"},
+		{"GET " + podsAt + "/a", "", "404"},
+	}...)
+	ctx, warnings := request.WithWarnings(t.Context())
+	x.serve(&writer{header: map[string][]string{}, wrote: func([]byte) error { return nil }}, x.request(ctx, "DELETE "+podsAt+"/none", ""))
+	if got := strings.Join(warnings.Take(), ","); got != "pods are mortal" {
+		t.Errorf("warnings: %q", got)
+	}
+}
+
+func TestDeleteCollection(t *testing.T) {
+	x := newKinds(t)
+	create := func(namespace, name, labels string) {
+		x.expect("POST /apis/apps/v1/namespaces/"+namespace+"/deployments", `{"metadata":{"name":"`+name+`","labels":{`+labels+`}}}`, "201")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		create("ns", name, `"which":"some"`)
+	}
+	create("ns", "d", "")
+	create("other", "a", `"which":"some"`)
+	x.expectAll([]ask{
+		{"DELETE " + deploys + "?labelSelector=which%3Dsome&dryRun=All", "", "200 kind=DeploymentList items.#=3"},
+		{"DELETE " + deploys + "?labelSelector=which%3Dsome&limit=2", "", "200 kind=DeploymentList items.#=2 items.1.metadata.name=b"},
+		{"DELETE " + deploys + "?labelSelector=which%3Dsome", options(`"propagationPolicy":"Orphan"`), "200 items.#=1 items.0.metadata.name=c"},
+		{"GET " + deploys, "", "200 items.#=2 items.0.metadata.name=c items.0.metadata.finalizers=orphan items.1.metadata.name=d"},
+		{"DELETE " + deploys, options(`"preconditions":{"uid":"other"}`), "409 reason=Conflict"},
+		{"DELETE " + deploys + "?labelSelector=(", "", "400 reason=BadRequest"},
+		{"GET /apis/apps/v1/deployments", "", "200 items.#=3"},
+	}...)
+	x.expect("DELETE "+deploys+"?fieldSelector=metadata.name%3Dd", "", "200 kind=Status status=Success", "Accept: "+asTable)
+	x.expect("GET "+deploys+"/d", "", "404")
+	x.expect("DELETE "+podsAt, "", "200 kind=PodList items.#=0")
+}
+
+// An object that something of its kind holds goes when that lets go.
+func TestHeldByKind(t *testing.T) {
+	r := pods()
+	r.Plural, r.Prefix = "holders", "holders"
+	r.Rules = Rules{
+		Held:        func(obj Object) bool { return obj.(*corev1.Pod).Spec.Hostname != "" },
+		Terminating: func(obj Object) { obj.(*corev1.Pod).Status.Phase = corev1.PodFailed },
+		HeldAlone:   true,
+	}
+	x := newKinds(t, r)
+	const holders = "/api/v1/namespaces/ns/holders"
+	x.expectAll([]ask{
+		{"POST " + holders, `{"metadata":{"name":"a"},"spec":{"hostname":"h"}}`, "201"},
+		{"DELETE " + holders + "/a?propagationPolicy=Orphan", "", "200 status.phase=Failed metadata.deletionTimestamp=2026-01-02T03:04:05Z metadata.finalizers="},
+		{"DELETE " + holders + "/a", "", "200 status.phase=Failed"},
+		{"PATCH/merge " + holders + "/a", `{"metadata":{"labels":{"x":"y"}}}`, "200 metadata.labels.x=y"},
+		{"PATCH/merge " + holders + "/a", `{"spec":{"hostname":null}}`, "200 spec.hostname="},
+		{"GET " + holders + "/a", "", "404"},
+	}...)
+}
