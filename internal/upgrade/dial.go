@@ -30,21 +30,28 @@ type Dialer struct {
 	Dial utilnet.DialFunc
 	// TLS returns the settings of a new TLS connection. They are cloned.
 	TLS func() *tls.Config
-	// Timeout bounds connecting, with the TLS handshake. Zero does not.
+	// Timeout bounds connecting, with the TLS handshake; zero does not. DialPlain and DialTLS leave it to Bounded.
 	Timeout time.Duration
 }
 
 // Connect connects to the host of a URL, with TLS if its scheme is https.
 func (d *Dialer) Connect(ctx context.Context, u *url.URL) (net.Conn, error) {
-	if d.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-	}
 	if u.Scheme == "https" {
-		return d.DialTLS(ctx, "tcp", hostPort(u, "443"))
+		return d.Bounded(d.DialTLS)(ctx, "tcp", hostPort(u, "443"))
 	}
-	return d.DialPlain(ctx, "tcp", hostPort(u, "80"))
+	return d.Bounded(d.DialPlain)(ctx, "tcp", hostPort(u, "80"))
+}
+
+// Bounded gives up dialing after the Timeout.
+func (d *Dialer) Bounded(dial utilnet.DialFunc) utilnet.DialFunc {
+	if d.Timeout <= 0 {
+		return dial
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		return dial(ctx, network, addr)
+	}
 }
 
 func hostPort(u *url.URL, port string) string {
