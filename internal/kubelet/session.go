@@ -321,10 +321,11 @@ func (e *session) fromFrame(from io.Reader, h spdy.Head) error {
 	return nil
 }
 
-// result returns what the command ended with. err is that of the connection.
+// result returns what the command ended with. err is that of the connection, which counts only if the kubelet has not
+// told the result before: it may close the connection with input unread, and what it sends last is lost then.
 func (e *session) result(err error) error {
 	switch {
-	case len(e.status) > 0 && e.ended[channelError]:
+	case len(e.status) > 0 && (err == nil || json.Valid(e.status)):
 		return statusError(e.status)
 	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the kubelet closed the connection before the command had ended")
