@@ -22,44 +22,83 @@ const (
 	busyBuffer = 16 << 10
 )
 
-// Splice joins two connections: each gets what the other sends, and the end of it. It returns, with both closed, when
-// both directions have ended, when one has ended and nothing moves in the other, when a connection fails, or when ctx
-// ends. bytesPerSecond bounds each direction; zero does not.
-func Splice(ctx context.Context, a, b net.Conn, bytesPerSecond int64) {
+// Splice joins a client's connection with a backend's: each gets what the other sends, and the end of it. It returns,
+// with both closed, when both directions have ended, when one has ended and nothing moves in the other, when the client
+// fails, or when ctx ends. A backend that takes no more does not end it: what the backend has said before is still to be
+// told. bytesPerSecond bounds each direction; zero does not.
+func Splice(ctx context.Context, client, backend net.Conn, bytesPerSecond int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	closeBoth := func() {
-		_ = a.Close()
-		_ = b.Close()
+		_ = client.Close()
+		_ = backend.Close()
 	}
 	defer closeBoth()
 	defer context.AfterFunc(ctx, closeBoth)()
 
-	s := &splice{ended: new(atomic.Bool), limit: bytesPerSecond, fail: cancel}
-	var other sync.WaitGroup
-	other.Go(func() { s.move(ctx, b, a) })
-	s.move(ctx, a, b)
-	other.Wait()
+	s := &splice{client: client, backend: backend, limit: bytesPerSecond, fail: cancel}
+	var up sync.WaitGroup
+	up.Go(func() { s.up(ctx) })
+	s.down(ctx)
+	up.Wait()
 }
 
 type splice struct {
-	ended *atomic.Bool // one direction has
-	limit int64
-	fail  func()
+	client, backend net.Conn
+	limit           int64
+	fail            func()
+	ended           atomic.Bool // one direction has
 }
 
-// move copies from one connection to the other until the end.
-func (s *splice) move(ctx context.Context, to, from net.Conn) {
-	err := Copy(&Throttle{Writer: to, Limit: NewLimit(s.limit), Context: ctx}, from, func() {
-		if s.ended.Load() {
-			_ = from.SetReadDeadline(time.Now().Add(linger))
-		}
-	})
-	if err != nil || s.ended.Swap(true) || closeWrite(to) != nil {
+// up copies from the client to the backend.
+func (s *splice) up(ctx context.Context) {
+	to := &sink{Writer: &Throttle{Writer: s.backend, Limit: NewLimit(s.limit), Context: ctx}}
+	err := Copy(to, s.client, func() { s.linger(s.client) })
+	switch {
+	case to.failed:
+		// A connection that is closed with data unread is reset, and the client would lose what it has not read.
+		_ = Copy(io.Discard, s.client, func() {})
+	case err != nil:
 		s.fail()
-		return
+	default:
+		_ = closeWrite(s.backend)
 	}
-	_ = to.SetReadDeadline(time.Now().Add(linger)) // the other direction may wait already
+	s.end(s.backend)
+}
+
+// down copies from the backend to the client. A backend that fails has ended.
+func (s *splice) down(ctx context.Context) {
+	to := &sink{Writer: &Throttle{Writer: s.client, Limit: NewLimit(s.limit), Context: ctx}}
+	_ = Copy(to, s.backend, func() { s.linger(s.backend) })
+	if to.failed || closeWrite(s.client) != nil {
+		s.fail()
+	}
+	s.end(s.client)
+}
+
+// linger bounds the next read if the other direction has ended.
+func (s *splice) linger(from net.Conn) {
+	if s.ended.Load() {
+		_ = from.SetReadDeadline(time.Now().Add(linger))
+	}
+}
+
+// end is called when one direction has ended. The other may be waiting already.
+func (s *splice) end(other net.Conn) {
+	s.ended.Store(true)
+	_ = other.SetReadDeadline(time.Now().Add(linger))
+}
+
+// sink remembers that it failed.
+type sink struct {
+	io.Writer
+	failed bool
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	s.failed = err != nil
+	return n, err
 }
 
 // buffers are shared by all connections of the process, and hold no state.
