@@ -2,6 +2,7 @@ package test
 
 import (
 	"io"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,3 +33,5 @@ func (s *screen) await(t testing.TB, text string) {
 func inTerminal() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true, Setctty: true} }
 
 const windowChanged = syscall.SIGWINCH
+
+func port(n uint16) string { return strconv.Itoa(int(n)) }

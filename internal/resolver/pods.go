@@ -100,6 +100,9 @@ func readyIn(s *discoveryv1.EndpointSlice, port string) (out []endpoint) {
 // legacy returns the endpoints of a service's Endpoints.
 func (r *Resolver) legacy(ctx context.Context, namespace, service, port string) ([]endpoint, error) {
 	object, err := admission.Seen[*corev1.Endpoints](ctx, r.Objects, corev1.Resource("endpoints"), namespace, service)
+	if apierrors.IsNotFound(err) {
+		return nil, apierrors.NewNotFound(corev1.Resource("services"), service) // as upstream calls it
+	}
 	if err != nil {
 		return nil, err
 	}
