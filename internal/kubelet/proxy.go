@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -143,13 +146,21 @@ func toRoot(w http.ResponseWriter, r *http.Request) {
 // forward passes a request on that changes no protocol.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, to *backend, u *url.URL) {
 	links := newLinks(r.URL, u)
+	if u.Path == "" {
+		u.Path = "/"
+	}
 	p := httputil.ReverseProxy{
 		Transport:     to.transport,
 		FlushInterval: flushEvery,
-		ErrorLog:      nil,
+		ErrorLog:      stdlog.New(io.Discard, "", 0), // of bodies that broke off: the client sees it
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL, pr.Out.Host = u, pr.In.Host
-			pr.Out.Header["X-Forwarded-For"] = pr.In.Header["X-Forwarded-For"]
+			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // also what is no query to Go
+			for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if values := pr.In.Header[name]; values != nil {
+					pr.Out.Header[name] = slices.Clone(values) // of proxies in front
+				}
+			}
 			utilnet.AppendForwardedForHeader(pr.Out)
 			links.describe(pr.Out)
 		},
