@@ -8,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -329,85 +326,6 @@ func TestKubectlLogs(t *testing.T) {
 	n.released(settled{before.goroutines, before.descriptors + 2}) // a connection to the kubelet is kept for the next log
 }
 
-func TestKubectlPortForward(t *testing.T) {
-	t.Parallel()
-	n := withKubelet(t)
-	n.pod("web", corev1.Container{})
-	echo := echoServer(t)
-	for name, env := range transports {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			cmd := n.kubectl(ctx, "port-forward", "pod/web", ":"+echo)
-			cmd.Env = append(cmd.Env, env...)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			seen := newScreen(out)
-			seen.await(t, "Forwarding from 127.0.0.1:")
-			within(t, 10*time.Second, "the port", func(context.Context) bool { return seen.has("->") })
-			local := regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`).FindStringSubmatch(seen.String())[1]
-			var g errgroup.Group
-			for range 20 {
-				g.Go(func() error { return throughEcho("127.0.0.1:"+local, *megabytes<<20/20) })
-			}
-			if err := g.Wait(); err != nil {
-				t.Error(err)
-			}
-			cancel()
-			_ = cmd.Wait()
-		})
-	}
-}
-
-// echoServer sends back what it gets, and the end. It returns its port.
-func echoServer(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-			}()
-		}
-	}()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-// throughEcho sends random bytes and compares what comes back.
-func throughEcho(addr string, size int) error {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	sent := sha256.New()
-	go func() {
-		_, _ = io.Copy(io.MultiWriter(c, sent), io.LimitReader(rand.Reader, int64(size)))
-		_ = c.(*net.TCPConn).CloseWrite()
-	}()
-	got := sha256.New()
-	if n, err := io.CopyN(got, c, int64(size)); err != nil {
-		return fmt.Errorf("after %d bytes: %w", n, err)
-	}
-	if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-		return fmt.Errorf("other bytes came back")
-	}
-	return nil
-}
-
 func TestEphemeralContainer(t *testing.T) {
 	t.Parallel()
 	n := withKubelet(t)
@@ -422,94 +340,5 @@ func TestEphemeralContainer(t *testing.T) {
 	n.kubelet.RunEphemeral(t, p, "debugger")
 	if out, errs, code := n.run(nil, nil, "exec", "web", "-c", "debugger", "--", "echo", "here"); out != "here\n" {
 		t.Errorf("%q, %q, %d", out, errs, code)
-	}
-}
-
-// What clients learn if the kubelet is not as it should be.
-func TestBrokenKubelet(t *testing.T) {
-	t.Parallel()
-	n := withKubelet(t, "--kubelet-timeout=2s", "--request-timeout=3s")
-	n.pod("web", corev1.Container{})
-	_, _, _ = n.run(nil, nil, "exec", "web", "--", "true")
-	_, _, _ = n.run(nil, nil, "logs", "web")
-	before := n.resources(t.Context())
-	refuse := func(w http.ResponseWriter, _ *http.Request) bool {
-		http.Error(w, "out of order", http.StatusInternalServerError)
-		return true
-	}
-	hang := func(_ http.ResponseWriter, r *http.Request) bool {
-		<-r.Context().Done()
-		return true
-	}
-	for name, c := range map[string]struct {
-		with func(w http.ResponseWriter, r *http.Request) bool
-		want string
-	}{
-		"refuses":         {refuse, "out of order"},
-		"does not answer": {hang, "the backend did not answer within 3s"},
-	} {
-		n.kubelet.Intercept(c.with)
-		for transport, env := range transports {
-			if _, errs, code := n.run(env, nil, "exec", "web", "--", "true"); code != 1 || !strings.Contains(errs, c.want) {
-				t.Errorf("%s by %s: %d, %q", name, transport, code, errs)
-			}
-		}
-	}
-	n.kubelet.Intercept(refuse)
-	if _, errs, code := n.run(nil, nil, "logs", "web"); code != 1 || !strings.Contains(errs, "out of order") {
-		t.Errorf("logs: %d, %q", code, errs)
-	}
-	n.kubelet.Intercept(nil)
-	// A kubelet that closes in mid-stream, and a client that is gone.
-	for transport, env := range transports {
-		for what, end := range map[string]func(cmd *exec.Cmd){
-			"cut":    func(*exec.Cmd) { n.kubelet.Cut() },
-			"killed": func(cmd *exec.Cmd) { _ = cmd.Process.Kill() },
-		} {
-			cmd := n.kubectl(t.Context(), "exec", "-i", "web", "--", "sh", "-c", "echo begun; cat")
-			cmd.Env = append(cmd.Env, env...)
-			in, typed := io.Pipe()
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var errs lockedBuffer
-			cmd.Stdin, cmd.Stderr = in, &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			newScreen(out).await(t, "begun\n")
-			end(cmd)
-			_ = typed.Close()
-			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code == 0 && transport == "websocket" {
-				t.Errorf("%s by %s: %q", what, transport, errs.String())
-			}
-		}
-	}
-	n.released(before)
-	n.kubelet.Stop()
-	for transport, env := range transports {
-		if _, errs, code := n.run(env, nil, "exec", "web", "--", "true"); code != 1 || !strings.Contains(errs, "connect: connection refused") {
-			t.Errorf("stopped, by %s: %d, %q", transport, code, errs)
-		}
-	}
-}
-
-func TestWrongKubeletCertificate(t *testing.T) {
-	t.Parallel()
-	other := standin.Start(t, "other")
-	n := withKubelet(t, "--kubelet-certificate-authority="+other.CA)
-	n.pod("web", corev1.Container{Command: []string{"echo", "hello"}})
-	for transport, env := range transports {
-		if _, errs, code := n.run(env, nil, "exec", "web", "--", "true"); code != 1 || !strings.Contains(errs, "certificate signed by unknown authority") {
-			t.Errorf("%s: %d, %q", transport, code, errs)
-		}
-	}
-	if _, errs, code := n.run(nil, nil, "logs", "web"); code != 1 || !strings.Contains(errs, "certificate signed by unknown authority") {
-		t.Errorf("logs: %d, %q", code, errs)
-	}
-	if out, errs, code := n.run(nil, nil, "logs", "web", "--insecure-skip-tls-verify-backend"); code != 0 || out != "hello\n" {
-		t.Errorf("logs: %d, %q, %q", code, out, errs)
 	}
 }

@@ -62,6 +62,13 @@ func (s *Server) translate(w http.ResponseWriter, r *http.Request, u *url.URL, c
 	}
 	e := &session{ctx: r.Context(), sock: sock, toClient: upgrade.NewLimit(s.cfg.BytesPerSecond), toKubelet: upgrade.NewLimit(s.cfg.BytesPerSecond)}
 	b, err := s.openCommand(r.Context(), u)
+	if r.Context().Err() != nil {
+		sock.bye(websocket.CloseGoingAway, "the server is shutting down")
+		if err == nil {
+			_ = b.Close()
+		}
+		return nil
+	}
 	if err != nil {
 		count(s.metrics.translated, e.finish(err))
 		sock.partingTime()
@@ -327,12 +334,10 @@ func (e *session) result(err error) error {
 	switch {
 	case len(e.status) > 0 && (err == nil || json.Valid(e.status)):
 		return statusError(e.status)
-	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the kubelet closed the connection before the command had ended")
-	case err != nil:
-		return fmt.Errorf("error reading from error stream: %w", err)
 	}
-	return nil
+	return fmt.Errorf("error reading from error stream: %w", err)
 }
 
 // finish tells the client the result, and returns its code.

@@ -99,6 +99,7 @@ func readyIn(s *discoveryv1.EndpointSlice, port string) (out []endpoint) {
 
 // legacy returns the endpoints of a service's Endpoints.
 func (r *Resolver) legacy(ctx context.Context, namespace, service, port string) ([]endpoint, error) {
+	//lint:ignore SA1019 deprecated for its users, and still served to them
 	object, err := admission.Seen[*corev1.Endpoints](ctx, r.Objects, corev1.Resource("endpoints"), namespace, service)
 	if apierrors.IsNotFound(err) {
 		return nil, apierrors.NewNotFound(corev1.Resource("services"), service) // as upstream calls it

@@ -1,0 +1,97 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestKubectlPortForward(t *testing.T) {
+	t.Parallel()
+	n := withKubelet(t)
+	n.pod("web", corev1.Container{})
+	echo := echoServer(t)
+	for name, env := range transports {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cmd := n.kubectl(ctx, "port-forward", "pod/web", ":"+echo)
+			cmd.Env = append(cmd.Env, env...)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			seen := newScreen(out)
+			seen.await(t, "Forwarding from 127.0.0.1:")
+			within(t, 10*time.Second, "the port", func(context.Context) bool { return seen.has("->") })
+			local := regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`).FindStringSubmatch(seen.String())[1]
+			var g errgroup.Group
+			for range 20 {
+				g.Go(func() error { return throughEcho("127.0.0.1:"+local, *megabytes<<20/20) })
+			}
+			if err := g.Wait(); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			_ = cmd.Wait()
+		})
+	}
+}
+
+// echoServer sends back what it gets, and the end. It returns its port.
+func echoServer(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}()
+		}
+	}()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// throughEcho sends random bytes and compares what comes back.
+func throughEcho(addr string, size int) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	sent := sha256.New()
+	go func() {
+		_, _ = io.Copy(io.MultiWriter(c, sent), io.LimitReader(rand.Reader, int64(size)))
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	got := sha256.New()
+	if n, err := io.CopyN(got, c, int64(size)); err != nil {
+		return fmt.Errorf("after %d bytes: %w", n, err)
+	}
+	if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+		return fmt.Errorf("other bytes came back")
+	}
+	return nil
+}
