@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,21 +24,15 @@ import (
 func executors(t *testing.T, c *rest.Config, u *url.URL) map[string]remotecommand.Executor {
 	t.Helper()
 	out := map[string]remotecommand.Executor{}
-	var err error
-	must := func(e remotecommand.Executor, made error) remotecommand.Executor {
-		if made != nil {
-			t.Fatal(made)
-		}
+	made := func(e remotecommand.Executor, err error) remotecommand.Executor {
+		must(t, err)
 		return e
 	}
-	out["spdy"] = must(remotecommand.NewSPDYExecutor(c, http.MethodPost, u))
-	out["websocket"] = must(remotecommand.NewWebSocketExecutor(c, http.MethodGet, u.String()))
+	out["spdy"] = made(remotecommand.NewSPDYExecutor(c, http.MethodPost, u))
+	out["websocket"] = made(remotecommand.NewWebSocketExecutor(c, http.MethodGet, u.String()))
 	// A server that refuses websockets is one that does not know them.
-	old := must(remotecommand.NewWebSocketExecutorForProtocols(c, http.MethodGet, u.String(), "v99.channel.k8s.io"))
-	out["fallback"] = must(remotecommand.NewFallbackExecutor(old, out["spdy"], func(error) bool { return true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := made(remotecommand.NewWebSocketExecutorForProtocols(c, http.MethodGet, u.String(), "v99.channel.k8s.io"))
+	out["fallback"] = made(remotecommand.NewFallbackExecutor(old, out["spdy"], func(error) bool { return true }))
 	return out
 }
 
@@ -117,7 +112,6 @@ func TestPortForwarders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = transport
 	for name, forward := range map[string]func(ready chan struct{}, stop chan struct{}) (*portforward.PortForwarder, error){
 		"spdy": func(ready, stop chan struct{}) (*portforward.PortForwarder, error) {
 			return portforward.New(plain, []string{":" + echo}, stop, ready, io.Discard, io.Discard)
@@ -149,5 +143,26 @@ func TestPortForwarders(t *testing.T) {
 			close(stop)
 			<-done
 		})
+	}
+}
+
+// TestStreamsByOlderKubectl uses kubectl of the two minor versions before.
+func TestStreamsByOlderKubectl(t *testing.T) {
+	t.Parallel()
+	n := withKubelet(t)
+	n.pod("web", corev1.Container{Command: []string{"echo", "logged"}})
+	echo := echoServer(t)
+	for _, version := range []string{"v1.34", "v1.35"} {
+		n.program = olderKubectl(t, version)
+		for name, env := range transports {
+			out, errs, code := n.run(env, strings.NewReader("in"), "exec", "-i", "web", "--", "sh", "-c", "cat; exit 6")
+			if out != "in" || code != 6 {
+				t.Errorf("%s by %s: %q, %q, %d", version, name, out, errs, code)
+			}
+			n.forward(env, echo, 1<<20)
+		}
+		if out, errs, _ := n.run(nil, nil, "logs", "web"); out != "logged\n" {
+			t.Errorf("%s: %q, %q", version, out, errs)
+		}
 	}
 }

@@ -23,33 +23,32 @@ func TestKubectlPortForward(t *testing.T) {
 	n.pod("web", corev1.Container{})
 	echo := echoServer(t)
 	for name, env := range transports {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			cmd := n.kubectl(ctx, "port-forward", "pod/web", ":"+echo)
-			cmd.Env = append(cmd.Env, env...)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			seen := newScreen(out)
-			seen.await(t, "Forwarding from 127.0.0.1:")
-			within(t, 10*time.Second, "the port", func(context.Context) bool { return seen.has("->") })
-			local := regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`).FindStringSubmatch(seen.String())[1]
-			var g errgroup.Group
-			for range 20 {
-				g.Go(func() error { return throughEcho("127.0.0.1:"+local, *megabytes<<20/20) })
-			}
-			if err := g.Wait(); err != nil {
-				t.Error(err)
-			}
-			cancel()
-			_ = cmd.Wait()
-		})
+		t.Run(name, func(*testing.T) { n.forward(env, echo, *megabytes<<20) })
 	}
+}
+
+// forward sends bytes through 20 connections at once.
+func (n *node) forward(env []string, port string, size int) {
+	n.t.Helper()
+	ctx, cancel := context.WithCancel(n.t.Context())
+	defer cancel()
+	cmd := n.kubectl(ctx, "port-forward", "pod/web", ":"+port)
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.StdoutPipe()
+	must(n.t, err)
+	must(n.t, cmd.Start())
+	seen, local := newScreen(out), regexp.MustCompile(`127\.0\.0\.1:(\d+) ->`)
+	within(n.t, 20*time.Second, "the port", func(context.Context) bool { return local.MatchString(seen.String()) })
+	address := "127.0.0.1:" + local.FindStringSubmatch(seen.String())[1]
+	var g errgroup.Group
+	for range 20 {
+		g.Go(func() error { return throughEcho(address, size/20) })
+	}
+	if err := g.Wait(); err != nil {
+		n.t.Error(err)
+	}
+	cancel()
+	_ = cmd.Wait()
 }
 
 // echoServer sends back what it gets, and the end. It returns its port.

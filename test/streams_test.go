@@ -34,6 +34,7 @@ type node struct {
 	*kanzen
 	kubelet *standin.Kubelet
 	client  kubernetes.Interface
+	program string // kubectl
 }
 
 // withKubelet starts a server, with more arguments, and a kubelet whose certificate it verifies.
@@ -41,7 +42,7 @@ func withKubelet(t *testing.T, args ...string) *node {
 	t.Helper()
 	kubelet := standin.Start(t, "n1")
 	k := serve(t, t.TempDir(), append([]string{"--kubelet-certificate-authority=" + kubelet.CA}, args...)...)
-	n := &node{k, kubelet, k.client()}
+	n := &node{k, kubelet, k.client(), binaries.kubectl}
 	kubelet.Register(t, n.client)
 	return n
 }
@@ -55,7 +56,7 @@ func (n *node) pod(name string, c corev1.Container) {
 
 // kubectl prepares a command.
 func (n *node) kubectl(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binaries.kubectl, append([]string{"--kubeconfig", n.kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(ctx, n.program, append([]string{"--kubeconfig", n.kubeconfig()}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+n.dir)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
