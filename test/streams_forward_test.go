@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
 )
 
 func TestKubectlPortForward(t *testing.T) {
@@ -93,4 +97,38 @@ func throughEcho(addr string, size int) error {
 		return fmt.Errorf("other bytes came back")
 	}
 	return nil
+}
+
+func TestKubectlProxy(t *testing.T) {
+	t.Parallel()
+	n := withKubelet(t)
+	n.pod("web", corev1.Container{Command: []string{"echo", "logged"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := n.kubectl(ctx, "proxy", "--port=0", "--reject-paths=^$") // which leaves out exec by default
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	seen := newScreen(out)
+	within(t, 20*time.Second, "the address", func(context.Context) bool { return seen.has("\n") })
+	host := strings.TrimSpace(strings.TrimPrefix(seen.String(), "Starting to serve on "))
+	within(t, 20*time.Second, "the log", func(ctx context.Context) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/api/v1/namespaces/default/pods/web/log", nil)
+		must(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		return err == nil && string(text) == "logged\n"
+	})
+	u := n.execURL(corev1.PodExecOptions{Command: []string{"echo", "run"}, Stdout: true})
+	u.Scheme, u.Host = "http", host
+	for name, e := range executors(t, &rest.Config{Host: "http://" + host}, u) {
+		var ran bytes.Buffer
+		if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &ran}); err != nil || ran.String() != "run\n" {
+			t.Errorf("%s: %q, %v", name, ran.String(), err)
+		}
+	}
+	cancel()
+	_ = cmd.Wait()
 }
