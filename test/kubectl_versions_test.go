@@ -15,16 +15,22 @@ func TestKubectlVersions(t *testing.T) {
 	for _, version := range []string{"v1.34", "v1.35"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			env := "KUBECTL_" + strings.ReplaceAll(strings.ToUpper(version), ".", "_")
-			program, err := build(env, filepath.Join(dir, "kubectl"), filepath.Join("kubectl", version), ".",
-				"-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := olderKubectl(t, version)
 			testscript.Run(t, kubectlScripts("testdata/kubectl-versions", filepath.Dir(program), func(env *testscript.Env) {
 				env.Setenv("VERSION", version)
 			}))
 		})
 	}
+}
+
+// olderKubectl builds kubectl of a version.
+func olderKubectl(t *testing.T, version string) string {
+	t.Helper()
+	env := "KUBECTL_" + strings.ReplaceAll(strings.ToUpper(version), ".", "_")
+	program, err := build(env, filepath.Join(t.TempDir(), "kubectl"), filepath.Join("kubectl", version), ".",
+		"-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

@@ -201,7 +201,7 @@ func equal(a, b any) bool {
 	return string(x) == string(y)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -132,6 +132,15 @@ type Config struct {
 	ProxyClientCertFile, ProxyClientKeyFile string
 	NotReadySeconds, UnreachableSeconds     int64
 
+	// connections to kubelets
+	KubeletAddressTypes         []string // of nodes, the preferred first
+	KubeletPort                 uint     // of nodes that do not tell theirs
+	KubeletCAFile               string   // "": kubelets are not verified
+	KubeletCertFile             string
+	KubeletKeyFile              string
+	KubeletTimeout              time.Duration // for connecting
+	MaxConnectionBytesPerSecond int64         // of a stream, in each direction; 0: no limit
+
 	// audit
 	AuditPolicyFile        string
 	AuditLog               audit.LogFile
@@ -193,6 +202,9 @@ func Default() Config {
 		AuditLogDelivery:     auditDelivery("blocking"),
 		AuditWebhookBackoff:  10 * time.Second,
 		AuditWebhookDelivery: auditDelivery("batch"),
+		KubeletAddressTypes:  []string{"Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"},
+		KubeletPort:          10250,
+		KubeletTimeout:       5 * time.Second,
 		NotReadySeconds:      300,
 
 		AggregatorRejectRedirects: true,
@@ -252,6 +264,18 @@ func (c *Config) Validate() error {
 	}
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")
+	}
+	if (c.KubeletCertFile == "") != (c.KubeletKeyFile == "") {
+		bad("kubelet-client-certificate", "goes together with --kubelet-client-key")
+	}
+	if c.KubeletPort > 65535 {
+		bad("kubelet-port", "%d is not a port", c.KubeletPort)
+	}
+	if c.KubeletTimeout < 0 {
+		bad("kubelet-timeout", "must not be negative")
+	}
+	if c.MaxConnectionBytesPerSecond < 0 {
+		bad("max-connection-bytes-per-sec", "must not be negative")
 	}
 	c.validateAuthentication(bad)
 	c.validateAuthorization(bad)

@@ -36,6 +36,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
 	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
 	c.addKubernetesServiceFlags(fs)
+	c.addKubeletFlags(fs)
 	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
 	addHarmless(fs)
 	c.given = fs.Changed
@@ -46,6 +47,17 @@ func (c *Config) addKubernetesServiceFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.KubernetesServiceNodePort, "kubernetes-service-node-port", c.KubernetesServiceNodePort, "Port that the kubernetes service opens on nodes; 0: none.")
 	fs.IntVar(&c.APIServerCount, "apiserver-count", c.APIServerCount, "How many servers the cluster has, for --endpoint-reconciler-type=master-count.")
 	_ = fs.MarkDeprecated("apiserver-count", "--endpoint-reconciler-type=lease needs no number") // fails only for unknown flags
+}
+
+func (c *Config) addKubeletFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&c.KubeletAddressTypes, "kubelet-preferred-address-types", c.KubeletAddressTypes, "Types of the node addresses by which kubelets are reached, the preferred first.")
+	fs.UintVar(&c.KubeletPort, "kubelet-port", c.KubeletPort, "Port of kubelets whose node does not tell it.")
+	_ = fs.MarkDeprecated("kubelet-port", "nodes tell the port of their kubelet") // fails only for unknown flags
+	fs.StringVar(&c.KubeletCAFile, "kubelet-certificate-authority", c.KubeletCAFile, "Authorities of kubelets' certificates; none: they are not verified.")
+	fs.StringVar(&c.KubeletCertFile, "kubelet-client-certificate", c.KubeletCertFile, "Client certificate for kubelets.")
+	fs.StringVar(&c.KubeletKeyFile, "kubelet-client-key", c.KubeletKeyFile, "Key of the client certificate for kubelets.")
+	fs.DurationVar(&c.KubeletTimeout, "kubelet-timeout", c.KubeletTimeout, "How long connecting to a kubelet may take; 0: no limit.")
+	fs.Int64Var(&c.MaxConnectionBytesPerSecond, "max-connection-bytes-per-sec", c.MaxConnectionBytesPerSecond, "Bytes per second that a user's stream (exec, port-forward and others) may carry in each direction; 0: no limit.")
 }
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
@@ -121,13 +133,11 @@ var harmless = map[string]string{
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
-	"kubelet-certificate-authority": "string", "kubelet-client-certificate": "string", "kubelet-client-key": "string",
-	"kubelet-preferred-address-types": "string", "kubelet-timeout": "string",
+	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
-	"max-connection-bytes-per-sec": "string", "permit-address-sharing": "bool", "permit-port-sharing": "bool",
-	"runtime-config-emulation-forward-compatible": "bool",
-	"show-hidden-metrics-for-version":             "string", "storage-backend": "string",
+	"permit-address-sharing": "bool", "permit-port-sharing": "bool", "runtime-config-emulation-forward-compatible": "bool",
+	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
 }

@@ -15,11 +15,13 @@ func (c *call) connect() error {
 	if c.e.Connect == nil {
 		return apierrors.NewServiceUnavailable("this server has no connection to kubelets")
 	}
+	var options runtime.Object
 	if c.sub.Options != nil {
 		if len(c.req.URL.Query()["dryRun"]) > 0 {
 			return apierrors.NewBadRequest("dryRun is not supported")
 		}
-		if err := c.admitConnect(); err != nil {
+		var err error
+		if options, err = c.admitConnect(); err != nil {
 			return err
 		}
 	}
@@ -28,22 +30,21 @@ func (c *call) connect() error {
 			return err
 		}
 	}
-	return c.e.Connect(c.w, c.req, c.Endpoint, c.sub)
+	return c.e.Connect(c.w, c.req, c.sub, options)
 }
 
-// admitConnect asks admission about the options of a connection. What plugins
-// change of them goes nowhere: the query is what is passed on.
-func (c *call) admitConnect() error {
+// admitConnect asks admission about the options of a connection, and returns
+// them as plugins have changed them.
+func (c *call) admitConnect() (runtime.Object, error) {
 	options, err := c.sub.Options(c.req.URL.Query(), c.behind())
 	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	ctx := c.req.Context()
 	a := c.attributes(ctx, admission.Connect, nil, nil, nil, false)
 	a.Kind, a.Object = c.subKind(), options
 	options.GetObjectKind().SetGroupVersionKind(a.Kind)
-	_, err = admitted[runtime.Object](ctx, c.e.Admit, a)
-	return err
+	return admitted[runtime.Object](ctx, c.e.Admit, a)
 }
 
 // behind is what follows the subresource in the path, with its slashes.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
@@ -46,8 +47,9 @@ type Config struct {
 	MaxBody int64
 	Log     *slog.Logger
 	// Connect serves the subresources that stream to kubelets, pods and
-	// services. Optional.
-	Connect func(w http.ResponseWriter, req *http.Request, ep *Endpoint, sub *Subresource) error
+	// services, with the options that admission let through (nil if the
+	// subresource has none). Optional.
+	Connect func(w http.ResponseWriter, req *http.Request, sub *Subresource, options runtime.Object) error
 	// Deprecated is told of requests in versions that are deprecated, for the
 	// metric. Optional.
 	Deprecated func(gvr schema.GroupVersionResource, subresource string)

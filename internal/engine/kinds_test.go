@@ -93,7 +93,7 @@ func newKinds(t *testing.T, further ...*Resource) *kinds {
 		Store: x.store, Admit: admitAll{}, Clock: x.clock, MinWatch: 5 * time.Second, MaxBody: 1 << 20, Types: openapi.NewTypeConverter(),
 		NewUID: next("uid-%d"), NameSuffix: next("s%d"),
 		Authorize: func(context.Context, *request.Info) error { return x.mayCreate },
-		Connect: func(w http.ResponseWriter, _ *http.Request, _ *Endpoint, sub *Subresource) error {
+		Connect: func(w http.ResponseWriter, _ *http.Request, sub *Subresource, _ runtime.Object) error {
 			x.connected(sub)
 			_, err := w.Write([]byte("{}"))
 			return err

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
@@ -91,19 +92,28 @@ func (r *Resolver) endpoint(ctx context.Context, svc *corev1.Service, port int32
 
 // addresses returns the addresses of a slice's ready endpoints with a named port.
 func addresses(s *discoveryv1.EndpointSlice, port string) []string {
-	i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
-		return p.Name != nil && *p.Name == port && p.Port != nil
-	})
+	i := portIn(s, port)
 	if i < 0 {
 		return nil
 	}
 	var out []string
 	for _, e := range s.Endpoints {
-		if (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0 {
+		if isReady(&e) {
 			out = append(out, address(e.Addresses[0], *s.Ports[i].Port))
 		}
 	}
 	return out
+}
+
+// portIn returns the index of a slice's port of a name, -1 if there is none.
+func portIn(s *discoveryv1.EndpointSlice, name string) int {
+	return slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
+		return ptr.Deref(p.Name, "") == name && p.Port != nil
+	})
+}
+
+func isReady(e *discoveryv1.Endpoint) bool {
+	return (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0
 }
 
 func portOfService(svc *corev1.Service, port int32) (*corev1.ServicePort, error) {

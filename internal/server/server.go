@@ -115,11 +115,15 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	if err != nil {
 		return nil, err
 	}
+	kubelets, err := b.kubelets()
+	if err != nil {
+		return nil, err
+	}
 	eng := engine.New(engine.Config{
 		Store: stored, Admit: admit, Authorize: authorizeWith(authorizers), Types: openapi.NewTypeConverter(),
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: nameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: connect, Log: log, Deprecated: measured.Deprecated,
+		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated,
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -148,6 +152,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	if auditor != nil {
 		opened.add(auditor.Backend.Close) // nobody is served any more then; what is buffered is kept
 	}
+	opened.add(kubelets.streams.Close) // before the audit log, which tells of their end
 	traces, err := b.tracing(ctx)
 	if err != nil {
 		return nil, err
