@@ -201,6 +201,11 @@ func createAPIService(t *testing.T, c rest.Interface, s *apiregistrationv1.APISe
 func awaitAvailable(t *testing.T, c rest.Interface, name, reason string) string {
 	t.Helper()
 	var found string
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last condition of %s: %s", name, found)
+		}
+	}()
 	within(t, time.Minute, name+" has the condition "+reason, func(ctx context.Context) bool {
 		body, err := c.Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + name).DoRaw(ctx)
 		if err != nil {
