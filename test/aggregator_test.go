@@ -156,8 +156,8 @@ func newPlainExtension(t *testing.T) *plainExtension {
 	mux.HandleFunc("/apis/good.test/v1/redirect-here", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/apis/good.test/v1", http.StatusMovedPermanently)
 	})
-	mux.HandleFunc("/apis/good.test/v1/created", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201) })
-	mux.HandleFunc("/apis/good.test/v1/error", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 418) })
+	mux.HandleFunc("/apis/good.test/v1/created", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusCreated) })
+	mux.HandleFunc("/apis/good.test/v1/error", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusTeapot) })
 	mux.HandleFunc("/apis/good.test/v1/hangup", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	mux.HandleFunc("/apis/good.test/v1/upgrade", func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Endpoints are deprecated, and services are proxied by them where there are no slices
+
 package test
 
 import (

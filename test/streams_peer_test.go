@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Endpoints are deprecated, and services are proxied by them where there are no slices
+
 package test
 
 import (
@@ -28,11 +30,9 @@ func TestStreamsBesidePeer(t *testing.T) {
 	there := peer.Start(t)
 	kubelet := standin.Start(t, "n1")
 	here := serve(t, t.TempDir())
-	var clients []kubernetes.Interface
 	configs := []*rest.Config{here.config(), there}
 	for _, c := range configs {
 		client := kubernetes.NewForConfigOrDie(c)
-		clients = append(clients, client)
 		kubelet.Register(t, client)
 		furnish(t, client, kubelet)
 	}

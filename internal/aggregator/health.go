@@ -21,7 +21,7 @@ type milestones struct {
 func (s *Server) Checks() []debug.Check {
 	known := func(context.Context) error {
 		select {
-		case <-s.ready:
+		case <-s.Ready():
 			return nil
 		default:
 			return errors.New("not all APIServices have been read")

@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +22,6 @@ type registered struct {
 // follow keeps the index up to date with the APIServices until ctx ends. Its goroutine alone changes the index.
 func (s *Server) follow(ctx context.Context) {
 	c := &changes{}
-	ready := sync.OnceFunc(func() { close(s.ready) })
 	store.NewIndex(s.APIServices.View(), serviceForm{}, s.newService).Follow(ctx, func(change store.Change[*registered]) {
 		if change.Err != nil {
 			s.Log.Error("an APIService cannot be read; what it registers is not served", "name", change.Key, "error", change.Err)
@@ -36,12 +34,7 @@ func (s *Server) follow(ctx context.Context) {
 	}, func(rev int64) {
 		s.publish(c)
 		c = &changes{}
-		ready()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.rev = rev
-		close(s.moved)
-		s.moved = make(chan struct{})
+		s.progress.Reached(rev)
 	})
 }
 

@@ -151,7 +151,7 @@ func ignoreNotFound(err error) error {
 // Register keeps the APIServices of custom resources, and the conditions of all local ones, until ctx ends.
 func (s *Server) Register(ctx context.Context) {
 	// Before all definitions are known, APIServices would be deleted that are needed.
-	for _, ready := range []<-chan struct{}{s.ready, s.CustomReady} {
+	for _, ready := range []<-chan struct{}{s.Ready(), s.CustomReady} {
 		select {
 		case <-ready:
 		case <-ctx.Done():

@@ -62,8 +62,8 @@ type Server struct {
 	// automatic has the APIServices of the built-in groups and versions, by name.
 	automatic map[string]automatic
 	reached   milestones
-	// ready is closed when all APIServices have been read once.
-	ready chan struct{}
+	// progress is how far the APIServices were read.
+	progress *store.Progress
 	// documents counts the changes of OpenAPI documents.
 	documents atomic.Int64
 	copies    sync.Pool // buffers of proxied bodies, each a *[copySize]byte
@@ -77,9 +77,6 @@ type Server struct {
 	byGroup map[string]map[string]bool
 	// pending are automatic APIServices that were not available yet.
 	pending map[string]bool
-	// rev is the revision of the index; moved is closed when it changes.
-	rev   int64
-	moved chan struct{}
 	// running starts the loops of a backend; nil before Run.
 	running func(*backend)
 }
@@ -87,9 +84,9 @@ type Server struct {
 // New creates a Server. It knows no APIService before Run.
 func New(c Config) *Server {
 	s := &Server{
-		Config: c, groups: queue.New("apiservices", c.Clock, c.Guard, c.Log), automatic: map[string]automatic{}, ready: make(chan struct{}),
+		Config: c, groups: queue.New("apiservices", c.Clock, c.Guard, c.Log), automatic: map[string]automatic{}, progress: store.NewProgress(c.APIServices.View()),
 		services: map[string]*service{}, backends: map[backendKey]*backend{}, byGroup: map[string]map[string]bool{}, pending: map[string]bool{},
-		moved: make(chan struct{}), silent: log.New(io.Discard, "", 0),
+		silent: log.New(io.Discard, "", 0),
 	}
 	s.copies.New = func() any { return new([copySize]byte) }
 	for _, gv := range c.Local {
@@ -100,7 +97,7 @@ func New(c Config) *Server {
 		s.automatic[a.name] = a
 		s.pending[a.name] = true
 	}
-	c.Catalog.SettleBy(s.settle)
+	c.Catalog.SettleBy(s.progress.CatchUp)
 	c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
 	c.Metrics.registerServices(s)
 	return s
@@ -129,33 +126,4 @@ func (s *Server) Run(ctx context.Context) error {
 
 // Ready returns a channel that is closed once the groups and versions of all APIServices from before the start are in
 // the catalog.
-func (s *Server) Ready() <-chan struct{} { return s.ready }
-
-// settle waits until the index contains all acknowledged writes, so that what an APIService registers is served at once.
-func (s *Server) settle(ctx context.Context) error {
-	select {
-	case <-s.ready:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := s.Store.Fresh(ctx); err != nil {
-		return err
-	}
-	want, err := s.APIServices.View().Changed(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		s.mu.RLock()
-		have, moved := s.rev, s.moved
-		s.mu.RUnlock()
-		if have >= want {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
+func (s *Server) Ready() <-chan struct{} { return s.progress.Ready() }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -17,7 +16,6 @@ type outlineForm struct{}
 
 // follow keeps the index up to date with the view of definitions until ctx ends.
 func (s *Server) follow(ctx context.Context) {
-	ready := sync.OnceFunc(func() { close(s.ready) })
 	store.NewIndex(s.Definitions.View(), outlineForm{}, newDefinition).Follow(ctx, func(c store.Change[*definition]) {
 		switch {
 		case c.Gone:
@@ -28,50 +26,7 @@ func (s *Server) follow(ctx context.Context) {
 		default:
 			s.put(c.Now)
 		}
-	}, func(rev int64) {
-		ready()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.rev = rev
-		close(s.moved)
-		s.moved = make(chan struct{})
-	})
-}
-
-// synced waits until definitions have been read, and then until the catalog contains all acknowledged writes. Before
-// that, a client would get a wrong 404.
-func (s *Server) synced(ctx context.Context) error {
-	select {
-	case <-s.ready:
-		return s.sync(ctx)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// sync waits until the index contains all acknowledged writes, so that a resource is served once a client has seen
-// Established.
-func (s *Server) sync(ctx context.Context) error {
-	if err := s.Store.Fresh(ctx); err != nil {
-		return err
-	}
-	want, err := s.Definitions.View().Changed(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		s.mu.RLock()
-		have, moved := s.rev, s.moved
-		s.mu.RUnlock()
-		if have >= want {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	}, s.progress.Reached)
 }
 
 // put adds a definition that is new or changed.

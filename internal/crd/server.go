@@ -42,26 +42,23 @@ type Server struct {
 	Config
 	programs *schema.Cache
 	control  *controller
-	// ready is closed when all definitions have been read once.
-	ready chan struct{}
+	// progress is how far the definitions were read.
+	progress *store.Progress
 
 	mu sync.RWMutex
 	// groups are all definitions, by group and name; guarded by mu.
 	groups map[string]map[string]*definition
-	// rev is the revision of groups; moved is closed when it changes.
-	rev   int64
-	moved chan struct{}
 }
 
 // New creates a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
-	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), ready: make(chan struct{}), groups: map[string]map[string]*definition{}, moved: make(chan struct{})}
+	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}, progress: store.NewProgress(c.Definitions.View())}
 	s.control = &controller{
 		Server:  s,
 		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
 		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
 	}
-	c.Catalog.SettleBy(s.synced)
+	c.Catalog.SettleBy(s.progress.CatchUp)
 	return s
 }
 
@@ -75,7 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Ready returns a channel that is closed once all definitions from before the start are served.
-func (s *Server) Ready() <-chan struct{} { return s.ready }
+func (s *Server) Ready() <-chan struct{} { return s.progress.Ready() }
 
 // find returns the definition of a resource, or nil.
 func (s *Server) find(group, plural string) *definition {

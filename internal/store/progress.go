@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"sync"
+)
+
+// Progress is how far a follower of a view has come.
+type Progress struct {
+	view  *View
+	ready chan struct{} // closed when everything from before the start was told
+
+	mu    sync.Mutex
+	begun bool          // ready is closed
+	rev   int64         // up to which everything was told
+	moved chan struct{} // closed when rev changes
+}
+
+// NewProgress returns the progress of a follower of a view; its Reached is to be
+// told by Index.Follow.
+func NewProgress(v *View) *Progress {
+	return &Progress{view: v, ready: make(chan struct{}), moved: make(chan struct{})}
+}
+
+// Reached notes that everything up to a revision was told.
+func (p *Progress) Reached(rev int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.begun = true
+		close(p.ready)
+	}
+	p.rev = rev
+	close(p.moved)
+	p.moved = make(chan struct{})
+}
+
+// Ready is closed once everything from before the start was told.
+func (p *Progress) Ready() <-chan struct{} { return p.ready }
+
+// CatchUp returns once the follower was told of every write that was
+// acknowledged before the call.
+func (p *Progress) CatchUp(ctx context.Context) error {
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := p.view.store.Fresh(ctx); err != nil {
+		return err
+	}
+	want, err := p.view.Changed(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		p.mu.Lock()
+		have, moved := p.rev, p.moved
+		p.mu.Unlock()
+		if have >= want {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
