@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidwall/btree"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -37,6 +38,16 @@ type Resource struct {
 	View func() *store.View
 	// Described returns the part of the engine's Resource that discovery uses for a version.
 	Described func(version string) *engine.Resource
+	// Definition is what defines a custom resource, for OpenAPI documents.
+	Definition *Definition
+}
+
+// Definition provides a CustomResourceDefinition.
+type Definition struct {
+	// Hash returns what identifies its content: it changes whenever the spec or the accepted names do.
+	Hash func() string
+	// Load returns the definition. It is called whenever a document is generated; the result is not changed.
+	Load func() (*apiextensionsv1.CustomResourceDefinition, error)
 }
 
 // serves reports whether a version is served.

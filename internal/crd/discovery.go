@@ -2,8 +2,10 @@ package crd
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -38,6 +40,10 @@ func (s *Server) resource(d *definition) *catalog.Resource {
 		},
 		View:      func() *store.View { return d.serving.view() },
 		Described: d.described,
+		Definition: &catalog.Definition{
+			Hash: func() string { return fmt.Sprint(d.uid, d.generation, d.accepted) },
+			Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return s.decode(d.item) },
+		},
 	}
 	for _, v := range d.versions {
 		if v.served {
@@ -71,24 +77,6 @@ func (s *Server) withdraw(name string) {
 func (s *Server) builtin(group, plural string) bool {
 	r := s.Catalog.Now().Resource(apischema.GroupResource{Group: group, Resource: plural})
 	return r != nil && !r.Custom
-}
-
-// served groups the definitions by the groups and versions that they serve.
-func (s *Server) served() (byGV map[apischema.GroupVersion][]*definition, order []apischema.GroupVersion) {
-	byGV = map[apischema.GroupVersion][]*definition{}
-	for _, d := range s.established() {
-		for _, v := range d.versions {
-			if !v.served {
-				continue
-			}
-			gv := d.gv(v.name)
-			if byGV[gv] == nil {
-				order = append(order, gv)
-			}
-			byGV[gv] = append(byGV[gv], d)
-		}
-	}
-	return byGV, order
 }
 
 // described returns the part of a Resource that discovery uses.

@@ -1,9 +1,7 @@
 package crd
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -114,20 +112,4 @@ func (s *Server) remove(name string) {
 func splitName(name string) (group, plural string) {
 	plural, group, _ = strings.Cut(name, ".")
 	return group, plural
-}
-
-// established returns the served definitions, sorted by group and name.
-func (s *Server) established() []*definition {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []*definition
-	for _, g := range s.groups {
-		for _, d := range g {
-			if d.established && d.servable() {
-				out = append(out, d)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b *definition) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name)) })
-	return out
 }

@@ -58,14 +58,14 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 }
 
 // openAPI is the documents of what there is. Those of extension servers come first: they hide custom resources.
-func (b *base) openAPI(custom *crd.Server, agg *aggregator.Server) (*openapi.Handler, error) {
+func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
 	docs, err := openapi.New(b.ground.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	builder := crdopenapi.NewBuilder(docs)
 	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
-	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), custom.OpenAPI(builder)...)...) })
+	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), builder.Parts(b.objects.Now())...)...) })
 	return openapi.NewHandler(all.Get, b.log), nil
 }
 

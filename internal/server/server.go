@@ -138,7 +138,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	serving.Begin(kinds...)
 	custom := b.customResources(eng)
 	agg := b.aggregator(secrets, custom)
-	docs, err := b.openAPI(custom, agg)
+	docs, err := b.openAPI(agg)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
 )
 
 // kind is a version of a custom resource.
@@ -19,7 +21,7 @@ type kind struct {
 	selectable                         []apiextensionsv1.SelectableField
 }
 
-func load(s Source, version string, c *common) (*kind, error) {
+func load(s *catalog.Definition, version string, c *common) (*kind, error) {
 	d, err := s.Load()
 	if err != nil {
 		return nil, err

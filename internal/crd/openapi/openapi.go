@@ -8,18 +8,11 @@ import (
 	"sync"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
-
-// Source provides a CustomResourceDefinition.
-type Source struct {
-	// Hash identifies its content: it changes whenever the spec does.
-	Hash string
-	// Load returns the definition. It is called whenever a document is generated; the result is not changed.
-	Load func() (*apiextensionsv1.CustomResourceDefinition, error)
-}
 
 // Builder generates documents. It is safe for concurrent use.
 type Builder struct {
@@ -35,13 +28,37 @@ func NewBuilder(s *builtin.Set) *Builder {
 	}
 }
 
+// Parts returns what the custom resources of a catalog add to the built-in documents. Their content is generated on
+// demand.
+func (b *Builder) Parts(c *catalog.Catalog) []builtin.Part {
+	byGV := map[schema.GroupVersion][]*catalog.Definition{}
+	var order []schema.GroupVersion
+	for r := range c.All() {
+		if r.Definition == nil || !r.Listed {
+			continue
+		}
+		for _, version := range r.Versions {
+			gv := schema.GroupVersion{Group: r.Group, Version: version}
+			if byGV[gv] == nil {
+				order = append(order, gv)
+			}
+			byGV[gv] = append(byGV[gv], r.Definition)
+		}
+	}
+	parts := make([]builtin.Part, 0, len(order))
+	for _, gv := range order {
+		parts = append(parts, b.Part(gv.Group, gv.Version, time.Time{}, byGV[gv]))
+	}
+	return parts
+}
+
 // Part returns what the custom resources of a group and version, defined by the sources, add to the built-in documents.
 // at is the time of their last change.
-func (b *Builder) Part(group, version string, at time.Time, sources []Source) builtin.Part {
+func (b *Builder) Part(group, version string, at time.Time, sources []*catalog.Definition) builtin.Part {
 	h := sha512.New()
 	_, _ = fmt.Fprintln(h, group, version)
 	for _, s := range sources {
-		_, _ = fmt.Fprintln(h, s.Hash)
+		_, _ = fmt.Fprintln(h, s.Hash())
 	}
 	hash := fmt.Sprintf("%X", h.Sum(nil))
 	return builtin.Part{
@@ -58,7 +75,7 @@ func (b *Builder) Part(group, version string, at time.Time, sources []Source) bu
 type object = map[string]any
 
 // document generates a v3 document.
-func (b *Builder) document(version string, sources []Source) ([]byte, error) {
+func (b *Builder) document(version string, sources []*catalog.Definition) ([]byte, error) {
 	c, err := b.v3()
 	if err != nil {
 		return nil, err
@@ -71,9 +88,9 @@ func (b *Builder) document(version string, sources []Source) ([]byte, error) {
 		}
 		maps.Copy(paths, k.paths())
 		maps.Copy(schemas, k.definitions())
-		for name, schema := range c.schemas {
+		for name, common := range c.schemas {
 			if k.scale || !isScale(name) {
-				schemas[name] = schema
+				schemas[name] = common
 			}
 		}
 	}
@@ -86,7 +103,7 @@ func (b *Builder) document(version string, sources []Source) ([]byte, error) {
 }
 
 // fragment generates the addition to the v2 document.
-func (b *Builder) fragment(version string, sources []Source) (*builtin.Fragment, error) {
+func (b *Builder) fragment(version string, sources []*catalog.Definition) (*builtin.Fragment, error) {
 	c, err := b.v2()
 	if err != nil {
 		return nil, err

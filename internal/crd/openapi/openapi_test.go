@@ -11,6 +11,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
 
@@ -39,11 +40,11 @@ func readRecorded(t testing.TB) *recorded {
 	return out
 }
 
-func (r *recorded) sources(version string) (out []Source) {
+func (r *recorded) sources(version string) (out []*catalog.Definition) {
 	for _, d := range r.Definitions {
 		for _, v := range d.Spec.Versions {
 			if v.Name == version {
-				out = append(out, Source{Hash: d.Name, Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return d, nil }})
+				out = append(out, &catalog.Definition{Hash: func() string { return d.Name }, Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return d, nil }})
 			}
 		}
 	}
@@ -126,9 +127,9 @@ func decodeAll(t *testing.T, texts map[string]json.RawMessage) map[string]any {
 func TestHashesFollowContent(t *testing.T) {
 	b := newBuilder(t)
 	part := func(hashes ...string) builtin.Part {
-		var sources []Source
+		var sources []*catalog.Definition
 		for _, h := range hashes {
-			sources = append(sources, Source{Hash: h})
+			sources = append(sources, &catalog.Definition{Hash: func() string { return h }})
 		}
 		return b.Part("g", "v1", time.Unix(0, 0), sources)
 	}
@@ -136,7 +137,7 @@ func TestHashesFollowContent(t *testing.T) {
 	if again := part("a"); again.V2Hash != one.V2Hash || again.Documents[0].Hash != one.Documents[0].Hash {
 		t.Error("equal content has other hashes")
 	}
-	for _, other := range []builtin.Part{part("b"), part("a", "b"), b.Part("g", "v2", time.Unix(0, 0), []Source{{Hash: "a"}})} {
+	for _, other := range []builtin.Part{part("b"), part("a", "b"), b.Part("g", "v2", time.Unix(0, 0), []*catalog.Definition{{Hash: func() string { return "a" }}})} {
 		if other.V2Hash == one.V2Hash || other.Documents[0].Hash == one.Documents[0].Hash {
 			t.Error("other content has the same hash")
 		}
