@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -48,11 +49,13 @@ type Collector struct {
 	places atomic.Pointer[places]
 	lost   chan struct{} // events are missing
 	warned warnings
+	scans  *rate.Limiter
 }
 
 // Run collects until ctx ends.
 func Run(ctx context.Context, c Config) {
-	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Log), lost: make(chan struct{}, 1)}
+	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Log), lost: make(chan struct{}, 1),
+		scans: rate.NewLimiter(scansPerSecond, scansBurst)}
 	g.graph.locate, g.graph.look = g.locate, g.queue.Add
 	defer c.Store.Tap(g)()
 	var running sync.WaitGroup

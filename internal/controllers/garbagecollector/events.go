@@ -70,10 +70,14 @@ func (g *Collector) warn(ctx context.Context, n *node, o object, ref *metav1.Own
 	}
 }
 
+// scansPerSecond bounds how often a kind is searched for an owner in another namespace. Anybody can name owners that do not
+// exist; the search is only for an event that says what is wrong.
+const scansPerSecond, scansBurst = 1, 10
+
 // elsewhere says that an owner, which is not where it is looked for, is in another namespace.
 func (g *Collector) elsewhere(ctx context.Context, ref *metav1.OwnerReference) (found bool, err error) {
 	r := g.ownerResource(ref)
-	if r == nil || !r.Namespaced {
+	if r == nil || !r.Namespaced || !g.scans.AllowN(g.Clock.Now(), 1) {
 		return false, nil
 	}
 	err = g.Store.Scan(ctx, prefixOf(r), func(key string, _ int64, value []byte) bool {
