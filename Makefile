@@ -28,6 +28,10 @@ race:
 e2e:
 	cd test && $(GO) test -timeout 15m ./...
 
+# What takes minutes to build: programs that nobody here wrote, behind the server.
+e2e-slow:
+	cd test && $(GO) test -timeout 30m -run 'TestMetricsServer' -metrics-server .
+
 # Known holes in what is built in; needs the vulnerability database to be in reach.
 vuln:
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
@@ -50,4 +54,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/...
 
-.PHONY: build test lint unit race e2e vuln generate stale bench bench-go
+.PHONY: build test lint unit race e2e e2e-slow vuln generate stale bench bench-go

@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,8 +22,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
+var withMetricsServer = flag.Bool("metrics-server", false, "build metrics-server from its module, which takes minutes, and run it behind kanzen")
+
 // TestMetricsServer puts metrics-server behind kanzen, with what serves a kubelet's metrics, and asks kubectl top.
 func TestMetricsServer(t *testing.T) {
+	if !*withMetricsServer {
+		t.Skip("run with -metrics-server")
+	}
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
 	ctx, c := t.Context(), k.client()
