@@ -89,10 +89,10 @@ func endOfText(data []byte, begin int) int {
 			return at
 		case c == '\\':
 			if at++; data[at] == '/' || data[at] == 'u' && (data[at+1] == 'd' || data[at+1] == 'D' || data[at+1] == 'f' || data[at+1] == 'F') {
-				return -1 // half of a surrogate pair, or a malformed escape
+				return -1 // unknown to YAML, half of a surrogate pair, or not a character
 			}
 		case c == 0x7f || c == 0xc2 || c == 0xe2 || c == 0xef:
-			return -1 // it may be a control character or a line separator
+			return -1 // may begin a control character or a line separator
 		}
 	}
 	return -1
