@@ -391,7 +391,7 @@ func (c *call) finalizers(obj Object, o *metav1.DeleteOptions) []string {
 
 // orphanDependents returns the deprecated option for dependents.
 func orphanDependents(o *metav1.DeleteOptions) *bool {
-	// lint:ignore SA1019 deprecated for clients, but still served
+	//lint:ignore SA1019 deprecated for clients, but still served
 	return o.OrphanDependents
 }
 

@@ -28,7 +28,7 @@ type Item struct {
 	enc    atomic.Pointer[encoding]
 }
 
-// Namespace and Name are read off the key.
+// Namespace returns the object's namespace; "" if it has none.
 func (i *Item) Namespace() string { return namespaceOf(i.Key) }
 
 func namespaceOf(key string) string {
