@@ -1,4 +1,4 @@
-// Package admission stands between authorization and storage: plugins that
+// Package admission is the step between authorization and storage: plugins that
 // change a write (Mutator) or refuse it (Validator), in a fixed order.
 package admission
 
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Operation is what a write does.
+// Operation is the operation of a write.
 type Operation string
 
 // The operations, spelled as in webhook rules.
@@ -30,7 +30,7 @@ type Attributes struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
-	Name        string // empty where the server will choose it
+	Name        string // empty if the server will generate it
 	// Object is the object to be stored (nil for a deletion), OldObject the
 	// one stored now (nil for a creation).
 	Object    runtime.Object
@@ -39,43 +39,45 @@ type Attributes struct {
 	Options runtime.Object
 	DryRun  bool
 	User    user.Info
-	// Versions knows the versions in which the resource is served. Nil: it is
-	// served in one.
+	// Versions gives the versions in which the resource is served. Nil: only
+	// one.
 	Versions Versions
-	// Reserved is what validating has taken for the write. Nil: nothing.
+	// Reserved is the reservation that validating plugins have made for the
+	// write. Nil: none.
 	Reserved *Reservation
 	rounds
 }
 
-// Reservation is something taken for a write before it is stored. It is void
-// once its mark is set after a revision, as by who counts anew what is taken
-// and has not seen the write; then the write must not be stored, unless
-// it is made again.
+// Reservation is something taken for a write before it is stored, such as a
+// charge to a quota. It is void once its mark is set after Rev: usage is then
+// counted anew, and the count may miss the write. With a void reservation the
+// write must not be stored until the reservation is renewed.
 type Reservation struct {
 	Mark string
 	Rev  int64
-	// Renew makes the reservation again, and brings Rev up to date.
+	// Renew makes the reservation again, and updates Rev.
 	Renew func(ctx context.Context) error
 }
 
-// rounds is what the mutating plugins of one write tell each other from the
-// first time that they run to the second, if there is one.
+// rounds is the state that mutating plugins keep for one write between their
+// first round and the second, if there is one.
 type rounds struct {
 	wanted, second bool
 	notes          map[string]any
 }
 
-// RunAgain has all mutating plugins run a second time, because the object was
-// changed by one whose changes the others do not know of. There is no third.
+// RunAgain makes all mutating plugins run a second round, because a webhook or
+// policy has changed the object after some of them ran. There is no third
+// round.
 func (r *rounds) RunAgain() { r.wanted = true }
 
-// Again says that this is the second time.
+// Again says that this is the second round.
 func (r *rounds) Again() bool { return r.second }
 
-// Note returns what was noted under a name, nil if nothing was.
+// Note returns the value set under a name, or nil.
 func (r *rounds) Note(name string) any { return r.notes[name] }
 
-// SetNote keeps something for the second time.
+// SetNote keeps a value for the second round.
 func (r *rounds) SetNote(name string, v any) {
 	if r.notes == nil {
 		r.notes = map[string]any{}
@@ -89,8 +91,8 @@ func (a *Attributes) Is(group, resource, subresource string) bool {
 	return a.Resource.Group == group && a.Resource.Resource == resource && a.Subresource == subresource
 }
 
-// Mutator changes objects on their way to the store: the object itself, or by
-// putting another in its place.
+// Mutator changes objects before they are stored: in place, or by setting
+// another object.
 type Mutator interface {
 	Admit(ctx context.Context, a *Attributes) error
 }
@@ -109,18 +111,18 @@ func (f Func) Admit(ctx context.Context, a *Attributes) error { return f(ctx, a)
 // Validate calls f.
 func (f Func) Validate(ctx context.Context, a *Attributes) error { return f(ctx, a) }
 
-// Plugin is a named part of the chain; it is a Mutator, a Validator or both.
+// Plugin is a named plugin of the chain; it is a Mutator, a Validator or both.
 type Plugin struct {
 	Name string
-	// On are the operations, and Of the resources with all their
-	// subresources, that it has a say in; none is all.
+	// On are the operations, and Of the resources with all their subresources,
+	// that it handles; an empty list means all.
 	On        []Operation
 	Of        []schema.GroupResource
 	Mutator   Mutator
 	Validator Validator
 }
 
-// handles says that the plugin has a say in a write.
+// handles says that the plugin handles a write.
 func (p *Plugin) handles(a *Attributes) bool {
 	return (len(p.On) == 0 || slices.Contains(p.On, a.Operation)) &&
 		(len(p.Of) == 0 || slices.Contains(p.Of, a.Resource.GroupResource()))
@@ -129,8 +131,8 @@ func (p *Plugin) handles(a *Attributes) bool {
 // Chain is the plugins in their order.
 type Chain []Plugin
 
-// Admit runs all mutators, stopping at the first error; a second time if one
-// of them asks for it.
+// Admit runs all mutators, stopping at the first error. It runs them a second
+// time if one of them asks for it.
 func (c Chain) Admit(ctx context.Context, a *Attributes) error {
 	if err := c.admit(ctx, a); err != nil || !a.wanted {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// A chain runs all mutating parts before the validating ones, each where it has
-// a say.
+// A chain runs all mutating plugins before the validating ones, each only for
+// writes that it handles.
 func TestChain(t *testing.T) {
 	var ran []string
 	part := func(name string) admission.Func {

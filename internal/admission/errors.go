@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Forbidden refuses a write for a reason. A reason that is a refusal itself is
-// returned as it is.
+// Forbidden refuses a write for a reason. A reason that is a Forbidden error
+// itself is returned as it is.
 func Forbidden(a *Attributes, reason error) error {
 	if apierrors.IsForbidden(reason) {
 		return reason
@@ -21,7 +21,7 @@ func Forbiddenf(a *Attributes, format string, args ...any) error {
 	return Forbidden(a, fmt.Errorf(format, args...))
 }
 
-// NameOf names the object of a write, also where its name is yet to be chosen.
+// NameOf names the object of a write, also if its name is not generated yet.
 func NameOf(a *Attributes) string {
 	if a.Name != "" {
 		return a.Name

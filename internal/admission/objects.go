@@ -15,26 +15,26 @@ type Object interface {
 	metav1.Object
 }
 
-// Objects is how plugins read and change what is stored beside the object of
-// a write. What Seen, SeenList, Get and List return is shared: it must not be
-// changed. A missing object is an apierrors NotFound.
+// Objects lets plugins read and change stored objects other than the object of
+// a write. Objects returned by Seen, SeenList, Get and List are shared and must
+// not be changed. A missing object is an apierrors NotFound.
 type Objects interface {
 	// Seen returns an object as this server last saw it, without asking etcd;
-	// only if it is missing does Seen make sure of that.
+	// it asks etcd only if the object is missing.
 	Seen(ctx context.Context, gr schema.GroupResource, namespace, name string) (Object, error)
 	// SeenList returns the objects of a namespace ("" is all) as this server
 	// last saw them, without asking etcd.
 	SeenList(ctx context.Context, gr schema.GroupResource, namespace string) ([]Object, error)
 	// List returns the newest objects of a namespace ("" is all).
 	List(ctx context.Context, gr schema.GroupResource, namespace string) ([]Object, error)
-	// Update changes a stored object by a func, which may run several times,
-	// each time with what is stored then; its error ends the update.
+	// Update changes a stored object by a func, which may be called several
+	// times, each time with the object stored then; its error ends the update.
 	Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error)
 }
 
-// View is all stored objects of a kind.
+// View gives all stored objects of a kind.
 type View interface {
-	// Changed is a number that stays the same while the objects do.
+	// Changed returns a number that stays the same while the objects do.
 	Changed(ctx context.Context) (int64, error)
 	// Objects returns them in the order of their names.
 	Objects(ctx context.Context) ([]Object, error)

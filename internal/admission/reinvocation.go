@@ -7,17 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Reinvocation is what a plugin that calls others (webhooks, policies) to change an
-// object keeps of one write: whom it called in the first round, and whom of
-// those it calls again in the second, because the object was changed after
-// them.
+// Reinvocation is the state that a plugin with callees (webhooks, policies) keeps
+// for one write: which callees it called in the first round, and which of those it
+// calls again in the second, because the object was changed after them.
 type Reinvocation struct {
-	left          runtime.Object // as the first round left it
+	left          runtime.Object // the object as the first round left it
 	called, again []string
 }
 
-// BeginRound begins a round of a plugin. What other plugins have changed since
-// the first one makes all be called again that were.
+// BeginRound begins a round of a plugin. If other plugins have changed the object
+// since the first round, all called ones are called again.
 func BeginRound(a *Attributes, plugin string) *Reinvocation {
 	r, _ := a.Note(plugin).(*Reinvocation)
 	if r == nil {
@@ -30,23 +29,23 @@ func BeginRound(a *Attributes, plugin string) *Reinvocation {
 	return r
 }
 
-// Calls says whether one is called in this round. The second calls nobody for
-// the first time.
+// Calls says whether to make a call in this round. The second round makes only
+// calls that the first has made.
 func (r *Reinvocation) Calls(a *Attributes, id string) bool {
 	return !a.Again() || slices.Contains(r.again, id)
 }
 
-// Called notes one that may be called again.
+// Called records a call that may be made again.
 func (r *Reinvocation) Called(id string) { r.called = append(r.called, id) }
 
-// Changed says that the object is not what those saw that were called.
+// Changed records that the object was changed, so the calls so far are to be made
+// again.
 func (r *Reinvocation) Changed() {
 	r.again = append(r.again, r.called...)
 	r.called = nil
 }
 
-// End ends the round. Only a first one that has somebody to call again keeps
-// the object.
+// End ends the round. It keeps the object only after a first round with calls.
 func (r *Reinvocation) End(a *Attributes) {
 	r.left = nil
 	if !a.Again() && len(r.called)+len(r.again) > 0 && a.Object != nil {

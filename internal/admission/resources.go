@@ -25,7 +25,7 @@ var (
 	VolumeAttributesClasses    = schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}
 )
 
-// Resource is what objects of a kind are served as.
+// Resource is the resource of a kind.
 type Resource struct {
 	schema.GroupVersionResource
 	Namespaced bool

@@ -6,24 +6,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// Version is one of the ways to name what a write is about.
+// Version is the resource and kind of a write in one version.
 type Version struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
 }
 
-// Versions is the versions in which a resource is served. The objects under
-// admission are of its storage version, whatever version the client wrote.
+// Versions gives the versions in which a resource is served. The objects under
+// admission are of its storage version, whatever version the client has sent.
 type Versions interface {
-	// All are the versions of the resource or of one of its subresources.
+	// All returns the versions of the resource or of one of its subresources.
 	All(subresource string) []Version
-	// Convert returns an object of the resource, of any version, in another.
-	// It does not change obj, and returns it if it is of that version already.
+	// Convert converts an object of the resource to another version. It does
+	// not change obj, and returns it if it has that version already.
 	Convert(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error)
-	// Hub returns an object of any version in that of storage, as Convert does.
+	// Hub converts an object of any version to the storage version, as Convert
+	// does.
 	Hub(obj runtime.Object) (runtime.Object, error)
-	// Complete drops from an object of any version what its schema does not
-	// know, and fills in what was left out. An error refuses the object.
+	// Complete prunes unknown fields from an object of any version, and sets
+	// defaults. An error refuses the object.
 	Complete(obj runtime.Object) error
 	// Types describes the fields of the resource's kinds.
 	Types() (managedfields.TypeConverter, error)

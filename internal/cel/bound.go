@@ -14,20 +14,22 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// What a call costs is counted when it has been made, so that one call may take
-// any memory: lists.range(100000000) took 6 GB to be told that this is too much,
-// and what replace and format make is not counted at all. Here calls that would
-// exceed what one evaluation may cost are not made.
+// The CEL library counts the cost of a call after the call, so one call may take
+// any amount of memory: lists.range(100000000) took 6 GB before it was refused,
+// and the results of replace and format are not counted at all. This file
+// refuses calls beforehand if their cost would exceed that of one evaluation.
 
 const (
-	// maxItems is how many items a call may make or compare: one costs 1 at least.
+	// maxItems is how many items a call may make or compare: an item costs at
+	// least 1.
 	maxItems = celconfig.PerCallLimit
-	// maxText is how long a text may be that a call makes, in bytes, each of
-	// which costs a tenth.
+	// maxText is the longest text that a call may make, in bytes: a byte costs
+	// a tenth.
 	maxText = 10 * celconfig.PerCallLimit
 )
 
-// predictions say of functions whether a call may be made.
+// predictions returns, for each function that needs a bound, a func that says
+// whether a call is allowed.
 func predictions() map[string]func(args []ref.Val) bool {
 	return map[string]func(args []ref.Val) bool{
 		"lists.range":     func(a []ref.Val) bool { n, ok := a[0].(types.Int); return !ok || n <= maxItems },
@@ -44,8 +46,7 @@ func predictions() map[string]func(args []ref.Val) bool {
 	}
 }
 
-// Bound returns options that put bounds on the calls of the functions that an
-// environment has.
+// Bound returns options that bound the calls of an environment's functions.
 func Bound(env *cel.Env) ([]cel.EnvOption, error) {
 	var options []cel.EnvOption
 	declared := env.Functions()
@@ -77,11 +78,11 @@ func Bound(env *cel.Env) ([]cel.EnvOption, error) {
 	return options, nil
 }
 
-// bounded is a binding that is called where the arguments fit.
+// bounded returns a binding that makes a call only if its arguments fit.
 func bounded(b *functions.Overload, fits func([]ref.Val) bool) cel.OverloadOpt {
 	check := func(args ...ref.Val) {
 		if !fits(args) {
-			// As when the cost has been counted.
+			// The same error as when the counted cost exceeds the limit.
 			panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "operation cancelled: actual cost limit exceeded"})
 		}
 	}
@@ -94,7 +95,7 @@ func bounded(b *functions.Overload, fits func([]ref.Val) bool) cel.OverloadOpt {
 	return cel.FunctionBinding(func(args ...ref.Val) ref.Val { check(args...); return b.Function(args...) })
 }
 
-// size is that of a list, 0 of anything else.
+// size returns the size of a list, 0 for other values.
 func size(v ref.Val) int64 {
 	if l, ok := v.(traits.Lister); ok {
 		if n, ok := l.Size().(types.Int); ok {
@@ -104,7 +105,7 @@ func size(v ref.Val) int64 {
 	return 0
 }
 
-// items calls each for the items of a list until it says that it is enough.
+// items calls each for the items of a list until it returns false.
 func items(l traits.Lister, each func(ref.Val) bool) {
 	for it := l.Iterator(); it.HasNext() == types.True; {
 		if !each(it.Next()) {
@@ -123,8 +124,8 @@ func fitsFlat(args []ref.Val) bool {
 	return afterFlat(args[0], depth, maxItems) >= 0
 }
 
-// afterFlat returns what the items of a list leave of a number, and something
-// negative as soon as it does not suffice.
+// afterFlat subtracts the number of items of a list, nested up to depth, from
+// left; the result is negative if there are more items.
 func afterFlat(v ref.Val, depth, left int64) int64 {
 	l, ok := v.(traits.Lister)
 	if !ok || depth < 0 {
@@ -175,7 +176,7 @@ func fitsJoined(args []ref.Val) bool {
 	return left >= 0
 }
 
-// maxPrecision is how many digits of a number are asked for at most.
+// maxPrecision bounds the precision of a formatted number.
 const maxPrecision = 1000
 
 func fitsFormatted(args []ref.Val) bool {
@@ -195,11 +196,11 @@ func fitsFormatted(args []ref.Val) bool {
 }
 
 const (
-	// maxQuantity is how long the text of a quantity may be: parsing takes time
-	// and memory by the square of it.
+	// maxQuantity is the longest text of a quantity: parsing takes time and
+	// memory by the square of its length.
 	maxQuantity = 10_000
-	// maxExponent is how large its exponent may be: to compare 1e999999999 with
-	// anything, all of its digits are made.
+	// maxExponent is its largest exponent: comparing 1e999999999 computes all
+	// of its digits.
 	maxExponent = 10_000
 )
 
@@ -216,8 +217,8 @@ func fitsQuantity(args []ref.Val) bool {
 	return err != nil || -maxExponent <= n && n <= maxExponent
 }
 
-// afterText returns what the text of a value leaves of a number of bytes, as
-// afterFlat does. What a value holds several times counts each time.
+// afterText subtracts the length of a value's text from left, as afterFlat
+// does. A part that a value holds several times counts each time.
 func afterText(v ref.Val, left int64) int64 {
 	switch v := v.(type) {
 	case types.String:

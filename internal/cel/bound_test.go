@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// What would cost too much is not done. That it is too much is said as when the
-// cost has been counted.
+// Calls that would cost too much are not made. The error is the same as when
+// the counted cost exceeds the limit.
 func TestBound(t *testing.T) {
 	c := NewCompiler()
 	long := strings.Repeat("x", 1<<20)
@@ -65,8 +65,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// All functions that need a bound have one: their names are those of the
-// environment.
+// All functions with a bound exist in the environment under their names.
 func TestBoundFunctions(t *testing.T) {
 	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	for name := range predictions() {

@@ -86,7 +86,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("evaluation %d of a budget for two: %v", n, end)
 		}
 	}
-	// What a variable costs is charged to the expression that needs it.
+	// The cost of a variable is charged to the expression that needs it.
 	vars := []Variable{{"v", c.Compile("[1, 2, 3, 4, 5, 6, 7, 8].all(x, x > 0)", Scope{Variables: true}, Anything)}}
 	if _, _, end := NewRun(t.Context(), in, vars, 10).Eval(c.Compile("variables.v", Scope{Variables: true}, Bool)); !IsOutOfBudget(end) {
 		t.Errorf("got %v", end)

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Result is what an expression is for, and by that of which types it may be.
+// Result is the purpose of an expression, which determines the types that it
+// may have.
 type Result int
 
 // Results of expressions.
@@ -33,15 +34,15 @@ func (r Result) types() []*cel.Type {
 	}[r]
 }
 
-// Program is a compiled expression, or why it does not compile. It is safe for
-// concurrent use.
+// Program is a compiled expression, or the error of its compilation. It is safe
+// for concurrent use.
 type Program struct {
 	Expression string
 	program    cel.Program
 	err        error
 }
 
-// Err is why the expression does not compile; nil: it does.
+// Err returns the error of the compilation, or nil.
 func (p *Program) Err() error { return p.err }
 
 // Compiler compiles expressions. It is safe for concurrent use.
@@ -51,7 +52,7 @@ type Compiler struct {
 	programs map[text]weak.Pointer[Program] // guarded by mu
 }
 
-// text is an expression and all that its compilation hangs on.
+// text is an expression with everything that its compilation depends on.
 type text struct {
 	scope      Scope
 	result     Result
@@ -63,9 +64,9 @@ func NewCompiler() *Compiler {
 	return &Compiler{envs: map[Scope]*cel.Env{}, programs: map[text]weak.Pointer[Program]{}}
 }
 
-// Compile compiles a stored expression: what versions after the one that it
-// was written for took away, it still has. The compiler forgets a program
-// that nobody holds any more.
+// Compile compiles a stored expression, which may use functions that newer
+// versions no longer accept in new expressions. The compiler keeps a program
+// only while it is referenced elsewhere.
 func (c *Compiler) Compile(expression string, s Scope, r Result) *Program {
 	t := text{s, r, expression}
 	c.mu.Lock()
@@ -83,7 +84,7 @@ func (c *Compiler) Compile(expression string, s Scope, r Result) *Program {
 func (c *Compiler) forget(t text) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.programs[t].Value() == nil { // it may have been compiled anew
+	if c.programs[t].Value() == nil { // it may have been compiled again
 		delete(c.programs, t)
 	}
 }
@@ -108,9 +109,9 @@ func (c *Compiler) compile(t text) (cel.Program, error) {
 	return p, nil
 }
 
-// accepts refuses an expression of another type. Here a policy's variables
-// have no types, unlike where the policy is checked before it is stored; what
-// is made of them is looked at when there is a value.
+// accepts refuses an expression of a wrong type. A policy's variables have no
+// types here, unlike in the validation of the policy before it is stored, so an
+// expression of dynamic type is accepted and checked when it is evaluated.
 func (r Result) accepts(got *cel.Type, dynamic bool) error {
 	if dynamic && got.IsExactType(cel.DynType) {
 		return nil

@@ -1,8 +1,8 @@
-// Package cel compiles and evaluates the CEL expressions by which webhooks and
-// policies look at a write.
+// Package cel compiles and evaluates the CEL expressions of webhooks and
+// policies.
 //
-// An expression is compiled once per text and scope, and shared by all who
-// have it: a Compiler keeps what is in use and no more. Evaluation is bounded
-// twice, by what the environment lets one expression cost and by the budget of
-// a Run, in the units of the CEL cost model.
+// An expression is compiled once for its text and scope, and shared by all its
+// users: a Compiler keeps only the programs in use. Evaluation is bounded
+// twice, by the environment's cost limit of one expression and by the budget of
+// a Run, both in the units of the CEL cost model.
 package cel

@@ -17,15 +17,15 @@ import (
 type Scope struct {
 	Params     bool
 	Authorizer bool
-	// Patch gives it the types that mutations are made of.
+	// Patch adds the types that mutations use.
 	Patch bool
-	// Variables gives it the variables of a policy, whatever they are.
+	// Variables adds the variables of a policy, without their types.
 	Variables bool
 }
 
-// NewEnvironments makes the environments of a scope. variables, if there are
-// any, is the type of a policy's own variables: it holds expressions to those
-// that are declared. It takes some milliseconds.
+// NewEnvironments makes the environments of a scope. variables (optional) is
+// the type of a policy's variables: expressions can then use only declared
+// ones. It takes some milliseconds.
 func NewEnvironments(s Scope, variables *apiservercel.DeclType) (*environment.EnvSet, error) {
 	request, namespace := RequestType(), NamespaceType()
 	o := environment.VersionedOptions{
@@ -77,7 +77,7 @@ func NewEnvironments(s Scope, variables *apiservercel.DeclType) (*environment.En
 
 // TypedEnvironment is the environment in which a policy's expressions are
 // checked against the types of objects and parameters (nil: unknown). hasParams
-// says that there are parameters at all.
+// says that the policy has parameters.
 func TypedEnvironment(object, params *apiservercel.DeclType, hasParams bool, variables *apiservercel.DeclType) (*cel.Env, error) {
 	request, namespace := RequestType(), NamespaceType()
 	o := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}

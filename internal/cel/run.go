@@ -14,15 +14,15 @@ import (
 	"k8s.io/apiserver/pkg/cel/lazy"
 )
 
-// Inputs gives the variables that expressions see, by name. Each is asked for
-// when an expression first needs it, by one goroutine.
+// Inputs gives the variables of expressions, by name. Each is requested when an
+// expression first needs it, from one goroutine.
 type Inputs interface {
-	// Input returns the value of a variable; nil is null. An error is one of
-	// the expression's.
+	// Input returns the value of a variable; nil is null. An error becomes the
+	// expression's error.
 	Input(name Name) (any, error)
 }
 
-// Name is a variable of every scope, or of some.
+// Name is the name of a variable that all or some scopes have.
 type Name string
 
 // The variables.
@@ -36,27 +36,28 @@ const (
 	RequestResourceInput Name = requestResourceName
 )
 
-// Variable is a policy's own, made of an expression when it is first needed.
+// Variable is a variable of a policy. Its expression is evaluated when it is
+// first needed.
 type Variable struct {
 	Name    string
 	Program *Program
 }
 
-// variablesType is what the map of a policy's variables says that it is.
+// variablesType is the type of the map of a policy's variables.
 var variablesType = apiservercel.NewObjectType("kubernetes.variables", nil)
 
-// Run is some expressions evaluated one after the other on the same inputs and
-// within one budget. It is for one goroutine.
+// Run evaluates expressions one after the other, on the same inputs and within
+// one budget. It is not safe for concurrent use.
 type Run struct {
 	ctx       context.Context
 	inputs    Inputs
 	variables *lazy.MapValue
 	budget    int64
-	// spent is what variables have cost since it was last charged.
+	// spent is the cost of variables that was not charged to an expression yet.
 	spent int64
 }
 
-// NewRun begins a run that may cost as much as the budget.
+// NewRun begins a run with a budget.
 func NewRun(ctx context.Context, in Inputs, variables []Variable, budget int64) *Run {
 	r := &Run{ctx: ctx, inputs: in, budget: budget}
 	if len(variables) > 0 {
@@ -69,11 +70,11 @@ func NewRun(ctx context.Context, in Inputs, variables []Variable, budget int64) 
 	return r
 }
 
-// Budget is what is left of it.
+// Budget returns the rest of the budget.
 func (r *Run) Budget() int64 { return r.budget }
 
-// Eval evaluates an expression. The first error is the expression's own; the
-// second ends the run: its budget is used up, and nothing more can be evaluated.
+// Eval evaluates an expression. err is the expression's own error; end ends the
+// run: its budget is used up, and nothing more can be evaluated.
 func (r *Run) Eval(p *Program) (v ref.Val, err, end error) {
 	if p.err != nil {
 		return nil, &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: fmt.Sprintf("compilation error: %v", p.err), Cause: p.err}, nil
@@ -109,11 +110,11 @@ func outOfBudget() error {
 	return invalid("validation failed due to running out of cost budget, no further validation rules will be run", apiservercel.ErrOutOfBudget)
 }
 
-// IsOutOfBudget says that an error ended a run for what it cost.
+// IsOutOfBudget says that an error means that the budget of a run is used up.
 func IsOutOfBudget(err error) bool { return errors.Is(err, apiservercel.ErrOutOfBudget) }
 
-// variable evaluates a variable; what it costs is charged with the expression
-// that asked for it.
+// variable evaluates a variable; its cost is charged to the expression that
+// uses it.
 func (r *Run) variable(v *Variable) ref.Val {
 	if v.Program.err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", v.Name, v.Program.err)
@@ -140,7 +141,7 @@ func toInt64(n uint64) int64 {
 	return int64(n)
 }
 
-// activation is a run as the interpreter asks it for variables.
+// activation gives the interpreter the variables of a run.
 type activation struct{ r *Run }
 
 var _ cel.Activation = activation{}

@@ -6,8 +6,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// declare declares an object type by its fields. Names that end in "?" need not
-// be there.
+// declare declares an object type by its fields. Names that end in "?" are
+// optional.
 func declare(name string, fields map[string]*apiservercel.DeclType) *apiservercel.DeclType {
 	out := make(map[string]*apiservercel.DeclField, len(fields))
 	for n, t := range fields {
@@ -61,7 +61,7 @@ func NamespaceType() *apiservercel.DeclType {
 	})
 }
 
-// DeclType is the declaration of a type that compilation found.
+// DeclType returns the declaration of a type that compilation has deduced.
 func DeclType(t *cel.Type) *apiservercel.DeclType {
 	if t == nil {
 		return apiservercel.DynType

@@ -17,13 +17,14 @@ import (
 // aggregationManager owns the rules of aggregated roles.
 const aggregationManager = "clusterrole-aggregation-controller"
 
-// runAggregation gives the cluster roles that have an aggregation rule the
-// rules of those that it selects: view, edit and admin gather what the kinds
-// of a cluster offer to their users.
+// runAggregation writes the rules of cluster roles with an aggregation rule:
+// the union of the rules of the roles that it selects. So view, edit and admin
+// include the permissions for custom kinds.
 func runAggregation(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(rbacv1.Resource("clusterroles"))
 	a := &aggregator{endpoint: ep, roles: engine.IndexOf[*rbacv1.ClusterRole](ep), client: cl.Managing(aggregationManager)}
-	// Whatever changes may be selected by any, so all are looked at, as one.
+	// Any aggregated role may select a changed role, so all are checked
+	// together, under one name.
 	c.work(ctx, "clusterrole-aggregation", once(a.look), follow(a.roles, func(store.Change[*rbacv1.ClusterRole]) (string, bool) { return "", true }))
 }
 
@@ -47,8 +48,8 @@ func (a *aggregator) look(ctx context.Context, _ string) error {
 	return errors.Join(errs...)
 }
 
-// aggregate brings one role up to date. It owns the rules only, by applying
-// them: labels and selectors are others'.
+// aggregate brings one role up to date. It applies the rules, so that it owns
+// only them and not labels and selectors.
 func (a *aggregator) aggregate(ctx context.Context, role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) error {
 	rules, err := bootstrap.Aggregate(role, all)
 	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {

@@ -19,7 +19,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// csrWorker is what the controllers of CertificateSigningRequests have in common.
+// csrWorker has the common parts of the controllers of
+// CertificateSigningRequests.
 type csrWorker struct {
 	endpoint  *engine.Endpoint
 	requests  *store.Index[*certificatesv1.CertificateSigningRequest]
@@ -28,7 +29,7 @@ type csrWorker struct {
 	clock     clock.PassiveClock
 }
 
-// csrWork has look asked about every request that is there.
+// csrWork calls look for every request.
 func csrWork(ctx context.Context, c Config, name string, cl *inprocess.Client, look func(w *csrWorker, ctx context.Context, r *certificatesv1.CertificateSigningRequest) (time.Duration, error)) {
 	ep := c.endpoint(certificatesv1.Resource("certificatesigningrequests"))
 	w := &csrWorker{ep, engine.IndexOf[*certificatesv1.CertificateSigningRequest](ep), cl, c.Authority, c.Clock}
@@ -43,8 +44,8 @@ func csrWork(ctx context.Context, c Config, name string, cl *inprocess.Client, l
 	}))
 }
 
-// runCSRSigning issues certificates for approved requests to the signers of
-// Kubernetes, by the server's own authority.
+// runCSRSigning issues certificates for approved requests to Kubernetes' signers,
+// signed by the server's own authority.
 func runCSRSigning(ctx context.Context, c Config, cl *inprocess.Client) {
 	if c.Authority != nil {
 		csrWork(ctx, c, "csrsigning", cl, (*csrWorker).sign)
@@ -52,13 +53,14 @@ func runCSRSigning(ctx context.Context, c Config, cl *inprocess.Client) {
 }
 
 const (
-	// longestCertificate is how long certificates are valid that ask for no less.
+	// longestCertificate is the validity of a certificate unless its request asks
+	// for less.
 	longestCertificate = 365 * 24 * time.Hour
-	// shortestCertificate bounds what may be asked for.
+	// shortestCertificate is the shortest validity that a request can ask for.
 	shortestCertificate = 10 * time.Minute
 )
 
-// sign issues a certificate, or says why there will be none.
+// sign issues a certificate, or records why it is refused.
 func (w *csrWorker) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (time.Duration, error) {
 	check, ours := signers[r.Spec.SignerName]
 	if !ours || !isTrue(r, certificatesv1.CertificateApproved) || isTrue(r, certificatesv1.CertificateFailed) || len(r.Status.Certificate) > 0 {
@@ -95,7 +97,7 @@ func (w *csrWorker) sign(ctx context.Context, r *certificatesv1.CertificateSigni
 	return 0, ignoreMissing(err)
 }
 
-// lifeOf is how long a certificate is to be valid.
+// lifeOf returns the validity of a certificate.
 func lifeOf(r *certificatesv1.CertificateSigningRequest) time.Duration {
 	if r.Spec.ExpirationSeconds == nil {
 		return longestCertificate
@@ -113,12 +115,13 @@ func isTrue(r *certificatesv1.CertificateSigningRequest, t certificatesv1.Reques
 }
 
 // runCSRApproving approves the requests of kubelets for their own client
-// certificates, where they may make them.
+// certificates, if their users are allowed to make them.
 func runCSRApproving(ctx context.Context, c Config, cl *inprocess.Client) {
 	csrWork(ctx, c, "csrapproving", cl, (*csrWorker).approve)
 }
 
-// errNotAllowed means that a request may be approved when its user gets the right to it.
+// errNotAllowed means that a request can be approved only once its user gets the
+// permission.
 var errNotAllowed = errors.New("the user of the request may not have it approved")
 
 // approve approves a request for a kubelet's client certificate.
@@ -160,17 +163,17 @@ func (w *csrWorker) approve(ctx context.Context, r *certificatesv1.CertificateSi
 	return 0, fmt.Errorf("%w: %s", errNotAllowed, r.Name)
 }
 
-// runCSRCleaner deletes requests that are of no use any more.
+// runCSRCleaner deletes requests that are no longer needed.
 func runCSRCleaner(ctx context.Context, c Config, cl *inprocess.Client) {
 	csrWork(ctx, c, "csrcleaner", cl, (*csrWorker).clean)
 }
 
 const (
 	decidedLasts = time.Hour      // a request that was issued, denied or failed
-	openLasts    = 24 * time.Hour // a request that nobody has decided, or has signed
+	openLasts    = 24 * time.Hour // a request that was not decided or not signed yet
 )
 
-// clean deletes a request when its time is up.
+// clean deletes a request that has expired.
 func (w *csrWorker) clean(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (time.Duration, error) {
 	end, ok := endOf(r)
 	if !ok {
@@ -182,7 +185,8 @@ func (w *csrWorker) clean(ctx context.Context, r *certificatesv1.CertificateSign
 	return 0, ignoreMissing(w.client.Delete(ctx, target(w.endpoint, "", r.Name, ""), nil))
 }
 
-// endOf is when a request may go; ok is false if that is not known.
+// endOf returns when a request may be deleted; ok is false if that is not known
+// yet.
 func endOf(r *certificatesv1.CertificateSigningRequest) (end time.Time, ok bool) {
 	earlier := func(at time.Time, after time.Duration) {
 		if !at.IsZero() && (!ok || at.Add(after).Before(end)) {

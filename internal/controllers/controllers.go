@@ -1,12 +1,12 @@
-// Package controllers holds the controllers that run inside the server, so
-// that an API server by itself behaves as its users expect: a deleted
-// namespace is emptied and goes away, every namespace has its default service
-// account, quotas say what is used, the roles view, edit and admin gather what
-// others offer them, and admission policies are told of what is wrong with their types.
+// Package controllers has the controllers that run inside the server, so that an API
+// server without kube-controller-manager behaves as its users expect: a deleted
+// namespace is emptied and removed, every namespace has its default service account,
+// quotas show their usage, the roles view, edit and admin include the rules of
+// aggregated roles, and the status of admission policies shows type errors.
 //
-// They follow views and write through the in-process door as the service
-// accounts that kube-controller-manager's controllers have: same authorization,
-// same admission, same audit.
+// They follow views, and write through the in-process door as the service accounts
+// of kube-controller-manager's controllers: with the same authorization, admission
+// and audit.
 package controllers
 
 import (
@@ -38,43 +38,44 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what controllers work with.
+// Config has the dependencies and settings of controllers.
 type Config struct {
-	// Door is where controllers write, each as its service account.
+	// Door is for the writes of controllers, each as its service account.
 	Door *inprocess.Door
-	// Endpoints are all that is served now.
+	// Endpoints returns all endpoints that are served now.
 	Endpoints func() []*engine.Endpoint
-	// Remotes are the groups and versions of extension servers now.
+	// Remotes returns the current groups and versions of extension servers.
 	Remotes func() iter.Seq[*catalog.Remote]
-	// Schema is the OpenAPI schema of a kind, without references; nil: it has none.
+	// Schema returns the OpenAPI schema of a kind, without references; nil: it has
+	// none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
-	// Store and Catalog are what is stored and served.
+	// Store has the stored objects, and Catalog the served resources.
 	Store   *store.Store
 	Catalog *catalog.Live
-	// Objects is how the usage of quotas looks things up, Marks where it says
-	// that it counts.
+	// Objects and Marks are used for counting the usage of quotas.
 	Objects admission.Objects
 	Marks   Marks
-	// RootCA is the authority of serving certificates, in PEM; nil: there is
-	// none to tell of.
+	// RootCA is the authority of serving certificates, in PEM; nil: it is not
+	// published.
 	RootCA []byte
-	// Authority signs certificates; nil: nobody does.
+	// Authority signs certificates; nil: they are not signed.
 	Authority *pki.Authority
-	// Tokens signs legacy service account tokens; nil: nobody does.
+	// Tokens signs legacy service account tokens; nil: they are not signed.
 	Tokens *serviceaccount.Signer
-	// Election is how servers agree on who runs the controllers; nil: this one does.
+	// Election elects the server that runs the controllers; nil: this one always
+	// runs them.
 	Election *Election
 	Clock    clock.WithTicker
 	Guard    *guard.Guard
 	Log      *slog.Logger
 }
 
-// controller is one of them.
+// controller is one controller.
 type controller struct {
-	// name is what kube-controller-manager calls it, alias its short name.
+	// name is its name in kube-controller-manager, alias its short name there.
 	name, alias string
-	// account is the service account that kube-controller-manager gives it, by
-	// which the bootstrap policy knows it; "": it acts as that program itself.
+	// account is its service account, the same as in kube-controller-manager and
+	// the bootstrap policy; "": it acts as kube-controller-manager itself.
 	account string
 	// run runs until its context ends.
 	run func(ctx context.Context, c Config, client *inprocess.Client)
@@ -100,7 +101,7 @@ var all = []controller{
 	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens},
 }
 
-// ValidNames reports names of --controllers that are no controller's.
+// ValidNames returns an error for names in --controllers that are unknown.
 func ValidNames(names []string) error {
 	for _, n := range names {
 		n = full(strings.TrimPrefix(n, "-"))
@@ -112,7 +113,7 @@ func ValidNames(names []string) error {
 	return nil
 }
 
-// Names are the controllers that there are.
+// Names returns the names of all controllers.
 func Names() []string {
 	names := make([]string, len(all))
 	for i, c := range all {
@@ -131,7 +132,7 @@ func full(name string) string {
 	return name
 }
 
-// enabled says whether names, as in --controllers, have a controller run.
+// enabled says whether names, as in --controllers, enable a controller.
 func enabled(name string, names []string) bool {
 	on := false
 	for _, n := range names {
@@ -147,8 +148,8 @@ func enabled(name string, names []string) bool {
 	return on
 }
 
-// Run runs the controllers that names have run, on one server of a cluster,
-// until ctx ends.
+// Run runs the controllers that names enable, on one server of a cluster, until
+// ctx ends.
 func Run(ctx context.Context, c Config, names []string) {
 	if c.Election == nil {
 		run(ctx, c, names)
@@ -173,7 +174,7 @@ func run(ctx context.Context, c Config, names []string) {
 	wg.Wait()
 }
 
-// user is as whom a controller acts.
+// user returns the user as which a controller acts.
 func (c *controller) user() user.Info {
 	if c.account == "" {
 		return &user.DefaultInfo{Name: user.KubeControllerManager, Groups: []string{user.AllAuthenticated}}
@@ -188,7 +189,7 @@ func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
 	garbagecollector.Run(ctx, garbagecollector.Config{Store: c.Store, Catalog: c.Catalog, Client: cl, Clock: c.Clock, Guard: c.Guard, Log: c.Log})
 }
 
-// endpoint finds the one that serves a resource.
+// endpoint returns the endpoint of a resource.
 func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
 	for _, ep := range c.Endpoints() {
 		if ep.GVR.GroupResource() == gr {
@@ -198,12 +199,11 @@ func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
 	return nil
 }
 
-// source is what a controller follows until its context ends; it puts names into
-// the controller's queue.
+// source follows something until its context ends, and puts names into the
+// controller's queue.
 type source func(ctx context.Context, q *queue.Queue)
 
-// follow is a source: names returns what to look at because of a change ("":
-// nothing).
+// follow is a source for an index: name returns what to look at after a change.
 func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (string, bool)) source {
 	return func(ctx context.Context, q *queue.Queue) {
 		x.Follow(ctx, func(c store.Change[T]) {
@@ -214,8 +214,8 @@ func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (st
 	}
 }
 
-// work follows sources and looks at what they name until ctx ends, and again
-// after the time that look returns; 0: not by itself.
+// work follows sources and calls look for the names in the queue until ctx ends.
+// It calls look again after the time that look returns; 0: only after a change.
 func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) (again time.Duration, err error), sources ...source) {
 	q := queue.New(name, c.Clock, c.Guard, c.Log)
 	var following sync.WaitGroup
@@ -236,11 +236,11 @@ func (c *Config) work(ctx context.Context, name string, look func(ctx context.Co
 	following.Wait()
 }
 
-// workers is how many objects a controller looks at at a time. Extension
-// servers may take their time.
+// workers is how many objects a controller looks at in parallel. Extension servers
+// may be slow.
 const workers = 5
 
-// once makes a look of one that only changes of the log repeat.
+// once adapts a look that is repeated only after changes.
 func once(look func(ctx context.Context, name string) error) func(ctx context.Context, name string) (time.Duration, error) {
 	return func(ctx context.Context, name string) (time.Duration, error) { return 0, look(ctx, name) }
 }
@@ -260,7 +260,8 @@ func split(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// target is an object, or with name "" all objects of a namespace.
+// target returns the target for an object, or with name "" for all objects of a
+// namespace.
 func target(ep *engine.Endpoint, namespace, name, subresource string) inprocess.Target {
 	return inprocess.Target{Resource: ep.GVR, Namespace: namespace, Name: name, Subresource: subresource}
 }

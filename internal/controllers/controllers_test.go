@@ -25,7 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
-// await polls until f says nothing is missing any more.
+// await polls until f returns "".
 func await(t *testing.T, f func(ctx context.Context) string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -96,7 +96,7 @@ func TestAggregation(t *testing.T) {
 	has("sum", "twos")
 	must(t, roles.Delete(t.Context(), "two", metav1.DeleteOptions{}))
 	has("sum")
-	// What others offer to the users of a cluster is in its roles.
+	// The rules of roles with an aggregation label are in the cluster's roles.
 	create(role("more", map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}, rule("wonders")))
 	await(t, func(ctx context.Context) string {
 		for _, name := range []string{"view", "edit", "admin"} {
@@ -108,8 +108,8 @@ func TestAggregation(t *testing.T) {
 	})
 }
 
-// The status of a policy tells what is wrong with its types, of built-in kinds
-// and custom ones, anew when the policy changes.
+// The status of a policy shows its type errors, for built-in and custom kinds,
+// and is updated when the policy changes.
 func TestPolicyStatus(t *testing.T) {
 	t.Parallel()
 	policies := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config()).AdmissionregistrationV1().ValidatingAdmissionPolicies()
@@ -184,8 +184,8 @@ func thing(name string, finalizers ...string) *unstructured.Unstructured {
 	return u
 }
 
-// A namespace that is deleted is emptied of custom resources too. One that a
-// finalizer holds holds the namespace, whose status says so.
+// Deleting a namespace also deletes its custom resources. One with a finalizer
+// holds the namespace, whose status says so.
 func TestNamespaceOfCustomResources(t *testing.T) {
 	t.Parallel()
 	s := kanzentest.Start(t)
@@ -222,8 +222,9 @@ func TestNamespaceOfCustomResources(t *testing.T) {
 	})
 }
 
-// A namespace loses its pods first: while one of them still ends, or cannot be
-// deleted, all else stays, so that what confines it does.
+// The pods of a namespace are deleted first: while one of them is terminating,
+// or cannot be deleted, all other objects stay, including those that confine
+// it.
 func TestNamespaceLosesPodsFirst(t *testing.T) {
 	t.Parallel()
 	s := kanzentest.Start(t)
@@ -236,7 +237,7 @@ func TestNamespaceLosesPodsFirst(t *testing.T) {
 		NodeName: "node", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	await(t, func(ctx context.Context) string {
 		if _, err := k.CoreV1().Pods("work").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return err.Error() // its service account is made in a moment
+			return err.Error() // its service account is created in a moment
 		}
 		return ""
 	})
@@ -284,7 +285,8 @@ func TestNamespaceLosesPodsFirst(t *testing.T) {
 	})
 }
 
-// Every namespace has its default service account, again if it is deleted.
+// Every namespace has its default service account, which is created again if it
+// is deleted.
 func TestServiceAccounts(t *testing.T) {
 	t.Parallel()
 	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())

@@ -15,18 +15,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// The periods of the election, as with kube-controller-manager.
+// The periods of the election, the same as kube-controller-manager's.
 const (
-	// leaseDuration is how long others wait for a leader that does not renew.
+	// leaseDuration is how long others wait before they replace a leader that
+	// does not renew.
 	leaseDuration = 15 * time.Second
-	// renewDeadline is when a leader that cannot renew gives up.
+	// renewDeadline is how long a leader tries to renew before it gives up.
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// Election is how the servers of a cluster agree on one that runs the
-// controllers: by a lease in kube-system. (client-go's elector would bring a
-// client for every API into the binary.)
+// Election elects the server of a cluster that runs the controllers, by a lease
+// in kube-system. (client-go's elector would bring a client for every API into
+// the binary.)
 type Election struct {
 	Name     string // of the lease
 	Identity string // of this server
@@ -35,8 +36,8 @@ type Election struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 
-	// seen is the lease as it last changed, and when that was by our clock:
-	// clocks of servers need not agree.
+	// seen is the lease after its last change, with the time of the change by
+	// our clock, because the clocks of servers may differ.
 	seen   *coordinationv1.Lease
 	seenAt time.Time
 }
@@ -80,15 +81,15 @@ func (e *Election) pause(ctx context.Context) {
 	}
 }
 
-// keep renews the lease until that fails for too long, or what it is for has
-// ended; at the end of ctx it gives the lease back.
+// keep renews the lease until that fails for too long or done is closed; when
+// ctx ends it releases the lease.
 func (e *Election) keep(ctx context.Context, done <-chan struct{}) {
 	renewed := e.Clock.Now()
 	for {
 		select {
 		case <-e.Clock.After(retryPeriod):
 		case <-ctx.Done():
-			<-done // nothing of ours runs when another server begins
+			<-done // our controllers have ended before another server begins
 			e.release(context.WithoutCancel(ctx))
 			return
 		}
@@ -130,7 +131,7 @@ func (e *Election) take(ctx context.Context) error {
 	return err
 }
 
-// read reads the lease, nil if there is none, and notes when it changed.
+// read reads the lease, nil if there is none, and records when it changed.
 func (e *Election) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease, err := engine.IndexOf[*coordinationv1.Lease](e.Leases).Get(ctx, metav1.NamespaceSystem+"/"+e.Name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -167,7 +168,7 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// release gives the lease back, so that nobody has to wait for its end.
+// release releases the lease, so that other servers need not wait for its end.
 func (e *Election) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
 	defer cancel()

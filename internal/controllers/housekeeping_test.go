@@ -34,8 +34,8 @@ func gone(err error) string {
 	return fmt.Sprintf("it is still there: %v", err)
 }
 
-// Every namespace has the authority by which pods know the server, whatever
-// others make of it.
+// Every namespace has the authority by which pods verify the server, even after users change
+// it.
 func TestRootCA(t *testing.T) {
 	t.Parallel()
 	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())
@@ -93,7 +93,8 @@ func approve(t *testing.T, k kubernetes.Interface, name string) {
 	must(t, err)
 }
 
-// issued waits until a request is decided, and returns its certificate or why there is none.
+// issued waits until a request is decided, and returns its certificate or the reason of its
+// failure.
 func issued(t *testing.T, k kubernetes.Interface, name string) (certificate []byte, failure string) {
 	t.Helper()
 	await(t, func(ctx context.Context) string {
@@ -113,8 +114,8 @@ func issued(t *testing.T, k kubernetes.Interface, name string) (certificate []by
 	return certificate, failure
 }
 
-// An approved request gets a certificate that the server accepts, for as long
-// as it asked; one that its signer does not take gets to know why.
+// An approved request gets a certificate that the server accepts, valid for as long as it
+// asked; one that its signer refuses gets the reason.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := kanzentest.Start(t, kanzentest.Listen())
@@ -148,7 +149,7 @@ func TestCertificates(t *testing.T) {
 	if _, failure := issued(t, k, "wrong"); failure != "SignerValidationFailure: invalid usage for client certificate: server auth" {
 		t.Errorf("failure %q", failure)
 	}
-	// Kubelets have their requests approved where they may make them.
+	// Requests of kubelets are approved if they are allowed to make them.
 	csr(t, k, "node", certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}, client...)
 	_, err = k.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodes"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"},
@@ -160,7 +161,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// Claims and volumes that are deleted stay while they are used.
+// Deleted claims and volumes stay while they are in use.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())
@@ -228,7 +229,7 @@ func TestProtection(t *testing.T) {
 	})
 }
 
-// A finished job goes when its time is up, and not before.
+// A finished job is deleted when its time is over, and not before.
 func TestTTLAfterFinished(t *testing.T) {
 	t.Parallel()
 	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())
@@ -259,8 +260,8 @@ func TestTTLAfterFinished(t *testing.T) {
 	}
 }
 
-// A secret that asks for it holds a token of its service account, and goes with
-// it; an expired bootstrap token goes by itself.
+// A secret of type service-account-token gets a token and is deleted with its service
+// account; an expired bootstrap token is deleted.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := kanzentest.Start(t, kanzentest.Listen())

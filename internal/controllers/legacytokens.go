@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// unusedLasts is how long a legacy token stays that nobody uses: so long
-	// until it is invalid, and as long again until it is deleted.
+	// unusedLasts is how long an unused legacy token stays valid, and how long after that it is
+	// deleted.
 	unusedLasts = 365 * 24 * time.Hour
-	// legacyEvery is how often that is looked at.
+	// legacyEvery is the interval of these checks.
 	legacyEvery = 24 * time.Hour
 
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
@@ -28,8 +28,8 @@ const (
 	trackingMap       = metav1.NamespaceSystem + "/kube-apiserver-legacy-service-account-token-tracking"
 )
 
-// runLegacyTokens invalidates, and later deletes, the tokens that were made for
-// service accounts by themselves and that nobody has used for a year.
+// runLegacyTokens invalidates, and later deletes, generated service account tokens that were
+// not used for a year.
 func runLegacyTokens(ctx context.Context, c Config, cl *inprocess.Client) {
 	k := &legacyCleaner{
 		Config: c, client: cl, endpoint: c.endpoint(corev1.Resource("secrets")),
@@ -86,7 +86,7 @@ func (k *legacyCleaner) all(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// look invalidates or deletes one token that nobody uses.
+// look invalidates or deletes a token if it is unused.
 func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Time) error {
 	if s.Type != corev1.SecretTypeServiceAccountToken || s.DeletionTimestamp != nil {
 		return nil
@@ -123,7 +123,7 @@ func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Tim
 	return ignoreMissing(err)
 }
 
-// usedSince says that a token was used on a day or later, or that it cannot be known.
+// usedSince says that a token was used on a day or later, or that this is unknown.
 func usedSince(labels map[string]string, day time.Time) bool {
 	text, ok := labels[lastUsedLabel]
 	if !ok {
@@ -133,7 +133,7 @@ func usedSince(labels map[string]string, day time.Time) bool {
 	return err != nil || used.Format(time.DateOnly) >= day.Format(time.DateOnly)
 }
 
-// generated says that a token was made for its service account by itself: the account names it.
+// generated says that a token was generated for its service account, which then names it.
 func (k *legacyCleaner) generated(ctx context.Context, s *corev1.Secret) (bool, error) {
 	a, ok, err := get(ctx, k.accounts, s.Namespace+"/"+accountOfSecret(s))
 	if !ok {

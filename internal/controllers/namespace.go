@@ -17,7 +17,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// runNamespaces empties namespaces that are being deleted, and lets them go.
+// runNamespaces empties namespaces that are being deleted, and removes their
+// finalizer.
 func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(corev1.Resource("namespaces"))
 	n := &namespaceCleaner{Config: c, client: cl, remote: &remoteClient{cl.Transport()}, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
@@ -37,7 +38,7 @@ type namespaceCleaner struct {
 // errRemaining says that a namespace must be looked at again.
 var errRemaining = errors.New("there is content left")
 
-// clean takes one namespace as far as it goes.
+// clean deletes as much of a namespace as is possible now.
 func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 	ns, err := n.namespaces.Get(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -54,7 +55,7 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 		return errors.Join(errRemaining, n.report(ctx, ns, left))
 	}
 	if len(ns.Status.Conditions) > 0 {
-		// What was said to hold the namespace is so no more.
+		// The reported reasons no longer hold.
 		if err := n.report(ctx, ns, left); err != nil {
 			return err
 		}
@@ -62,19 +63,19 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 	return n.finalize(ctx, name)
 }
 
-// leftover is what is still in a namespace after an attempt to empty it.
+// leftover is the content of a namespace after an attempt to empty it.
 type leftover struct {
 	count      int
 	kinds      map[string]int // objects, by resource and group
-	finalizers map[string]int // objects, by what holds them
+	finalizers map[string]int // objects, by finalizer
 	failed     []string
 	// undiscovered are the groups and versions of extension servers that have never said what they serve.
 	undiscovered []string
 }
 
-// empty deletes what is in a namespace and tells what is left. Pods go first:
-// the rest stays as long as one of them is there or could not be deleted, since
-// a pod that still ends must not outlive the NetworkPolicies that confine it.
+// empty deletes the content of a namespace and returns what is left. Pods are
+// deleted first: the rest stays until all pods are gone, because a terminating
+// pod must not outlive the NetworkPolicies that confine it.
 func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
 	left := leftover{kinds: map[string]int{}, finalizers: map[string]int{}}
 	pods := corev1.Resource("pods")
@@ -85,11 +86,11 @@ func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
 	return left
 }
 
-// nothing says that nothing is left, as far as is known.
+// nothing says that nothing is left and that nothing failed.
 func (l *leftover) nothing() bool { return l.count == 0 && len(l.failed) == 0 }
 
-// emptyWhere deletes what is in a namespace of the resources that are in
-// question, and adds to left.
+// emptyWhere deletes the objects in a namespace of the selected resources, and
+// adds the rest to left.
 func (n *namespaceCleaner) emptyWhere(ctx context.Context, name string, left *leftover, in func(schema.GroupResource) bool) {
 	seen := map[*engine.Resource]bool{}
 	for _, ep := range n.Endpoints() {
@@ -103,7 +104,7 @@ func (n *namespaceCleaner) emptyWhere(ctx context.Context, name string, left *le
 	}
 }
 
-// emptyOf deletes the objects of one resource, and adds those that stay to left.
+// emptyOf deletes the objects of one resource, and adds the rest to left.
 func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.Endpoint, left *leftover) error {
 	items, err := n.items(ctx, ep, name)
 	if err != nil || len(items) == 0 {
@@ -129,7 +130,7 @@ func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.
 	return failed
 }
 
-// items are the newest objects of a resource in a namespace.
+// items returns the newest objects of a resource in a namespace.
 func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name string) ([]*store.Item, error) {
 	snap, err := ep.Fresh(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name 
 	return items, err
 }
 
-// finalize lets the namespace go.
+// finalize removes the namespace's finalizer.
 func (n *namespaceCleaner) finalize(ctx context.Context, name string) error {
 	_, err := inprocess.Edit(ctx, n.client, target(n.endpoint, "", name, "finalize"), func(ns *corev1.Namespace) error {
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
@@ -152,7 +153,7 @@ func (n *namespaceCleaner) finalize(ctx context.Context, name string) error {
 	return ignoreMissing(err)
 }
 
-// report writes into the namespace's status what holds it.
+// report writes into the namespace's status what still holds it.
 func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, left leftover) error {
 	now := metav1.NewTime(n.Clock.Now())
 	ns = ns.DeepCopy()

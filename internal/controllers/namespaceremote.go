@@ -15,12 +15,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// This file deletes the content of namespaces that extension servers have.
+// This file deletes the content of namespaces in extension servers.
 
 // remoteTimeout bounds an attempt to empty a namespace of one resource of an extension server.
 const remoteTimeout = 10 * time.Second
 
-// remoteLeft is what one extension server has in a namespace after an attempt.
+// remoteLeft is the content of a namespace in one extension server after an attempt.
 type remoteLeft struct {
 	resource   catalog.RemoteResource
 	finalizers []string // of all objects
@@ -28,9 +28,9 @@ type remoteLeft struct {
 	err        error
 }
 
-// emptyRemotes deletes what extension servers have in a namespace, and adds to left. They are asked at the same time: one
-// that hangs holds up this namespace only. An extension server that is known not to answer, and that has never said what
-// it serves, does not hold up anything: it may have nothing in namespaces, as metrics servers do.
+// emptyRemotes deletes the objects of extension servers in a namespace, and adds the rest to left. It asks them in
+// parallel, and one that hangs delays only this namespace. An unavailable extension server that has never reported its
+// resources delays nothing: it may have no objects in namespaces, as is the case for metrics servers.
 func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *leftover) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

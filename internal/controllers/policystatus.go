@@ -13,11 +13,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// policyStatus is the field manager of what the controller writes.
+// policyStatus is the field manager of the controller.
 const policyStatus = "validatingadmissionpolicy-status"
 
-// runPolicyStatus writes into the status of each ValidatingAdmissionPolicy what
-// is wrong with the types in its expressions.
+// runPolicyStatus writes the type errors in the expressions of each
+// ValidatingAdmissionPolicy into its status.
 func runPolicyStatus(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(admissionv1.Resource("validatingadmissionpolicies"))
 	k := &policyChecker{

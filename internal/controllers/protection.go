@@ -13,8 +13,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// protector keeps a finalizer on the objects of one kind, and takes it off one
-// that is deleted when nobody uses it any more.
+// protector keeps a finalizer on the objects of one kind, and removes it from an
+// object that is being deleted once it is not in use.
 type protector[T engine.Object] struct {
 	endpoint  *engine.Endpoint
 	objects   *store.Index[T]
@@ -44,7 +44,7 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	})
 }
 
-// edit changes the finalizers of an object that is still the same.
+// edit changes the finalizers of an object, unless it was replaced.
 func (p *protector[T]) edit(ctx context.Context, obj T, change func([]string) []string) error {
 	_, err := inprocess.Edit(ctx, p.client, target(p.endpoint, obj.GetNamespace(), obj.GetName(), ""), func(now T) error {
 		deleted := func(o T) bool { return o.GetDeletionTimestamp() != nil }
@@ -62,7 +62,7 @@ func (p *protector[T]) changed(c store.Change[T]) (string, bool) {
 		(c.Now.GetDeletionTimestamp() != nil) == slices.Contains(c.Now.GetFinalizers(), p.finalizer)
 }
 
-// runVolumeProtection lets PersistentVolumes go when no claim is bound to them.
+// runVolumeProtection keeps PersistentVolumes until no claim is bound to them.
 func runVolumeProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(corev1.Resource("persistentvolumes"))
 	p := &protector[*corev1.PersistentVolume]{
@@ -74,7 +74,7 @@ func runVolumeProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 	c.work(ctx, "pvprotection", once(p.look), follow(p.objects, p.changed))
 }
 
-// runClaimProtection lets PersistentVolumeClaims go when no pod uses them.
+// runClaimProtection keeps PersistentVolumeClaims until no pod uses them.
 func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep, pods := c.endpoint(corev1.Resource("persistentvolumeclaims")), engine.IndexOf[*corev1.Pod](c.endpoint(corev1.Resource("pods")))
 	waiting := make(chan struct{}, 1) // a claim waits for pods
@@ -98,7 +98,7 @@ func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), podsOfClaims(pods, waiting))
 }
 
-// podsOfClaims is a source: it follows pods from when the first claim waits for one.
+// podsOfClaims is a source that follows pods once the first claim waits for one.
 func podsOfClaims(pods *store.Index[*corev1.Pod], waiting <-chan struct{}) source {
 	return func(ctx context.Context, q *queue.Queue) {
 		select {
@@ -123,7 +123,7 @@ func podsOfClaims(pods *store.Index[*corev1.Pod], waiting <-chan struct{}) sourc
 	}
 }
 
-// claimName is the claim of a pod's volume; "" if it has none.
+// claimName returns the claim of a pod's volume; "" if it has none.
 func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -148,7 +148,8 @@ func usesClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// ended says that a pod is deleted and its node is done with it, or was not asked.
+// ended says that a pod is being deleted and that its node no longer runs it, or
+// never did.
 func ended(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }

@@ -15,11 +15,11 @@ import (
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// remoteClient sends requests that extension servers answer, in JSON.
+// remoteClient sends requests in JSON to extension servers.
 type remoteClient struct{ rt http.RoundTripper }
 
-// do sends a request and decodes the answer, which may be nil to be ignored.
-// What is no success comes back as a *apierrors.StatusError.
+// do sends a request and decodes the answer into out, which may be nil. An
+// answer other than success is returned as a *apierrors.StatusError.
 func (c *remoteClient) do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader = http.NoBody
 	if in != nil {

@@ -20,31 +20,33 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Marks are set before usage is counted, so that what is charged by then and
-// not stored yet is charged again.
+// Marks are set before usage is counted, so that writes that are charged but
+// not stored by then are charged again.
 type Marks interface {
-	// Mark sets a mark and returns the revision of that.
+	// Mark sets a mark and returns its revision.
 	Mark(ctx context.Context, name string) (int64, error)
-	// Unmark removes a mark; it need not be there.
+	// Unmark removes a mark, if it exists.
 	Unmark(ctx context.Context, name string) error
 }
 
 const (
-	// leakAfter is how long after a charge a namespace is counted, for the case
-	// that the write which was charged has failed.
+	// leakAfter is how long after a charge a namespace is counted, in case the
+	// charged write has failed.
 	leakAfter = 5 * time.Second
-	// recountAfter is how long a namespace with quotas goes uncounted.
+	// recountAfter is the longest time between counts of a namespace with
+	// quotas.
 	recountAfter = 5 * time.Minute
-	// countShare is how many times as long as the last count took the next one
-	// waits: counting large namespaces takes a tenth of a processor at most.
+	// countShare is the pause before the next count, as a multiple of the time
+	// of the last one: counting a large namespace takes at most a tenth of a
+	// processor.
 	countShare = 10
-	// countWorkers is how many namespaces are counted at once.
+	// countWorkers is how many namespaces are counted in parallel.
 	countWorkers = 3
 )
 
-// runResourceQuotas writes into the status of each ResourceQuota what is used.
-// Admission adds to it; that something uses less, or is gone, is found out by
-// counting anew. How the two go together says package resourcequota.
+// runResourceQuotas writes the usage into the status of each ResourceQuota.
+// Admission only adds usage; this controller finds reduced usage by counting
+// anew. Package resourcequota explains how the two work together.
 func runResourceQuotas(ctx context.Context, c Config, cl *inprocess.Client) {
 	k := &quotaKeeper{
 		Config: c, client: cl, quotas: c.endpoint(corev1.Resource("resourcequotas")),
@@ -71,7 +73,7 @@ type quotaKeeper struct {
 	took map[string]time.Duration // the last count of each namespace
 }
 
-// soon has a namespace counted.
+// soon queues a namespace to be counted.
 func (k *quotaKeeper) soon(namespace string) {
 	k.mu.Lock()
 	pause := k.took[namespace] * countShare
@@ -79,7 +81,7 @@ func (k *quotaKeeper) soon(namespace string) {
 	k.queue.AddAfter(namespace, pause)
 }
 
-// errCharged says that admission has charged a quota while it was counted for.
+// errCharged says that admission has charged a quota during its count.
 var errCharged = errors.New("quotas were charged while usage was counted")
 
 // look brings the quotas of a namespace up to date.
@@ -108,7 +110,7 @@ func (k *quotaKeeper) look(ctx context.Context, namespace string) error {
 	return err
 }
 
-// recount counts the usage of a namespace and writes it down.
+// recount counts the usage of a namespace and stores it.
 func (k *quotaKeeper) recount(ctx context.Context, namespace string) error {
 	mark, err := k.Marks.Mark(ctx, resourcequota.Mark(namespace))
 	if err != nil {
@@ -136,7 +138,7 @@ func (k *quotaKeeper) recount(ctx context.Context, namespace string) error {
 	return errors.Join(errs...)
 }
 
-// namespaceQuotas are the newest quotas of a namespace.
+// namespaceQuotas returns the newest quotas of a namespace.
 func (k *quotaKeeper) namespaceQuotas(ctx context.Context, namespace string) (out []*corev1.ResourceQuota, err error) {
 	objs, err := k.quotas.ListObjects(ctx, namespace)
 	for _, obj := range objs {
@@ -149,8 +151,8 @@ func (k *quotaKeeper) namespaceQuotas(ctx context.Context, namespace string) (ou
 	return out, err
 }
 
-// wrong returns the quotas whose status is not what it must be, with one that
-// is. It counts what there is at some revision after it was called.
+// wrong returns the quotas whose status is wrong, with a correct one. It counts
+// objects at some revision after the call.
 func (k *quotaKeeper) wrong(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota) (wrong []*corev1.ResourceQuota, err error) {
 	stored, err := k.stored(ctx, namespace, quotas)
 	errs := []error{err}
@@ -166,8 +168,8 @@ func (k *quotaKeeper) wrong(ctx context.Context, namespace string, quotas []*cor
 	return wrong, errors.Join(errs...)
 }
 
-// stored is what a namespace has of the resources that quotas limit. One that
-// cannot be read is left out: its usage stays what it was.
+// stored returns the objects of a namespace of the resources that quotas limit.
+// A resource that cannot be read is left out: its usage stays as it was.
 func (k *quotaKeeper) stored(ctx context.Context, namespace string, quotas []*corev1.ResourceQuota) (out []resourcequota.Stored, err error) {
 	var errs []error
 	for _, ep := range k.metered() {
@@ -208,7 +210,7 @@ func storedIn(ctx context.Context, snap *store.Snapshot, ep *engine.Endpoint, na
 	}
 }
 
-// metered are the resources that come under quotas, in one version each.
+// metered returns the resources that quotas can limit, in one version each.
 func (k *quotaKeeper) metered() (out []*engine.Endpoint) {
 	seen := map[*engine.Resource]bool{}
 	for _, ep := range k.Endpoints() {

@@ -13,12 +13,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// servedEvery is how often it is looked whether what quotas limit is served
-// by now: custom resources come and go.
+// servedEvery is the interval of checking which limited resources are served:
+// custom resources come and go.
 const servedEvery = 5 * time.Second
 
-// follow has namespaces counted when their quotas change, or when what these
-// limit is used less, until ctx ends.
+// follow queues namespaces when their quotas change, or when the usage of a
+// limited resource is reduced, until ctx ends.
 func (k *quotaKeeper) follow(ctx context.Context) {
 	l := &limits{keeper: k, hard: map[string]map[string]corev1.ResourceList{}, followed: map[*store.View]bool{}, anew: make(chan struct{}, 1)}
 	l.running.Go(func() { engine.IndexOf[*corev1.ResourceQuota](k.quotas).Follow(ctx, l.changed, nil) })
@@ -36,18 +36,20 @@ func (k *quotaKeeper) follow(ctx context.Context) {
 	}
 }
 
-// limits is what quotas limit, and who watches over it.
+// limits has the resources that quotas limit, and the followers of those
+// resources.
 type limits struct {
 	keeper  *quotaKeeper
 	running sync.WaitGroup
-	anew    chan struct{} // something else is limited than before
+	anew    chan struct{} // the limited resources have changed
 
 	mu       sync.Mutex
 	hard     map[string]map[string]corev1.ResourceList // by namespace and quota
 	followed map[*store.View]bool
 }
 
-// changed is told of a quota. One that cannot be read limits what it did.
+// changed takes a change of a quota. A quota that cannot be decoded keeps its
+// limits.
 func (l *limits) changed(c store.Change[*corev1.ResourceQuota]) {
 	if c.Gone {
 		l.gone(c.Namespace(), c.Name())
@@ -67,7 +69,7 @@ func (l *limits) changed(c store.Change[*corev1.ResourceQuota]) {
 	of[q.Name] = q.Spec.Hard
 	l.mu.Unlock()
 	if known && equality.Semantic.DeepEqual(before, q.Spec.Hard) && equality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard) {
-		l.keeper.queue.AddAfter(q.Namespace, leakAfter) // it was charged
+		l.keeper.queue.AddAfter(q.Namespace, leakAfter) // the change may be a charge
 		return
 	}
 	l.keeper.queue.Add(q.Namespace)
@@ -99,7 +101,7 @@ func (l *limits) limited(namespace string, gr schema.GroupResource) bool {
 	return false
 }
 
-// namespaces are those with a quota that limits a resource.
+// namespaces returns the namespaces with a quota that limits a resource.
 func (l *limits) namespaces(gr schema.GroupResource) (names []string) {
 	l.mu.Lock()
 	all := make([]string, 0, len(l.hard))
@@ -115,7 +117,8 @@ func (l *limits) namespaces(gr schema.GroupResource) (names []string) {
 	return names
 }
 
-// followLimited begins to follow what is limited and was not, or was not served.
+// followLimited starts to follow resources that are newly limited or newly
+// served.
 func (l *limits) followLimited(ctx context.Context) {
 	for _, ep := range l.keeper.metered() {
 		v := ep.View()
@@ -137,16 +140,16 @@ func (l *limits) followLimited(ctx context.Context) {
 	}
 }
 
-// follow has namespaces counted where objects of one resource use less, until
-// ctx ends or the resource is no longer served.
+// follow queues namespaces in which objects of one resource use less, until ctx
+// ends or the resource is no longer served.
 func (l *limits) follow(ctx context.Context, ep *engine.Endpoint) {
 	gr := ep.GVR.GroupResource()
 	for _, ns := range l.namespaces(gr) {
-		l.keeper.soon(ns) // what was missed may have been anything
+		l.keeper.soon(ns) // the missed events may have changed its usage
 	}
 	engine.IndexOf[engine.Object](ep).Follow(ctx, func(c store.Change[engine.Object]) {
 		if c.Added() || !l.limited(c.Namespace(), gr) {
-			return // what is new was charged
+			return // new objects were charged
 		}
 		old, known := c.Was()
 		if c.Gone || !known || c.Err != nil {

@@ -15,14 +15,14 @@ import (
 const (
 	rootCAName = "kube-root-ca.crt"
 	rootCAKey  = "ca.crt"
-	// What the object is for, in the words of kube-controller-manager.
+	// The description of the object, the same as kube-controller-manager's.
 	descriptionKey    = "kubernetes.io/description"
 	rootCADescription = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
 		"No other usage is guaranteed across distributions of Kubernetes clusters."
 )
 
-// runRootCA keeps in every active namespace a ConfigMap with the authority by
-// which pods know the server.
+// runRootCA keeps a ConfigMap in every active namespace with the authority by
+// which pods verify the server.
 func runRootCA(ctx context.Context, c Config, cl *inprocess.Client) {
 	if c.RootCA == nil {
 		return

@@ -17,9 +17,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// This file is what the signers of Kubernetes sign, and who may have it.
+// This file has the rules of Kubernetes' signers: which requests they sign, and
+// for which users.
 
-// signers are the signers of Kubernetes, each with what it refuses.
+// signers are Kubernetes' signers, each with a check of requests.
 var signers = map[string]func(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error{
 	certificatesv1.KubeAPIServerClientSignerName:        apiServerClient,
 	certificatesv1.KubeAPIServerClientKubeletSignerName: kubeletClient,
@@ -39,7 +40,7 @@ func apiServerClient(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsag
 	return nil
 }
 
-// Phrases that clients know.
+// Messages that clients know.
 var (
 	//lint:ignore ST1005 as kube-controller-manager says it
 	errEmail = errors.New("Email subjectAltNames are not allowed")
@@ -47,7 +48,7 @@ var (
 	errNodeName = errors.New("subject common name does not begin with system:node:")
 )
 
-// node checks what all certificates of kubelets have in common.
+// node checks the common rules of all kubelet certificates.
 func node(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage, role certificatesv1.KeyUsage) error {
 	switch {
 	case !slices.Equal(r.Subject.Organization, []string{user.NodesGroup}):
@@ -65,7 +66,7 @@ func node(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage, role cer
 	for _, u := range usages {
 		have[string(u)] = true
 	}
-	delete(have, string(certificatesv1.UsageKeyEncipherment)) // which only RSA keys need
+	delete(have, string(certificatesv1.UsageKeyEncipherment)) // only RSA keys need it
 	got := append(slices.Collect(maps.Keys(have)), string(certificatesv1.UsageKeyEncipherment))
 	slices.Sort(got)
 	if !slices.Equal(got, required) {
@@ -91,7 +92,8 @@ func kubeletServing(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage
 	return node(r, usages, certificatesv1.UsageServerAuth)
 }
 
-// basic and extended are the usages of certificates by their names in requests.
+// basic and extended map the names of usages in requests to usages of
+// certificates.
 var (
 	basicUsages = map[certificatesv1.KeyUsage]x509.KeyUsage{
 		certificatesv1.UsageSigning: x509.KeyUsageDigitalSignature, certificatesv1.UsageDigitalSignature: x509.KeyUsageDigitalSignature,
@@ -111,7 +113,7 @@ var (
 	}
 )
 
-// keyUsages are the usages that a request names.
+// keyUsages returns the usages that a request names.
 func keyUsages(names []certificatesv1.KeyUsage) (basic x509.KeyUsage, extended []x509.ExtKeyUsage, err error) {
 	for _, name := range names {
 		if u, ok := basicUsages[name]; ok {
@@ -128,7 +130,7 @@ func keyUsages(names []certificatesv1.KeyUsage) (basic x509.KeyUsage, extended [
 	return basic, extended, nil
 }
 
-// pemBytes is what the first block holds.
+// pemBytes returns the bytes of the first PEM block.
 func pemBytes(data []byte) []byte {
 	if block, _ := pem.Decode(data); block != nil {
 		return block.Bytes
@@ -136,7 +138,7 @@ func pemBytes(data []byte) []byte {
 	return nil
 }
 
-// allowed asks whether the user who made a request may have it approved.
+// allowed checks whether the user of a request may have it approved.
 func (w *csrWorker) allowed(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range r.Spec.Extra {

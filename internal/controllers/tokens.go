@@ -17,8 +17,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// runTokens fills the secrets that ask for the token of a service account, and
-// deletes those whose service account is gone.
+// runTokens adds tokens to the secrets of type service-account-token, and deletes those whose service account
+// was deleted.
 func runTokens(ctx context.Context, c Config, cl *inprocess.Client) {
 	if c.Tokens == nil {
 		return
@@ -49,7 +49,7 @@ type tokenKeeper struct {
 	fresh                 func(ctx context.Context) error
 }
 
-// accountOfSecret is the name of the service account whose token a secret holds; "" if it is of another type.
+// accountOfSecret returns the name of the service account of a token secret; "" if it has another type.
 func accountOfSecret(s *corev1.Secret) string {
 	if s.Type != corev1.SecretTypeServiceAccountToken {
 		return ""
@@ -57,8 +57,7 @@ func accountOfSecret(s *corev1.Secret) string {
 	return s.Annotations[corev1.ServiceAccountNameKey]
 }
 
-// secretChanged has secrets looked at, and takes those that are gone from their
-// service accounts.
+// secretChanged queues changed secrets, and removes deleted ones from their service accounts.
 func (k *tokenKeeper) secretChanged(ctx context.Context, q *queue.Queue) func(store.Change[*corev1.Secret]) {
 	return func(c store.Change[*corev1.Secret]) {
 		if c.Now != nil && accountOfSecret(c.Now) != "" {
@@ -70,11 +69,11 @@ func (k *tokenKeeper) secretChanged(ctx context.Context, q *queue.Queue) func(st
 	}
 }
 
-// all has the secrets of a service account looked at.
+// all queues the secrets of a service account.
 func (k *tokenKeeper) all(ctx context.Context, q *queue.Queue, namespace, account string) {
 	secrets, err := k.secrets.Objects(ctx, namespace+"/")
 	if err != nil {
-		return // the view will be told of again
+		return // the index reports all objects again
 	}
 	for _, s := range secrets {
 		if accountOfSecret(s) == account {
@@ -119,14 +118,14 @@ func (k *tokenKeeper) look(ctx context.Context, key string) error {
 	return ignoreMissing(err)
 }
 
-// account returns the service account of a secret, or nil if there is none of that UID.
+// account returns the service account of a secret, or nil if there is none with its UID.
 func (k *tokenKeeper) account(ctx context.Context, s *corev1.Secret) (*corev1.ServiceAccount, error) {
 	key := s.Namespace + "/" + accountOfSecret(s)
 	a, ok, err := get(ctx, k.accounts, key)
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // it may be new
+	if !ok { // the view may be behind
 		if err := k.fresh(ctx); err != nil {
 			return nil, err
 		}
@@ -140,13 +139,13 @@ func (k *tokenKeeper) account(ctx context.Context, s *corev1.Secret) (*corev1.Se
 	return a, nil
 }
 
-// wrong says that something is missing in a secret.
+// wrong says that a secret is incomplete.
 func (k *tokenKeeper) wrong(s *corev1.Secret) bool {
 	return len(k.rootCA) > 0 && !bytes.Equal(s.Data[corev1.ServiceAccountRootCAKey], k.rootCA) ||
 		len(s.Data[corev1.ServiceAccountNamespaceKey]) == 0 || len(s.Data[corev1.ServiceAccountTokenKey]) == 0
 }
 
-// fill adds what is missing in a secret.
+// fill completes a secret.
 func (k *tokenKeeper) fill(s *corev1.Secret, account *corev1.ServiceAccount) error {
 	if s.Data == nil {
 		s.Data = map[string][]byte{}
@@ -169,7 +168,7 @@ func (k *tokenKeeper) fill(s *corev1.Secret, account *corev1.ServiceAccount) err
 	return nil
 }
 
-// unreference takes a secret that is gone from the service accounts that name it.
+// unreference removes a deleted secret from the service accounts that name it.
 func (k *tokenKeeper) unreference(ctx context.Context, namespace, secret string) error {
 	accounts, err := k.accounts.Objects(ctx, namespace+"/")
 	if err != nil {
@@ -218,7 +217,7 @@ func runTokenCleaner(ctx context.Context, c Config, cl *inprocess.Client) {
 		if !ok || len(expiration) == 0 {
 			return 0, nil
 		}
-		// One that cannot be read is as good as expired: it is of no use.
+		// A token with an unreadable expiration cannot be used, so it counts as expired.
 		end, err := time.Parse(time.RFC3339, string(expiration))
 		if left := end.Sub(c.Clock.Now()); err == nil && left > 0 {
 			return left, nil

@@ -14,8 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// runTTLAfterFinished deletes jobs when they have been finished for as long as
-// they ask for.
+// runTTLAfterFinished deletes finished jobs after the time that they specify.
 func runTTLAfterFinished(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(batchv1.Resource("jobs"))
 	jobs := engine.IndexOf[*batchv1.Job](ep)
@@ -32,13 +31,13 @@ func runTTLAfterFinished(ctx context.Context, c Config, cl *inprocess.Client) {
 		if left := finished.Add(ttl).Sub(c.Clock.Now()); left > 0 {
 			return left, nil
 		}
-		// It may have been asked to stay longer meanwhile.
+		// Its time may have been extended meanwhile.
 		policy := metav1.DeletePropagationForeground
 		err = cl.Delete(ctx, target(ep, job.Namespace, job.Name, ""), &metav1.DeleteOptions{
 			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
 		})
 		if apierrors.IsConflict(err) {
-			return 0, nil // the log tells of the change
+			return 0, nil // the changed job is queued again
 		}
 		return 0, ignoreMissing(err)
 	}
@@ -47,7 +46,7 @@ func runTTLAfterFinished(ctx context.Context, c Config, cl *inprocess.Client) {
 	}))
 }
 
-// finishedAt is when a job was finished; ok is false if it is not.
+// finishedAt returns when a job finished; ok is false if it has not.
 func finishedAt(job *batchv1.Job) (at time.Time, ok bool) {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {

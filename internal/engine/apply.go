@@ -12,9 +12,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// applied makes the hub object that a server-side apply asks for: the stored
-// object with what the manager now says laid over it, and what it said before
-// and no longer says taken out.
+// applied makes the hub object that a server-side apply asks for: the stored object merged
+// with the manager's new configuration, without the fields that the manager applied before
+// and no longer applies.
 func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
 	config, strict, err := decodeConfig(body, directive(options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {

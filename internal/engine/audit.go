@@ -10,10 +10,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// This file tells the audit of a request what came in and what goes out. Where
-// its policy wants less than objects, nothing here encodes any.
+// This file offers the objects of a request and its answer to the audit log. They are
+// encoded only if the audit policy asks for objects.
 
-// auditRequest tells of an object that came in, in the version it came in.
+// auditRequest audits a request's object, in the version in which it was sent.
 func auditRequest(req *http.Request, obj runtime.Object) {
 	a := request.AuditFrom(req.Context())
 	if !a.Wants(request.AuditMetadata) {
@@ -23,7 +23,7 @@ func auditRequest(req *http.Request, obj runtime.Object) {
 	a.Request(named, func() ([]byte, error) { return marshalJSON(obj) })
 }
 
-// auditSent tells of an object that was sent to be stored; obj is of the hub version.
+// auditSent audits an object that was sent to be stored; obj is of the hub version.
 func (c *call) auditSent(obj Object) {
 	a := request.AuditFrom(c.req.Context())
 	if !a.Wants(request.AuditMetadata) {
@@ -38,20 +38,20 @@ func (c *call) auditSent(obj Object) {
 	})
 }
 
-// auditAnswer tells of an answer that is an object.
+// auditAnswer audits an answer that is an object.
 func auditAnswer(req *http.Request, obj runtime.Object) {
 	status, _ := obj.(*metav1.Status)
 	request.AuditFrom(req.Context()).Response(status, func() ([]byte, error) { return marshalJSON(obj) })
 }
 
-// auditJSON tells of an answer that is no Status.
+// auditJSON audits an answer that is not a Status.
 func auditJSON(req *http.Request, encode func() ([]byte, error)) {
 	if a := request.AuditFrom(req.Context()); a.Wants(request.AuditRequestResponse) {
 		a.Response(nil, encode)
 	}
 }
 
-// auditItem tells of an answer that is a stored object.
+// auditItem audits an answer that is a stored object.
 func (c *call) auditItem(out output, i *store.Item) {
 	auditJSON(c.req, func() ([]byte, error) {
 		f := c.forms.of(output{shape: out.shape, dropManaged: out.dropManaged})

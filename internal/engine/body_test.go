@@ -50,7 +50,8 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-// What a client announces takes no room: that follows what has come.
+// An announced Content-Length allocates nothing: the buffer grows with what was
+// received.
 func TestRoomFollowsBody(t *testing.T) {
 	for _, sent := range []int{0, 1, presized, 100_000, 1_000_000} {
 		r := &rooms{left: sent}
@@ -65,7 +66,8 @@ func TestRoomFollowsBody(t *testing.T) {
 
 var errHeld = errors.New("no more comes")
 
-// rooms is a body that stops coming. It notes the room there is for more.
+// rooms is a body that ends early. It records the size of the buffers that it
+// is asked to fill.
 type rooms struct{ left, largest int }
 
 func (r *rooms) Read(b []byte) (int, error) {

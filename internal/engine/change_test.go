@@ -18,7 +18,7 @@ type thing struct {
 	t  *testing.T
 	ep *Endpoint
 	db *memory.DB
-	// saw is what the changes were decided on, in order.
+	// saw has the objects that the changes were decided on, in order.
 	saw []string
 }
 
@@ -62,7 +62,7 @@ func fieldOf(obj Object, name string) string {
 	return s
 }
 
-// other is another writer, which sets the thing's color.
+// other sets the thing's color as another writer.
 func (x *thing) other(color string) {
 	x.t.Helper()
 	if _, err := x.ep.UpdateObject(x.t.Context(), "", "t000", false, func(obj Object) error {
@@ -75,7 +75,7 @@ func (x *thing) other(color string) {
 
 var errRefused = errors.New("refused")
 
-// change sets the size of the thing, unless it has the color that is refused.
+// change sets the size of the thing, unless it has the refused color.
 func (x *thing) change(ctx context.Context, refused string) error {
 	c := x.ep.local("", "t000")
 	_, err := c.change(ctx, &change{
@@ -93,7 +93,7 @@ func (x *thing) change(ctx context.Context, refused string) error {
 	return err
 }
 
-// holdLog keeps the view where it is until the test ends.
+// holdLog stops the view at its revision until the test ends.
 func (x *thing) holdLog() {
 	held := make(chan struct{})
 	x.db.Inject(memory.Fault{Of: memory.Watch, Before: func(ctx context.Context) {
@@ -104,7 +104,7 @@ func (x *thing) holdLog() {
 	<-held
 }
 
-// holds checks what the changes have seen and what is stored then.
+// holds checks what the changes have seen and what is stored afterwards.
 func (x *thing) holds(saw []string, color, size string) {
 	x.t.Helper()
 	if len(x.saw) != len(saw) {
@@ -123,8 +123,7 @@ func (x *thing) holds(saw []string, color, size string) {
 	}
 }
 
-// A refusal that comes from a view that is behind is decided again on what is
-// stored.
+// A refusal that is based on an old view is decided again on the stored object.
 func TestRefusalOnStaleView(t *testing.T) {
 	x := oneThing(t)
 	x.holdLog()
@@ -138,7 +137,7 @@ func TestRefusalOnStaleView(t *testing.T) {
 	x.holds([]string{"red", "blue"}, "blue", "large")
 }
 
-// A refusal on what is stored is final, and decided once.
+// A refusal that is based on the stored object is final, and decided once.
 func TestRefusalIsFinal(t *testing.T) {
 	x := oneThing(t)
 	if err := x.change(t.Context(), "red"); !errors.Is(err, errRefused) {
@@ -147,8 +146,8 @@ func TestRefusalIsFinal(t *testing.T) {
 	x.holds([]string{"red"}, "red", "")
 }
 
-// What another writer has done in between is kept: the change is made again of
-// it, or refused for it.
+// The change of another writer is kept: the own change is made again on it, or
+// refused because of it.
 func TestConflictIsRetried(t *testing.T) {
 	for _, c := range []struct {
 		refused, size string
@@ -163,7 +162,8 @@ func TestConflictIsRetried(t *testing.T) {
 	}
 }
 
-// A change of what another writer deletes in between finds nothing.
+// A change of an object that another writer has deleted meanwhile finds
+// nothing.
 func TestConflictWithDeletion(t *testing.T) {
 	x := oneThing(t)
 	x.db.Inject(memory.Fault{Of: memory.Commit, Before: func(ctx context.Context) {
@@ -178,8 +178,7 @@ func TestConflictWithDeletion(t *testing.T) {
 
 var errBroken = errors.New("the connection broke")
 
-// A commit that failed is an error; one that was carried out, whose answer was
-// lost, is found to be done.
+// A commit that failed is an error; one whose answer was lost was carried out.
 func TestAmbiguousCommit(t *testing.T) {
 	t.Run("failed", func(t *testing.T) {
 		x := oneThing(t)
@@ -192,7 +191,7 @@ func TestAmbiguousCommit(t *testing.T) {
 	t.Run("lost", func(t *testing.T) {
 		x := oneThing(t)
 		x.db.Inject(memory.Fault{Of: memory.Commit, Err: errBroken, Lost: true})
-		// It is not carried out again: the client decides.
+		// It is not repeated: the client decides.
 		if err := x.change(t.Context(), ""); !errors.Is(err, errBroken) {
 			t.Errorf("change: %v", err)
 		}
@@ -219,8 +218,8 @@ func TestChangeIsCancelled(t *testing.T) {
 	x.holds([]string{"red"}, "red", "")
 }
 
-// TestAmbiguousDelete loses the answer to a deletion. It is not repeated: the name
-// may be another object's by then.
+// TestAmbiguousDelete loses the answer to a deletion. It is not repeated: another
+// object may have the name by then.
 func TestAmbiguousDelete(t *testing.T) {
 	x := oneThing(t)
 	x.db.Inject(memory.Fault{Of: memory.Commit, Err: errBroken, Lost: true})

@@ -47,7 +47,7 @@ func (c *call) admitConnect() (runtime.Object, error) {
 	return admitted[runtime.Object](ctx, c.e.Admit, a)
 }
 
-// behind is what follows the subresource in the path, with its slashes.
+// behind returns the path after the subresource, with its slashes.
 func (c *call) behind() string {
 	path := ""
 	if len(c.info.Parts) > 3 {

@@ -29,10 +29,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
-// countingCodec is how things are stored; it counts how often one is decoded.
+// countingCodec is the codec of things; it counts the decodings.
 type countingCodec struct {
 	decoded atomic.Int64
-	// at is called with each number; optional.
+	// at is called with the count at each decoding; optional.
 	at func(n int64)
 }
 
@@ -58,8 +58,8 @@ func (admitAll) Validate(context.Context, *admission.Attributes) error { return 
 
 var thingsGV = schema.GroupVersion{Group: "example.com", Version: "v1"}
 
-// things makes an endpoint of things with n of them, each of so many bytes.
-// Next to nothing that is made of them is cached, but for what cache has room for.
+// things makes an endpoint of things with n of them, each of so many bytes. cache
+// is the budget for encodings.
 func things(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec) {
 	t.Helper()
 	ep, codec, _ := thingsIn(t, n, bytes, cache)
@@ -127,8 +127,8 @@ func asks(ctx context.Context, verb, accept, query string) *http.Request {
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-// An object is read once for a selector, however many terms it has, and what
-// was read stays with it.
+// A selector reads an object once, however many terms it has, and the fields
+// that were read are cached with the object.
 func TestSelectorReadsOnce(t *testing.T) {
 	ep, codec := things(t, 5, 1, 1<<20)
 	query := "fieldSelector=" + url.QueryEscape(strings.TrimSuffix(strings.Repeat("color!=blue,", 1000), ",")) + "&labelSelector=a%3Dc"
@@ -150,7 +150,7 @@ func TestSelectorReadsOnce(t *testing.T) {
 	}
 }
 
-// writer is a ResponseWriter that tells of what is written.
+// writer is a ResponseWriter that reports what is written.
 type writer struct {
 	header http.Header
 	wrote  func(p []byte) error
@@ -161,7 +161,7 @@ func (w *writer) WriteHeader(int)             {}
 func (w *writer) FlushError() error           { return nil }
 func (w *writer) Write(p []byte) (int, error) { return len(p), w.wrote(p) }
 
-// A request ends soon after its context, whatever it does with its items.
+// A request ends soon after its context, whatever it was doing with items.
 func TestLoopsEndWithContext(t *testing.T) {
 	const n, at = 150, 5
 	for _, c := range []struct{ name, verb, accept, query string }{
@@ -194,7 +194,7 @@ func TestLoopsEndWithContext(t *testing.T) {
 	t.Run("events of a watch", func(t *testing.T) {
 		ep, codec := things(t, 0, 1, 1)
 		rev := formatRev(ep.e.Store.Revision())
-		if _, err := ep.View().Snapshot(t.Context()); err != nil { // loads the view: what comes is in its window
+		if _, err := ep.View().Snapshot(t.Context()); err != nil { // loads the view, so that later events are in its window
 			t.Fatal(err)
 		}
 		for k := range n {
@@ -217,8 +217,8 @@ func TestLoopsEndWithContext(t *testing.T) {
 	})
 }
 
-// The writing of a list ends with its client, and with its time: then what was
-// sent is not to be taken for whole.
+// Writing a list ends when its client is gone, and at its deadline: then the
+// answer is aborted, so that it is not taken for complete.
 func TestListWritingEnds(t *testing.T) {
 	const n, size = 40, 200 << 10
 	for _, accept := range []string{"application/json", asTable} {
@@ -270,7 +270,7 @@ func (c *expiring) Err() error {
 	return nil
 }
 
-// A list that nobody reads keeps a bounded part of what it is made of.
+// A list whose client does not read holds a bounded part of its encodings.
 func TestUnreadListHoldsLittle(t *testing.T) {
 	const n, size = 100, 100 << 10
 	ep, _ := things(t, 0, 0, 1)
@@ -316,7 +316,7 @@ func TestUnreadListHoldsLittle(t *testing.T) {
 	}
 }
 
-// A list for people is what indenting the whole of it makes.
+// A human-readable list is the indented list.
 func TestPrettyList(t *testing.T) {
 	for _, n := range []int{0, 1, 3} {
 		ep, _ := things(t, n, 10, 1<<20)
@@ -332,7 +332,7 @@ func TestPrettyList(t *testing.T) {
 	}
 }
 
-// A watcher that does not read has little made for it.
+// For a watcher that does not read, only little is encoded.
 func TestBlockedWatcherHoldsLittle(t *testing.T) {
 	const n, size = 60, 20 << 10
 	for _, accept := range []string{"application/json", asTable} {
@@ -352,7 +352,7 @@ func TestBlockedWatcherHoldsLittle(t *testing.T) {
 		first, total := int64(0), 0
 		w := &writer{header: http.Header{}, wrote: func(p []byte) error {
 			if first == 0 {
-				first = codec.decoded.Load() // here it would be held up
+				first = codec.decoded.Load() // here the watcher would block
 			}
 			if total += len(p); strings.Contains(string(p), fmt.Sprintf(`"t%03d"`, n-1)) {
 				cancel()
@@ -366,8 +366,8 @@ func TestBlockedWatcherHoldsLittle(t *testing.T) {
 	}
 }
 
-// A list of a revision that only etcd still has is answered as one of a
-// revision that is in memory.
+// A list of a revision that only etcd still has gets the same answer as one of
+// a revision in memory.
 func TestListOfOldRevision(t *testing.T) {
 	ep, _, db := thingsIn(t, 10, 1, 1<<20)
 	rev := ep.e.Store.Revision()

@@ -47,15 +47,15 @@ func (c *call) create() error {
 	return c.writeStored(http.StatusCreated, in.out, i)
 }
 
-// input is what a write brings: its body, in which form that is and in which
-// form the answer is wanted.
+// input is the input of a write: its body, the body's encoding and the form of
+// the answer that the client wants.
 type input struct {
 	out   output
 	media media
 	body  []byte
 }
 
-// createInput reads a POST, and refuses what is wrong with it in upstream's order.
+// createInput reads a POST and checks it, in the same order as kube-apiserver.
 func (c *call) createInput(r restrict, typed bool) (in input, options *metav1.CreateOptions, err error) {
 	options = &metav1.CreateOptions{}
 	if in.out, err = negotiate(c.req, r); err != nil {
@@ -129,7 +129,8 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 		}
 		i, err := c.store(ctx, obj, a)
 		if errors.Is(err, store.ErrTooLarge) && obj.GetManagedFields() != nil {
-			// The managers can be larger than the object; it goes without them.
+			// The managers can be larger than the object, so it is stored
+			// without them.
 			obj.SetManagedFields(nil)
 			continue
 		}
@@ -150,12 +151,12 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 	}
 }
 
-// generateTries is how often another generated name is tried where one is taken.
+// generateTries is how often another name is generated when one is taken.
 const generateTries = 7
 
-// store finishes and checks a new object and stores it; on a dry run it only
-// looks whether it could, and returns an item of no revision. What is answered
-// is what was stored, not what was handled: they differ in empty lists.
+// store completes and checks a new object and stores it. A dry run only checks,
+// and returns an item without a revision. The answer is made from the stored
+// bytes, not from obj: they differ in empty lists.
 func (c *call) store(ctx context.Context, obj Object, a *admission.Attributes) (*store.Item, error) {
 	c.e.born(obj)
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
@@ -163,8 +164,8 @@ func (c *call) store(ctx context.Context, obj Object, a *admission.Attributes) (
 	}
 	r := &c.R.Rules
 	end := func(bool) {}
-	// What an update of a status makes has no part of its spec allocated, as
-	// with kube-apiserver.
+	// An object created by an update of its status gets nothing allocated for
+	// its spec, as in kube-apiserver.
 	if r.BeginCreate != nil && c.sub == nil {
 		f, err := r.BeginCreate(ctx, obj, a.DryRun)
 		if err != nil {
@@ -230,8 +231,8 @@ func (c *call) ttl(obj Object) time.Duration {
 	return c.R.TTL(obj)
 }
 
-// attributes describes the write to admission. The options come to name their
-// type: to webhooks they are objects.
+// attributes describes the write to admission. It sets the type of the options,
+// because webhooks get them as objects.
 func (c *call) attributes(ctx context.Context, op admission.Operation, obj, old Object, options runtime.Object, dryRun bool) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: op, Kind: c.GVK, Resource: c.GVR, Namespace: c.namespace, Name: c.name,
@@ -266,8 +267,8 @@ var (
 	deleteOptionsMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "DeleteOptions"}
 )
 
-// isNamespaces says that the resource is namespaces itself, which count as
-// being inside themselves.
+// isNamespaces says that the resource is namespaces. A namespace counts as
+// being inside itself.
 func (c *call) isNamespaces() bool { return c.R.Plural == "namespaces" && c.GVR.Group == "" }
 
 // createSubresource answers a POST to a subresource (binding, eviction, token).
@@ -327,8 +328,8 @@ func subKind(s *Subresource, of schema.GroupVersionKind) schema.GroupVersionKind
 	return gvk
 }
 
-// admitted takes an object that is not going to be stored through admission,
-// and returns what has become of it.
+// admitted passes an object that will not be stored through admission, and
+// returns it as plugins have changed it.
 func admitted[T runtime.Object](ctx context.Context, chain Admission, a *admission.Attributes) (T, error) {
 	var none T
 	if err := chain.Admit(ctx, a); err != nil {

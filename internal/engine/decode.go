@@ -36,13 +36,14 @@ func (e *Engine) readBody(req *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// presized is how much room a body gets for being announced, which costs a
-// client nothing. Most objects are smaller and take one allocation.
+// presized bounds the buffer that is allocated for an announced Content-Length,
+// because announcing costs a client nothing. Most objects are smaller and take one
+// allocation.
 const presized = 32 << 10
 
-// readAll reads size bytes or, where size is not positive, to the end, but no
-// more than limit. From presized on there is room for no more than twice what
-// has come.
+// readAll reads size bytes or, if size is not positive, to the end, but no more
+// than limit. Above presized the buffer is at most twice as large as what was
+// received.
 func readAll(r io.Reader, size, limit int64) ([]byte, error) {
 	end, room := size, min(size, presized)
 	if size <= 0 {
@@ -81,14 +82,14 @@ func tooLarge(limit int64) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 }
 
-// unmarshaler is what Go API types with a protobuf encoding have.
+// unmarshaler is implemented by Go API types with a protobuf encoding.
 type unmarshaler interface {
 	Reset()
 	Unmarshal(data []byte) error
 }
 
-// decodeStored makes the hub object of stored bytes, with defaults that are
-// newer than the bytes.
+// decodeStored makes the hub object of stored bytes, and sets defaults that were
+// added after the bytes were stored.
 func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {
 	if r.Codec != nil {
 		return r.Codec.Decode(value)
@@ -143,7 +144,7 @@ func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 
 func isJSON(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// directive is what a client wants done with unknown and duplicate fields.
+// directive returns how to treat unknown and duplicate fields.
 func directive(fieldValidation string) string {
 	if fieldValidation == "" {
 		return metav1.FieldValidationWarn
@@ -151,10 +152,10 @@ func directive(fieldValidation string) string {
 	return fieldValidation
 }
 
-// decodeBody makes an object out of a request body. want is the kind it must be of;
-// empty type information is taken to be that. The object is of the version in
-// the path, with its type set. prune, for untyped objects, drops what their
-// schema does not know.
+// decodeBody makes an object out of a request body. want is the kind that it must
+// have; a body without a type is taken to be of that kind. The object is of the
+// version in the path, with its type set. prune, for untyped objects, drops fields
+// that are not in their schema.
 func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string, prune func(Object) ([]string, error)) error {
 	var strict []error
 	var err error
@@ -191,7 +192,7 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
 	}
 	if m != mediaProtobuf && gvk.Kind != "" && gvk.Version == "" {
-		// A malformed apiVersion reads as none; look at its text.
+		// A malformed apiVersion parses as an empty one, so look at its text.
 		var t metav1.TypeMeta
 		if json.Unmarshal(data, &t) == nil {
 			if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
@@ -217,8 +218,8 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	return strictErrors(ctx, strict, fieldValidation)
 }
 
-// sameVersion refuses an untyped body that does not say what it is, or that is
-// of another version than the path. Its kind is for the rules to judge.
+// sameVersion refuses an untyped body that has no type, or that is of another
+// version than the path. The rules check its kind.
 func sameVersion(got, want schema.GroupVersionKind) error {
 	if got.Kind == "" {
 		return apierrors.NewBadRequest("Object 'Kind' is missing in the body")
@@ -229,8 +230,7 @@ func sameVersion(got, want schema.GroupVersionKind) error {
 	return nil
 }
 
-// unknownFields are the errors of a strict decoding for fields that pruning
-// has dropped.
+// unknownFields returns the errors of strict decoding for fields that were pruned.
 func unknownFields(paths []string) []error {
 	var errs []error
 	for _, p := range paths {
@@ -262,7 +262,7 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 	return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// sameType refuses a body that says it is of another type than the path.
+// sameType refuses a body whose type differs from the path's.
 func sameType(got, want schema.GroupVersionKind) error {
 	if got.Kind != "" && got.Kind != want.Kind || got.Kind != "" && got.Group != want.Group && got.Version != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: it is of another kind than the path", got.Kind, got.Version, want.Kind))
@@ -273,7 +273,7 @@ func sameType(got, want schema.GroupVersionKind) error {
 	return nil
 }
 
-// stillOfType refuses what a patch has made another type, or one that is none.
+// stillOfType refuses an object whose type was changed or made invalid by a patch.
 func stillOfType(obj Object, want schema.GroupVersionKind) error {
 	if t, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok {
 		if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
@@ -299,7 +299,7 @@ func strictErrors(ctx context.Context, errs []error, fieldValidation string) err
 	return nil
 }
 
-// decode reads the object of a create or update off its body, as a hub object.
+// decode reads the object of a create or update from its body, as a hub object.
 func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValidation string) (Object, error) {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerDecode, began)
@@ -335,8 +335,8 @@ func (ep *Endpoint) toHub(obj Object) (Object, error) {
 	return obj, nil
 }
 
-// invalid is the error of an object that breaks rules. An untyped one may say
-// of itself that it is of another kind.
+// invalid returns the error for an object that breaks rules. It names the kind
+// that an untyped object has, which may be another.
 func (ep *Endpoint) invalid(obj Object, errs field.ErrorList) error {
 	gk := ep.GVK.GroupKind()
 	if !ep.typed {
@@ -360,7 +360,7 @@ func (ep *Endpoint) fromHub(obj Object) (Object, error) {
 	return obj, nil
 }
 
-// yamlErrors takes the errors of a strict YAML decoding apart.
+// yamlErrors splits the error of strict YAML decoding into its parts.
 func yamlErrors(err error) []error {
 	var many interface{ Unwrap() []error }
 	if errors.As(err, &many) {

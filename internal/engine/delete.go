@@ -20,7 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// delete removes an object, or begins to.
+// delete removes an object, or begins its deletion.
 func (c *call) delete() error {
 	out, err := negotiate(c.req, c.restrict())
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *call) delete() error {
 	return c.answerDelete(out, obj, gone, options)
 }
 
-// answerDelete writes what is left of a deleted object: the object where it is
-// not gone or its kind is given back, else a Status that names it.
+// answerDelete answers a deletion: with the object if it still exists or its
+// kind returns deleted objects, else with a Status that names it.
 func (c *call) answerDelete(out output, obj Object, gone bool, options *metav1.DeleteOptions) error {
 	defer c.answers().End()
 	code := http.StatusOK
@@ -62,8 +62,9 @@ func (c *call) answerDelete(out output, obj Object, gone bool, options *metav1.D
 	return writeAny(c.w, c.req, code, out, st)
 }
 
-// deleteOptions reads the options of a deletion: from the body, or if there is
-// none from the query. (With a body the query counts for nothing, as upstream.)
+// deleteOptions reads the options of a deletion: from the body, or from the
+// query if there is no body. (With a body the query is ignored, as in
+// kube-apiserver.)
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := c.body()
 	if err != nil {
@@ -103,8 +104,8 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 		if obj != into {
 			return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
 		}
-		// As it is in kube-apiserver's audit log: with the name of a version
-		// that exists inside of it only.
+		// The same as in kube-apiserver's audit log: it has the name of a
+		// version that is internal to kube-apiserver.
 		seen := into.DeepCopy()
 		seen.SetGroupVersionKind(schema.GroupVersionKind{Group: metav1.GroupName, Version: "__internal", Kind: "DeleteOptions"})
 		auditRequest(c.req, seen)
@@ -112,11 +113,11 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 	return nil
 }
 
-// remove deletes the object of a name. gone says that it is no more; else the
-// object is as its deletion, begun now or before, has left it.
+// remove deletes the object of a name. gone says that it was removed; otherwise
+// obj is the object while its deletion, begun now or earlier, is pending.
 //
-// Like change, a refusal that was decided on the view's word is decided again
-// on etcd's.
+// As in change, a refusal that was based on the view is decided again on the
+// object in etcd.
 func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOptions) (obj Object, gone bool, err error) {
 	k := c.key(name)
 	i, err := c.current(ctx, k, options.DryRun)
@@ -133,7 +134,7 @@ func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOp
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
 		case errors.Is(err, store.ErrUncertain):
-			// Carried out again, it might delete an object that has the name by now.
+			// A second attempt might delete a new object of the same name.
 			return nil, false, err
 		case errors.As(err, &conflict):
 			i, sure = conflict.Current, true
@@ -201,7 +202,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	return obj, true, nil
 }
 
-// admitDelete lets admission refuse a deletion.
+// admitDelete asks admission about a deletion.
 func (c *call) admitDelete(ctx context.Context, old Object, options *metav1.DeleteOptions, dryRun bool) error {
 	if c.admitted {
 		return nil
@@ -235,7 +236,8 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure
 	return obj, false, nil
 }
 
-// preconditions holds a deletion to the object its client means.
+// preconditions checks that the object is the one that the client wants to
+// delete.
 func (c *call) preconditions(o *metav1.DeleteOptions, obj Object) error {
 	if o.Preconditions == nil {
 		return nil
@@ -256,12 +258,12 @@ func (c *call) preconditions(o *metav1.DeleteOptions, obj Object) error {
 type decision int
 
 const (
-	deleteNow     decision = iota // the object goes
-	deleteMark                    // the object, changed to say that it is being deleted, is stored
-	deletePending                 // it is being deleted already, and nothing changes
+	deleteNow     decision = iota // the object is removed
+	deleteMark                    // the object is stored with its deletion timestamp
+	deletePending                 // it is already being deleted, and nothing changes
 )
 
-// decide works out what a deletion does and changes obj accordingly: its
+// decide determines what a deletion does and changes obj accordingly: its
 // deletion timestamp and grace period, generation and finalizers.
 func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) decision {
 	if g := o.GracePeriodSeconds; g != nil && *g < 0 {
@@ -298,8 +300,8 @@ func (c *call) decide(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 	return deleteNow
 }
 
-// graceful lets the kind take its time. pending: a deletion is under way, and
-// this one does not make it shorter.
+// graceful begins a graceful deletion if the kind has one. pending says that a
+// deletion is under way and that this one does not shorten it.
 func (c *call) graceful(ctx context.Context, obj Object, o *metav1.DeleteOptions) (graceful, pending bool) {
 	if c.R.Rules.Grace == nil {
 		return false, false
@@ -336,7 +338,7 @@ func (c *call) graceful(ctx context.Context, obj Object, o *metav1.DeleteOptions
 	return true, false
 }
 
-// markDeleting begins the deletion of an object that something still holds.
+// markDeleting begins the deletion of an object that finalizers still hold.
 func (c *call) markDeleting(obj Object) {
 	now := metav1.NewTime(c.e.Clock.Now())
 	t := obj.GetDeletionTimestamp()
@@ -350,8 +352,8 @@ func (c *call) markDeleting(obj Object) {
 	obj.SetDeletionGracePeriodSeconds(&zero)
 }
 
-// finalizers are those an object is to have once its deletion begins: the
-// propagation policy is written down as one, for the garbage collector.
+// finalizers returns the finalizers of an object whose deletion begins: the
+// propagation policy is stored as one, for the garbage collector.
 func (c *call) finalizers(obj Object, o *metav1.DeleteOptions) []string {
 	have := obj.GetFinalizers()
 	var want string
@@ -387,9 +389,9 @@ func (c *call) finalizers(obj Object, o *metav1.DeleteOptions) []string {
 	return out
 }
 
-// orphanDependents is the old way to say what becomes of dependents.
+// orphanDependents returns the deprecated option for dependents.
 func orphanDependents(o *metav1.DeleteOptions) *bool {
-	//lint:ignore SA1019 deprecated for its users, and still served to them
+	//lint:ignore SA1019 deprecated for clients, but still served
 	return o.OrphanDependents
 }
 

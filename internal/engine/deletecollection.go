@@ -18,8 +18,8 @@ import (
 // deleteWorkers is how many objects of a collection are deleted at a time.
 const deleteWorkers = 4
 
-// deleteCollection deletes what is selected, one object after the other, and
-// answers with the list of what it found. It is no transaction.
+// deleteCollection deletes the selected objects, each by itself, and answers
+// with the list of the objects it found. It is not a transaction.
 func (c *call) deleteCollection() error {
 	can := c.restrict()
 	can.partial = "PartialObjectMetadataList"
@@ -75,7 +75,7 @@ func (c *call) deleteCollection() error {
 	close(work)
 	wg.Wait()
 	if p := (*workerPanic)(nil); errors.As(failed, &p) {
-		panic(p) // where the request's own panics end
+		panic(p) // in the request's goroutine, where panics are recovered
 	}
 	if failed != nil {
 		return failed
@@ -89,8 +89,8 @@ func (c *call) deleteCollection() error {
 	return c.storeError(c.writeList(out, p), "")
 }
 
-// workerPanic is a panic in a worker, to be passed on to the request's own
-// goroutine: nobody else recovers from it.
+// workerPanic is a panic in a worker, passed on to the request's goroutine,
+// which alone recovers panics.
 type workerPanic struct {
 	fault any
 	stack []byte

@@ -12,7 +12,7 @@ import (
 
 func options(rest string) string { return `{"apiVersion":"v1","kind":"DeleteOptions",` + rest + `}` }
 
-// What is to become of dependents is written into the finalizers, and the last finalizer that goes takes the object along.
+// The propagation policy is stored as a finalizer, and removing the last finalizer removes the object.
 func TestDeleteWithFinalizers(t *testing.T) {
 	x := newKinds(t)
 	for _, name := range []string{"plain", "orphan", "foreground", "background", "old", "held"} {
@@ -80,7 +80,7 @@ func TestGracefulDelete(t *testing.T) {
 	}...)
 	x.clock.Step(20 * time.Second)
 	x.expectAll([]ask{
-		// The time is over: what is left is the shortest there is, and then none.
+		// The time is over: the grace period becomes the shortest possible, and then none.
 		{"DELETE " + podsAt + "/a?gracePeriodSeconds=5", "", "200 metadata.deletionGracePeriodSeconds=1 metadata.deletionTimestamp=2026-01-02T03:04:25Z"},
 		{"DELETE " + podsAt + "/a?gracePeriodSeconds=0", "", "200 kind=Pod"},
 		{"GET " + podsAt + "/a", "", "404"},
@@ -116,7 +116,7 @@ func TestDeleteCollection(t *testing.T) {
 	x.expect("DELETE "+podsAt, "", "200 kind=PodList items.#=0")
 }
 
-// An object that something of its kind holds goes when that lets go.
+// An object that its kind's rules hold is removed once they no longer do.
 func TestHeldByKind(t *testing.T) {
 	r := pods()
 	r.Plural, r.Prefix = "holders", "holders"

@@ -22,17 +22,18 @@ import (
 )
 
 // form is one cached encoding of items: the key under which an item keeps it.
-// All forms are without apiVersion and kind, which items of a list do not
-// have and a single object gets in front.
+// Forms do not contain apiVersion and kind: items of a list have none, and a
+// single object gets them as a prefix.
 type form struct {
-	// encode makes the form of an object as it is answered, which it may change.
+	// encode makes the form of an object as it is served. It may change the
+	// object.
 	encode func(obj Object) ([]byte, error)
-	// prefix is what stands in front of a single object: {"kind":…,"apiVersion":…,
-	// Nil: the form has that itself, also inside a list.
+	// prefix precedes a single object: {"kind":…,"apiVersion":…, Nil: the form
+	// contains them itself, also inside a list.
 	prefix []byte
 }
 
-// parts are the pieces of a single object whose form is b.
+// parts returns the pieces of a single object whose form is b.
 func (f *form) parts(b []byte) (head, rest []byte) {
 	if f.prefix == nil {
 		return nil, b
@@ -106,7 +107,7 @@ func jsonPrefix(gvk schema.GroupVersionKind) []byte {
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
 }
 
-// present makes the object of an item as it is answered: in the endpoint's
+// present decodes an item into the object that is served: in the endpoint's
 // version, with its resourceVersion.
 func (ep *Endpoint) present(i *store.Item) (Object, error) {
 	obj, err := ep.Decode(i)
@@ -154,12 +155,12 @@ func (ep *Endpoint) canonical(i *store.Item, f *form) ([]byte, bool) {
 	return bytes.TrimRight(append(b, i.Value[at:]...), "\n"), true
 }
 
-// together is how many objects are decoded at a time where that is one call
-// to another server.
+// together is how many objects are decoded at a time, if decoding is a call to
+// another server.
 const together = 500
 
-// encodeTogether makes the JSON of those items that do not have it yet, for
-// kinds whose objects are cheaper to decode many at a time.
+// encodeTogether makes the JSON of the items that have none cached, for kinds
+// whose objects are cheaper to decode in batches.
 func (ep *Endpoint) encodeTogether(ctx context.Context, items []*store.Item, f *form) error {
 	b, ok := ep.R.Codec.(BatchCodec)
 	if !ok {
@@ -205,13 +206,13 @@ func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*s
 	return objs, nil
 }
 
-// splices says that stored protobuf bytes are what is served, but for the
-// resourceVersion.
+// splices says that the item's stored protobuf bytes can be served as they are,
+// with the resourceVersion put in.
 func (ep *Endpoint) splices(i *store.Item) bool {
 	return ep.spliceable() && bytes.HasPrefix(i.Value, magic)
 }
 
-// spliceable says that of all items written by this server.
+// spliceable says that splices holds for all items written by this server.
 func (ep *Endpoint) spliceable() bool {
 	return ep.V.FromHub == nil && ep.R.Rules.Present == nil && (ep.R.Stored == nil || !ep.R.Stored.JSON)
 }
@@ -225,8 +226,8 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 	return dst, err
 }
 
-// protobufPieces are the bytes of an item without an envelope, those that are
-// as they are stored not copied.
+// protobufPieces returns the bytes of an item without an envelope. Bytes that
+// are served as they are stored are not copied.
 func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) {
 	if out.shape == shapeObject && !out.dropManaged && ep.splices(i) {
 		raw, err := rawOf(i.Value)
@@ -267,7 +268,7 @@ func (ep *Endpoint) partialOf(obj Object) *metav1.PartialObjectMetadata {
 	return p
 }
 
-// metaOf is an object's metadata as a struct.
+// metaOf returns an object's metadata as a struct.
 func metaOf(obj Object) metav1.ObjectMeta {
 	if a, ok := obj.(metav1.ObjectMetaAccessor); ok {
 		if m, ok := a.GetObjectMeta().(*metav1.ObjectMeta); ok {
@@ -343,7 +344,8 @@ func finishJSON(b []byte, pretty bool) []byte {
 }
 
 // toStorage encodes a hub object as it is stored: protobuf in an envelope
-// unless the resource says otherwise. What only answers carry is left out.
+// unless the resource says otherwise. Fields that only answers carry are left
+// out.
 func (ep *Endpoint) toStorage(obj Object) ([]byte, error) {
 	rv, self := obj.GetResourceVersion(), obj.GetSelfLink()
 	obj.SetResourceVersion("")

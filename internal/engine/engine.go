@@ -26,13 +26,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what an Engine works with. All fields are needed but where noted.
+// Config has the dependencies and settings of an Engine. All fields are
+// required except where noted.
 type Config struct {
 	Store *store.Store
-	// Admit changes and refuses writes.
+	// Admit is admission: it changes and refuses writes.
 	Admit Admission
-	// Authorize answers whether the request's user may do something beside
-	// what the request itself was authorized for; a nil error allows.
+	// Authorize checks whether the request's user may do something that the
+	// request itself was not authorized for; a nil error allows it.
 	Authorize func(ctx context.Context, i *request.Info) error
 	// Types describes the fields of built-in kinds to field management.
 	Types fieldmanager.Types
@@ -47,11 +48,11 @@ type Config struct {
 	MaxBody int64
 	Log     *slog.Logger
 	// Connect serves the subresources that stream to kubelets, pods and
-	// services, with the options that admission let through (nil if the
+	// services, with the options as admission returned them (nil if the
 	// subresource has none). Optional.
 	Connect func(w http.ResponseWriter, req *http.Request, sub *Subresource, options runtime.Object) error
-	// Deprecated is told of requests in versions that are deprecated, for the
-	// metric. Optional.
+	// Deprecated is called for requests in deprecated versions, for the metric.
+	// Optional.
 	Deprecated func(gvr schema.GroupVersionResource, subresource string)
 }
 
@@ -73,7 +74,8 @@ func New(c Config) *Engine {
 	return &Engine{Config: c, goTypes: fieldmanager.NewGoTypes()}
 }
 
-// Endpoint is a Resource in one of its versions: what a path leads to.
+// Endpoint serves a Resource in one of its versions. Paths are routed to
+// endpoints.
 type Endpoint struct {
 	e     *Engine
 	R     *Resource
@@ -83,14 +85,15 @@ type Endpoint struct {
 	GVK   schema.GroupVersionKind
 	GVR   schema.GroupVersionResource
 	forms forms
-	typed bool // Go types with a protobuf encoding
-	// selectable is the key by which items keep the fields of this version.
+	typed bool // its objects are Go types with a protobuf encoding
+	// selectable is the key under which items cache the selectable fields of
+	// this version.
 	selectable byte
 	declared   *route.Declared // all that is served
-	retired    chan struct{}   // closed when the endpoint is no longer what its path leads to
+	retired    chan struct{}   // closed when another endpoint has replaced this one
 	mu         sync.Mutex
 	manager    map[string]*fieldmanager.Manager // by subresource; guarded by mu
-	// all is what versions.All has found, by subresource; guarded by mu.
+	// all has the results of versions.All, by subresource; guarded by mu.
 	all map[string][]admission.Version
 }
 
@@ -116,7 +119,7 @@ func (e *Engine) Endpoints(r *Resource) ([]*Endpoint, error) {
 	return eps, nil
 }
 
-// Endpoint returns the endpoint of a Resource's hub version alone.
+// Endpoint returns the endpoint of only the Resource's hub version.
 func (e *Engine) Endpoint(r *Resource) (*Endpoint, error) {
 	for _, v := range r.Versions {
 		if v.GroupVersion == r.Hub {
@@ -137,7 +140,7 @@ func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpo
 }
 
 // Retire ends the endpoint's watches, as their timeout would: another endpoint
-// has taken its place, and clients go on there. It is called once.
+// has replaced it, and clients continue there. It is called once.
 func (ep *Endpoint) Retire() { close(ep.retired) }
 
 // kind tells the store how to read a resource's items.
@@ -147,7 +150,7 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 		Labels: itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {
 			if r.Fields == nil || r.Codec != nil {
-				return nil, nil // those of custom resources are asked of the endpoint
+				return nil, nil // fields of custom resources are asked of the endpoint
 			}
 			obj, err := r.decodeStored(hub, value)
 			if err != nil {
@@ -159,7 +162,7 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	}
 }
 
-// View is the endpoint's objects in the store; nil for virtual resources.
+// View returns the view of the endpoint's objects; nil for virtual resources.
 func (ep *Endpoint) View() *store.View { return ep.view }
 
 // Decode makes the hub object of a stored item.
@@ -177,7 +180,7 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	return obj, nil
 }
 
-// sharedForm is the form in which items keep their hub object.
+// sharedForm is the key under which items cache their hub object.
 type sharedForm struct{}
 
 // IndexOf returns the endpoint's objects, decoded once for a revision and
@@ -197,8 +200,8 @@ func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
 	})
 }
 
-// Shared is Decode for those who only look at an object: it is decoded once for
-// its revision, and the caller must not change it.
+// Shared is Decode for callers that only read the object: it is decoded once
+// for each revision, and the caller must not change it.
 func (ep *Endpoint) Shared(i *store.Item) (Object, error) { return IndexOf[Object](ep).Of(i) }
 
 func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
@@ -212,7 +215,7 @@ type call struct {
 	sub  *Subresource // nil: the object itself
 	// namespace and name from the path.
 	namespace, name string
-	// admitted says that admission has had its say in a deletion.
+	// admitted says that admission has allowed a deletion.
 	admitted bool
 	span     span.Span // of the verb
 }
@@ -224,7 +227,7 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := c.serve(); err != nil {
 		defer c.answers().End()
 		if request.TimedOut(req.Context()) {
-			err = request.TimeoutError() // whatever failed because of it
+			err = request.TimeoutError() // whatever error it caused
 		}
 		WriteError(w, c.req, ep.GVR.GroupVersion(), err)
 	}
@@ -236,7 +239,7 @@ func (c *call) serve() error {
 	case errors.Is(err, route.ErrMethod):
 		return c.methodNotAllowed()
 	case err != nil && !c.typed && c.info.Subresource != "" && c.R.subresource(c.info.Subresource) == nil:
-		return apierrors.NewNotFound(c.gr(), c.info.Name) // as upstream's server of custom resources says it
+		return apierrors.NewNotFound(c.gr(), c.info.Name) // as kube-apiserver answers for custom resources
 	case err != nil:
 		return errNoPath
 	}
@@ -274,7 +277,7 @@ func (c *call) serve() error {
 	return c.methodNotAllowed()
 }
 
-// deprecated warns of a version that will go.
+// deprecated warns that the version is deprecated.
 func (c *call) deprecated() {
 	if d := c.V.Deprecation; d != "" {
 		request.AddWarning(c.req.Context(), d)
@@ -305,13 +308,13 @@ func (c *call) serveSubresource(name string) error {
 	}
 }
 
-// errNoPath is the answer to a path that leads to nothing.
+// errNoPath is the answer to a path that is not served.
 var errNoPath = &apierrors.StatusError{ErrStatus: metav1.Status{
 	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 	Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
 }}
 
-// NoPath is the answer to a resource path that nothing serves.
+// NoPath returns the answer to a resource path that is not served.
 func NoPath() error { return errNoPath }
 
 func (c *call) methodNotAllowed() error {
@@ -321,7 +324,7 @@ func (c *call) methodNotAllowed() error {
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }
 
-// key is where an object of the request's namespace is in the view.
+// key returns the key in the view of an object in the request's namespace.
 func (c *call) key(name string) string { return key(c.namespace, name) }
 
 func key(namespace, name string) string {
@@ -334,7 +337,7 @@ func key(namespace, name string) string {
 // gr names the resource in errors.
 func (ep *Endpoint) gr() schema.GroupResource { return ep.GVR.GroupResource() }
 
-// storeError makes the API error of one from the store.
+// storeError turns an error of the store into an API error.
 func (ep *Endpoint) storeError(err error, name string) error {
 	switch {
 	case err == nil:

@@ -58,7 +58,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 	return m, nil
 }
 
-// converter is what field management needs to know of a Resource's versions.
+// converter converts and creates objects for field management.
 type converter struct{ ep *Endpoint }
 
 // ConvertToVersion converts an object to one of the resource's versions. Field
@@ -79,7 +79,7 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return c.convert(in, from, to)
 }
 
-// typed turns the untyped outcome of an apply into the Go type of its version.
+// typed turns the untyped result of an apply into the Go type of its version.
 func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	u, ok := in.(runtime.Unstructured)
 	if !ok || !c.ep.typed {
@@ -100,7 +100,8 @@ func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtim
 func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) (runtime.Object, error) {
 	vf, vt := c.version(from.GroupVersion()), c.version(to.GroupVersion())
 	if vf == nil || vt == nil {
-		// Field management drops what was managed at a version that is gone.
+		// With this error, field management drops the fields that were managed
+		// in a version that no longer exists.
 		return nil, runtime.NewNotRegisteredErrForKind(c.ep.R.Plural, to)
 	}
 	in, err := c.typed(in, from)
@@ -139,7 +140,7 @@ func (c converter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value str
 	return c.ep.fieldLabel(label, value)
 }
 
-// Default fills in the outcome of an apply.
+// Default sets defaults in the result of an apply.
 func (c converter) Default(in runtime.Object) {
 	obj, ok := in.(Object)
 	if !ok {
@@ -161,7 +162,8 @@ func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return obj, nil
 }
 
-// managerName is who is written down as the manager of what a request sets.
+// managerName returns the name under which the fields that a request sets are
+// recorded.
 func managerName(manager string, req *http.Request) string {
 	if manager != "" {
 		return manager
@@ -169,8 +171,8 @@ func managerName(manager string, req *http.Request) string {
 	return managerOfAgent(req.UserAgent())
 }
 
-// managerOfAgent reads the client's name off its user agent: what stands in
-// front of the version, without what does not print.
+// managerOfAgent reads the client's name from its user agent: the part before
+// the version, without unprintable characters.
 func managerOfAgent(agent string) string {
 	name, _, _ := strings.Cut(agent, "/")
 	var b strings.Builder
@@ -186,8 +188,8 @@ func managerOfAgent(agent string) string {
 	return b.String()
 }
 
-// track writes down which fields of obj the request has set, compared with
-// live (an empty object on creation). It may return another object.
+// track records in obj which fields the request has set, compared with live (an
+// empty object on creation). It may return another object.
 func (c *call) track(live, obj Object, manager string) (Object, error) {
 	m, err := c.fields()
 	if err != nil {
@@ -196,7 +198,8 @@ func (c *call) track(live, obj Object, manager string) (Object, error) {
 	return m.Update(live, obj, managerName(manager, c.req)).(Object), nil
 }
 
-// sameButTimes says that two lists of managers differ in nothing but when.
+// sameButTimes says that two lists of managers are equal except for their
+// times.
 func sameButTimes(a, b []metav1.ManagedFieldsEntry) bool {
 	if len(a) != len(b) {
 		return false

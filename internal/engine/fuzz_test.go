@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The targets of this file feed each decoder of what clients send. The client is
-// to blame for what cannot be decoded, and is told so.
+// The fuzz targets of this file feed each decoder of client input. Input that
+// cannot be decoded is the client's error, so the answer is a 4xx.
 
 // blamesClient fails the test unless err is an API error of the 4xx kind.
 func blamesClient(t *testing.T, err error) {
@@ -56,7 +56,7 @@ func FuzzContinue(f *testing.F) {
 			t.Fatal("no revision")
 		}
 		if start == "" || start[0] == '/' {
-			return // no key of ours: before or at the first one
+			return // not a key of the list: before or at the first one
 		}
 		again, sameRev, err := decodeContinue(encodeContinue(start, rev))
 		if err != nil || again != start || sameRev != rev {
@@ -121,7 +121,7 @@ func FuzzEnvelope(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is written anew is read the same, by both readers.
+		// Both readers read the re-encoded object as the same.
 		again := append(appendEnvelope(nil, typeMeta(gvk), len(raw)), raw...)
 		again = append(again, envelopeTail...)
 		gvk2, raw2, err := envelope(again)

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// gatherer makes few writes of many small pieces. Large pieces go out as they
-// are, so that a client that does not read keeps one buffer and no copies.
+// gatherer combines many small pieces into few writes. Large pieces are written
+// directly, so that a client that does not read holds one buffer and no copies.
 type gatherer struct {
 	w   io.Writer
-	buf *[]byte // of gatherBuffers; nil while nothing is gathered
-	err error   // the client is gone
+	buf *[]byte // from gatherBuffers; nil while empty
+	err error   // set when the client is gone
 }
 
 var gatherBuffers = sync.Pool{New: func() any {
@@ -41,7 +41,7 @@ func (g *gatherer) send(p []byte) {
 	}
 }
 
-// flush writes what is gathered, and gives the buffer back.
+// flush writes the buffer and gives it back.
 func (g *gatherer) flush() {
 	if g.buf == nil {
 		return
@@ -52,11 +52,12 @@ func (g *gatherer) flush() {
 	g.buf = nil
 }
 
-// lookEvery is how many items of a loop pass between two looks at its context:
-// few enough to end soon, and so many that looking costs nothing.
+// lookEvery is how many items a loop handles between two checks of its context:
+// few enough to end soon, and enough that the check costs nothing.
 const lookEvery = 16
 
-// ended says of the n-th item of a loop whether to go on: not if ctx has ended.
+// ended returns the error of ctx if it has ended. It checks only for every
+// lookEvery-th item of a loop.
 func ended(ctx context.Context, n int) error {
 	if n%lookEvery != 0 {
 		return nil

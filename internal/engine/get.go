@@ -51,7 +51,7 @@ func (c *call) get() error {
 	return c.writeItem(out, i)
 }
 
-// readExport refuses a parameter that was taken away.
+// readExport refuses the export parameter, which was removed from the API.
 func (c *call) readExport() error {
 	if c.req.URL.RawQuery == "" {
 		return nil
@@ -73,7 +73,7 @@ func (c *call) read(ctx context.Context, key, resourceVersion string) (*store.It
 	return c.view.Get(ctx, key)
 }
 
-// awaitRevision waits until the view may answer for a resourceVersion.
+// awaitRevision waits until the view is new enough for a resourceVersion.
 func (c *call) awaitRevision(ctx context.Context, resourceVersion string) error {
 	switch resourceVersion {
 	case "":
@@ -83,7 +83,7 @@ func (c *call) awaitRevision(ctx context.Context, resourceVersion string) error 
 	}
 	rev, err := parseRev(resourceVersion)
 	if err != nil && c.R.TTL != nil {
-		return apierrors.NewBadRequest(err.Error()) // as upstream, which has no cache of events
+		return apierrors.NewBadRequest(err.Error()) // as kube-apiserver, which does not cache events
 	}
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (c *call) awaitRevision(ctx context.Context, resourceVersion string) error 
 	return c.waitFor(ctx, rev)
 }
 
-// parseRev reads a resourceVersion of a request. The error is no API error:
-// where it becomes one, and of which code, is the verb's to say.
+// parseRev reads a resourceVersion of a request. Its error is not an API error:
+// each verb has its own.
 func parseRev(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
@@ -104,7 +104,7 @@ func parseRev(s string) (int64, error) {
 	return int64(rev), nil
 }
 
-// futureWait is how long a read waits for a revision that has not come.
+// futureWait is how long a read waits for a revision in the future.
 const futureWait = 3 * time.Second
 
 // waitFor waits for a revision that a client named.
@@ -121,7 +121,8 @@ func (c *call) waitFor(ctx context.Context, rev int64) error {
 	return err
 }
 
-// tooLargeRevision says that a client knows of a future this server does not.
+// tooLargeRevision is the error for a revision that this server has not
+// reached.
 func tooLargeRevision(rev, current int64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", rev, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{

@@ -46,13 +46,13 @@ type kinds struct {
 	store *store.Store
 	clock tickerClock
 	eps   map[schema.GroupVersionResource]*Endpoint
-	// mayCreate is what authorization answers about a create by another verb.
+	// mayCreate is the answer of authorization to a create by another verb.
 	mayCreate error
-	// connected is told of each connection.
+	// connected is called for each connection.
 	connected func(sub *Subresource)
 }
 
-// tickerClock tells when somebody has begun to wait for a ticker.
+// tickerClock signals when a goroutine begins to wait for a ticker.
 type tickerClock struct {
 	*clocktesting.FakeClock
 	made chan struct{}
@@ -123,7 +123,7 @@ func viaJSON(to func() Object) func(Object) (Object, error) {
 	}
 }
 
-// deployments may not have less than no replicas, and are warned of where they are paused.
+// deployments may not have negative replicas, and cause a warning if they are paused.
 func deployments() *Resource {
 	hub := func() Object { return &appsv1.Deployment{} }
 	old := func() Object { return &appsv1beta1.Deployment{} }
@@ -168,7 +168,7 @@ func deployments() *Resource {
 				ToHub: viaJSON(hub), FromHub: viaJSON(old), Deprecation: "apps/v1beta1 Deployment is deprecated"},
 		},
 		Rules: rules,
-		Types: func() (fieldmanager.Types, error) { return deduced{managedfields.NewDeducedTypeConverter()}, nil }, // knows all versions
+		Types: func() (fieldmanager.Types, error) { return deduced{managedfields.NewDeducedTypeConverter()}, nil }, // has all versions
 		Fields: func(obj Object) fields.Set {
 			return fields.Set{"spec.paused": strconv.FormatBool(obj.(*appsv1.Deployment).Spec.Paused)}
 		},
@@ -192,7 +192,7 @@ func deployments() *Resource {
 	}
 }
 
-// pods take 30 seconds to go, are bound by a subresource and connected to by another.
+// pods are deleted within 30 seconds, are bound by one subresource and connected to by another.
 func pods() *Resource {
 	rules := Typed[*corev1.Pod]{
 		Grace: func(_ context.Context, _ *corev1.Pod, o *metav1.DeleteOptions) int64 {
@@ -231,7 +231,7 @@ func pods() *Resource {
 	}
 }
 
-// widgets are stored as JSON and may have a spec.replicas, which their scale is about.
+// widgets are stored as JSON and may have a spec.replicas, which their scale reads and writes.
 func widgets() *Resource {
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	return &Resource{
@@ -275,7 +275,7 @@ func reviews() *Resource {
 	}
 }
 
-// computed are there while somebody asks.
+// computed are made for each request.
 func computed() *Resource {
 	gv := corev1.SchemeGroupVersion
 	one := func(name string) *corev1.ComponentStatus {
@@ -294,7 +294,7 @@ func computed() *Resource {
 	}
 }
 
-// contentTypes are those of the patches, by what the tests call them.
+// contentTypes are the content types of patches, by the names that the tests use.
 var contentTypes = map[string]string{
 	"merge": "application/merge-patch+json", "json": "application/json-patch+json", "apply": "application/apply-patch+yaml",
 	"strategic": "application/strategic-merge-patch+json",

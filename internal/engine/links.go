@@ -11,8 +11,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
-// Links is what binds a stored object to others: who it is, whose it is and
-// what holds it. It is read off the stored bytes, without decoding the object.
+// Links has the fields of a stored object that relate it to others: its
+// identity, its owners and its finalizers. They are read from the stored bytes,
+// without decoding the object.
 type Links struct {
 	UID        types.UID
 	Deleting   bool // it has a deletionTimestamp
@@ -31,7 +32,7 @@ const (
 	metaFinalizers        = 14
 )
 
-// LinksOf reads the links off a stored value, in either encoding.
+// LinksOf reads the links from a stored value, in either encoding.
 func LinksOf(value []byte) (Links, error) {
 	if isJSON(value) {
 		return jsonLinks(value)

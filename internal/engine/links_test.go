@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Links are the same from protobuf and from JSON, and as the object has them.
+// Links from protobuf and from JSON are equal to each other and to the
+// object's.
 func TestLinksOf(t *testing.T) {
 	yes, now := true, metav1.Now()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{

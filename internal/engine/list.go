@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// list answers with the objects that are selected, or a page of them.
+// list answers with the selected objects, or a page of them.
 func (c *call) list() error {
 	can := c.restrict()
 	can.partial = "PartialObjectMetadataList"
@@ -42,13 +42,13 @@ func (c *call) list() error {
 	return c.storeError(c.writeList(out, p), "")
 }
 
-// page is the outcome of a list.
+// page is the result of a list.
 type page struct {
 	items []*store.Item
 	meta  metav1.ListMeta
 }
 
-// page selects what a list answers with.
+// page selects the objects of a list.
 func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page, error) {
 	ctx, s := c.reading(ctx, "cacher.GetList", c.namespace, o.ResourceVersion)
 	defer s.End()
@@ -66,12 +66,12 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	return p, err
 }
 
-// pageOf selects from a snapshot what a list answers with, from key start on,
-// which is below the namespace.
+// pageOf selects the objects of a list from a snapshot, from key start on. The
+// key is relative to the namespace.
 func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o *internalversion.ListOptions) (*page, error) {
 	limit := int(o.Limit)
 	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
-		limit = 0 // any state will do: the whole of it is as cheap as a page
+		limit = 0 // any revision is accepted, so the whole list is as cheap as a page
 	}
 	sel := c.selects(ctx, o)
 	p := &page{meta: metav1.ListMeta{ResourceVersion: formatRev(snap.Rev)}}
@@ -106,7 +106,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 	var failed error
 	err := snap.Ascend(ctx, r, func(i *store.Item) bool {
 		if more = limit > 0 && len(p.items) == limit; more {
-			return false // whether this one is selected is for the next page to say
+			return false // the next page checks whether this item is selected
 		}
 		ok, err := sel.match(i)
 		if failed = err; ok {
@@ -132,8 +132,8 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 	return p, nil
 }
 
-// snapshot returns the state that a list is to be taken from, and where in it
-// to begin, below the namespace.
+// snapshot returns the snapshot for a list and the key to begin at, relative to
+// the namespace.
 func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, string, error) {
 	if o.Continue != "" {
 		return c.continued(ctx, o)
@@ -169,7 +169,7 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 }
 
 // continued resumes a list where a page ended, at the revision of the first
-// page while that can still be had.
+// page as long as that is available.
 func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, string, error) {
 	if o.ResourceVersion != "" && o.ResourceVersion != "0" {
 		return nil, "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
@@ -179,7 +179,8 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
 	}
 	if rev <= 0 {
-		// The revision was given up on before; the rest is of now.
+		// The token has no revision, because it was compacted: the rest is read
+		// at the newest one.
 		if err := c.e.Store.Fresh(ctx); err != nil {
 			return nil, "", err
 		}
@@ -188,7 +189,7 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 	}
 	s, err := c.view.SnapshotAt(ctx, rev)
 	if errors.Is(err, store.ErrFuture) {
-		// Another server's page: this one will have it in a moment.
+		// Another server may have made the page; wait for its revision.
 		if err := c.waitFor(ctx, rev); err != nil {
 			return nil, "", err
 		}
@@ -198,7 +199,8 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 }
 
 // continueExpired is the answer to a continue token whose revision is
-// compacted: with another one, for what is there now from key start on.
+// compacted. It has another token, to go on from key start at the newest
+// revision.
 func continueExpired(start string) error {
 	gone := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
@@ -207,7 +209,8 @@ func continueExpired(start string) error {
 	return gone
 }
 
-// continueToken is the wire form of a continue parameter, kube-apiserver's own.
+// continueToken is the content of a continue parameter, the same as
+// kube-apiserver's.
 type continueToken struct {
 	APIVersion      string `json:"v"`
 	ResourceVersion int64  `json:"rv"`
@@ -224,8 +227,8 @@ func encodeContinue(start string, rev int64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// decodeContinue reads a token and checks that its key cannot lead out of the
-// list's own keys.
+// decodeContinue reads a token and checks that its key cannot be outside of the
+// list's keys.
 func decodeContinue(s string) (start string, rev int64, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -260,7 +263,7 @@ func expired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// listVirtual answers a list that is computed.
+// listVirtual answers a list of a virtual resource.
 func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 	objs, err := c.R.List(c.req.Context())
 	if err != nil {

@@ -14,16 +14,17 @@ import (
 // itemFunc makes the n-th item of a list, in two pieces.
 type itemFunc func(n int) (head, rest []byte, err error)
 
-// listing is a list that is written item by item. Every item is made before
-// the first byte goes out, so that one that cannot be made is an error and not
-// half a list. Few are kept of those; the others are made again when their
-// turn comes, or found again: what is expensive to make is cached with the item.
+// listing is a list that is written item by item. Every item is encoded before
+// the first byte is sent, so that a failure is an error and not half a list.
+// Only some of the encodings are kept; the others are made again when they are
+// written, or taken from the cache: expensive encodings are cached with the
+// item.
 type listing struct {
-	// head begins the list; size is what all items take together.
+	// head begins the list; size is the total size of its items.
 	head      func(size int) []byte
 	sep, tail []byte
 	n         int // of items
-	// pass begins to make the items, from any one on, in order.
+	// pass returns a func that makes the items in order, from any item on.
 	pass func() itemFunc
 	// same says that each pass makes the same bytes.
 	same bool
@@ -32,10 +33,11 @@ type listing struct {
 // heldBytes is how much of a list is kept from its first pass for the second.
 const heldBytes = 2 << 20
 
-// heldItem is one item that was kept.
+// heldItem is an encoded item that is kept.
 type heldItem struct{ head, rest []byte }
 
-// measure is the first pass.
+// measure is the first pass: it encodes every item, and returns the kept ones
+// and the total size.
 func (l *listing) measure(ctx context.Context) (held []heldItem, size int, err error) {
 	item := l.pass()
 	for n := range l.n {
@@ -105,7 +107,7 @@ func jsonListing(out output, head []byte, n int, pass func() itemFunc) *listing 
 	return l
 }
 
-// indent makes the list one for people.
+// indent makes the list human-readable.
 func (l *listing) indent(head *[]byte) {
 	var b bytes.Buffer
 	if json.Indent(&b, append(*head, "]}"...), "", "  ") != nil {
@@ -159,8 +161,8 @@ func (c *call) stream(contentType string, size int, exact bool) *stream {
 	return s
 }
 
-// goesOn says before the n-th item whether there is anyone to write it for. An
-// answer that has run out of its time is aborted.
+// goesOn says whether to write the n-th item. It aborts the answer if its
+// deadline has passed.
 func (s *stream) goesOn(ctx context.Context, n int) bool {
 	err := ended(ctx, n)
 	if err == nil && s.err == nil {
@@ -180,13 +182,14 @@ func (s *stream) close() {
 	}
 }
 
-// abort gives up an answer that has begun, so that nobody takes it for whole.
+// abort breaks off an answer that has begun, so that the client does not take
+// it for complete.
 func (s *stream) abort() {
 	s.drop()
 	panic(http.ErrAbortHandler)
 }
 
-// drop gives back what the stream has, and writes nothing more.
+// drop releases the stream's buffers, and writes nothing more.
 func (s *stream) drop() {
 	s.err = http.ErrAbortHandler
 	s.flush()

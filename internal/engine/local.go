@@ -9,9 +9,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// This file is how the server's own parts read and change objects: rules that
-// touch a second object (a binding its pod, a service its addresses). What
-// they do was authorized and admitted as part of the request that they serve.
+// This file lets other parts of the server read and change objects, such as
+// rules that change a second object (a binding changes its pod, a service its
+// addresses). These changes are authorized and admitted as part of the request
+// that causes them.
 
 // local is a call without an HTTP request.
 func (ep *Endpoint) local(namespace, name string) *call {
@@ -49,8 +50,8 @@ func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object
 	return objs, ep.storeError(err, "")
 }
 
-// CreateObject stores a new object as it is; only its UID and creation time
-// are filled in. It is subject to no rules but that its name be free.
+// CreateObject stores a new object as it is; only its UID and creation time are
+// filled in. The only check is that its name is not taken.
 func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error) {
 	c := ep.local(obj.GetNamespace(), obj.GetName())
 	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
@@ -67,8 +68,8 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 	return obj, nil
 }
 
-// UpdateObject changes a stored object by a func, which may run several times,
-// each time with what is stored then. On a dry run nothing is stored.
+// UpdateObject changes a stored object by a func, which may be called several
+// times, each time with the object stored then. On a dry run nothing is stored.
 func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error) {
 	c := ep.local(namespace, name)
 	i, err := ep.view.Latest(ctx, c.key(name))
@@ -104,7 +105,7 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 }
 
 // DeleteObject deletes an object as a request would, but without admission: it
-// is part of a request that was admitted as what it is (an eviction).
+// is part of another request (an eviction) that was admitted itself.
 func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, options *metav1.DeleteOptions) error {
 	if options == nil {
 		options = &metav1.DeleteOptions{}

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// keepTimes lets obj, a change of old, have the managers of old if they differ
-// in nothing but when, and nothing else differs: a change that changes nothing
-// must not come to be one by its time.
+// keepTimes gives obj the managers of old if the objects differ only in the
+// times of their managers. So an update that changes nothing does not become a
+// change by its timestamps.
 func keepTimes(obj, old Object) {
 	a, untyped := obj.(*unstructured.Unstructured)
 	b, both := old.(*unstructured.Unstructured)
@@ -28,7 +28,7 @@ func keepTimes(obj, old Object) {
 	}
 }
 
-// sameTimes says that managers that are the same are so in their times too.
+// sameTimes says whether managers that are otherwise equal have equal times.
 func sameTimes(a, b []metav1.ManagedFieldsEntry) bool {
 	for i := range a {
 		if !a[i].Time.Equal(b[i].Time) {
@@ -38,8 +38,8 @@ func sameTimes(a, b []metav1.ManagedFieldsEntry) bool {
 	return true
 }
 
-// keepUntypedTimes does it without making the managers of untyped objects
-// typed, which costs more than the rest of an update.
+// keepUntypedTimes does the same for untyped objects. It does not convert their
+// managers to Go types, which would cost more than the rest of an update.
 func keepUntypedTimes(obj, old *unstructured.Unstructured) {
 	metaA, _ := obj.Object["metadata"].(map[string]any)
 	metaB, _ := old.Object["metadata"].(map[string]any)
@@ -59,7 +59,7 @@ func keepUntypedTimes(obj, old *unstructured.Unstructured) {
 	}
 }
 
-// sameEntry says that two untyped entries differ in nothing but their time.
+// sameEntry says that two untyped entries are equal except for their times.
 func sameEntry(a, b any) bool {
 	x, isX := a.(map[string]any)
 	y, isY := b.(map[string]any)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// deduced are the types of objects of which nothing is known.
+// deduced deduces types from the objects themselves.
 type deduced struct{ managedfields.TypeConverter }
 
 func (deduced) TypeOf(runtime.Object) (*typed.ParseableType, error) {

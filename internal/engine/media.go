@@ -28,7 +28,7 @@ var mediaNames = [...]string{
 	mediaProtobuf: "application/vnd.kubernetes.protobuf",
 }
 
-// shape is what is made of an object before it is encoded.
+// shape is the form into which an object is brought before it is encoded.
 type shape int
 
 const (
@@ -37,7 +37,7 @@ const (
 	shapeTable                // Table
 )
 
-// output is what a client accepts that the server has.
+// output is the form of an answer, negotiated with the client.
 type output struct {
 	media  media
 	shape  shape
@@ -59,7 +59,7 @@ func (o output) contentType(stream bool) string {
 type restrict struct {
 	protobuf bool // the kind has a protobuf encoding
 	table    bool
-	partial  string // the kind of metadata-only answers; "" there are none
+	partial  string // the kind of metadata-only answers; "" if there are none
 	stream   bool
 }
 
@@ -103,8 +103,8 @@ func (can restrict) encode(m media, params map[string]string) bool {
 	return true
 }
 
-// accept reads the parameters of a media type; false: the server has nothing of
-// that sort here.
+// accept reads the parameters of a media type; it returns false if the endpoint
+// cannot produce it.
 func (o *output) accept(params map[string]string, can restrict) bool {
 	var as, group, version string
 	for k, v := range params {
@@ -194,7 +194,7 @@ func inputMedia(req *http.Request, protobuf bool) (media, error) {
 	return 0, unsupportedMedia(names)
 }
 
-// pretty says that a person will read the answer.
+// pretty says that the answer is to be human-readable.
 func pretty(req *http.Request) bool {
 	if strings.Contains(req.URL.RawQuery, "pretty") {
 		if p := req.URL.Query().Get("pretty"); p != "" {

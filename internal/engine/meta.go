@@ -18,7 +18,7 @@ import (
 
 // This file holds the rules for metadata that are the same for every kind.
 
-// wipe drops what only the server sets from an object that is to be created.
+// wipe clears, in an object to be created, the fields that only the server sets.
 func wipe(obj Object) {
 	obj.SetCreationTimestamp(metav1.Time{})
 	obj.SetUID("")
@@ -28,7 +28,7 @@ func wipe(obj Object) {
 	obj.SetResourceVersion("")
 }
 
-// born sets what the server gives a new object.
+// born sets the fields that the server sets in a new object.
 func (e *Engine) born(obj Object) {
 	obj.SetCreationTimestamp(metav1.NewTime(e.Clock.Now().Truncate(1e9)))
 	obj.SetUID(types.UID(e.NewUID()))
@@ -107,7 +107,7 @@ func dedupOwners(ctx context.Context, obj Object, afterAdmission bool) {
 	request.AddWarning(ctx, fmt.Sprintf(text, strings.Join(repeats, ", ")))
 }
 
-// pathSegment is the rule every name must obey, whatever else its kind wants.
+// pathSegment is the rule that names of all kinds must obey.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -115,18 +115,18 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// checkMeta reports what is wrong with an object's metadata by itself.
+// checkMeta validates an object's metadata.
 func (c *call) checkMeta(obj Object) field.ErrorList {
 	return validation.ValidateObjectMetaAccessor(obj, c.R.Namespaced, pathSegment, field.NewPath("metadata"))
 }
 
-// checkMetaUpdate reports what an update may not do to an object's metadata.
+// checkMetaUpdate validates an update of an object's metadata.
 func (c *call) checkMetaUpdate(obj, old Object) field.ErrorList {
 	errs := c.checkMeta(obj)
 	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
 }
 
-// carryMeta carries over what no update changes.
+// carryMeta copies the metadata that updates never change from old to obj.
 func carryMeta(obj, old Object) {
 	if obj.GetUID() == "" {
 		obj.SetUID(old.GetUID())

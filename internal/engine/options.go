@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// decodeQuery reads options off the query.
+// decodeQuery reads options from the query.
 func (c *call) decodeQuery(into runtime.Object) error {
 	if c.req.URL.RawQuery == "" {
 		return nil
@@ -95,14 +95,14 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 // selected says which items a list or watch is about.
 type selected struct {
 	prefix string // of keys
-	name   string // of the one object it can be; "" if it is not one
+	name   string // of the only object that can match; "" if there can be several
 	match  func(i *store.Item) (bool, error)
-	all    bool // nothing is selected by labels or fields
-	// trigger is the value asked of the resource's trigger field.
+	all    bool // there are no label or field selectors
+	// trigger is the required value of the resource's trigger field.
 	trigger string
 }
 
-// selects makes of options what they select, for as long as ctx lasts.
+// selects returns what options select. The result is valid until ctx ends.
 func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) selected {
 	s := selected{all: everything(o.LabelSelector, o.FieldSelector)}
 	if c.namespace != "" {
@@ -133,8 +133,8 @@ func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) sele
 	return s
 }
 
-// trigger is the value that a selector asks of the resource's trigger field,
-// "" if it asks for none in particular.
+// trigger returns the value that a selector requires of the resource's trigger
+// field, or "".
 func (ep *Endpoint) trigger(f fields.Selector) string {
 	if ep.R.Trigger == "" || f == nil {
 		return ""
@@ -143,9 +143,9 @@ func (ep *Endpoint) trigger(f fields.Selector) string {
 	return value
 }
 
-// matches says whether an item's fields are what a selector wants: name and
-// namespace by its key, the others as the resource gives them. However many
-// terms ask for those, they are read once.
+// matches says whether an item's fields match a selector. Name and namespace
+// are taken from its key, the others from the resource. The others are read
+// once, however many terms there are.
 func (ep *Endpoint) matches(ctx context.Context, i *store.Item, wanted fields.Requirements) (bool, error) {
 	var read fields.Set
 	for _, r := range wanted {
@@ -171,16 +171,16 @@ func (ep *Endpoint) matches(ctx context.Context, i *store.Item, wanted fields.Re
 	return true, nil
 }
 
-// fields are those of an item that selectors can ask for beside its name and
-// namespace. They stay with the item.
+// fields returns the selectable fields of an item except its name and
+// namespace. They are cached with the item.
 func (ep *Endpoint) fields(ctx context.Context, i *store.Item) (fields.Set, error) {
 	if ep.R.Codec == nil {
 		return ep.view.Fields(i)
 	}
-	// They are the version's, the view is all versions'.
+	// The fields differ by version, and all versions share the view.
 	return i.Selectable(ep.e.Store.Encodings, &ep.selectable, func(i *store.Item) (fields.Set, error) {
 		if err := ctx.Err(); err != nil {
-			return nil, err // decoding a large object takes its time
+			return nil, err // decoding a large object takes long
 		}
 		obj, err := ep.Decode(i)
 		if err != nil {

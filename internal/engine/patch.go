@@ -126,7 +126,8 @@ func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, o
 	return c.admit(ctx, obj, old, exists, uo)
 }
 
-// applyPatch makes the hub object that a patch of three kinds asks for.
+// applyPatch makes the hub object that a JSON, merge or strategic merge patch
+// asks for.
 func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
 	current := old
 	if c.V.FromHub != nil {
@@ -146,7 +147,8 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 		return nil, err
 	}
 	if want := current.GetObjectKind().GroupVersionKind(); c.typed {
-		// A strategic merge leaves the kind as it is, whatever it says.
+		// A strategic merge patch never changes the kind, whatever the patch
+		// says.
 		if kind != types.StrategicMergePatchType {
 			if err := stillOfType(obj, want); err != nil {
 				return nil, patchInvalid(body, err)
@@ -174,7 +176,8 @@ func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body
 	}
 	invalid := func(err error) error {
 		if kind == types.MergePatchType {
-			// The message has the document with its names in the library's order.
+			// The error message shows the document with its names in the
+			// library's order.
 			doc, _ = jsonpatch.MergePatch(before, body)
 		}
 		return patchInvalid(doc, err)
@@ -205,7 +208,7 @@ func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body
 	return nil
 }
 
-// patchInvalid says that what a patch makes is no object.
+// patchInvalid is the error for a patch whose result cannot be decoded.
 func patchInvalid(doc []byte, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), string(doc), err.Error())})
@@ -275,7 +278,7 @@ func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	if out, err := jsonobject.Merge(doc, body); err == nil {
 		return out, strict, nil
 	}
-	// Something else than objects: the library says what comes of that.
+	// They are not both objects: the library determines the result.
 	out, err := jsonpatch.MergePatch(doc, body)
 	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
 		return nil, nil, apierrors.NewBadRequest(err.Error())

@@ -23,11 +23,11 @@ const maxExponent = 3
 // memory by the square of its digits.
 const maxDigits = 10_000
 
-// boundQuantities refuses data if one of its quantities takes too long to parse
-// or to compare. data is JSON, or the protobuf encoding where proto is set, of a
-// value of the type of into. Most data is only scanned: the fields are looked at
-// one by one where a text in it looks like such a quantity, which the text of a
-// label may do, too ("12e4567", the hash of a commit).
+// boundQuantities refuses data if one of its quantities takes too long to parse or
+// to compare. data is the JSON, or with proto the protobuf encoding, of a value of
+// the type of into. Most data is only scanned. The fields are checked one by one
+// only if some text looks like such a quantity; the text of a label may look like
+// one, too ("12e4567", the hash of a commit).
 func boundQuantities(data []byte, into any, proto bool) error {
 	suspect := longNumber(data) || largeExponent(data) || !proto && escapedDigit(data)
 	if !suspect || !holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
@@ -53,7 +53,7 @@ func boundQuantitiesIn(v any, into any) error {
 	return boundQuantities(data, into, false)
 }
 
-// suspectText says that a text in decoded JSON looks like a large number.
+// suspectText says whether a text in decoded JSON looks like a large number.
 func suspectText(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -83,9 +83,9 @@ func boundQuantity(text string) error {
 	return nil
 }
 
-// jsonQuantities reads one value of JSON and looks at the quantities in it, by
-// the Go type that it will be decoded into (nil: there are none). Of members with
-// one name it looks at each, as the decoder does. Malformed JSON is left to that.
+// jsonQuantities reads one JSON value and checks its quantities, found by the Go
+// type that it will be decoded into (nil: there are none). It checks all members of
+// the same name, as the decoder reads them all. The decoder reports malformed JSON.
 func jsonQuantities(d *json.Decoder, t reflect.Type) error {
 	token, err := d.Token()
 	if err != nil {
@@ -181,7 +181,7 @@ func protoQuantities(data []byte, t reflect.Type) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
-			return nil // the decoder proper says what is wrong
+			return nil // the decoder reports the error
 		}
 		data = data[n:]
 		if kind != protowire.BytesType {
@@ -212,7 +212,8 @@ func protoQuantities(data []byte, t reflect.Type) error {
 	return nil
 }
 
-// longNumber says that there are that many digits, or half as many, in one place.
+// longNumber says that data has a run of maxDigits digits; runs from half that
+// length on may also be found.
 func longNumber(data []byte) bool {
 	for at := maxDigits; at < len(data); at += maxDigits / 2 {
 		if run := data[at-maxDigits/2 : at]; isDigit(run[0]) && !bytes.ContainsFunc(run, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
@@ -222,7 +223,8 @@ func longNumber(data []byte) bool {
 	return false
 }
 
-// largeExponent says that a text in data ends like a number with a large exponent.
+// largeExponent says that a text in data ends as a number with a large exponent
+// does.
 func largeExponent(data []byte) bool {
 	for at := 1; at+1 < len(data); at++ {
 		if c := data[at]; c != 'e' && c != 'E' || !isDigit(data[at-1]) && data[at-1] != '.' {
@@ -253,9 +255,9 @@ func largeExponent(data []byte) bool {
 	return false
 }
 
-// alone says that what lies between is a whole text, and no part of a word, as of
-// the hash of an image. In protobuf a quantity is a message of one text: a tag, the
-// length and the text, whatever follows.
+// alone says that data[begin:end] is a whole text and not part of a word, such as
+// the hash of an image. In protobuf a quantity is a message with one text: a tag,
+// the length and the text.
 func alone(data []byte, begin, end int) bool {
 	if begin > 1 && data[begin-2] == 0x0a && int(data[begin-1]) == end-begin {
 		return true
@@ -271,7 +273,7 @@ func isWord(c byte) bool {
 }
 
 // escapedDigit says that JSON has an escape that may stand for a part of a number.
-// Encoders escape none of those.
+// Encoders do not escape those characters.
 func escapedDigit(data []byte) bool {
 	for {
 		at := bytes.Index(data, []byte(`\u00`))

@@ -10,8 +10,8 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Exponents that would take hours are refused where there are quantities, in
-// all encodings, and nothing else is.
+// Exponents that would take hours are refused in quantities, in all encodings,
+// and nothing else is refused.
 func TestQuantities(t *testing.T) {
 	for text, refused := range map[string]bool{
 		`"1e999999999"`: true, `1E+9999`: true, `"-.5e-100000"`: true, `"111111111111111111111.e99999"`: true, `"1\u0065999999999"`: true,
@@ -28,7 +28,7 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%d digits: %v", digits, err)
 		}
 	}
-	// The hash of a commit looks like a number; a label is none.
+	// The hash of a commit looks like a number, but a label is not a quantity.
 	named := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"commit": "12e4567", "12e4567": "x"}},
 		Spec: corev1.PodSpec{Overhead: corev1.ResourceList{"cpu": apiresource.MustParse("1")}}}
 	plain, err := named.Marshal()

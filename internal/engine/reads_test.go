@@ -83,7 +83,7 @@ func TestPages(t *testing.T) {
 	rev, token := at(doc, "metadata.resourceVersion"), at(doc, "metadata.continue")
 	x.expect("DELETE "+deploys+"/b", "", "200")
 	next := "GET " + deploys + "?limit=1&continue="
-	doc = x.expect(next+token, "", "200 items.#=1 items.0.metadata.name=b metadata.resourceVersion="+rev) // it was there then
+	doc = x.expect(next+token, "", "200 items.#=1 items.0.metadata.name=b metadata.resourceVersion="+rev) // it existed then
 	x.expect(next+at(doc, "metadata.continue"), "", "200 items.#=1 items.0.metadata.name=c metadata.continue= metadata.remainingItemCount=")
 	x.expect("GET "+deploys+"?limit=1&fieldSelector=spec.paused%3Dfalse", "", "200 items.#=1 metadata.remainingItemCount=")
 	for _, bad := range []string{"x", encodeContinue("a", 0), encodeContinue("", 5), encodeContinue("../other/a", 5), encodeContinue("//a", 5)} {
@@ -92,7 +92,7 @@ func TestPages(t *testing.T) {
 	x.expect(next+token+"&resourceVersion="+rev, "", "400 reason=BadRequest")
 }
 
-// Each form of an answer, of one object and of several.
+// Each form of an answer, for one object and for several.
 func TestForms(t *testing.T) {
 	x := newKinds(t)
 	_, last := x.three()
@@ -147,7 +147,7 @@ func TestProtobuf(t *testing.T) {
 		}
 	}
 
-	// What is read may be written again.
+	// An object that was read can be written again.
 	d.Spec.Replicas, d.Name, d.ResourceVersion, d.UID = new(int32), "d", "", ""
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	body, err := marshalProtobuf(d)

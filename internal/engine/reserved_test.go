@@ -9,12 +9,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// A write whose reservation is void makes it again before it is stored.
+// A write whose reservation is void renews it before it is stored.
 func TestReserved(t *testing.T) {
 	refused := errors.New("exceeded quota")
 	for _, c := range []struct {
 		name   string
-		marks  int // how often somebody counts in between
+		marks  int // how often the usage is counted in between
 		renew  error
 		want   error
 		writes int

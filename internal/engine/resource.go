@@ -30,28 +30,28 @@ type Resource struct {
 	Plural     string // as in the path: "deployments"
 	Singular   string // "deployment"
 	Kind       string // "Deployment"
-	ListKind   string // "DeploymentList"; empty: Kind with "List" behind it
+	ListKind   string // "DeploymentList"; empty: Kind followed by "List"
 	ShortNames []string
 	Categories []string
 	Namespaced bool
 
-	// Prefix is where the objects are in etcd, below /registry/: "deployments".
-	// Empty: the resource is virtual; it has a Create (or Get and List) func
-	// and nothing stored.
+	// Prefix is the prefix of the objects' keys in etcd, below /registry/:
+	// "deployments". Empty: the resource is virtual; it has a Create (or Get and
+	// List) func, and nothing is stored.
 	Prefix string
 	// Versions lists what is served, the preferred one first. The rules below
 	// see objects of the hub version; the others convert to it and back.
 	Versions []*Version
 	// Hub is the storage version.
 	Hub schema.GroupVersion
-	// Stored is how objects are written to etcd, where that is not as
-	// protobuf of the hub version. Bytes of the hub version are read all the same.
+	// Stored says how objects are written to etcd, if not as protobuf of the hub
+	// version. Bytes of the hub version can still be read.
 	Stored *Stored
-	// Codec is how objects without a Go type (custom resources) are stored.
-	// Nil: as the Go type's protobuf, or as Stored says.
+	// Codec encodes and decodes stored objects without a Go type (custom
+	// resources). Nil: as the Go type's protobuf, or as Stored says.
 	Codec Codec
-	// Types describes the fields of the kind to field management. Nil: what
-	// the engine knows of the built-in kinds.
+	// Types describes the fields of the kind to field management. Nil: the
+	// engine's types of the built-in kinds.
 	Types func() (fieldmanager.Types, error)
 	// Verbs of the main resource, sorted. Empty means all eight.
 	Verbs []string
@@ -61,38 +61,38 @@ type Resource struct {
 	// Subresources by name: "status", "scale", ...
 	Subresources []*Subresource
 
-	// Fields gives the values that field selectors can ask for beside
-	// metadata.name and metadata.namespace. It returns the same set of keys
-	// for every object.
+	// Fields returns the fields that field selectors can name beside
+	// metadata.name and metadata.namespace. It returns the same set of keys for
+	// every object.
 	Fields func(obj Object) fields.Set
 	// FieldAliases are further names for keys of Fields.
 	FieldAliases map[string]string
 	// Trigger names a key of Fields by which most watchers of the kind select
-	// one object's share (spec.nodeName): the others' events do not wake them.
+	// (spec.nodeName). Events of objects with other values do not wake them.
 	Trigger string
 	// Table prints the object for humans. Nil: name and age.
 	Table *Table
-	// HiddenAnnotation is not part of metadata-only answers.
+	// HiddenAnnotation is an annotation that metadata-only answers leave out.
 	HiddenAnnotation string
-	// ReturnDeleted answers a deletion with the object and not a Status.
+	// ReturnDeleted answers a deletion with the object instead of a Status.
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).
 	NoGarbageCollection bool
 	// AwaitSeen answers a write only after this server has observed it. It is set for the resources that configure
 	// the server (admission webhooks and policies), so that the client's next request finds the change in force.
 	AwaitSeen bool
-	// TTL makes objects go away by themselves (events). Nil or zero: they stay.
+	// TTL makes objects expire (events). Nil or zero: they do not.
 	TTL func(obj Object) time.Duration
 
-	// Create serves POST of a virtual resource (a review); the result is
-	// answered, a Status of success if there is none, and nothing is stored.
+	// Create serves POST of a virtual resource (a review). Its result is the
+	// answer, or a Status of success if it is nil; nothing is stored.
 	Create func(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error)
 	// Get and List serve a virtual resource that is computed.
 	Get  func(ctx context.Context, name string) (Object, error)
 	List func(ctx context.Context) ([]Object, error)
 }
 
-// Declared is what the resource serves, for discovery and routing.
+// Declared returns what the resource serves, for discovery and routing.
 func (r *Resource) Declared() *route.Declared {
 	d := &route.Declared{Namespaced: r.Namespaced, Verbs: r.Verbs, Head: r.Codec != nil}
 	if len(d.Verbs) == 0 {
@@ -113,13 +113,13 @@ func (r *Resource) subresource(name string) *Subresource {
 	return nil
 }
 
-// Stored is a form of storage that another API server has chosen for a kind,
-// so that either reads what the other has written.
+// Stored is the form in which kube-apiserver stores a kind, so that either
+// server can read what the other has written.
 type Stored struct {
 	schema.GroupVersion      // written into the bytes
 	JSON                bool // and not protobuf
-	// New, Encode and Decode are needed where the stored version is another
-	// Go type than the hub's.
+	// New, Encode and Decode are needed if the stored version has another Go
+	// type than the hub.
 	New    func() Object
 	Encode func(hub Object) (Object, error)
 	Decode func(stored Object) (Object, error)
@@ -127,15 +127,15 @@ type Stored struct {
 
 // Codec reads and writes the stored form of untyped objects.
 type Codec interface {
-	// Decode makes the object of stored bytes in the hub version, whatever
-	// version is stored, defaulted and without what its schema does not know.
+	// Decode makes the object of stored bytes, of any version, in the hub
+	// version, with defaults set and unknown fields pruned.
 	Decode(value []byte) (Object, error)
 	// Encode makes the stored bytes of a hub object.
 	Encode(obj Object) ([]byte, error)
 }
 
-// BatchCodec is a Codec that decodes many objects for little more than one:
-// where they are converted by another server.
+// BatchCodec is a Codec that decodes many objects for little more than the cost
+// of one, because another server converts them.
 type BatchCodec interface {
 	Codec
 	// DecodeAll is Decode of each value. It gives up when ctx ends.
@@ -158,41 +158,41 @@ type Version struct {
 	NewList func() runtime.Object
 	// Default fills in what a client left out, after each decoding of this version.
 	Default func(obj Object)
-	// Prune drops from what a client sent all that the version's schema does
-	// not know, and returns the paths of it. An error refuses the object. Nil
-	// for Go types, whose decoding does that.
+	// Prune drops the fields that are not in the version's schema from an object
+	// sent by a client, and returns their paths. An error refuses the object.
+	// Nil for Go types, because decoding drops unknown fields.
 	Prune func(obj Object) (unknown []string, err error)
-	// ToHub and FromHub convert between this version and the hub version; nil
-	// where this is the hub, or differs from it in nothing but the name. The
-	// hub may have a ToHub that finishes what clients send.
-	// They may reuse parts of their argument.
+	// ToHub and FromHub convert between this version and the hub version; nil if
+	// this is the hub, or differs from it only in name. The hub may have a ToHub
+	// that completes objects sent by clients. They may reuse parts of their
+	// argument.
 	ToHub   func(obj Object) (Object, error)
 	FromHub func(obj Object) (Object, error)
-	// FieldLabels are the fields that selectors of this version name, and which
-	// of Resource.Fields they are; nil: they are named as those.
+	// FieldLabels maps the fields that selectors of this version may name to
+	// keys of Resource.Fields; nil: the names are the same.
 	FieldLabels map[string]string
 	// Deprecation is the warning sent with every answer in this version.
 	Deprecation string
-	// Kind is this version's kind where it is not the resource's.
+	// Kind is this version's kind if it differs from the resource's.
 	Kind string
 }
 
-// Rules is what a kind adds to the rules that hold for the metadata of every
-// object. Any func may be nil. A func must not keep its arguments, and only
-// the Prepare and Begin ones may change obj; old is never changed.
+// Rules are a kind's rules, beside those for the metadata of every object. Any
+// func may be nil. A func must not keep its arguments, and only the Prepare and
+// Begin ones may change obj; old is never changed.
 type Rules struct {
 	// PrepareCreate drops what a client may not set (status) and sets what
 	// the server decides (generation). It runs before admission's validation.
 	PrepareCreate func(ctx context.Context, obj Object)
-	// Validate reports everything that is wrong with a new object; its
-	// metadata must be checked with ObjectMeta rules, which the engine does not do.
+	// Validate reports everything that is wrong with a new object; it must also
+	// check the metadata with ObjectMeta rules, which the engine does not do.
 	Validate func(ctx context.Context, obj Object) field.ErrorList
 	// Warn returns warnings for an object that passed Validate (old is nil) or
 	// ValidateUpdate.
 	Warn func(ctx context.Context, obj, old Object) []string
 
-	// PrepareUpdate carries over from old what an update may not change and
-	// raises the generation where the spec changed.
+	// PrepareUpdate copies from old the fields that an update may not change,
+	// and raises the generation if the spec changed.
 	PrepareUpdate  func(ctx context.Context, obj, old Object)
 	ValidateUpdate func(ctx context.Context, obj, old Object) field.ErrorList
 
@@ -201,19 +201,20 @@ type Rules struct {
 	// NeedsResourceVersion refuses updates without a resourceVersion.
 	NeedsResourceVersion bool
 
-	// BeginCreate and BeginUpdate acquire what the object needs outside of
-	// itself (addresses, ports), before it is prepared and validated; end is
-	// called with whether the write was stored. They do nothing on dry runs beyond choosing values.
+	// BeginCreate and BeginUpdate allocate what the object needs outside of itself (addresses,
+	// ports), before it is prepared and validated; end is called with whether the write was stored.
+	// On dry runs they only choose values.
 	BeginCreate func(ctx context.Context, obj Object, dryRun bool) (end func(stored bool), err error)
 	BeginUpdate func(ctx context.Context, obj, old Object, dryRun bool) (end func(stored bool), err error)
-	// Deleted releases it, after the object is gone from the store.
+	// Deleted releases the allocations, after the object was removed from the
+	// store.
 	Deleted func(ctx context.Context, obj Object, dryRun bool)
 	// Present decorates an object for an answer (never stored).
 	Present func(obj Object)
-	// Held says that something of the kind's own, beside metadata.finalizers,
-	// keeps an object whose deletion has begun (a namespace's spec.finalizers);
-	// Terminating marks such an object as its deletion begins. With HeldAlone
-	// that is all that a deletion does: what it says of dependents counts for nothing.
+	// Held says that something beside metadata.finalizers holds an object whose
+	// deletion has begun (a namespace's spec.finalizers); Terminating marks such an
+	// object when its deletion begins. With HeldAlone a deletion of a held object does
+	// nothing else: its propagation policy is ignored.
 	Held        func(obj Object) bool
 	Terminating func(obj Object)
 	HeldAlone   bool
@@ -225,15 +226,15 @@ type Rules struct {
 	Grace func(ctx context.Context, obj Object, options *metav1.DeleteOptions) int64
 	// WarnDelete returns a warning for a deletion, "" for none.
 	WarnDelete func(options *metav1.DeleteOptions) string
-	// DefaultOrphan leaves dependents alone where a deletion does not say
-	// what is to become of them.
+	// DefaultOrphan orphans dependents if a deletion does not name a propagation
+	// policy.
 	DefaultOrphan bool
 
-	// Reset are the fields this way of writing never changes, by served
-	// version; field management leaves them to others.
+	// Reset are the fields that these writes never change; field management does
+	// not record them for the writer.
 	Reset *fieldpath.Set
-	// ResetFilter, in place of Reset, keeps the fields that it does change:
-	// for subresources that change a few fields inside of lists.
+	// ResetFilter, instead of Reset, selects the fields that these writes can
+	// change: for subresources that change a few fields inside of lists.
 	ResetFilter fieldpath.Filter
 }
 
@@ -242,8 +243,8 @@ type Subresource struct {
 	Name string
 	// Verbs as in discovery, sorted: "get", "patch", "update", "create", ...
 	Verbs []string
-	// Kind of the bodies, and its group and version where they are not the
-	// resource's own: autoscaling/v1 Scale.
+	// Kind of the bodies, with group and version if they differ from the
+	// resource's: autoscaling/v1 Scale.
 	Kind schema.GroupVersionKind
 
 	// Exactly one of the following is set.
@@ -257,21 +258,20 @@ type Subresource struct {
 	// Connect marks a stream or proxy to a kubelet, pod or service: the value
 	// is the method of access ("exec", "log", ...).
 	Connect string
-	// MustCreate says that a Connect needs the verb create whatever its method:
-	// a websocket is opened by GET, and whoever may read does not get a shell.
+	// MustCreate says that a Connect needs the verb create whatever its method: a
+	// websocket is opened by GET, but permission to read must not give a shell.
 	MustCreate bool
-	// Options reads the options of a Connect, for admission to see, off the
-	// query and what follows the subresource in the path. Nil: admission is
-	// not asked.
+	// Options reads the options of a Connect, for admission, from the query and the
+	// path after the subresource. Nil: admission is not asked.
 	Options func(query url.Values, path string) (runtime.Object, error)
 
 	New func() Object
 }
 
-// Scale tells the engine how to read and write an object's replica count.
+// Scale reads and writes an object's replica count.
 type Scale struct {
-	// Get returns the spec, status and selector of the scale of obj. With an
-	// error of type NoReplicas the rest counts.
+	// Get returns the spec, status and selector of the scale of obj. With an error
+	// of type NoReplicas the other results are valid.
 	Get func(obj Object) (replicas, statusReplicas int32, selector string, err error)
 	// Set writes spec.replicas.
 	Set func(obj Object, replicas int32) error
@@ -279,8 +279,8 @@ type Scale struct {
 	Path fieldpath.Path
 }
 
-// NoReplicas is the error of a scale whose object has no replica count; the
-// text is the path at which it is not.
+// NoReplicas is the error of a scale whose object has no replica count; the text is
+// the path where it is missing.
 type NoReplicas string
 
 // Error says where it is missing.
@@ -414,9 +414,9 @@ func ResetFields(paths ...[]string) *fieldpath.Set {
 	return s
 }
 
-// The fields that one way of writing leaves alone. Most kinds with a status
-// let their own path change everything else, and the status subresource
-// nothing else; the newer ones keep metadata out of it too.
+// Reset sets that many kinds share. Most kinds with a status let their main path
+// change everything else, and the status subresource nothing else; newer kinds also
+// exclude metadata from the status subresource.
 var (
 	ResetStatus          = ResetFields([]string{"status"})
 	ResetSpec            = ResetFields([]string{"spec"})

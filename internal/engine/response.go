@@ -22,7 +22,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// StatusOf finds the API status an error carries, however deeply wrapped.
+// StatusOf returns the API status that an error wraps, at any depth.
 func StatusOf(err error) metav1.Status {
 	var s apierrors.APIStatus
 	if errors.As(err, &s) {
@@ -36,8 +36,8 @@ func StatusOf(err error) metav1.Status {
 		st.SetGroupVersionKind(statusGVK)
 		return st
 	}
-	// An error that nobody made into a status is the server's fault, and has
-	// no reason that a client could act upon.
+	// An error without a status is the server's fault. It has no reason that a
+	// client could act upon.
 	st := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
 	st.SetGroupVersionKind(statusGVK)
 	return st
@@ -61,7 +61,7 @@ func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion
 	_ = writeAny(w, req, int(st.Code), out, &st)
 }
 
-// localObject is what a request from inside the process sends; nil: nothing.
+// localObject returns the object of a request from inside the process, or nil.
 func localObject(req *http.Request) runtime.Object {
 	if l := request.LocalFrom(req); l != nil {
 		return l.Object
@@ -88,11 +88,12 @@ func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, ob
 	return nil
 }
 
-// gzipFrom is the size from which answers are compressed for who accepts it.
+// gzipFrom is the size from which answers are compressed for clients that
+// accept it.
 const gzipFrom = 128 << 10
 
-// writeBytes answers with a whole body. An error in writing it means that the
-// client is gone, which is nobody's concern.
+// writeBytes answers with a whole body. Write errors are ignored: they mean
+// that the client is gone.
 func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType string, b []byte) {
 	began := request.Begin(req.Context())
 	defer request.End(req.Context(), request.LayerWrite, began)
@@ -122,7 +123,7 @@ func acceptsGzip(req *http.Request) bool {
 	return false
 }
 
-// gzips are compressors at the fastest level; each is some hundred KB.
+// gzips are compressors at the fastest level; each takes a few hundred KB.
 var gzips = sync.Pool{New: func() any {
 	z, _ := kgzip.NewWriterLevel(nil, gzip.BestSpeed)
 	return z
@@ -141,7 +142,7 @@ func (z gzipWriter) close() {
 	z.drop()
 }
 
-// drop gives the compressor back without ending what it has written.
+// drop gives the compressor back without finishing its output.
 func (z gzipWriter) drop() {
 	z.Reset(io.Discard)
 	gzips.Put(z.Writer)
@@ -182,7 +183,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 	return writeJSON(c.w, c.req, http.StatusOK, out, b)
 }
 
-// object is the JSON of a single object whose form is b, in bytes of its own.
+// object returns the JSON of a single object whose form is b, as a new slice.
 func (f *form) object(b []byte) []byte {
 	head, rest := f.parts(b)
 	out := make([]byte, 0, len(head)+len(rest)+1)
@@ -204,8 +205,8 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 	return nil
 }
 
-// writeStored answers with what a write has stored, without decoding it if
-// that is what is served.
+// writeStored answers with the item that a write has stored, without decoding
+// it if its bytes can be served.
 func (c *call) writeStored(code int, out output, i *store.Item) error {
 	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
 		if b, ok := c.canonical(i, f); ok {
@@ -220,7 +221,7 @@ func (c *call) writeStored(code int, out output, i *store.Item) error {
 	return c.writeObject(code, out, obj)
 }
 
-// writeObject answers with the outcome of a write: a hub object.
+// writeObject answers with the result of a write: a hub object.
 func (c *call) writeObject(code int, out output, obj Object) error {
 	if out.shape == shapeTable {
 		return c.writeTable(code, out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
@@ -243,7 +244,7 @@ func (c *call) restrict() restrict {
 	return restrict{protobuf: c.typed, table: true, partial: "PartialObjectMetadata"}
 }
 
-// marshalRaw is json.Marshal of what cannot fail.
+// marshalRaw is json.Marshal for values whose encoding cannot fail.
 func marshalRaw(v any) runtime.RawExtension {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -119,7 +119,8 @@ func (c *call) patchScale(kind types.PatchType) error {
 		if err != nil {
 			return nil, err
 		}
-		// A strategic merge leaves the kind as it is, whatever it says.
+		// A strategic merge patch never changes the kind, whatever the patch
+		// says.
 		if kind != types.StrategicMergePatchType {
 			if err := stillOfType(obj, scaleGVK); err != nil {
 				return nil, patchInvalid(body, err)
@@ -137,8 +138,8 @@ func (c *call) patchScale(kind types.PatchType) error {
 	return c.rescale(ctx, out, uo, "", patch, nil)
 }
 
-// unset is the replica count of the scale of an object that has none: one that
-// no client can mean.
+// unset stands for the missing replica count of an object: no client can mean
+// this value.
 const unset = math.MinInt32
 
 // scaleApply is a server-side apply of a scale.
@@ -147,8 +148,7 @@ type scaleApply struct {
 	options *metav1.PatchOptions
 }
 
-// rescale changes the object so that its scale is what edit makes of the one
-// it has, or what an apply says.
+// rescale changes the object's scale by edit, or by an apply.
 func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOptions, uid string,
 	edit func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error), apply *scaleApply) error {
 	main := *c
@@ -197,7 +197,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if s.Spec.Replicas == unset {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", string(none)))
 			}
-			if c.typed { // the schemas of custom resources say what they take
+			if c.typed { // custom resources are validated by their schemas
 				if err := validateScale(s); err != nil {
 					return nil, err
 				}

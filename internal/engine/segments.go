@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// checkSegments refuses names and namespaces that no object can have because
-// they would mean another place in a path: "..", and what has a slash or a
-// percent sign. Both are in the words and with the codes that kube-apiserver has for them.
+// checkSegments refuses names and namespaces that would change the meaning of a path: ".."
+// and texts with a slash or a percent sign. The errors have kube-apiserver's messages and
+// codes.
 func (c *call) checkSegments() error {
 	if c.name != "" {
 		if wrong := content.IsPathSegmentName(c.name); len(wrong) > 0 {

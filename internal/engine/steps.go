@@ -15,8 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// This file tells of requests that are traced: a span a verb, and in it events
-// of the verb's steps and spans of what may take long.
+// This file traces requests: a span for each verb, and in it events for the
+// verb's steps and spans for operations that may take long.
 
 // verbs are the names that verbs have in traces: of their spans, and in attributes.
 var verbs = map[string]struct{ span, name string }{
@@ -26,8 +26,8 @@ var verbs = map[string]struct{ span, name string }{
 }
 
 // trace begins the span of the request's verb, which lasts until it is ended or
-// the request is answered. Of watches only those have one that begin with a
-// list: it is that of the list.
+// the request is answered. A watch has a span only if it begins with a list:
+// the span of that list.
 func (c *call) trace() {
 	v := verbs[c.info.Verb]
 	if v.span == "" {
@@ -71,7 +71,7 @@ func (c *call) body() ([]byte, error) {
 	return b, nil
 }
 
-// converted is what a write brings as a hub object.
+// converted returns the object of a write as a hub object.
 func (c *call) converted(ctx context.Context, in input, fieldValidation string) (Object, error) {
 	c.span.Event("About to convert to expected version")
 	obj, err := c.sent(ctx, in, fieldValidation)
@@ -81,7 +81,7 @@ func (c *call) converted(ctx context.Context, in input, fieldValidation string) 
 	return obj, err
 }
 
-// sent makes a hub object of what a write brings: a Go object from inside the
+// sent makes a hub object of the input of a write: a Go object from inside the
 // process, or a body.
 func (c *call) sent(ctx context.Context, in input, fieldValidation string) (Object, error) {
 	if l := request.LocalFrom(c.req); l != nil && l.Object != nil {
@@ -95,7 +95,7 @@ func (c *call) sent(ctx context.Context, in input, fieldValidation string) (Obje
 	return c.decode(ctx, in.body, in.media, fieldValidation)
 }
 
-// wrote tells how storing what a write brought went.
+// wrote records in the trace whether the object of a write was stored.
 func (c *call) wrote(in input, err error) {
 	if err != nil {
 		c.span.EventLen("Write to database call failed", "len", len(in.body))
@@ -104,8 +104,8 @@ func (c *call) wrote(in input, err error) {
 	c.span.EventLen("Write to database call succeeded", "len", len(in.body))
 }
 
-// reading begins a span of reading from the views, by the name that the like
-// has upstream.
+// reading begins a span for a read from the views. Name is kube-apiserver's
+// name for such a span.
 func (c *call) reading(ctx context.Context, name, key, resourceVersion string) (context.Context, span.Span) {
 	ctx, s := span.Start(ctx, name)
 	if s.On() {
@@ -115,14 +115,14 @@ func (c *call) reading(ctx context.Context, name, key, resourceVersion string) (
 	return ctx, s
 }
 
-// answering is the span of an answer that is being made and sent.
+// answering is the span of making and sending an answer.
 type answering struct {
 	span.Span
 	verb span.Span
 	w    http.ResponseWriter
 }
 
-// answers begins to answer.
+// answers begins the span of the answer.
 func (c *call) answers() answering {
 	c.span.Event("About to write a response")
 	ctx, s := span.Start(c.req.Context(), "SerializeObject")
@@ -133,7 +133,7 @@ func (c *call) answers() answering {
 	return answering{s, c.span, c.w}
 }
 
-// End ends the answer.
+// End ends the span.
 func (a answering) End() {
 	if a.On() {
 		a.Set(attribute.String("mediaType", a.w.Header().Get("Content-Type")))

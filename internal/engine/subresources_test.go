@@ -39,7 +39,7 @@ func TestScale(t *testing.T) {
 	}...)
 }
 
-// Whoever applies a scale owns the replicas of the object.
+// The manager that applies a scale owns the replicas of the object.
 func TestApplyScale(t *testing.T) {
 	x := newKinds(t)
 	const path = "PATCH/apply " + deploys + "/a/scale?fieldManager="

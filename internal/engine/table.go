@@ -17,7 +17,7 @@ import (
 
 var tableGVK = metav1.SchemeGroupVersion.WithKind("Table")
 
-// defaultTable prints a kind that says nothing of itself.
+// defaultTable prints kinds without a Table of their own.
 var defaultTable = &Table{
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
@@ -46,8 +46,8 @@ var scaleTable = &Table{
 	},
 }
 
-// scaleTable prints scales; those of custom resources are told apart by what
-// the columns say of themselves.
+// scaleTable prints scales; some formats and types of columns differ for custom
+// resources.
 func (ep *Endpoint) scaleTable() *Table {
 	if ep.typed {
 		return scaleTable
@@ -137,7 +137,7 @@ func (c *call) writeTableList(out output, p *page) error {
 			return nil, b, err
 		}
 	})
-	l.same = false // the age of an object is another by then
+	l.same = false // the age of an object changes between the passes
 	return c.writeListing(out, l)
 }
 
@@ -160,7 +160,7 @@ func (c *call) pageRows(t *Table, p *page, include metav1.IncludeObjectPolicy) (
 // rowsOf prints the items of a page in turn.
 func (c *call) rowsOf(t *Table, p *page, include metav1.IncludeObjectPolicy) func(n int) (metav1.TableRow, error) {
 	batch := c.batches(p.items)
-	var objs []Object // some, from the one numbered first on
+	var objs []Object // a batch of objects, from number first on
 	first := 0
 	return func(n int) (row metav1.TableRow, err error) {
 		if some := batch(n); some != nil {

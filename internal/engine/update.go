@@ -54,7 +54,7 @@ func (c *call) update() error {
 	return c.answer(in.out, res, err)
 }
 
-// edit changes what is stored by a func of the caller's.
+// edit changes the stored object by a func.
 func (c *call) edit(ctx context.Context, edit func(obj runtime.Object) error, options *metav1.UpdateOptions) (*outcome, error) {
 	return c.change(ctx, &change{
 		rules: c.rules(), options: options,
@@ -76,7 +76,7 @@ func (c *call) edit(ctx context.Context, edit func(obj runtime.Object) error, op
 	})
 }
 
-// rules are those of what the path names: the object or its subresource.
+// rules returns the rules of the object or subresource that the path names.
 func (c *call) rules() *Rules {
 	if c.sub != nil && c.sub.Rules != nil {
 		return c.sub.Rules
@@ -84,7 +84,7 @@ func (c *call) rules() *Rules {
 	return &c.R.Rules
 }
 
-// answer writes the outcome of a change.
+// answer writes the result of a change.
 func (c *call) answer(out output, res *outcome, err error) error {
 	if err != nil {
 		return c.storeError(err, c.name)
@@ -100,8 +100,8 @@ func (c *call) answer(out output, res *outcome, err error) error {
 	return c.writeStored(code, out, res.item)
 }
 
-// updateInput reads a PUT, and refuses what is wrong with it in upstream's
-// order, which is not that of a POST.
+// updateInput reads a PUT and checks it, in the same order as kube-apiserver,
+// which differs from that of a POST.
 func (c *call) updateInput(r restrict, typed bool) (in input, options *metav1.UpdateOptions, err error) {
 	options = &metav1.UpdateOptions{}
 	if in.out, err = negotiate(c.req, r); err != nil {

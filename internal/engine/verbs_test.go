@@ -39,8 +39,8 @@ func (r requests) request(verb, name, body string) *http.Request {
 	return req.WithContext(request.WithInfo(r.t.Context(), info))
 }
 
-// ask returns the code of the answer, and some of it: a thing's name and color,
-// or a reason, or of a list all names.
+// ask returns the code of the answer and a summary: a thing's name and color, a
+// reason, or the names of a list.
 func (r requests) ask(verb, name, body string) string {
 	r.t.Helper()
 	w := httptest.NewRecorder()
@@ -114,7 +114,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// A watch tells of what is there and of what comes.
+// A watch sends existing objects, then changes.
 func TestWatchVerb(t *testing.T) {
 	ep, _ := things(t, 1, 1, 1<<20)
 	r := requests{t, ep}
@@ -162,7 +162,7 @@ func TestWatchVerb(t *testing.T) {
 	}
 }
 
-// What the log refuses is an answer with a reason.
+// An error of the log becomes an answer with a reason.
 func TestLogFails(t *testing.T) {
 	for _, c := range []struct {
 		verb, name, body string

@@ -8,14 +8,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// versions tells admission of the versions in which a resource is served.
+// versions gives admission the versions in which a resource is served.
 type versions struct{ ep *Endpoint }
 
-// Versions are those in which the endpoint's resource is served.
+// Versions returns the versions in which the endpoint's resource is served.
 func (ep *Endpoint) Versions() admission.Versions { return versions{ep} }
 
-// All is part of admission.Versions. A Resource never changes, so that what it
-// is asked for on every write is worked out once.
+// All is part of admission.Versions. A Resource never changes, so the result,
+// which every write needs, is computed once.
 func (v versions) All(subresource string) []admission.Version {
 	v.ep.mu.Lock()
 	defer v.ep.mu.Unlock()
@@ -41,8 +41,8 @@ func (v versions) of(subresource string) []admission.Version {
 	return out
 }
 
-// Convert is part of admission.Versions. What is no object of the resource
-// itself (a scale, a binding) has one version, and is returned as it is.
+// Convert is part of admission.Versions. Objects of other kinds (a scale, a
+// binding) have one version, and are returned as they are.
 func (v versions) Convert(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
 	from := obj.GetObjectKind().GroupVersionKind()
 	if from == to || !v.own(from) {
@@ -79,7 +79,7 @@ func (v versions) Types() (managedfields.TypeConverter, error) {
 	return v.ep.R.Types()
 }
 
-// own says that a kind is the resource's, in one of its versions.
+// own says that a kind is the resource's own, in one of its versions.
 func (v versions) own(gvk schema.GroupVersionKind) bool {
 	return gvk.Kind == v.ep.R.Kind && converter(v).version(gvk.GroupVersion()) != nil
 }

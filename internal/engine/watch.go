@@ -22,10 +22,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// bookmarkEvery is how often a quiet watch is told how far it is.
+// bookmarkEvery is the interval at which a watch without events gets a
+// bookmark.
 const bookmarkEvery = time.Minute
 
-// watch streams the events of what is selected.
+// watch streams the events of the selected objects.
 func (c *call) watch() error {
 	can := c.restrict()
 	can.stream = true
@@ -83,7 +84,8 @@ func (c *call) watchTimeout(o *internalversion.ListOptions) time.Duration {
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds > 0 {
 		return time.Duration(*o.TimeoutSeconds) * time.Second
 	}
-	// Spread out, so that watches begun together do not end together.
+	// The timeout is random, so that watches started together do not end
+	// together.
 	return time.Duration(float64(c.e.MinWatch) * (1 + rand.Float64()))
 }
 
@@ -124,12 +126,12 @@ type watchStream struct {
 	out       output
 	sel       selected
 	bookmarks bool
-	headed    bool      // the table's columns were sent
-	serving   span.Span // of sending what a list begins with
+	headed    bool      // the table's column definitions were sent
+	serving   span.Span // of sending the initial list
 
 	emit  func(frame [][]byte) error // takes the pieces of one frame
 	flush func() error               // sends what emit has gathered
-	// pieces and scratch are of the frame that is being made.
+	// pieces and scratch belong to the frame that is being made.
 	pieces  [][]byte
 	scratch []byte
 }
@@ -145,7 +147,7 @@ func (s *watchStream) keyPrefix() string {
 	return s.sel.prefix
 }
 
-// begin sends the header, so that the client knows that the watch is on.
+// begin sends the header, so that the client knows that the watch has begun.
 func (s *watchStream) begin() {
 	s.w.Header().Set("Content-Type", s.out.contentType(true))
 	s.w.Header().Set("Transfer-Encoding", "chunked")
@@ -167,8 +169,8 @@ func (s *watchStream) begin() {
 	_ = rc.Flush()
 }
 
-// run sends events until the watch ends. What goes wrong from here on is an
-// event of its own: the header is out.
+// run sends events until the watch ends. Errors are sent as events, because the
+// header was sent already.
 func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.Snapshot, initialEnd bool) error {
 	if initial != nil {
 		if err := s.sendInitial(ctx, initial, initialEnd); err != nil {
@@ -211,9 +213,10 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	}
 }
 
-// tick tells a quiet watch how far it is.
+// tick sends a bookmark to a watch without events.
 func (s *watchStream) tick(ctx context.Context, w *store.Watcher) error {
-	// What was not woken has nothing to tell, but may be far on.
+	// A watcher that was not woken has no events, but its revision may have
+	// advanced.
 	events, err := w.Poll(ctx)
 	if err != nil || len(events) > 0 {
 		return cmp.Or(err, s.sendEvents(ctx, events))
@@ -224,7 +227,7 @@ func (s *watchStream) tick(ctx context.Context, w *store.Watcher) error {
 	return s.flush()
 }
 
-// sendInitial sends what there was when the watch began.
+// sendInitial sends the objects that existed when the watch began.
 func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end bool) error {
 	var failed error
 	err := snap.Ascend(ctx, store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
@@ -247,8 +250,8 @@ func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end
 	return s.flush()
 }
 
-// sendEvents sends what some changes mean to the client. What is gathered on
-// the way is bounded, however many they are.
+// sendEvents sends the client's view of some changes. Its buffer is bounded,
+// however many changes there are.
 func (s *watchStream) sendEvents(ctx context.Context, events []*store.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -264,8 +267,8 @@ func (s *watchStream) sendEvents(ctx context.Context, events []*store.Event) err
 	return s.flush()
 }
 
-// event tells the client what a change means to it: an object that begins or
-// ceases to be selected is added or deleted for it.
+// event sends one change as the client sees it: an object that begins or ceases
+// to match the selector is added or deleted.
 func (s *watchStream) event(e *store.Event) error {
 	was, is := false, false
 	var err error
@@ -332,7 +335,7 @@ func (s *watchStream) jsonFrame(t watch.EventType, object ...[]byte) error {
 
 var frameTail = []byte("}\n")
 
-// emitFrame sends the frame of which pieces are, and keeps none of them.
+// emitFrame sends pieces as a frame, and keeps none of them.
 func (s *watchStream) emitFrame() error {
 	defer clear(s.pieces)
 	if err := s.emit(s.pieces); err != nil {
@@ -341,7 +344,7 @@ func (s *watchStream) emitFrame() error {
 	return nil
 }
 
-// errGone says that the client is.
+// errGone says that the client has gone.
 var errGone = errors.New("the client is gone")
 
 // protobufFrame sends a WatchEvent around an object and its envelope: its
@@ -364,7 +367,8 @@ func (s *watchStream) protobufFrame(t watch.EventType, typeMeta []byte, raw [][]
 	return s.emitFrame()
 }
 
-// tableFrame sends an event of one row; the first has the columns.
+// tableFrame sends an event of one row; the first frame has the column
+// definitions.
 func (s *watchStream) tableFrame(t watch.EventType, obj Object) error {
 	table, err := s.tableOf(s.table(), []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	if err != nil {

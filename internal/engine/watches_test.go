@@ -75,7 +75,7 @@ func TestWatchForms(t *testing.T) {
 	}
 	x.want(x.watched("fieldSelector=spec.paused%3Dtrue", "application/json", nameAndReplicas, pause(true), pause(false)), "ADDED b=2", "ADDED a=8", "DELETED a=8")
 
-	// What a list would be, and then a bookmark.
+	// The watch sends what a list would contain, and then a bookmark.
 	isList := "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	bookmarked := func(event map[string]any) string {
 		return at(event, "object.kind") + at(event, "object.metadata.name") + at(event, "object.metadata.annotations")
@@ -110,7 +110,7 @@ func TestWatchRefused(t *testing.T) {
 	x.expect("GET /api/v1/componentstatuses?watch=1", "", "405 reason=MethodNotAllowed")
 }
 
-// A quiet watch is told how far it is, if it wants to know.
+// A watch without events gets bookmarks, if it asks for them.
 func TestBookmarks(t *testing.T) {
 	x := newKinds(t)
 	x.expect("GET "+deploys, "", "200") // from here on the view has the events
@@ -137,7 +137,7 @@ func TestBookmarks(t *testing.T) {
 	x.want(got, "BOOKMARK Deployment "+at(elsewhere, "metadata.resourceVersion"))
 }
 
-// A watch in protobuf is frames of a length and a WatchEvent.
+// A watch in protobuf consists of frames, each a length and a WatchEvent.
 func TestWatchProtobuf(t *testing.T) {
 	x := newKinds(t)
 	x.three()
@@ -215,7 +215,7 @@ func TestWatchOfForgottenRevision(t *testing.T) {
 	x := newKinds(t)
 	first := x.expect("POST "+deploys, deployment("a", ""), "201")
 	big := strings.Repeat("x", 100<<10)
-	for n := range 100 { // more than the view keeps of the past
+	for n := range 100 { // more than the view's window holds
 		x.expect("PATCH/merge "+deploys+"/a", fmt.Sprintf(`{"metadata":{"annotations":{"x":"%d%s"}}}`, n, big), "200")
 	}
 	if err := x.store.Fresh(t.Context()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// isWebSocket says that a client wants to speak over a websocket.
+// isWebSocket says that a client asks for a websocket.
 func isWebSocket(req *http.Request) bool {
 	if !strings.EqualFold(req.Header.Get("Upgrade"), "websocket") {
 		return false
@@ -31,7 +31,8 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 	websocket.Handler(func(ws *websocket.Conn) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		// What the client says is of no interest, but that it has gone is.
+		// Messages of the client are ignored; only the end of the connection
+		// matters.
 		go func() {
 			defer cancel()
 			_, _ = io.Copy(io.Discard, ws)

@@ -14,10 +14,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
-// This file knows the protobuf wire format of stored objects just well enough
-// to serve them without decoding: the envelope (magic, then runtime.Unknown),
-// the ObjectMeta that is field 1 of every kind, and in it the labels (11) and
-// the place of the resourceVersion (6), which stored bytes do not have.
+// This file reads as much of the protobuf wire format of stored objects as is
+// needed to serve them without decoding: the envelope (magic, then
+// runtime.Unknown), the ObjectMeta, which is field 1 of every kind, and in it the
+// labels (11) and the place of the resourceVersion (6), which is not stored.
 
 // magic begins every protobuf object, stored or sent.
 var magic = []byte("k8s\x00")
@@ -43,7 +43,7 @@ func envelope(data []byte) (gvk schema.GroupVersionKind, raw []byte, err error) 
 	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
 }
 
-// rawOf is the object's own bytes inside a stored envelope, not copied.
+// rawOf returns the object's bytes inside a stored envelope, not copied.
 func rawOf(stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, magic) {
 		return nil, errors.New("no protobuf prefix")
@@ -67,7 +67,7 @@ func typeMeta(gvk schema.GroupVersionKind) []byte {
 	t := runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 	inner, err := t.Marshal()
 	if err != nil {
-		panic(err) // two strings
+		panic(err) // encoding two strings cannot fail
 	}
 	return append(binary.AppendUvarint([]byte{tagBytes1}, uint64(len(inner))), inner...)
 }
@@ -75,8 +75,8 @@ func typeMeta(gvk schema.GroupVersionKind) []byte {
 // envelopeTail is contentEncoding and contentType, both empty but present.
 var envelopeTail = []byte{0x1a, 0, 0x22, 0}
 
-// appendEnvelope appends the envelope of an object of n bytes, up to those bytes;
-// envelopeTail belongs behind them.
+// appendEnvelope appends the envelope of an object of n bytes, up to those bytes.
+// The caller appends the bytes and envelopeTail.
 func appendEnvelope(dst, typeMeta []byte, n int) []byte {
 	dst = append(dst, magic...)
 	dst = append(dst, typeMeta...)
@@ -85,7 +85,7 @@ func appendEnvelope(dst, typeMeta []byte, n int) []byte {
 }
 
 // wireField reads one field: its number, its bytes if it is length-delimited, and
-// what follows it.
+// the bytes after it.
 func wireField(b []byte) (num int, val, rest []byte, err error) {
 	tag, n := binary.Uvarint(b)
 	if n <= 0 {
@@ -116,7 +116,7 @@ func wireField(b []byte) (num int, val, rest []byte, err error) {
 	return int(tag >> 3), nil, b[n:], nil
 }
 
-// objectMeta returns the ObjectMeta of an object and what follows it.
+// objectMeta returns the ObjectMeta of an object and the bytes after it.
 func objectMeta(raw []byte) (meta, rest []byte, err error) {
 	if len(raw) == 0 || raw[0] != tagBytes1 {
 		return nil, nil, errWire
@@ -125,7 +125,7 @@ func objectMeta(raw []byte) (meta, rest []byte, err error) {
 	return meta, rest, err
 }
 
-// wireLabels reads the labels off a stored object.
+// wireLabels reads the labels of a stored protobuf object.
 func wireLabels(stored []byte) (labels.Set, error) {
 	raw, err := rawOf(stored)
 	if err != nil {
@@ -163,7 +163,7 @@ func wireLabels(stored []byte) (labels.Set, error) {
 	return set, nil
 }
 
-// itemLabels reads the labels off a stored object in either encoding.
+// itemLabels reads the labels of a stored object in either encoding.
 func itemLabels(stored []byte) (labels.Set, error) {
 	if !isJSON(stored) {
 		return wireLabels(stored)
@@ -211,7 +211,7 @@ func withRevision(raw []byte, rev int64) (versioned, error) {
 	}
 	begin := len(raw) - len(after) - len(meta) + at
 	v.meta, v.tail = meta[:at], raw[begin:]
-	// What is stored has an empty resourceVersion, which ours replaces.
+	// Stored bytes have an empty resourceVersion, which ours replaces.
 	skipped := 0
 	if b := meta[at:]; len(b) > 1 && b[0] == tagRV && b[1] == 0 {
 		skipped = 2
@@ -228,7 +228,7 @@ func withRevision(raw []byte, rev int64) (versioned, error) {
 	return v, nil
 }
 
-// pieces are the bytes, in order.
+// pieces returns the bytes, in order.
 func (v *versioned) pieces() [][]byte {
 	return [][]byte{v.head[:v.n], v.meta, v.rv[:v.rvn], v.tail}
 }

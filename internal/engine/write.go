@@ -20,30 +20,30 @@ import (
 // change is a write to an object that may exist: an update, a patch, an apply.
 type change struct {
 	rules *Rules
-	// mutate makes the new object out of the stored one, which it must leave
-	// alone. old is an empty object where nothing is stored (exists is false)
-	// and the change may create.
+	// mutate makes the new object out of the stored one, which it must not
+	// change. old is an empty object if nothing is stored (exists is false) and
+	// the change may create.
 	mutate func(ctx context.Context, old Object, exists bool) (Object, error)
-	// create lets the change make the object if it is missing.
+	// create lets the change create a missing object.
 	create bool
-	// uid of the object that must be there; "": any.
+	// uid is the UID that the object must have; "": any.
 	uid     string
 	options *metav1.UpdateOptions
-	// view makes what admission gets to see of the objects, where that is not
-	// the objects: their scale. Optional.
+	// view makes the object that admission sees, if that is not the object
+	// itself but its scale. Optional.
 	view func(obj Object) (kind schema.GroupVersionKind, seen Object, err error)
 }
 
-// outcome is what a change has stored, or for an object that it let go the
-// last state of that.
+// outcome is the object that a change has stored, or the last state of an
+// object that the change has removed.
 type outcome struct {
 	item    *store.Item
 	obj     Object // instead of item
 	created bool
 }
 
-// object is the object of an outcome: what is stored, which may differ from
-// what was handled (in empty lists).
+// object returns the object of an outcome as it is stored. It may differ from
+// the object that was processed (in empty lists).
 func (c *call) object(o *outcome) (Object, error) {
 	if o.item == nil {
 		return o.obj, nil
@@ -51,14 +51,16 @@ func (c *call) object(o *outcome) (Object, error) {
 	return c.Decode(o.item)
 }
 
-// errLock is what a writer is told whose object has moved on.
+// errLock is the error of a write that is based on an older revision.
 var errLock = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// change carries a change out, again if another writer comes in between.
+// change carries out a change. It tries again if another writer has changed the
+// object meanwhile.
 //
-// The first attempt builds on the view, which may be a moment behind. For
-// success that is enough, since the transaction compares the revision; a
-// refusal that may come from being behind is made sure of with what etcd has.
+// The first attempt is based on the view, which may be a moment behind. For
+// success that is enough, since the transaction compares the revision. A
+// refusal may be due to an old view, so it is decided again on the object in
+// etcd.
 func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 	k := c.key(c.name)
 	i, err := c.current(ctx, k, ch.options.DryRun)
@@ -75,7 +77,7 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, store.ErrUncertain):
-			// Carried out again on what is there now, a patch might apply twice.
+			// A second attempt might apply the patch twice.
 			return nil, err
 		case errors.As(err, &conflict):
 			i, sure = conflict.Current, true
@@ -94,8 +96,9 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 	}
 }
 
-// current returns what the view has at a key (nil: nothing) for a write to
-// begin with. A dry run has no transaction to tell it that it is behind.
+// current returns the view's item (nil: none), on which a write is based. For a
+// dry run the view must be fresh, because no transaction would detect that it
+// is behind.
 func (c *call) current(ctx context.Context, key string, dryRun []string) (*store.Item, error) {
 	if admission.IsDryRun(dryRun) {
 		if err := c.e.Store.Fresh(ctx); err != nil {
@@ -120,8 +123,8 @@ func revOf(i *store.Item) int64 {
 	return i.Rev
 }
 
-// sameObject refuses a change that is meant for another object of the name;
-// uid may be empty.
+// sameObject refuses a change that is meant for another object of the same
+// name; uid may be empty.
 func (c *call) sameObject(uid string, old Object) error {
 	if uid != "" && uid != string(old.GetUID()) {
 		return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID()))
@@ -129,8 +132,8 @@ func (c *call) sameObject(uid string, old Object) error {
 	return nil
 }
 
-// attempt carries a change out on item i (nil: there is none). sure says that i
-// came from etcd itself.
+// attempt carries out a change on item i (nil: there is none). sure says that i
+// was read from etcd itself.
 func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool) (*outcome, error) {
 	if i == nil {
 		return c.attemptCreate(ctx, ch)
@@ -164,8 +167,8 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	return out, err
 }
 
-// unreadable is the error of an item that cannot be decoded: one with a reason
-// where already its bytes could not be had.
+// unreadable is the error of an item that cannot be decoded. It has a reason if
+// already its bytes could not be decrypted.
 func unreadable(i *store.Item, err error) error {
 	if i.Err != nil {
 		return apierrors.NewInternalError(err)
@@ -173,8 +176,8 @@ func unreadable(i *store.Item, err error) error {
 	return err
 }
 
-// checkRevision holds the object to the revision its writer built on, if it
-// names one.
+// checkRevision checks that the stored object has the revision that the new
+// object names, if it names one.
 func (c *call) checkRevision(ch *change, obj Object, i *store.Item) error {
 	rev, err := parseRev(obj.GetResourceVersion())
 	switch {
@@ -230,8 +233,8 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	return &outcome{item: stored}, nil
 }
 
-// validating lets admission refuse an update; it returns what that has taken
-// for it.
+// validating asks admission about an update, and returns the reservation that
+// plugins have made.
 func (c *call) validating(ctx context.Context, ch *change, obj, old Object, dryRun bool) (*admission.Reservation, error) {
 	if ch.view == nil {
 		a := c.attributes(ctx, admission.Update, obj, old, ch.options, dryRun)
@@ -252,12 +255,12 @@ func (c *call) validating(ctx context.Context, ch *change, obj, old Object, dryR
 	return a.Reserved, err
 }
 
-// renewals is how often a write makes its reservation again. Each time somebody
-// has counted in the moment between the reservation and the write.
+// renewals is how often a write may renew its reservation. It is void if the
+// usage was counted anew between the reservation and the write.
 const renewals = 30
 
-// reserved stores what a reservation (nil: none) was made for, making it again
-// where it is void by then.
+// reserved calls write with the guards of a reservation (nil: none). If the
+// reservation is void by then, it is renewed.
 func reserved(ctx context.Context, r *admission.Reservation, write func(...store.Guard) (*store.Item, error)) (*store.Item, error) {
 	if r == nil {
 		return write()
@@ -281,8 +284,8 @@ func (c *call) awaitSeen(ctx context.Context, dryRun []string) {
 	}
 }
 
-// unchanged answers a change that changes nothing, once it is sure that it is
-// the newest object which it does not change.
+// unchanged is the outcome of a change that changes nothing. It first makes
+// sure that the item is the newest.
 func (c *call) unchanged(ctx context.Context, i *store.Item, sure bool) (*outcome, error) {
 	if !sure {
 		latest, err := orNil(c.view.Latest(ctx, i.Key))
@@ -321,8 +324,8 @@ func (c *call) checkUpdate(ctx context.Context, r *Rules, obj, old Object) error
 	return nil
 }
 
-// done says that the update took away the last thing that held a deleted
-// object: it goes now.
+// done says that the update has removed the last finalizer of an object whose
+// deletion is pending: the object is to be removed now.
 func done(obj, old Object) bool {
 	if len(obj.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
 		return false
@@ -331,7 +334,7 @@ func done(obj, old Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// finish deletes an object that an update has let go of. The answer is the
+// finish removes an object after an update that is done. The answer is the
 // object of the update.
 func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun bool) (*outcome, error) {
 	if !dryRun {
@@ -345,7 +348,7 @@ func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun boo
 	return &outcome{obj: obj}, nil
 }
 
-// attemptCreate carries out a change to an object that is not there.
+// attemptCreate carries out a change to an object that does not exist.
 func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) {
 	if c.sub != nil || !ch.create && !c.R.Rules.CreateOnUpdate {
 		return nil, store.ErrNotFound
@@ -372,7 +375,8 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 	return &outcome{item: i, created: true}, nil
 }
 
-// mayCreate asks whether the user of a request with another verb may also create.
+// mayCreate checks whether the user of a request with another verb may also
+// create.
 func (c *call) mayCreate(ctx context.Context) error {
 	if c.info == nil {
 		return nil // the server itself
@@ -382,7 +386,7 @@ func (c *call) mayCreate(ctx context.Context) error {
 	return c.e.Authorize(ctx, &i)
 }
 
-// admit lets admission change the object of a change.
+// admit runs mutating admission on the object of a change.
 func (c *call) admit(ctx context.Context, obj, old Object, exists bool, options *metav1.UpdateOptions) (Object, error) {
 	dryRun := admission.IsDryRun(options.DryRun)
 	var a *admission.Attributes
@@ -411,8 +415,8 @@ func (c *call) mutating(ctx context.Context, a *admission.Attributes, obj Object
 	return out, nil
 }
 
-// keepManagers puts back the managers of an object that a webhook or a policy,
-// which make another object of it, have broken.
+// keepManagers restores the managers of an object if a webhook or policy has
+// made them invalid.
 func keepManagers(ctx context.Context, made, of Object) {
 	if err := managedfields.ValidateManagedFields(made.GetManagedFields()); err != nil {
 		made.SetManagedFields(of.GetManagedFields())

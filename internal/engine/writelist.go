@@ -17,7 +17,8 @@ import (
 
 func labelSet(obj Object) labels.Set { return labels.Set(obj.GetLabels()) }
 
-// objectFields are the fields of an object that has no others than these.
+// objectFields are the selectable fields of an object that has only its name
+// and namespace.
 type objectFields struct{ Object }
 
 func (f objectFields) Has(field string) bool {
@@ -39,8 +40,8 @@ func (ep *Endpoint) listGVK() schema.GroupVersionKind {
 	return ep.V.WithKind(cmp.Or(ep.R.ListKind, ep.R.Kind+"List"))
 }
 
-// writeList answers with a page, item by item: what is held in memory at once
-// is bounded, however long the list and however slow the client.
+// writeList answers with a page, item by item: the memory it holds is bounded,
+// however long the list and however slow the client is.
 func (c *call) writeList(out output, p *page) error {
 	if out.shape == shapeTable {
 		return c.writeTableList(out, p)
@@ -70,7 +71,7 @@ func (c *call) listHead(out output, m metav1.ListMeta) ([]byte, error) {
 		return nil, err
 	}
 	if !c.typed && out.shape == shapeObject && m.Continue == "" {
-		// Lists of custom resources say that there is nothing to continue with.
+		// Lists of custom resources have an empty continue token, too.
 		meta = append([]byte(`{"continue":"",`), meta[1:]...)
 	}
 	b := append(jsonPrefix(gvk), `"metadata":`...)
@@ -100,7 +101,7 @@ func (c *call) jsonList(out output, p *page) ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-// jsonItems makes the items of a list; metadata-only items say what they are.
+// jsonItems makes the items of a list; metadata-only items have their type.
 func (c *call) jsonItems(out output, p *page) func(n int) (head, rest []byte, err error) {
 	ctx, f, batch := c.req.Context(), c.forms.of(out), c.batches(p.items)
 	return func(n int) (head, rest []byte, err error) {
@@ -118,8 +119,9 @@ func (c *call) jsonItems(out output, p *page) func(n int) (head, rest []byte, er
 	}
 }
 
-// batches says which items to make with the n-th, if it is the first of them
-// that is asked for: where that costs little more than to make one.
+// batches returns a func that says which items to make together with the n-th:
+// its whole batch for the first item of a batch, else nil. It is for kinds that
+// decode a batch for little more than the cost of one item.
 func (c *call) batches(items []*store.Item) func(n int) []*store.Item {
 	if _, ok := c.R.Codec.(BatchCodec); !ok {
 		return func(int) []*store.Item { return nil }

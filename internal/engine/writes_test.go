@@ -95,7 +95,7 @@ func TestApply(t *testing.T) {
 		{path + "?fieldManager=one", spec(`{"replicas":2,"paused":true}`), "201 spec.replicas=2 spec.paused=true metadata.managedFields.0.manager=one metadata.managedFields.0.operation=Apply"},
 		{path + "?fieldManager=two", spec(`{"replicas":3}`), "409 reason=Conflict details.causes.0.reason=FieldManagerConflict details.causes.0.field=.spec.replicas"},
 		{path + "?fieldManager=two&force=true", spec(`{"replicas":3}`), "200 spec.replicas=3 spec.paused=true"},
-		// one has lost the replicas, and gives up the rest.
+		// one no longer owns the replicas, and removes the rest.
 		{path + "?fieldManager=one", spec(`{}`), "200 spec.replicas=3 spec.paused="},
 		{path + "?fieldManager=one&dryRun=All", spec(`{"paused":true}`), "200 spec.paused=true"},
 		{"GET " + deploys + "/a", "", "200 spec.paused="},
@@ -104,7 +104,7 @@ func TestApply(t *testing.T) {
 		{path + "?fieldManager=one&fieldValidation=Strict", "apiVersion: apps/v1\nkind: Deployment\nkind: Deployment\nmetadata: {name: a}\n", "400 reason=BadRequest"},
 		{path + "?fieldManager=one", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"b"}}`, "400 reason=BadRequest"},
 		{path + "?fieldManager=one", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","uid":"x"}}`, "422 reason=Invalid details.causes.0.field=metadata.uid"},
-		// Applying creates by another verb, which authorization is asked about.
+		// An apply that creates needs authorization to create.
 		{"PATCH/apply " + deploys + "/none?fieldManager=m", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"none","uid":"x"}}`, "409 reason=Conflict"},
 	}...)
 	x.mayCreate = apierrors.NewForbidden(corev1.Resource("deployments"), "", nil)
@@ -134,7 +134,7 @@ func TestVersions(t *testing.T) {
 	}...)
 }
 
-// Objects without a Go type: what is not declared is kept, an update needs a revision and may create.
+// Objects without a Go type: undeclared fields are kept, an update needs a revision and may create.
 func TestUntyped(t *testing.T) {
 	x := newKinds(t)
 	doc := x.expect("POST "+widgAt, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"any":"thing"}}`, "201 spec.any=thing metadata.uid=uid-1")

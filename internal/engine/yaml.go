@@ -14,13 +14,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
-// maxExpanded bounds what YAML may become as JSON by its aliases, in bytes: as
-// much as a body may be without them.
+// maxExpanded bounds the size of the JSON that YAML with aliases expands to, in
+// bytes. It is the default limit of a body.
 const maxExpanded = 3 << 20
 
 // yamlToJSON converts a body. With check it also returns the errors of fields
-// that occur more than once, which are lost in the conversion. That what has no
-// such field is parsed once matters: it is the most expensive part of reading it.
+// that occur more than once, which are lost in the conversion. YAML without such
+// fields is parsed only once, because parsing is the most expensive part.
 func yamlToJSON(data []byte, check bool) (doc []byte, strict []error, err error) {
 	if isJSONToo(data) {
 		if !check {
@@ -43,10 +43,10 @@ func yamlToJSON(data []byte, check bool) (doc []byte, strict []error, err error)
 	return doc, strict, err
 }
 
-// isJSONToo says that YAML is a JSON object, as most clients send it, of which
-// the parser of YAML would make nothing else; that of JSON is far cheaper. It is
-// not sure where they differ: about fractions, very long numbers, tabs, long
-// names, characters and escapes that YAML does not know.
+// isJSONToo says that YAML is a JSON object, as most clients send it, that both
+// parsers read alike: the JSON parser is far cheaper. It returns false where
+// they may differ: for fractions, very long numbers, tabs, long names, and
+// characters and escapes that YAML does not know.
 func isJSONToo(data []byte) bool {
 	if len(data) == 0 || data[0] != '{' || !json.Valid(data) || !utf8.Valid(data) {
 		return false
@@ -74,11 +74,11 @@ func isJSONToo(data []byte) bool {
 	return true
 }
 
-// maxName is how long the parser of YAML takes names to be at most.
+// maxName is the longest name that the YAML parser accepts.
 const maxName = 1000
 
-// endOfText returns where the closing quote of a text is, -1 if there is
-// something in it that YAML may not read as JSON does.
+// endOfText returns the position of a text's closing quote, or -1 if YAML may
+// read the text differently than JSON.
 func endOfText(data []byte, begin int) int {
 	for at := begin + 1; at < len(data); at++ {
 		switch c := data[at]; {
@@ -89,25 +89,26 @@ func endOfText(data []byte, begin int) int {
 			return at
 		case c == '\\':
 			if at++; data[at] == '/' || data[at] == 'u' && (data[at+1] == 'd' || data[at+1] == 'D' || data[at+1] == 'f' || data[at+1] == 'F') {
-				return -1 // a half of a pair, or nothing
+				return -1 // unknown to YAML, half of a surrogate pair, or not a character
 			}
 		case c == 0x7f || c == 0xc2 || c == 0xe2 || c == 0xef:
-			return -1 // what follows may be a control character, or a line's end
+			return -1 // may begin a control character or a line separator
 		}
 	}
 	return -1
 }
 
-// maxMarks bounds the characters in YAML that may begin a value or end one.
-// Values cost far more to parse than texts do: 3 MiB of lists of digits took
-// seconds and 350 MB.
+// maxMarks bounds the characters in YAML that may begin or end a value. Values
+// cost far more to parse than texts: 3 MiB of lists of digits took seconds and
+// 350 MB.
 const maxMarks = 500_000
 
 // maxDirectives bounds the lines that begin with "%": the parser compares each
-// with all before it.
+// with all earlier ones.
 const maxDirectives = 16
 
-// boundYAML refuses YAML that costs more to parse than its length lets expect.
+// boundYAML refuses YAML whose cost of parsing is out of proportion to its
+// length.
 func boundYAML(data []byte) error {
 	marks := 0
 	for _, c := range []string{",", "\n", "\r", "[", "{", "? ", "- ", ": "} {
@@ -122,16 +123,16 @@ func boundYAML(data []byte) error {
 	return boundAliases(data)
 }
 
-// boundAliases refuses YAML that its aliases make long. The parser bounds how
-// many values it makes, but not how long they are, and shares them; only the
-// JSON has them all.
+// boundAliases refuses YAML whose aliases expand to too much JSON. The parser
+// bounds the number of values but not their length, and it shares them; the
+// JSON has a copy of each.
 func boundAliases(data []byte) error {
 	if !marks(data, '&') || !marks(data, '*') {
 		return nil
 	}
 	var v any
 	if err := goyaml.Unmarshal(data, &v); err != nil {
-		return nil // whoever decodes it has the words for that
+		return nil // the decoder reports the error
 	}
 	if left := afterJSON(v, maxExpanded); left < 0 {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases in the YAML make it longer than %d bytes", maxExpanded))
@@ -139,8 +140,8 @@ func boundAliases(data []byte) error {
 	return nil
 }
 
-// marks says whether a name follows one of the marks somewhere: in a text, too,
-// which costs a second parsing and nothing else.
+// marks says whether data has the mark followed by a name. Inside a text it is
+// a false alarm, which only costs a second parsing.
 func marks(data []byte, mark byte) bool {
 	for {
 		at := bytes.IndexByte(data, mark)
@@ -155,8 +156,8 @@ func marks(data []byte, mark byte) bool {
 	}
 }
 
-// afterJSON returns what a value leaves of a number of bytes when it is written
-// as JSON, and something negative as soon as it does not fit.
+// afterJSON returns how many of left bytes remain after a value is written as
+// JSON; the result is negative if it does not fit.
 func afterJSON(v any, left int) int {
 	switch v := v.(type) {
 	case map[any]any:

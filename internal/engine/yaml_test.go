@@ -18,8 +18,8 @@ func aliased(value string, times int) []byte {
 	return []byte("a: &a " + value + "\nb: [" + strings.Repeat("*a,", times) + "]\n")
 }
 
-// What aliases make long is refused before it is long; what they do not is
-// read as without them.
+// Aliases that expand to too much are refused before they are expanded; others
+// are read as the values they stand for.
 func TestAliases(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -45,7 +45,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Refusing costs what reading costs, not what the aliases stand for.
+// The cost of refusing depends on the size of the YAML, not on the size of the
+// expanded aliases.
 func TestAliasesCost(t *testing.T) {
 	body := aliased(strings.Repeat("x", 90_000), 8_000) // 720 MB
 	var before, after runtime.MemStats
@@ -57,7 +58,7 @@ func TestAliasesCost(t *testing.T) {
 	}
 }
 
-// A field that occurs twice is told of, and the last one counts.
+// A duplicate field is reported, and the last one counts.
 func TestStrictYAML(t *testing.T) {
 	doc, strict, err := yamlToJSON([]byte("a: 1\na: 2\n"), true)
 	if err != nil || string(doc) != `{"a":2}` || fmt.Sprint(strict) != "[error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"a\" already set in map]" {
@@ -68,7 +69,7 @@ func TestStrictYAML(t *testing.T) {
 	}
 }
 
-// JSON that is not parsed as YAML would be the same if it were.
+// JSON that skips the YAML parser would be read the same by it.
 func FuzzJSONToo(f *testing.F) {
 	for _, s := range []string{`{"a":1,"b":[true,null,-5,"x\u003c\n"]}`, `{"a":1.0}`, `{"a":{"<<":{"b":1}}}`, `{"a":"\ud83d\ude00"}`, `{"a":-0}`, `{ "a" : "~", "1":01 }`,
 		`{"a":"y","y":"2001-01-01","":0}`, `{"a":"=","=":"!","&a":"*a"}`, "{\"a\":\n1\n}", `{"a":"\/\b\f"}`, `{"a":123456789012345678}`} {
@@ -84,7 +85,7 @@ func FuzzJSONToo(f *testing.F) {
 		doc, err := yaml.YAMLToJSON(data)
 		if err != nil {
 			if strings.ContainsAny(string(data), "\n\r") {
-				return // YAML wants some things to be in one line
+				return // YAML requires some values to be on one line
 			}
 			t.Fatalf("%q as YAML: %v", data, err)
 		}
@@ -98,7 +99,8 @@ func FuzzJSONToo(f *testing.F) {
 	})
 }
 
-// What costs the parser more than its length is refused before it is parsed.
+// YAML whose cost of parsing is out of proportion to its length is refused
+// before it is parsed.
 func TestBoundYAML(t *testing.T) {
 	var directives strings.Builder
 	for n := range 100_000 {

@@ -19,12 +19,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Client makes the writes of one user. Refusals are *apierrors.StatusError. It is safe for concurrent use.
+// Client makes the requests of one user. Refusals are *apierrors.StatusError. It is safe for concurrent use.
 type Client struct {
 	door  *Door
 	user  user.Info
 	agent string
-	// manager is the field manager; "" is the agent's.
+	// manager is the field manager; "": the one that follows from the agent.
 	manager string
 }
 
@@ -35,7 +35,8 @@ func (c *Client) Managing(manager string) *Client {
 	return &other
 }
 
-// Transport returns a transport for any HTTP request of the client's user: to extension servers, which know no Go objects.
+// Transport returns a transport for any HTTP request of the client's user, such as requests to extension servers, which
+// cannot be made with Go objects.
 func (c *Client) Transport() http.RoundTripper { return &agent{c.door.Transport(c.user), c.agent} }
 
 // agent sets the User-Agent of requests.
@@ -51,14 +52,14 @@ func (a *agent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(req)
 }
 
-// Target is what a request is about: an object, a subresource of it, or, without a name, all objects in a namespace
-// or of a resource.
+// Target is the target of a request: an object, a subresource of it, or, without a name, all objects in a namespace or
+// of a resource.
 type Target struct {
 	Resource                     schema.GroupVersionResource
 	Namespace, Name, Subresource string
 }
 
-// Path is the target's path.
+// Path returns the target's path.
 func (t Target) Path() string {
 	path := "/apis/" + t.Resource.Group + "/" + t.Resource.Version
 	if t.Resource.Group == "" {
@@ -76,28 +77,29 @@ func (t Target) Path() string {
 	return path
 }
 
-// object is what clients send: an API object with metadata.
+// object is an API object with metadata.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Create creates an object and returns what was stored. To a subresource it posts the object.
+// Create creates an object and returns the stored object. If the target is a subresource, it posts the object to that.
 func (c *Client) Create(ctx context.Context, t Target, obj runtime.Object) (runtime.Object, error) {
 	l := &request.Local{Object: obj}
 	err := c.do(ctx, http.MethodPost, t, nil, "", l)
 	return l.Answer, err
 }
 
-// Update replaces an object, or its subresource, and returns what was stored.
+// Update replaces an object, or its subresource, and returns the stored object.
 func (c *Client) Update(ctx context.Context, t Target, obj runtime.Object) (runtime.Object, error) {
 	l := &request.Local{Object: obj}
 	err := c.do(ctx, http.MethodPut, t, nil, "", l)
 	return l.Answer, err
 }
 
-// Edit changes the stored object, or what its subresource may change, by a func. It is called again where somebody else
-// was faster; its error ends the request and is returned as it is. The object that it gets is of the storage version.
+// Edit changes the stored object, or the part that its subresource may change, by a func. The func is called again
+// after a conflict with another writer; its error ends the request and is returned as it is. It gets the object in the
+// storage version.
 func Edit[T object](ctx context.Context, c *Client, t Target, edit func(obj T) error) (T, error) {
 	var failed error
 	l := &request.Local{Edit: func(obj runtime.Object) error {
@@ -115,7 +117,7 @@ func Edit[T object](ctx context.Context, c *Client, t Target, edit func(obj T) e
 	return stored, err
 }
 
-// Apply applies a configuration by server-side apply, taking its fields from whoever manages them.
+// Apply applies a configuration by server-side apply. It forces conflicts: it takes over fields from other managers.
 func (c *Client) Apply(ctx context.Context, t Target, configuration any) error {
 	return c.patch(ctx, t, types.ApplyYAMLPatchType, configuration, url.Values{"force": {"true"}})
 }
@@ -133,7 +135,7 @@ func (c *Client) patch(ctx context.Context, t Target, kind types.PatchType, docu
 	return c.do(ctx, http.MethodPatch, t, query, string(kind), &request.Local{Body: bytes.NewReader(b)})
 }
 
-// Delete deletes an object, or all that the target says.
+// Delete deletes an object, or all objects of the target.
 func (c *Client) Delete(ctx context.Context, t Target, options *metav1.DeleteOptions) error {
 	if options == nil {
 		options = &metav1.DeleteOptions{}
@@ -164,8 +166,8 @@ func (c *Client) do(ctx context.Context, method string, t Target, query url.Valu
 	return nil
 }
 
-// context returns a context for a request, which ends with the caller's and with the server's. It has none of the
-// caller's values: the caller may be part of another request.
+// context returns a context for a request, which ends when the caller's or the server's ends. It has none of the
+// caller's values, because the caller may be part of another request.
 func (d *Door) context(caller context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(d.server)
 	uncut := context.AfterFunc(caller, cancel)
@@ -200,7 +202,7 @@ var (
 	errPanicked = errors.New("the handler panicked")
 )
 
-// serve lets a handler answer; its panics end here.
+// serve calls a handler and recovers its panics.
 func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
 	defer func() {
 		switch p := recover(); p {
@@ -215,7 +217,7 @@ func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error)
 	return nil
 }
 
-// recorder takes an answer that is not a Go object: a refusal by the chain.
+// recorder records an answer that is not a Go object: a refusal by the chain.
 type recorder struct {
 	header http.Header
 	code   int
@@ -232,7 +234,7 @@ func (r *recorder) WriteHeader(code int) {
 	}
 }
 
-// maxRefusal bounds how much of an answer is kept.
+// maxRefusal bounds the recorded bytes of an answer.
 const maxRefusal = 64 << 10
 
 // Write is part of http.ResponseWriter.
@@ -244,7 +246,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refusal is the answer as an error.
+// refusal returns the answer as an error.
 func (r *recorder) refusal() error {
 	st := metav1.Status{}
 	if json.Unmarshal(r.body.Bytes(), &st) != nil || st.Status == "" {

@@ -1,7 +1,7 @@
-// Package inprocess is the door for code in this process: a Client makes the requests of a user with Go objects, and its
-// Transport takes any HTTP request. Neither needs a socket. The requests pass the chain, so they are authorized,
-// admitted and audited like any other; only their user is known without credentials. The other way to write is
-// catalog.Raw, the server's own bookkeeping, which passes none of that.
+// Package inprocess gives code in this process access to the server: a Client makes the requests of a user with Go
+// objects, and its Transport takes any HTTP request. Neither needs a socket. The requests pass the chain, so they are
+// authorized, admitted and audited like any other; only their user is known without credentials. The other way to write
+// is catalog.Raw, the server's own bookkeeping, which passes none of that.
 package inprocess
 
 import (

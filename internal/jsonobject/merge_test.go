@@ -28,13 +28,13 @@ func FuzzMerge(f *testing.F) {
 		if json.Unmarshal(doc, &object) != nil || object == nil {
 			return
 		}
-		doc, err := json.Marshal(object) // no name twice
+		doc, err := json.Marshal(object) // removes duplicate names
 		if err != nil {
 			return
 		}
 		got, err := Merge(doc, patch)
 		if err != nil {
-			return // left to the library
+			return // Merge leaves them to the library
 		}
 		want, err := jsonpatch.MergePatch(doc, patch)
 		if err != nil {

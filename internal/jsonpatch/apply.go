@@ -1,8 +1,8 @@
-// Package jsonpatch applies JSON patches (RFC 6902) in bounded time. What comes
-// of a patch, and the words of its errors, are those of the library that
-// kube-apiserver uses, which reads patches here, too. There an insertion copies
-// the whole list, and each level of nesting is copied for those above it, so that
-// 3 MiB of operations take minutes.
+// Package jsonpatch applies JSON patches (RFC 6902) in bounded time. Results and
+// error messages are the same as those of the library that kube-apiserver uses,
+// which also decodes the patches here. In that library an insertion copies the
+// whole list, and each level of nesting is copied for the levels above it, so
+// that 3 MiB of operations take minutes.
 package jsonpatch
 
 import (
@@ -14,17 +14,18 @@ import (
 	library "gopkg.in/evanphx/json-patch.v4"
 )
 
-// ErrCost says that a patch was given up for what it costs.
+// ErrCost says that a patch costs too much to apply.
 var ErrCost = errors.New("the patch moves, compares or parses too much")
 
 const (
 	// maxCost bounds the bytes that are parsed or compared and the items that
 	// are moved: about a tenth of a second.
 	maxCost = 64 << 20
-	// maxCopied bounds what the copies of a patch may add up to, in bytes: each
+	// maxCopied bounds the total size of copies by a patch, in bytes: each copy
 	// may double the document.
 	maxCopied = 3 << 20
-	// maxDepth is how deep a document may nest, as for encoding/json.
+	// maxDepth is the deepest nesting of a document, the same as for
+	// encoding/json.
 	maxDepth = 10_000
 )
 
@@ -34,7 +35,7 @@ type patcher struct {
 	cost, copied int
 }
 
-// charge counts what is done, and says so when it becomes too much.
+// charge adds to the cost, and returns ErrCost if it becomes too much.
 func (p *patcher) charge(n int) error {
 	if p.cost += n; p.cost > maxCost {
 		return ErrCost
@@ -42,8 +43,8 @@ func (p *patcher) charge(n int) error {
 	return nil
 }
 
-// Apply returns what a patch makes of a document, which is JSON that has been
-// checked before.
+// Apply returns a document with a patch applied. The document must be valid
+// JSON.
 func Apply(patch library.Patch, doc []byte) ([]byte, error) {
 	p := &patcher{root: &node{raw: doc}}
 	if err := p.expand(p.root); err != nil {
@@ -86,7 +87,7 @@ func (p *patcher) do(op library.Operation) error {
 	}
 }
 
-// value is that of an operation; nil: it has none, or null.
+// value returns the value of an operation; nil: it has none, or null.
 func value(op library.Operation) *node {
 	if raw := op["value"]; raw != nil {
 		return &node{raw: *raw}
@@ -109,7 +110,8 @@ func (p *patcher) add(op library.Operation) error {
 	return wrap(p.insert(in, key, value(op)), "error in add for path: '%s'", path)
 }
 
-// wrap says what failed for which path. That it costs too much needs no more.
+// wrap adds to an error what failed for which path. It returns ErrCost
+// unchanged.
 func wrap(err error, format, path string) error {
 	if err == nil || errors.Is(err, ErrCost) {
 		return err
@@ -149,7 +151,7 @@ func (p *patcher) replace(op library.Operation) error {
 		return fmt.Errorf("replace operation does not apply: doc is missing path: %s: %w", path, library.ErrMissing)
 	}
 	if in.kind == object {
-		in.fields[key] = v // even if there was none
+		in.fields[key] = v // even if the field did not exist
 		return nil
 	}
 	at, err := in.index(key)
@@ -167,7 +169,7 @@ func (p *patcher) replaceRoot(v *node) error {
 		}
 	}
 	if v == nil || v.kind == raw {
-		return errors.New("replace operation value must be object or array: %!w(<nil>)") // as the library says it
+		return errors.New("replace operation value must be object or array: %!w(<nil>)") // the library's message
 	}
 	p.root = v
 	return nil
@@ -267,7 +269,7 @@ func (p *patcher) copy(op library.Operation) error {
 	return nil
 }
 
-// duplicate copies a value, within what copies may add up to.
+// duplicate copies a value, within the bound of all copies.
 func (p *patcher) duplicate(v *node) (*node, error) {
 	if v == nil {
 		return nil, nil

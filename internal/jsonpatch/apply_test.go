@@ -18,7 +18,7 @@ func apply(t testing.TB, doc, ops string) ([]byte, error) {
 	return Apply(p, []byte(doc))
 }
 
-// byLibrary is what the library makes of a patch. It panics on some.
+// byLibrary returns the library's result of a patch. It panics on some.
 func byLibrary(p library.Patch, doc []byte) (out []byte, err error, panicked bool) {
 	defer func() { panicked = recover() != nil }()
 	out, err = p.Apply(doc)
@@ -27,7 +27,7 @@ func byLibrary(p library.Patch, doc []byte) (out []byte, err error, panicked boo
 
 const document = `{"a":{"b":[1,2,{"c":null}],"d/e":"x\u003cy","~":{}},"n":null,"s":"text","l":[[],[1],{}],"f":1.50}`
 
-// The library is the judge.
+// FuzzApply compares results with the library's.
 func FuzzApply(f *testing.F) {
 	for _, ops := range []string{
 		`[{"op":"add","path":"/a/b/0","value":{"x": [1, 2]}},{"op":"test","path":"/a/b/0/x/1","value":2},{"op":"add","path":"/a/b/-","value":null}]`,
@@ -65,8 +65,8 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// Patches that cost the library seconds or minutes end soon, with what is asked
-// for where that is little.
+// Patches that take the library seconds or minutes end soon: with the result if
+// that is small, else with an error.
 func TestCost(t *testing.T) {
 	items := "[0" + strings.Repeat(",0", 1_000_000) + "]"
 	deep := strings.Repeat(`{"a":`, 9000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 9000)

@@ -14,11 +14,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
-// kind is what a node is known to be.
+// kind is the known kind of a node.
 type kind byte
 
 const (
-	raw kind = iota // not looked at, or neither object nor list
+	raw kind = iota // not expanded, or neither object nor list
 	object
 	list
 )
@@ -32,7 +32,7 @@ type node struct {
 	items  []*node
 }
 
-// expand looks at the members of a value, if it has any.
+// expand decodes the members of a value, if it has any.
 func (p *patcher) expand(n *node) error {
 	if n.kind != raw {
 		return nil
@@ -63,7 +63,7 @@ func (p *patcher) expand(n *node) error {
 	return nil
 }
 
-// first is the byte that a value begins with.
+// first returns the first byte of a value.
 func first(value []byte) byte {
 	for _, c := range value {
 		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -73,7 +73,7 @@ func first(value []byte) byte {
 	return 0
 }
 
-// unquote is the name of a field, of how it is written.
+// unquote returns the name of a field from its JSON string.
 func unquote(name []byte) string {
 	for _, c := range name {
 		if c == '\\' || c >= 0x80 { // or not UTF-8
@@ -87,8 +87,8 @@ func unquote(name []byte) string {
 	return string(name)
 }
 
-// find returns the object or list that holds the value that a path leads to,
-// and its name there; nil if there is none.
+// find returns the object or list that contains the value at a path, and its
+// key there; nil if there is none.
 func (p *patcher) find(path string) (*node, string, error) {
 	_, rest, ok := strings.Cut(path, "/")
 	if !ok {
@@ -117,7 +117,7 @@ func (p *patcher) find(path string) (*node, string, error) {
 	}
 }
 
-// unescape undoes the escapes of a part of a path, in the order of RFC 6901.
+// unescape decodes the escapes of a part of a path, in the order of RFC 6901.
 func unescape(part string) string {
 	if !strings.Contains(part, "~") {
 		return part
@@ -137,7 +137,7 @@ func (n *node) get(key string) (*node, error) {
 	return n.items[at], nil
 }
 
-// index is the place of an item that is there.
+// index returns the index of an existing item.
 func (n *node) index(key string) (int, error) {
 	at, err := strconv.Atoi(key)
 	if err != nil {
@@ -146,7 +146,7 @@ func (n *node) index(key string) (int, error) {
 	return place(at, len(n.items))
 }
 
-// place makes an index of one that may count from the end.
+// place resolves an index, which may count from the end.
 func place(at, size int) (int, error) {
 	if at >= size || at < -size {
 		//lint:ignore ST1005 these are the words that clients know
@@ -158,7 +158,7 @@ func place(at, size int) (int, error) {
 	return at, nil
 }
 
-// insert adds a member, in front of the item that has its index.
+// insert adds a member; to a list, before the item that has its index.
 func (p *patcher) insert(n *node, key string, v *node) error {
 	if n.kind == object {
 		n.fields[key] = v
@@ -182,7 +182,7 @@ func (p *patcher) insert(n *node, key string, v *node) error {
 	return nil
 }
 
-// drop takes a member out.
+// drop removes a member.
 func (p *patcher) drop(n *node, key string) error {
 	if n.kind == object {
 		if _, ok := n.fields[key]; !ok {
@@ -203,7 +203,7 @@ func (p *patcher) drop(n *node, key string) error {
 	return nil
 }
 
-// equal compares values: numbers and texts by how they are written.
+// equal compares values; it compares numbers and texts in their written form.
 func (p *patcher) equal(a, b *node) (bool, error) {
 	if a == nil || b == nil {
 		return a == b, nil

@@ -24,8 +24,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// What is derived from objects is derived again only after one has changed, and
-// of what was before; an error is not kept.
+// A derived value is derived again only after an object has changed, and gets
+// the value before; an error is not kept.
 func TestDerived(t *testing.T) {
 	revision, made := int64(1), 0
 	var fail error

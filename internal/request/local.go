@@ -7,29 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Local is the body of a write that code in this process makes: Go objects
-// instead of bytes, both ways. Everything else about the request is as in any
+// Local is the body of a write by code in this process: Go objects instead of
+// bytes, in the request and in the answer. Otherwise the request is like any
 // other, so it is authorized, admitted and audited.
 type Local struct {
-	// Object is what is sent. The server does not change it. DeleteOptions are
-	// that of a deletion.
+	// Object is the object to send. The server does not change it. A deletion
+	// sends DeleteOptions.
 	Object runtime.Object
-	// Edit changes what is stored, in an update that sends no object. It may be
-	// called several times, each time with a copy of what is stored then, in
-	// the storage version. Its error is that of the request.
+	// Edit changes the stored object, in an update that sends no object. It may
+	// be called several times, each time with a copy of the object stored then,
+	// in the storage version. Its error becomes the error of the request.
 	Edit func(obj runtime.Object) error
-	// Body is what is sent where there is no Go type for it, as with a patch;
-	// nil: nothing.
+	// Body is the body of a request without a Go object, such as a patch; nil:
+	// none.
 	Body io.Reader
 
-	// Answer is what the server answered with. It belongs to the caller, but for
-	// objects in it that the caller sent.
+	// Answer is the server's answer. It belongs to the caller, except for
+	// objects in it that the caller has sent.
 	Answer runtime.Object
-	// Err is why the request was refused, if the engine did so.
+	// Err is the engine's error, if it has refused the request.
 	Err error
 }
 
-// LocalFrom returns the Local that a request brings, or nil.
+// LocalFrom returns the Local of a request, or nil.
 func LocalFrom(r *http.Request) *Local {
 	l, _ := r.Body.(*Local)
 	return l

@@ -25,7 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// admission is the chain of plugins, in order.
+// admission makes the chain of plugins, in order.
 func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	d := plugin.Deps{
 		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: nameSuffix, Clock: b.ground.Clock,
@@ -53,7 +53,7 @@ func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	return measures.Chain(chain, b.ground.Clock), nil
 }
 
-// webhooks makes the two plugins that ask webhooks.
+// webhooks makes the two plugins that call webhooks.
 func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
 	w := webhook.Deps{
 		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
@@ -74,7 +74,7 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) err
 	return nil
 }
 
-// clients connect to webhooks.
+// clients makes the clients of webhooks.
 func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane)}
 	return webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
@@ -90,8 +90,8 @@ func (b *base) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
 	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
 }
 
-// registered is the stored objects of one of the resources by which admission
-// is configured.
+// registered gives the stored objects of one resource that configures
+// admission.
 func (b *base) registered(resource string) registered {
 	return registered{b.objects, schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource}}
 }
@@ -101,7 +101,7 @@ type registered struct {
 	gr      schema.GroupResource
 }
 
-// Changed is the revision of the newest change.
+// Changed returns the revision of the newest change.
 func (r registered) Changed(ctx context.Context) (int64, error) {
 	v, err := r.objects.View(r.gr)
 	if err != nil {
@@ -110,12 +110,12 @@ func (r registered) Changed(ctx context.Context) (int64, error) {
 	return v.Changed(ctx)
 }
 
-// Objects are the objects in the order of their names.
+// Objects returns the objects in the order of their names.
 func (r registered) Objects(ctx context.Context) ([]admission.Object, error) {
 	return r.objects.SeenList(ctx, r.gr, "")
 }
 
-// createNamespace makes a namespace as the server itself.
+// createNamespace creates a namespace as the server's own user.
 func (b *base) createNamespace(ctx context.Context, name string) error {
 	namespaces := inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("namespaces")}
 	_, err := b.itself.Create(ctx, namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

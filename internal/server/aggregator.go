@@ -21,7 +21,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/resolver"
 )
 
-// This file puts the Aggregator Server in front of the others, with the documents in which all are merged.
+// This file puts the Aggregator Server in front of the other servers, and makes the discovery and OpenAPI documents in
+// which all of them are merged.
 
 func (b *base) aggregator(k *keys.Keys, custom *crd.Server) *aggregator.Server {
 	c := aggregator.Config{
@@ -43,13 +44,13 @@ func (b *base) resolver() *resolver.Resolver {
 	return &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}
 }
 
-// documents are the discovery documents, made anew when the catalog has changed.
+// documents are the discovery documents. They are made anew after the catalog has changed.
 type documents struct {
 	*live.Value[*discovery.Set]
 	metrics *aggregator.Metrics
 }
 
-// discovery is the documents of what there is.
+// discovery makes the discovery documents of everything served.
 func (b *base) discovery(agg *aggregator.Server) documents {
 	return documents{live.New(b.objects.Changes, func() *discovery.Set {
 		agg.Metrics.Aggregated()
@@ -57,7 +58,8 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 	}), agg.Metrics}
 }
 
-// openAPI is the documents of what there is. Those of extension servers come first: they hide custom resources.
+// openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide
+// custom resources.
 func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
 	docs, err := openapi.New(b.ground.Clock.Now())
 	if err != nil {
@@ -69,7 +71,7 @@ func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
 	return openapi.NewHandler(all.Get, b.log), nil
 }
 
-// remoteOf returns the extension server's group and version whose discovery document a request is for; nil if there is
+// remoteOf returns the group and version of an extension server whose discovery document is requested; nil if there is
 // none.
 func remoteOf(l *catalog.Live, r *http.Request) *catalog.Remote {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/egress"
 )
 
-// auditor makes what audits requests, nil where nothing is to be kept.
+// auditor makes the auditor of requests, nil if auditing is off.
 func (b *base) auditor() (*audit.Auditor, error) {
 	if b.cfg.AuditPolicyFile == "" {
 		return nil, nil
@@ -48,7 +48,8 @@ func (b *base) auditor() (*audit.Auditor, error) {
 	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.ground.Clock, Metrics: metrics}, nil
 }
 
-// deliver puts in front of a backend what its flags ask for.
+// deliver wraps a backend as its flags say: in batches or blocking, and
+// truncated.
 func (b *base) deliver(to audit.Backend, d config.AuditDelivery, parallel bool, report *audit.Reporter) audit.Backend {
 	if d.Mode == "batch" {
 		o := audit.BatchOptions{Buffer: d.Buffer, MaxSize: d.MaxSize, MaxWait: d.MaxWait, Parallel: parallel}

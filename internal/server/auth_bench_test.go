@@ -38,8 +38,8 @@ func authorized(t testing.TB, s *Server) (token string) {
 }
 
 // BenchmarkServiceAccountRequest is a GET of a small object through the whole
-// chain, as a service account whose token is bound to a pod and who is
-// authorized by a role binding.
+// chain, as a service account with a token bound to a pod, authorized by a role
+// binding.
 func BenchmarkServiceAccountRequest(b *testing.B) {
 	s := start(b)
 	token := authorized(b, s)

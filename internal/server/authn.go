@@ -20,7 +20,7 @@ import (
 
 // This file wires authentication.
 
-// authentication makes the ways to authenticate that the settings name.
+// authentication makes the authenticators that the settings name.
 func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Set, error) {
 	flags, err := b.cfg.Authentication()
 	if err != nil {
@@ -53,7 +53,8 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 	return methods.New(c)
 }
 
-// proxyHeaders are the names by which a front proxy tells of its users.
+// proxyHeaders are the names of the headers in which a front proxy sends its
+// users.
 func proxyHeaders(cfg *config.Config) authn.HeaderNames {
 	if cfg.RequestHeaderCAFile == "" {
 		return authn.StandardHeaders()
@@ -62,8 +63,8 @@ func proxyHeaders(cfg *config.Config) authn.HeaderNames {
 	return headers
 }
 
-// markUsed writes on a secret the day when its token was last used. A token is
-// not refused because that does not succeed.
+// markUsed records in a secret the day when its token was last used. If that
+// fails, the token is still accepted.
 func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -81,7 +82,7 @@ func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) 
 	}
 }
 
-// tokenIssuer answers token requests.
+// tokenIssuer makes the issuer that answers token requests.
 func (b *base) tokenIssuer(k *keys.Keys) *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
 		Signer: k.Signer, Objects: b.objects, Clock: b.ground.Clock, Audiences: b.cfg.Audiences(),

@@ -44,7 +44,7 @@ func do(t testing.TB, s *Server, method, path, contentType, accept string, body 
 	return w.Body.Bytes()
 }
 
-// discard is a response that nobody reads.
+// discard is a ResponseWriter that drops the body.
 type discard struct {
 	h    http.Header
 	code int
@@ -56,7 +56,7 @@ func (d *discard) WriteHeader(code int)        { d.code = code }
 func (d *discard) Write(p []byte) (int, error) { d.n += len(p); return len(p), nil }
 func (d *discard) Flush()                      {}
 
-// pod is one of about 6 KB, as they are in clusters.
+// pod returns a pod of about 6 KB, as is typical in clusters.
 func pod(name string) *corev1.Pod {
 	p := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
@@ -96,7 +96,7 @@ func podJSON(t testing.TB, name string) []byte {
 
 const pods = "/api/v1/namespaces/default/pods"
 
-// withAccount makes the service account that pods run under.
+// withAccount creates the service account that pods run under.
 func withAccount(t testing.TB, s *Server) {
 	do(t, s, "POST", "/api/v1/namespaces/default/serviceaccounts", "application/json", "", []byte(`{"metadata":{"name":"default"}}`), 201)
 }
@@ -170,7 +170,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 	})
 }
 
-// BenchmarkReapply applies again what has been applied, as whoever keeps objects in a state does.
+// BenchmarkReapply applies an unchanged configuration again, as controllers and GitOps tools do.
 func BenchmarkReapply(b *testing.B) {
 	config := map[string]any{}
 	if err := json.Unmarshal(podJSON(b, "p"), &config); err != nil {

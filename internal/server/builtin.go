@@ -25,9 +25,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// This file makes the parts that New puts together out of the Config.
+// This file makes the dependencies of the built-in kinds.
 
-// deps is what the built-in kinds need from the rest of the server.
+// deps returns what the built-in kinds need from the rest of the server.
 func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *services) builtin.Deps {
 	reviews := &authz.Reviews{Authorizer: a, Rules: a.Rules}
 	var d builtin.Deps
@@ -108,7 +108,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	return d
 }
 
-// serverAddresses are where clients in a network find the server.
+// serverAddresses returns the server's address for clients of each network.
 func (b *base) serverAddresses() []metav1.ServerAddressByClientCIDR {
 	host := b.cfg.ExternalHostname
 	if host == "" {

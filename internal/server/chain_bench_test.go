@@ -34,11 +34,11 @@ func accountToken(t testing.TB, s *Server) string {
 	return r.Status.Token
 }
 
-// BenchmarkWholeChain is what stands between a connection and the handlers, for
-// a request with a service account's token that RBAC allows and that priority
-// and fairness classifies; with an audit log, that is written to a file. As
-// under HTTP/2, each has a goroutine of its own; there is one processor, or half
-// of what is measured would be that another is woken to find nothing to do.
+// BenchmarkWholeChain measures everything between a connection and the handlers, for a
+// request with a service account's token that RBAC allows and that priority and
+// fairness classifies, with an audit log that is written to a file. As under HTTP/2,
+// each request has its own goroutine. There is one processor, because otherwise half
+// of the result would be the cost of waking another one that finds nothing to do.
 func BenchmarkWholeChain(b *testing.B) {
 	for name, audited := range map[string]bool{"": false, "Audited": true} {
 		b.Run("Chain"+name, func(b *testing.B) {
@@ -56,8 +56,8 @@ func BenchmarkWholeChain(b *testing.B) {
 			w := &discard{h: http.Header{}}
 			r := httptest.NewRequest(http.MethodGet, "/api/v1/namespaces/default/configmaps/none", nil)
 			r.Header.Set("User-Agent", "bench/1")
-			// A path that RBAC allows and that the handler finds nothing at is as near
-			// to the chain alone as there is.
+			// A path that RBAC allows and that is not served costs little beyond the
+			// chain.
 			b.ReportAllocs()
 			before := cpu(b)
 			served := make(chan struct{})
@@ -78,8 +78,8 @@ func BenchmarkWholeChain(b *testing.B) {
 	}
 }
 
-// cpu is how many nanoseconds of processors this process has used: on a
-// machine that others use too, that says more than a clock.
+// cpu returns the processor time of this process in nanoseconds. On a shared machine
+// it is more reliable than a clock.
 func cpu(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -29,7 +29,7 @@ func (b *base) customResources(eng *engine.Engine) *crd.Server {
 	})
 }
 
-// builtin is the endpoint of a built-in resource.
+// builtin returns the endpoint of a built-in resource.
 func (b *base) builtin(group, resource string) *engine.Endpoint {
 	ep, err := b.objects.Endpoint(schema.GroupResource{Group: group, Resource: resource})
 	if err != nil {
@@ -38,8 +38,8 @@ func (b *base) builtin(group, resource string) *engine.Endpoint {
 	return ep
 }
 
-// conversion asks conversion webhooks, as admission's are asked, but with no
-// credentials.
+// conversion calls conversion webhooks in the same way as admission webhooks,
+// but without credentials.
 type conversion struct {
 	clients *webhook.Clients
 	log     *slog.Logger

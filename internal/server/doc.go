@@ -1,4 +1,4 @@
-// Package server puts the parts of an API server together. New is the only
-// function that knows all of them and reads top to bottom; Run starts them in
-// a written order and stops them in reverse.
+// Package server assembles the parts of an API server. New is the only function
+// that knows all of them, and reads top to bottom. Run starts them in the order
+// of work and stops them in reverse.
 package server

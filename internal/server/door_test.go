@@ -18,8 +18,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// What code in the process writes with Go objects is authorized, admitted and
-// stored as a request of its user would be.
+// Writes of code in the process, with Go objects, are authorized, admitted and
+// stored like a request of the same user.
 func TestDoor(t *testing.T) {
 	s := start(t)
 	ctx := t.Context()
@@ -41,7 +41,7 @@ func TestDoor(t *testing.T) {
 		t.Errorf("what was sent has become %+v", sent)
 	}
 
-	// Another write comes first: the edit is made on what is stored then.
+	// Another write comes first: the edit is made on the object stored then.
 	edits := 0
 	edited, err := inprocess.Edit(ctx, writer.Managing("editor"), one, func(m *corev1.ConfigMap) error {
 		if edits++; edits == 1 {
@@ -91,8 +91,8 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// Refusals come back as what they are: by authorization, which answers in the
-// chain, by admission and by rules.
+// Refusals come back as errors with their status: by authorization, which
+// answers in the chain, by admission and by rules.
 func TestDoorRefusals(t *testing.T) {
 	s := start(t)
 	maps := inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "default"}

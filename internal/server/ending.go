@@ -17,10 +17,10 @@ const drainTimeout = 60 * time.Second
 type ending struct {
 	base     *base
 	inFlight *chain.InFlight
-	watches  *chain.Watches // nil: they end all at once
-	stopping chan struct{}  // closed when the server is told to end
-	gone     chan struct{}  // closed when clients are to go elsewhere
-	cut      func()         // ends the requests that are left
+	watches  *chain.Watches // nil: they are not spread over time
+	stopping chan struct{}  // closed when shutting down begins
+	gone     chan struct{}  // closed when clients must use another server
+	cut      func()         // cancels the remaining requests
 }
 
 func newEnding(b *base, cut func()) *ending {
@@ -31,7 +31,8 @@ func newEnding(b *base, cut func()) *ending {
 	return e
 }
 
-// retryAfter is closed when clients are to go elsewhere; nil if they never are.
+// retryAfter returns a channel that is closed when clients must use another
+// server; nil if they are never told to.
 func (e *ending) retryAfter() <-chan struct{} {
 	if e.base.cfg.ShutdownRetryAfter {
 		return e.gone
@@ -39,11 +40,11 @@ func (e *ending) retryAfter() <-chan struct{} {
 	return nil
 }
 
-// run stops taking requests, lets those under way end, and closes. The
-// kubernetes service leads elsewhere before anybody is refused; load balancers
-// have ShutdownDelay to learn of it.
+// run stops accepting requests, waits for those under way, and closes. The
+// server leaves the kubernetes service before it refuses any request; load
+// balancers have ShutdownDelay to notice.
 func (e *ending) run(l *listener, leave func()) error {
-	close(e.stopping) // unready from here on
+	close(e.stopping) // /readyz fails from here on
 	var left sync.WaitGroup
 	left.Go(leave)
 	if e.base.cfg.ShutdownDelay > 0 {
@@ -66,15 +67,15 @@ func (e *ending) run(l *listener, leave func()) error {
 	return nil
 }
 
-// farewell is how long clients have to learn that their connections take no
+// farewell is how long clients have to notice that their connections take no
 // more requests, and then that their watches have ended.
 const farewell = 25 * time.Millisecond
 
-// cutWatches ends the requests that last by nature. A client that finds its
-// watch at a clean end and nobody at the port goes on from there with whoever
-// listens next; one whose connection breaks, or that is answered by a server
-// about to end, may begin anew with a list. So the port is closed and
-// connections are told to be at their end before watches are.
+// cutWatches ends long-running requests. A client whose watch ends cleanly
+// while the port is closed resumes the watch on the next server. A client whose
+// connection breaks, or that reconnects to a server about to end, may begin
+// again with a list. So the port is closed, and connections are told to go
+// away, before watches end.
 func (e *ending) cutWatches(l *listener) error {
 	if l == nil {
 		e.cut()

@@ -11,8 +11,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 )
 
-// flowControl makes what shares the server among requests, nil where they are
-// only counted.
+// flowControl makes the controller of priority and fairness, nil if requests
+// are only counted.
 func (b *base) flowControl() *flowcontrol.Controller {
 	if !b.cfg.PriorityAndFairness {
 		return nil
@@ -21,7 +21,7 @@ func (b *base) flowControl() *flowcontrol.Controller {
 	return flowcontrol.New(b.cfg.MaxReadOnlyInFlight+b.cfg.MaxMutatingInFlight, clock.RealClock{}, b.objects.Size, m)
 }
 
-// flowFilter is the filter of flow control, nil where there is none.
+// flowFilter returns the filter of flow control, nil if there is none.
 func flowFilter(flow *flowcontrol.Controller, cfg *config.Config) chain.Filter {
 	if flow == nil {
 		return nil
@@ -34,19 +34,21 @@ func (b *base) flowEndpoints() (levels, schemas *engine.Endpoint) {
 	return b.builtin(group, "prioritylevelconfigurations"), b.builtin(group, "flowschemas")
 }
 
-// flowConsumer puts the stored objects of flow control into force.
+// flowConsumer makes the consumer that puts the stored objects of flow control
+// into force.
 func (b *base) flowConsumer(flow *flowcontrol.Controller, ready func()) *flowcontrol.Consumer {
 	levels, schemas := b.flowEndpoints()
 	return &flowcontrol.Consumer{Controller: flow, Levels: levels, Schemas: schemas, Ready: ready}
 }
 
-// dangling keeps a condition of flow schemas.
+// dangling makes the writer of the flow schemas' condition Dangling.
 func (b *base) dangling() *flowcontrol.Dangling {
 	levels, schemas := b.flowEndpoints()
 	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Client: b.itself, Clock: b.ground.Clock, Log: b.log}
 }
 
-// flowUpkeep keeps the objects of flow control that a cluster comes with.
+// flowUpkeep makes the keeper of the flow control objects that every cluster
+// has.
 func (b *base) flowUpkeep() (*flowcontrol.Upkeep, error) {
 	levels, schemas := b.flowEndpoints()
 	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Client: b.itself, Clock: b.ground.Clock, Log: b.log}

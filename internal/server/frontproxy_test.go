@@ -40,7 +40,7 @@ func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certi
 	return &cert
 }
 
-// whoAmI asks the server over TLS who it takes the client for.
+// whoAmI asks the server over TLS as which user it authenticates the client.
 func whoAmI(t *testing.T, s *Server, cert *tls.Certificate, headers http.Header) (int, authenticationv1.UserInfo) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true}
@@ -75,8 +75,8 @@ func whoAmI(t *testing.T, s *Server, cert *tls.Certificate, headers http.Header)
 	return resp.StatusCode, review.Status.UserInfo
 }
 
-// A front proxy tells by headers whom it speaks for. Whoever is not the proxy,
-// by its certificate, is believed nothing.
+// A front proxy sends its users in headers. Headers from clients without the
+// proxy's certificate are ignored.
 func TestFrontProxy(t *testing.T) {
 	proxies, clients, strangers := newTestAuthority(t, "proxies"), newTestAuthority(t, "clients"), newTestAuthority(t, "strangers")
 	s := listening(t, func(c *config.Config) {

@@ -21,29 +21,29 @@ import (
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
 
-// Ground is what a process has once, however many control planes stand on it.
-// Each control plane has a prefix of its own in etcd.
+// Ground has what a process needs once, however many control planes share it.
+// Each control plane has its own prefix in etcd.
 type Ground struct {
 	Log       *slog.Logger
 	Verbosity *debug.Verbosity
 	Clock     clock.WithTicker
-	// Listener is served by the control plane whose settings ask for a port; nil:
+	// Listener is used by the control plane whose settings have a port; nil:
 	// there is none.
 	Listener net.Listener
 	DB       store.DB
-	// Egress leads connections through proxies; nil: all are made plainly.
+	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
-	// Expressions are those of policies and webhooks, compiled once.
+	// Expressions compiles the expressions of policies and webhooks, each once.
 	Expressions *cel.Compiler
-	// Metrics are those of what is here.
+	// Metrics has the metrics of the ground's parts.
 	Metrics *prometheus.Registry
 
 	closers closers
 }
 
-// Open opens the ground that settings name: the port first, so that nothing has
-// been touched if it is taken, then the embedded etcd or the cluster. Close gives
-// it back, once the control planes have ended.
+// Open opens the ground for the settings: the port first, so that nothing was
+// changed if it is in use, then the embedded etcd or the cluster. Call Close
+// after the control planes have ended.
 func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (_ *Ground, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *
 	return g, nil
 }
 
-// Close gives the ground back.
+// Close closes everything that Open has opened.
 func (g *Ground) Close() error { return g.closers.close() }
 
 func listen(cfg *config.Config) (net.Listener, error) {
@@ -111,7 +111,7 @@ func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector,
 	return etcd.Dial(etcd.Cluster{Endpoints: cfg.EtcdServers, TLS: t, Dial: proxies.Dial(egress.Etcd)})
 }
 
-// closers give back what was taken, the last first.
+// closers close resources, the last opened first.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }

@@ -53,7 +53,8 @@ func awaitMetric(t *testing.T, s *Server, name, want string) {
 	}
 }
 
-// writerToken is that of a service account that may do what the tests need.
+// writerToken returns the token of a service account that may do what the tests
+// need.
 func writerToken(t *testing.T, s *Server) string {
 	t.Helper()
 	token := accountToken(t, s)
@@ -98,7 +99,7 @@ func TestHeldRequestsHTTP1(t *testing.T) {
 		awaitMetric(t, s, seatsTaken, "0")
 	}
 	var resp *http.Response
-	for timeout := 200 * time.Millisecond; ; timeout *= 2 { // longer on a machine that takes that long to begin
+	for timeout := 200 * time.Millisecond; ; timeout *= 2 { // longer if a slow machine has not begun the request by then
 		conn := dial(t, s, "http/1.1")
 		if _, err := io.WriteString(conn, fmt.Sprintf("GET %s?timeout=%s%s\r\n", configMaps, timeout, header)); err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestHeldRequestsHTTP1(t *testing.T) {
 	healthy(t, s)
 }
 
-// post opens a stream for a request whose body is yet to come.
+// post opens a stream for a request whose body is not sent yet.
 func (f *frames) post(path, length string) (id uint32, err error) {
 	f.header.Reset()
 	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", "x"}, {":path", path},
@@ -184,7 +185,7 @@ func TestHeldRequestsHTTP2(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	awaitMetric(t, s, seatsTaken, "0")
-	// Nobody lets the server send data.
+	// The window of 0 bytes keeps the server from sending data.
 	if err := f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestHeldRequestsHTTP2(t *testing.T) {
 		if got["200"] == 5 && got["INTERNAL_ERROR"] == 5 {
 			break
 		}
-		if got["504"] == 0 { // else it took too long to begin
+		if got["504"] == 0 { // otherwise the request began too late
 			t.Fatalf("%v", got)
 		}
 	}
@@ -206,9 +207,9 @@ func TestHeldRequestsHTTP2(t *testing.T) {
 	healthy(t, s)
 }
 
-// A watch whose client does not take what it is sent ends after the request
-// timeout: where the stream may not send, where the connection is not read at
-// all, and by HTTP/1.1.
+// A watch whose client does not read ends after the request timeout: if the
+// stream's window is full, if the connection is not read at all, and with
+// HTTP/1.1.
 func TestUnreadWatches(t *testing.T) {
 	s := listening(t, func(c *config.Config) { c.RequestTimeout = time.Second })
 	token := writerToken(t, s)
@@ -233,7 +234,7 @@ func TestUnreadWatches(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	read := dial(t, s, "http/1.1") // one that takes everything
+	read := dial(t, s, "http/1.1") // this client reads everything
 	if _, err := io.WriteString(read, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestUnreadWatches(t *testing.T) {
 	healthy(t, s)
 }
 
-// What net/http does beside the handler is bounded as well.
+// What net/http does outside of the handler is bounded, too.
 func TestServerBounds(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
 	srv := s.listener
@@ -304,8 +305,8 @@ func TestCurvePreferences(t *testing.T) {
 	}
 }
 
-// acceptable asks in a handshake whose certificates the server accepts; nil:
-// it wants none.
+// acceptable returns the authorities of client certificates that the server
+// names in a handshake; nil: it asks for no certificate.
 func acceptable(t *testing.T, s *Server) []string {
 	t.Helper()
 	var names []string

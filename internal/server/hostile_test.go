@@ -40,7 +40,7 @@ func dial(t *testing.T, s *Server, protocol string) *tls.Conn {
 	return conn
 }
 
-// healthy says that the server still serves others.
+// healthy checks that the server still serves other clients.
 func healthy(t *testing.T, s *Server) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -55,8 +55,8 @@ func healthy(t *testing.T, s *Server) {
 	}
 }
 
-// status sends what may be no request and returns the code of the answer, 0 if
-// the connection is closed without one.
+// status sends raw bytes, which may not be a request, and returns the code of
+// the answer, 0 if the connection is closed without one.
 func status(t *testing.T, s *Server, raw string) int {
 	t.Helper()
 	conn := dial(t, s, "http/1.1")
@@ -71,8 +71,8 @@ func status(t *testing.T, s *Server, raw string) int {
 	return resp.StatusCode
 }
 
-// A request that says twice how long it is, in different ways, is one request
-// to a proxy and two to the server behind it.
+// A request with two contradicting lengths may be one request to a proxy and
+// two to the server behind it.
 func TestRequestSmuggling(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
 	const smuggled = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -92,8 +92,8 @@ func TestRequestSmuggling(t *testing.T) {
 			t.Errorf("%s: %d", name, code)
 		}
 	}
-	// With both headers the chunks count (RFC 9112, 6.3): what follows is a
-	// request of its own, by nobody, whatever it says of itself.
+	// With both headers the chunks count (RFC 9112, 6.3): the rest is a second
+	// request, and an anonymous one, whatever headers it has.
 	conn := dial(t, s, "http/1.1")
 	if _, err := io.WriteString(conn, "POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+
 		"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Remote-User: admin\r\nX-Remote-Group: system:masters\r\nConnection: close\r\n\r\n"); err != nil {
@@ -120,8 +120,8 @@ func TestOversizedHeaders(t *testing.T) {
 	healthy(t, s)
 }
 
-// Clients that send a header a byte at a time take nothing from others, and
-// their connections are bounded in time by the server's own setting.
+// Clients that send a header a byte at a time do not affect others, and the
+// server's settings bound the time of their connections.
 func TestSlowLoris(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
 	srv := s.listener
@@ -142,7 +142,7 @@ type frames struct {
 	conn   net.Conn
 	header bytes.Buffer
 	encode *hpack.Encoder
-	token  string // empty: nobody
+	token  string // empty: anonymous
 	next   uint32
 }
 
@@ -174,9 +174,9 @@ func (f *frames) get(path string) (id uint32, err error) {
 	return id, f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: f.header.Bytes(), EndStream: true, EndHeaders: true})
 }
 
-// A client that is known, and therefore keeps its connection, opens streams and
-// resets them at once. The server closes the connection or keeps pace: what it
-// has under way stays bounded, and it answers what comes after.
+// An authenticated client, which therefore keeps its connection, opens streams
+// and resets them at once. The server closes the connection or keeps pace: the
+// number of requests under way stays bounded, and it answers later requests.
 func TestRapidReset(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
 	f := speakHTTP2(t, s)
@@ -185,7 +185,7 @@ func TestRapidReset(t *testing.T) {
 		for range 20000 {
 			id, err := f.get("/api/v1/namespaces/default/configmaps")
 			if err != nil || f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
-				return // closed, which is an answer too
+				return // the server has closed the connection, which is allowed
 			}
 		}
 		_ = f.WritePing(false, [8]byte{1})
@@ -212,8 +212,8 @@ func TestRapidReset(t *testing.T) {
 	healthy(t, s)
 }
 
-// Who is not known gets one request a connection by HTTP/2: asking the
-// server to do work for nothing has the price of a handshake.
+// An unauthenticated client gets one request per HTTP/2 connection, so that
+// each request costs it a handshake.
 func TestStrangersGetOneRequestAConnection(t *testing.T) {
 	s := listening(t, func(*config.Config) {})
 	f := speakHTTP2(t, s)

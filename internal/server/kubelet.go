@@ -21,7 +21,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/resolver"
 )
 
-// This file wires the requests that are led to kubelets, pods and services.
+// This file wires the requests that are passed on to kubelets, pods and
+// services.
 
 // kubelets serves those requests.
 type kubelets struct {
@@ -62,7 +63,8 @@ func stored[T engine.Object](ctx context.Context, objects *catalog.Raw, resource
 	return t, nil
 }
 
-// connect serves the subresources that lead to nodes, pods and services.
+// connect serves the subresources that stream to or proxy nodes, pods and
+// services.
 func (k *kubelets) connect(w http.ResponseWriter, r *http.Request, sub *engine.Subresource, options runtime.Object) error {
 	i := request.InfoFrom(r.Context())
 	switch o := options.(type) {

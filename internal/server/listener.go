@@ -15,18 +15,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/keys"
 )
 
-// This file is the HTTP server that connections come to, and its bounds: of
-// connections that ask for nothing, and of what the chain does not see. The
-// bounds of requests are the chain's (chain.Deadline).
+// This file has the HTTP server and its bounds: for idle connections, and for
+// what the chain does not see. The chain bounds requests (chain.Deadline).
 
 const (
 	// headerTimeout is how long a client may take for the header of a request.
 	headerTimeout = 32 * time.Second
 	// idleTimeout is how long a connection stays without a request.
 	idleTimeout = 90 * time.Second
-	// stuckTimeout is how long an HTTP/2 connection may take no byte at all.
-	// While it does, none of its requests can be ended: to reset a stream is to
-	// write to the connection.
+	// stuckTimeout is how long the client of an HTTP/2 connection may accept no
+	// byte. Meanwhile none of its requests can be ended, because resetting a
+	// stream writes to the connection.
 	stuckTimeout = 30 * time.Second
 	// defaultStreams is how many requests a client may have under way on one
 	// HTTP/2 connection if --http2-max-streams-per-connection does not say.
@@ -39,15 +38,15 @@ type listener struct {
 	port net.Listener
 }
 
-// listener makes the HTTP server in front of the chain. All requests are under
-// the context requests.
+// listener makes the HTTP server in front of the chain. The context requests is
+// the parent of all requests' contexts.
 func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Context) (*listener, error) {
 	secure, err := b.tlsConfig(k)
 	if err != nil {
 		return nil, err
 	}
-	// What net/http reads and writes outside of the handler: the rest of a body
-	// that nobody wanted, the end of an answer. The chain takes this off
+	// This bounds what net/http reads and writes outside of the handler: the
+	// unread rest of a body, the end of an answer. The chain lifts it for
 	// long-running requests.
 	whole := b.cfg.RequestTimeout + chain.Grace
 	srv := &http.Server{
@@ -75,14 +74,14 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 	srv.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: streams,
 		WriteByteTimeout:     min(stuckTimeout, b.cfg.RequestTimeout),
-		// One stream's uploads and all of a connection's: room for most bodies
-		// without waiting for the server's leave in between.
+		// Windows for the uploads of one stream and of a connection: most
+		// bodies fit without waiting for a window update.
 		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20,
 	}
 	return l, nil
 }
 
-// tlsConfig is how connections are made.
+// tlsConfig returns the TLS settings of the listener.
 func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 	minVersion, err := config.TLSVersion(b.cfg.TLSMinVersion)
 	if err != nil {
@@ -105,7 +104,7 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 		c.NextProtos = []string{"http/1.1"}
 	}
 	if k.ClientCA != nil || k.RequestHeaderCA != nil {
-		c.ClientAuth = tls.RequestClientCert // judged by the authenticators
+		c.ClientAuth = tls.RequestClientCert // verified by the authenticators
 		c.GetConfigForClient = k.NameAuthorities(c.Clone())
 	}
 	return c, nil

@@ -13,15 +13,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/tracing"
 )
 
-// This file wires what watches the server: traces, metrics, its HTTP server's log.
+// This file wires observability: traces, metrics, the HTTP server's log.
 
-// traces are the spans of sampled requests on their way to the collector.
+// traces sends the spans of sampled requests to the collector.
 type traces struct {
 	*tracing.Tracing // nil: nothing is traced
 	log              *slog.Logger
 }
 
-// tracing connects to the collector of traces, where there is one.
+// tracing connects to the collector of traces, if there is one.
 func (b *base) tracing(ctx context.Context) (*traces, error) {
 	t := &traces{log: b.log}
 	if b.cfg.TracingConfigFile == "" {
@@ -37,11 +37,10 @@ func (b *base) tracing(ctx context.Context) (*traces, error) {
 	return t, nil
 }
 
-// closeTimeout bounds how long the end waits for the collector of traces.
+// closeTimeout bounds how long shutting down waits for the collector of traces.
 const closeTimeout = 3 * time.Second
 
-// close sends what has not been sent. That the collector is not there is no
-// failure of the server.
+// close sends the remaining spans. An unreachable collector is not a failure of the server.
 func (t *traces) close() error {
 	if t.Tracing == nil {
 		return nil
@@ -54,7 +53,7 @@ func (t *traces) close() error {
 	return nil
 }
 
-// filter is the filter of the chain that makes the spans of requests, nil where nothing is traced.
+// filter returns the chain's filter that makes the spans of requests, nil if nothing is traced.
 func (t *traces) filter() chain.Filter {
 	if t.Tracing == nil {
 		return nil
@@ -62,8 +61,8 @@ func (t *traces) filter() chain.Filter {
 	return t.Filter
 }
 
-// serverErrors takes the log of the HTTP server: what goes wrong on connections,
-// which is the clients' doing and worth a line for debugging only.
+// serverErrors receives the log of the HTTP server. It has errors of connections, which clients
+// cause, so they are logged for debugging only.
 type serverErrors struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics

@@ -32,7 +32,8 @@ type listed struct {
 	verbs       []string
 }
 
-// path is where an object of a name is, or its subresource; "" is the collection.
+// path returns the path of an object of a name or of its subresource; name "" is
+// the collection.
 func (l *listed) path(namespace, name string) string {
 	p := l.prefix
 	if namespace != "" {
@@ -73,7 +74,7 @@ func ask(t testing.TB, rt http.RoundTripper, method, path, contentType, body str
 	return resp.StatusCode, string(b)
 }
 
-// discovered is everything that discovery lists.
+// discovered returns everything that discovery lists.
 func discovered(t testing.TB, rt http.RoundTripper) []listed {
 	t.Helper()
 	var out []listed
@@ -150,8 +151,8 @@ func made(t testing.TB, rt http.RoundTripper, path string, obj any) {
 	}
 }
 
-// granted makes a user who has one rule in the namespace ns1 and nothing else,
-// and returns when the authorizer knows of it.
+// granted makes a user with one rule in the namespace ns1 and no other, and
+// returns when the authorizer has seen it.
 func granted(t testing.TB, s *kanzentest.Server, name string, rule rbacv1.PolicyRule) http.RoundTripper {
 	t.Helper()
 	const path = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns1/"
@@ -177,8 +178,9 @@ func granted(t testing.TB, s *kanzentest.Server, name string, rule rbacv1.Policy
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "FOO"}
 
-// TestScope has the owner of one namespace ask for every cluster-scoped
-// resource below that namespace. The path is authorized; nothing may be there.
+// TestScope requests every cluster-scoped resource below a namespace, as a user
+// who may do everything in that namespace. The path is authorized, but it must
+// not be served.
 func TestScope(t *testing.T) {
 	s := withCustom(t)
 	all := []string{"*"}
@@ -212,7 +214,7 @@ func TestScope(t *testing.T) {
 }
 
 // TestSubresourcesCreateNothing writes to every subresource of objects that do
-// not exist, in every way there is.
+// not exist, with every method.
 func TestSubresourcesCreateNothing(t *testing.T) {
 	s := withCustom(t)
 	admin := s.Config().Transport
@@ -256,7 +258,8 @@ func TestSubresourcesCreateNothing(t *testing.T) {
 	}
 }
 
-// kindsOf has "group/version/kind" of every resource and subresource by its path.
+// kindsOf returns "group/version/kind" of every resource and subresource by its
+// path.
 func kindsOf(t testing.TB, rt http.RoundTripper) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -299,8 +302,8 @@ func split3(s string) (a, b, c string) {
 	return a, b, c
 }
 
-// TestStreamsNeedCreate opens streams by GET, as websockets do, with the right
-// to get alone.
+// TestStreamsNeedCreate opens streams by GET, as websockets do, with only the
+// permission to get.
 func TestStreamsNeedCreate(t *testing.T) {
 	s := withCustom(t)
 	admin := s.Config().Transport
@@ -332,8 +335,9 @@ func TestStreamsNeedCreate(t *testing.T) {
 	}
 }
 
-// FuzzPaths asks for any path with any method. What is served must be what
-// discovery lists, at the one path that discovery gives it.
+// FuzzPaths requests any path with any method. Every resource that is served
+// must be listed by discovery, and be served only at the path that discovery
+// gives.
 func FuzzPaths(f *testing.F) {
 	s := withCustom(f)
 	admin := s.Config().Transport
@@ -378,7 +382,8 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// isListed reads a path by what discovery lists, apart from the server's own reading.
+// isListed parses a path by means of discovery, independently of the server's
+// own parser.
 func isListed(served map[string]listed, method, path string, parts []string) bool {
 	n := 2
 	if parts[0] == "apis" {

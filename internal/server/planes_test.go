@@ -22,7 +22,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 )
 
-// shared opens a ground that control planes of the test stand on.
+// shared opens a ground for the control planes of a test.
 func shared(t testing.TB) *Ground {
 	t.Helper()
 	cfg := config.Standalone()
@@ -56,8 +56,8 @@ func clientOf(s *Server) *kubernetes.Clientset {
 	return kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://kanzen", Transport: s.Transport(masters), QPS: -1})
 }
 
-// TestTwoControlPlanes has two control planes on one etcd in one process. What is
-// in one is not in the other: objects, watches, users, addresses of services.
+// TestTwoControlPlanes has two control planes on one etcd in one process. Each
+// has its own objects, watches, users and addresses of services.
 func TestTwoControlPlanes(t *testing.T) {
 	g := shared(t)
 	one, other := plane(t, g, "/a"), plane(t, g, "/b")
@@ -94,7 +94,7 @@ func TestTwoControlPlanes(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 		if c.Namespace != "same" {
-			continue // what every cluster has
+			continue // every cluster has them
 		}
 		if e.Type != watch.Added || c.Data["of"] != "1" {
 			t.Errorf("%s %v", e.Type, c.Data)
@@ -107,7 +107,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	if _, err := b.CoreV1().ConfigMaps("same").Get(t.Context(), "c", metav1.GetOptions{}); err != nil {
 		t.Errorf("what was deleted in one is gone from the other: %v", err)
 	}
-	// A token of one is nobody's in the other: each has keys of its own.
+	// A token of one is invalid in the other: each has its own keys.
 	if _, err := a.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestTwoControlPlanes(t *testing.T) {
 }
 
 // BenchmarkControlPlanes starts twenty control planes on one etcd in one process:
-// the time that each takes to be ready, and what it holds of memory.
+// the time that each takes to be ready, and its memory.
 func BenchmarkControlPlanes(b *testing.B) {
 	const planes = 20
 	for b.Loop() {

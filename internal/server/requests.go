@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// authorizeWith asks whether the context's user may do something else than the
-// request that was authorized.
+// authorizeWith returns a func that checks whether the context's user may do
+// something that the request itself was not authorized for.
 func authorizeWith(a authz.Authorizer) func(ctx context.Context, i *request.Info) error {
 	return func(ctx context.Context, i *request.Info) error {
 		at := authz.ForRequest(request.UserFrom(ctx), i)
@@ -27,8 +27,8 @@ func authorizeWith(a authz.Authorizer) func(ctx context.Context, i *request.Info
 	}
 }
 
-// suffixLetters are those of generated names: no vowels, that no words arise,
-// and nothing that is read as something else.
+// suffixLetters are the letters of generated names. There are no vowels, so
+// that no words arise, and no letters or digits that are easily confused.
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 func nameSuffix() string {

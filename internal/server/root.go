@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// root serves what is behind the chain: resources by the route table, and the
-// few paths that are none.
+// root is the handler after the chain. It serves resources through the catalog,
+// and the few paths that are not resources.
 type root struct {
 	resources http.Handler
 	discovery documents
@@ -31,15 +31,15 @@ type root struct {
 	slis      http.Handler
 	issuer    *serviceaccount.Discovery // nil: the issuer cannot be discovered
 	profiling bool
-	flow      *flowcontrol.Controller // nil: there is none
+	flow      *flowcontrol.Controller // nil: requests are only counted
 	zpages    *debug.Zpages
 	verbosity *debug.Verbosity
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
-		// "//api/v1" and "/apis//v1" are authorized as what they look like,
-		// and lead nowhere.
+		// Paths such as "//api/v1" and "/apis//v1" are authorized as they are
+		// parsed, but they are not served.
 		if !strings.HasPrefix(r.URL.Path, "/"+i.Prefix+"/") || i.Prefix == "apis" && i.Group == "" {
 			route.NotFound(w)
 			return
@@ -102,7 +102,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// paths are all that "/" lists.
+// paths returns the paths that "/" lists.
 func (h *root) paths() []string {
 	out := append(h.discovery.Get().Paths(), h.health.Paths()...)
 	out = append(out, "/flagz", "/metrics", "/metrics/slis", "/statusz", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")

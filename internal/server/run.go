@@ -8,8 +8,8 @@ import (
 // Run serves until ctx ends, then shuts down in order. It is called once.
 func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.closers.close()) }()
-	// Groups are under contexts of their own, so that they end after what needs
-	// them: controllers, listener, indexes, storage.
+	// Groups have contexts of their own, so that each ends after the groups that
+	// need it: controllers, listener, indexes, storage.
 	lasting := context.WithoutCancel(ctx)
 	failed := make(chan error, 1)
 	storage := newGroup(lasting, s.base.guard, failed)
@@ -18,8 +18,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	running := newGroup(lasting, s.base.guard, failed)
 	defer running.stop()
 	running.start(s.work.indexes...)
-	// The listener before the first objects, so that health can be asked from the
-	// first moment.
+	// The listener starts before the first objects are made, so that health is
+	// served from the start.
 	if s.listener != nil {
 		defer func() { err = errors.Join(err, s.listener.Close()) }()
 		running.start(task{run: func(context.Context) error { return s.listener.serve() }})

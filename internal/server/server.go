@@ -52,7 +52,7 @@ type Server struct {
 	closers  closers
 }
 
-// base is what most parts are made with.
+// base has what most parts are made of.
 type base struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -61,14 +61,14 @@ type base struct {
 	guard   *guard.Guard
 	objects *catalog.Raw
 	door    *inprocess.Door
-	// itself makes the server's own requests.
+	// itself is the client for the server's own requests.
 	itself *inprocess.Client
 	port   int
 }
 
-// New puts a control plane together on a ground. Nothing is served before Run.
-// What it opened it closes again if it fails. The settings are not changed, and
-// must not be.
+// New assembles a control plane on a ground. Nothing is served before Run. If
+// New fails, it closes what it has opened. It does not change cfg, and the
+// caller must not change it either.
 func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 	opened.add(secrets.Close)
 
-	// Who may do what, and what is made of writes.
+	// Authentication, authorization and admission.
 	authorizers, err := modes.New(modes.Config{
 		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile,
 		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: ground.Egress.Dial(egress.ControlPlane),
@@ -150,9 +150,9 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		return nil, err
 	}
 	if auditor != nil {
-		opened.add(auditor.Backend.Close) // nobody is served any more then; what is buffered is kept
+		opened.add(auditor.Backend.Close) // no request is served any more by then; buffered events are written
 	}
-	opened.add(kubelets.streams.Close) // before the audit log, which tells of their end
+	opened.add(kubelets.streams.Close) // closed before the audit log, which records their end
 	traces, err := b.tracing(ctx)
 	if err != nil {
 		return nil, err
@@ -208,14 +208,15 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	return s, nil
 }
 
-// Transport makes requests of a user to this server, without a socket. A nil
-// user lets the requests' own credentials speak.
+// Transport returns a transport for requests of a user to this server, without
+// a socket. With a nil user the credentials in the requests decide.
 func (s *Server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
 
-// Ready is closed once the server takes requests and has what a cluster starts with.
+// Ready returns a channel that is closed once the server accepts requests and
+// has made the first objects of a cluster.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Address is where the server listens; "" if it does not.
+// Address returns the address on which the server listens; "" if it does not.
 func (s *Server) Address() string {
 	if s.listener == nil {
 		return ""
@@ -223,15 +224,15 @@ func (s *Server) Address() string {
 	return s.listener.port.Addr().String()
 }
 
-// Files are the keys and certificates that the server made for itself; empty
-// if they were brought.
+// Files returns the paths of the keys and certificates that the server has made
+// itself; empty if they were given.
 func (s *Server) Files() pki.Files { return s.files }
 
-// Kubeconfig is the path of the administrator's kubeconfig; "" if the server
-// made none.
+// Kubeconfig returns the path of the administrator's kubeconfig; "" if the
+// server made none.
 func (s *Server) Kubeconfig() string { return s.files.Kubeconfig }
 
-// portOf reads the port off a listener's address.
+// portOf returns the port of a listener's address.
 func portOf(l net.Listener, cfg *config.Config) int {
 	if l == nil {
 		return cfg.SecurePort

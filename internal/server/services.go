@@ -51,14 +51,14 @@ func (b *base) allocation(ctx context.Context) (*services, error) {
 	nodePorts := allocation.NewNodePorts(b.objects.Store, b.objects, first, last, mathrand.Uint64N)
 	repair := allocation.NewRepair(addresses, nodePorts, b.ground.Clock, b.log)
 	if b.cfg.Embedded() {
-		// No other server is in the middle of anything: what was left behind
-		// before now is nobody's.
+		// No other server uses this etcd, so allocations from before now that no
+		// service has are abandoned.
 		repair.Abandoned, err = b.ground.DB.Head(ctx)
 	}
 	return &services{ranges, addresses, nodePorts, repair}, err
 }
 
-// kubernetesService makes what keeps the service.
+// kubernetesService makes the controller of the service kubernetes.
 func (b *base) kubernetesService(eng *engine.Engine, services *services, ready func(ctx context.Context) error) (*kubernetesservice.Controller, error) {
 	var roster kubernetesservice.Roster
 	address, err := b.cfg.Advertise()
@@ -66,7 +66,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 	case b.cfg.EndpointReconcilerType == "none":
 	case err != nil:
 		b.log.Warn("this server will not be an endpoint of the kubernetes service", "error", err)
-	case address.IsLoopback(): // where endpoints may not be
+	case address.IsLoopback(): // endpoints must not have loopback addresses
 	case b.cfg.EndpointReconcilerType == "lease":
 		if roster, err = kubernetesservice.NewLeases(eng, address); err != nil {
 			return nil, err
@@ -86,7 +86,8 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 	}), nil
 }
 
-// firstObjects makes what makes the objects of a cluster's first moment.
+// firstObjects makes the bootstrapper, which creates the first objects of a
+// cluster.
 func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, steps *controlplane.Milestones, ready func(context.Context) error) (*controlplane.Bootstrapper, error) {
 	service, err := b.kubernetesService(eng, services, ready)
 	if err != nil {
@@ -114,8 +115,8 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}, nil
 }
 
-// election is how servers on one etcd agree on who runs the controllers; nil if
-// there is only this one.
+// election returns the election of the server that runs the controllers, among
+// the servers on one etcd; nil if there is only this one.
 func (b *base) election() *controllers.Election {
 	if b.cfg.Embedded() {
 		return nil

@@ -89,11 +89,11 @@ func TestMetricsOfRequests(t *testing.T) {
 	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
 	do(t, s, "GET", "/api/v1/componentstatuses", "", "", nil, 200)
 	do(t, s, "GET", "/readyz", "", "", nil, 200)
-	// Strangers must not be able to fill the memory with names.
+	// Unauthenticated clients must not be able to fill the memory with names.
 	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
 	s.handler.ServeHTTP(httptest.NewRecorder(), req)
-	// What a cluster comes with is in force when its watch events have come in,
-	// one after the other.
+	// The default objects of a cluster are in force once their watch events
+	// have arrived, one after the other.
 	const divided = `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`
 	var text string
 	eventually(t, func() bool {
@@ -140,7 +140,7 @@ func TestDebugSocket(t *testing.T) {
 	_ = s
 }
 
-// Somebody changes a suggested object, deletes a mandatory one, and an old
+// A user has changed a suggested object and deleted a mandatory one, and an old
 // release has left one behind.
 func TestUpkeepOfFlowControl(t *testing.T) {
 	s := start(t)
@@ -190,7 +190,7 @@ func TestUpkeepOfFlowControl(t *testing.T) {
 	}
 }
 
-// An object that is kept is put right when it is changed, not a minute later.
+// A maintained object is restored as soon as it is changed, not a minute later.
 func TestUpkeepFollowsChanges(t *testing.T) {
 	s := start(t)
 	const path = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/workload-low"
@@ -200,7 +200,7 @@ func TestUpkeepFollowsChanges(t *testing.T) {
 	})
 }
 
-// eventually waits for what another goroutine of the server does.
+// eventually waits until another goroutine of the server has done something.
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !done(); {
@@ -254,7 +254,7 @@ func TestSettingsAreJudged(t *testing.T) {
 	}
 }
 
-// Secrets are not in the audit log of a level that leaves objects out.
+// At a level without objects, the audit log does not contain secrets.
 func TestAuditLogOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
@@ -289,7 +289,7 @@ func TestAuditLogOfAServer(t *testing.T) {
 		}
 		seen[ev.User.Username+" "+ev.ObjectRef.Resource]++
 		if ev.User.Username == controlplane.Itself().GetName() {
-			continue // what a cluster starts with
+			continue // the first objects of a cluster
 		}
 		if has := bytes.Contains(line, []byte(hidden)); has != (ev.ObjectRef.Resource == "configmaps") {
 			t.Errorf("%s", line)
@@ -300,7 +300,7 @@ func TestAuditLogOfAServer(t *testing.T) {
 	}
 }
 
-// fails is why a server cannot be made of settings.
+// fails returns the error of making a server of settings.
 func fails(t *testing.T, cfg *config.Config) error {
 	ground, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {

@@ -21,27 +21,27 @@ import (
 )
 
 // work is everything that runs beside requests, in the order in which it starts.
-// What stands further down needs what stands above, and is stopped before it.
+// Each part needs the parts above it, and is stopped before them.
 type work struct {
-	// storage is the log, which every read waits for.
+	// storage follows the log, which every read waits for.
 	storage []task
-	// indexes follow the log: what requests are judged by.
+	// indexes follow the log: authorizers and other state that requests need.
 	indexes []task
-	// bootstrap makes what a cluster starts with.
+	// bootstrap creates the first objects of a cluster.
 	bootstrap func(ctx context.Context) error
-	// judged is closed when requests can be judged.
+	// judged is closed when requests can be authorized.
 	judged <-chan struct{}
-	// service keeps the kubernetes service leading to this server. It is stopped
-	// first, and waited for.
+	// service keeps this server among the endpoints of the kubernetes service.
+	// It is stopped first, and waited for.
 	service task
-	// upkeep begins once there is what a cluster starts with.
+	// upkeep begins once the first objects exist.
 	upkeep []task
 	// controllers act through all of the above.
 	controllers func(ctx context.Context)
 }
 
-// task runs until its context ends. One with a name is begun again where it
-// panicked; the others guard their own loops.
+// task runs until its context ends. A task with a name is restarted after a
+// panic; the others guard their own loops.
 type task struct {
 	name string
 	run  func(ctx context.Context) error
@@ -110,7 +110,7 @@ func (b *base) work(p parts) (work, error) {
 	return w, nil
 }
 
-// quietly makes a task's func of one that does not fail.
+// quietly adapts a func that returns no error.
 func quietly(f func(ctx context.Context)) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		f(ctx)
@@ -129,7 +129,8 @@ func reached(ready <-chan struct{}, m *controlplane.Milestone) func(ctx context.
 	}
 }
 
-// bootstrap makes the first objects, again while etcd cannot be reached.
+// bootstrap creates the first objects. It tries again while etcd cannot be
+// reached.
 func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -159,8 +160,8 @@ type group struct {
 	failed chan<- error
 }
 
-// newGroup makes a group whose tasks act as the server itself. failed is told of
-// those that end by themselves with an error.
+// newGroup makes a group whose tasks act as the server itself. failed receives
+// the error of a task that fails.
 func newGroup(ctx context.Context, g *guard.Guard, failed chan<- error) *group {
 	made := &group{guard: g, failed: failed}
 	made.ctx, made.cancel = context.WithCancel(request.WithUser(ctx, controlplane.Itself()))
@@ -177,7 +178,7 @@ func (g *group) start(tasks ...task) {
 			if err := t.run(g.ctx); err != nil && g.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 				select {
 				case g.failed <- err:
-				default: // one is enough to end by
+				default: // one error is enough to stop the server
 				}
 			}
 		})

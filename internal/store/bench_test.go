@@ -10,7 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// loadedView is a view of n objects that no etcd is behind; feed gives it events.
+// loadedView is a view of n objects without an etcd; feed gives it events.
 func loadedView(n int) *View {
 	s := New(nil, Options{Prefix: "/registry/"})
 	v := s.View(nodes)

@@ -8,8 +8,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Poll returns what has come in pieces: whoever is held up in the middle of one
-// keeps no more than that of the past.
+// Poll returns events in bounded pieces: a reader that is held up in the middle
+// of one keeps no more than that in memory.
 func TestPollIsBounded(t *testing.T) { each(t, testPollIsBounded) }
 
 func testPollIsBounded(t *testing.T, open opener) {
@@ -26,7 +26,7 @@ func testPollIsBounded(t *testing.T, open opener) {
 	for range 50 {
 		i = update(t, v, i, value)
 	}
-	// One transaction is never divided.
+	// A transaction is never divided.
 	var many []kv.Op
 	for n := range 2 * pollBytes / len(value) {
 		many = append(many, kv.Op{Key: fmt.Sprintf("/registry/things/t%d", n), Value: []byte(value)})
@@ -67,8 +67,8 @@ func testPollIsBounded(t *testing.T, open opener) {
 	}
 }
 
-// A watcher that is behind the window is fed as bounded, however much etcd
-// sends at a time.
+// A watcher that is behind the window gets pieces of the same bound, however
+// much etcd sends at a time.
 func TestHistoryIsBounded(t *testing.T) { each(t, testHistoryIsBounded) }
 
 func testHistoryIsBounded(t *testing.T, open opener) {
@@ -78,7 +78,7 @@ func testHistoryIsBounded(t *testing.T, open opener) {
 	value := strings.Repeat("x", 100<<10)
 	first := create(t, v, "a", value)
 	i := first
-	const n = 30 // each with what it has replaced
+	const n = 30 // each with its previous value
 	for range n {
 		i = update(t, v, i, value)
 	}

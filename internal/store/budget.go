@@ -5,8 +5,8 @@ import (
 	"weak"
 )
 
-// Budget bounds the bytes of cached encodings over all items: past the limit
-// the oldest go. A dropped encoding is made again when someone asks for it.
+// Budget bounds the bytes of cached encodings over all items: above the limit
+// the oldest are dropped. A dropped encoding is made again when it is needed.
 type Budget struct {
 	limit int
 
@@ -15,8 +15,8 @@ type Budget struct {
 	queue []encoded // in the order they were made
 }
 
-// encoded is one encoding made. It does not keep its item: one that no view
-// or window holds any more takes its encodings with it.
+// encoded is one cached encoding. It holds its item weakly: when no view or
+// window holds the item any more, its encodings are freed with it.
 type encoded struct {
 	item  weak.Pointer[Item]
 	bytes int
@@ -25,7 +25,7 @@ type encoded struct {
 // NewBudget makes a budget of limit bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
 
-// encodingCost is what an encoding takes beside its bytes.
+// encodingCost is the overhead of an encoding in bytes.
 const encodingCost = 64
 
 func (b *Budget) added(i *Item, n int) {
@@ -43,8 +43,8 @@ func (b *Budget) added(i *Item, n int) {
 	}
 }
 
-// Used returns the bytes of encodings made and not dropped yet, those of items
-// that are gone already included.
+// Used returns the bytes of the encodings that were not dropped yet, including
+// those of items that were already freed.
 func (b *Budget) Used() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// compactKey is shared by all API servers of an etcd, kube-apiservers too. Its
-// version counts the rounds and its value is the revision that the last round
-// compacted at, which kube-apiservers read; who moves it compacts.
+// compactKey is shared by all API servers of an etcd, including
+// kube-apiservers. Its version counts the rounds and its value is the revision
+// that the last round compacted at, which kube-apiservers read. The server that
+// writes the key compacts.
 const compactKey = "compact_rev_key"
 
-// RunCompaction lets etcd forget, every interval, what is older than one
-// interval. Of several servers on one etcd one at a time does it.
+// RunCompaction compacts, every interval, the history that is older than one
+// interval. Of several servers on one etcd only one does it at a time.
 func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error {
 	var version, rev int64
 	for {
@@ -33,9 +34,9 @@ func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error
 	}
 }
 
-// compactOnce begins a round if nobody has since version, compacting at rev,
-// where the last round began. It returns the version and revision of the
-// round that now runs.
+// compactOnce begins a round if no other server has begun one since version. It
+// then compacts at rev, the revision at which the last round began. It returns
+// the version and revision of the current round.
 func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int64, error) {
 	done, err := s.db.Commit(ctx, kv.Txn{
 		If:   []kv.Condition{{Key: compactKey, Is: kv.Version, N: version}},

@@ -73,7 +73,8 @@ const (
 
 type fault func(r *rand.Rand)
 
-// world is clients, watchers and faults around a store, and what they saw.
+// world is the clients, watchers and faults around a store, and what the
+// clients and watchers saw.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
@@ -162,7 +163,7 @@ func (w *world) run() {
 		watchers.Go(func() { w.watch(l, w.rand(uint64(100+n))) })
 	}
 	writers.Wait()
-	eventually(w.t, func() bool { // a fault may just have been
+	eventually(w.t, func() bool { // a fault may just have happened
 		done, err := w.current.Load().store.db.Commit(w.ctx, kv.Txn{Then: []kv.Op{{Key: truthPrefix + "end", Value: []byte("n0|end")}}})
 		if err == nil {
 			w.final = done.Rev
@@ -263,8 +264,8 @@ func (w *world) op(r *rand.Rand, id int, key, value string, known map[string]*It
 	case 10:
 		return w.past(ctx, g, r)
 	default:
-		// What is not the store's: a transaction over two views, and a
-		// revision outside of the prefix.
+		// Writes that the store itself never makes: a transaction over two
+		// views, and a revision outside of the prefix.
 		db, v := g.store.db, []byte(value)
 		_, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: truthPrefix + "txn/a", Value: v}, {Key: "/outside"}, {Key: truthPrefix + "txn/b", Value: v}}})
 		if err == nil {
@@ -380,7 +381,7 @@ func (w *world) sawSnapshot(s *Snapshot) error {
 	return nil
 }
 
-// watchLog is what one watcher, or the next that took over from it, was told.
+// watchLog is what one watcher, and those that resumed after it, received.
 type watchLog struct {
 	prefix, trigger string
 	exact, slow     bool
@@ -469,7 +470,7 @@ func (w *world) read(l *watchLog, s *segment, g *generation, watcher *Watcher, r
 		}
 		s.to = watcher.Rev()
 		if polls < 0 || w.over(s.to) {
-			return nil // to resume from here, or for good
+			return nil // to resume from here, or because the run is over
 		}
 		if len(events) > 0 {
 			if l.slow {
@@ -492,7 +493,7 @@ func (w *world) read(l *watchLog, s *segment, g *generation, watcher *Watcher, r
 	}
 }
 
-// lag returns when rev has come, or will not.
+// lag returns when rev is reached, or can no longer be.
 func (w *world) lag(rev int64) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
@@ -506,7 +507,7 @@ func (w *world) lag(rev int64) {
 	w.truth.wait(ctx, rev)
 }
 
-// check holds what was seen against what happened.
+// check compares what was seen with what happened.
 func (w *world) check(logs []*watchLog) {
 	t := w.t
 	checkLinearizable(t, w.ops)

@@ -1,20 +1,20 @@
 // Package store keeps API objects in etcd and serves them from memory.
 //
-// What it needs of etcd is DB (db.go). Package etcd implements it, and package
-// memory, a log in memory for tests; "etcd" below stands for either.
+// DB (db.go) is what it needs of etcd. Package etcd implements it, and so does
+// package memory, a log in memory for tests. Below, "etcd" stands for either.
 //
 // etcd's revisions are one ordered log. The Store follows it with one watch on
 // the registry prefix (log.go) and hands each event to the View of its
 // resource. A View (view.go) is a resource's current objects, ordered by key,
 // loaded on first use, and the window of its recent events; gets, lists,
 // watches and indexes read it. Writes (write.go) are one etcd transaction each
-// and never touch a View: what a View holds is what the log said.
+// and never touch a View: a View changes only by events of the log.
 //
 // Because the log is global, "has this server seen revision R" is one number
 // (Store.Revision), and everything that needs an answer as of some moment
 // waits for it (Store.WaitFor).
 //
-// Promises, to each reader:
+// Guarantees for each reader:
 //   - A read after Fresh sees every write acknowledged before Fresh was called.
 //   - A snapshot at revision R holds all events up to R and none after it.
 //   - A Watcher started after revision R delivers every later event of its

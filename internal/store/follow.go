@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// follow runs once until ctx ends or the view is dropped, again where history
-// is lost and where it panics.
+// follow calls once until ctx ends or the view is dropped: it calls it again
+// after lost history, an error or a panic.
 func (v *View) follow(ctx context.Context, once func(ctx context.Context) error) {
 	for ctx.Err() == nil {
 		err := v.store.guard.Call("following "+v.kind.Prefix, func() error { return once(ctx) })

@@ -7,8 +7,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// ErrVoid says that a guard of a write was marked again: what the write relied
-// on is no longer so.
+// ErrVoid says that the mark of a write's guard was set again: the state that
+// the write relied on has changed.
 var ErrVoid = errors.New("what the write relies on was marked again")
 
 // Guard lets a write happen only if its mark was not set after a revision.
@@ -21,21 +21,22 @@ type Guard struct {
 // group has this name.
 const marks = "marks/"
 
-// Mark sets a mark and returns the revision of that. Writes that rely on an
-// earlier one and are not stored yet fail from now on.
+// Mark sets a mark and returns its revision. Writes that rely on an earlier
+// revision of the mark and are not stored yet fail from now on.
 func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
 	done, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name}}})
 	return done.Rev, err
 }
 
-// Unmark removes a mark that nobody relies on any more. It need not be there.
+// Unmark removes a mark that no write relies on any more. It is no error if the
+// mark does not exist.
 func (s *Store) Unmark(ctx context.Context, name string) error {
 	_, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name, Delete: true}}})
 	return err
 }
 
-// guarded adds to a condition that no guard's mark was set since. A mark that
-// is not set is of revision 0.
+// guarded adds to a condition, for each guard, that its mark was not set since.
+// A mark that is not set has revision 0.
 func (s *Store) guarded(first kv.Condition, guards []Guard) []kv.Condition {
 	out := make([]kv.Condition, 1, 1+len(guards))
 	out[0] = first

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A guarded write happens if its mark was not set since, and says whether it
-// was that or the object itself that was in its way.
+// A guarded write happens if its mark was not set since. Its error says whether
+// the mark or the object itself has changed.
 func TestGuards(t *testing.T) { each(t, testGuards) }
 
 func testGuards(t *testing.T, open opener) {

@@ -9,11 +9,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Bounds of what watchers may hold of the past. A stretch ends early when it
-// has become large; its watcher asks for another once it has delivered it. How
-// much etcd sends of it meanwhile is not for its reader to say: up to so many
-// revisions at a time, whatever their size. That is estimated, and bounds how
-// many stretches are read at a time.
+// Bounds of the history that watchers may hold in memory. A stretch ends early
+// when it has become large; its watcher asks for the next one once it has
+// delivered it. A reader cannot limit how much etcd sends at a time: up to
+// etcdRevisions revisions, whatever their size. Their size is estimated, and
+// the sum of the estimates bounds how many stretches are read at a time.
 const (
 	historyBytes   = 1 << 20
 	historiesBytes = 64 << 20
@@ -21,14 +21,14 @@ const (
 	etcdRevisions  = 1000
 )
 
-// sent estimates the bytes that etcd sends at a time of n revisions of a view
-// whose objects have a size.
+// sent estimates the bytes that etcd sends at a time for n revisions of a view
+// whose objects have size bytes.
 func sent(n, size int64) int64 {
 	return min(max(2*size*min(n, etcdRevisions), historiesBytes/maxHistories), historiesBytes)
 }
 
-// stretch is a piece of etcd's past that is read for one watcher: events after
-// the watcher's revision, and the revision up to which they are all.
+// stretch is a piece of etcd's history that is read for one watcher: events
+// after the watcher's revision, and the revision up to which they are complete.
 type stretch struct {
 	events []*Event
 	rev    int64
@@ -38,10 +38,10 @@ type stretch struct {
 // history is a stretch that is being read.
 type history struct {
 	cancel context.CancelFunc
-	out    chan stretch // gets one, at once or after a while
+	out    chan stretch // gets exactly one stretch
 }
 
-// startHistory begins to read a stretch of the past.
+// startHistory begins to read a stretch of history.
 func (w *Watcher) startHistory(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	h := &history{cancel: cancel, out: make(chan stretch, 1)}
@@ -59,8 +59,8 @@ func (w *Watcher) startHistory(ctx context.Context) error {
 	return nil
 }
 
-// pollHistory returns the stretch that was read, if it was. What came
-// meanwhile is in the window then, or in another stretch.
+// pollHistory returns the stretch if it has been read. Events that came
+// meanwhile are in the window, or in the next stretch.
 func (w *Watcher) pollHistory() ([]*Event, error) {
 	select {
 	case s := <-w.history.out:
@@ -70,8 +70,8 @@ func (w *Watcher) pollHistory() ([]*Event, error) {
 			return nil, s.err
 		}
 		w.rev = max(w.rev, s.rev)
-		// The view may have less than the stretch: what it gets of it later
-		// must not be delivered again.
+		// The view may be behind the stretch. Events of the stretch that reach
+		// the view later must not be delivered again.
 		w.floor = w.rev
 		w.view.mu.Lock()
 		defer w.view.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *Watcher) pollHistory() ([]*Event, error) {
 	}
 }
 
-// past reads a stretch, beginning again where the connection to etcd breaks.
+// past reads a stretch, and begins again when the connection to etcd breaks.
 func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
 	for {
 		s := v.pastOnce(ctx, o, after)
@@ -104,7 +104,8 @@ func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
 var errEnough = errors.New("the stretch is large enough")
 
 func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretch {
-	// The window, when the stretch is done, is to have what follows.
+	// The view must be loaded, so that its window has the events that follow
+	// the stretch.
 	if err := v.lockLoaded(ctx); err != nil {
 		return stretch{err: err}
 	}
@@ -125,7 +126,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	err = v.store.db.Watch(ctx, watch, func(events []kv.Event, rev int64) error {
 		for n := range events {
 			if bytes >= historyBytes && events[n].ModRevision > s.rev {
-				return errEnough // etcd sends as much at a time as it likes
+				return errEnough // etcd's batches may be larger
 			}
 			e, err := v.pastEvent(ctx, now, &events[n])
 			if err != nil {
@@ -146,8 +147,8 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	return s
 }
 
-// pastEvent makes the event of this view from one of etcd's history. Many
-// watchers may read the same stretch, after a restart: they share its items.
+// pastEvent makes an event of this view from an event of etcd's history. After
+// a restart many watchers may read the same stretch: they share its items.
 func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *kv.Event) (*Event, error) {
 	ev := &Event{Rev: e.ModRevision}
 	if !e.Deleted {
@@ -156,7 +157,7 @@ func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *
 	if e.Prev.ModRevision > 0 {
 		ev.Prev = v.shared(ctx, now, e.Prev)
 	} else if !e.Created() {
-		return nil, ErrCompacted // what was there before the change, that is
+		return nil, ErrCompacted // the value before the change is compacted
 	}
 	return ev, nil
 }

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Index is the objects of a view as values of type T, a pointer or an
-// interface. A value is made of the stored bytes once for a revision, is shared
-// by all readers, and must not be changed by any of them.
+// Index gives the objects of a view as values of type T, a pointer or an
+// interface. The stored bytes are decoded once for each revision. All readers
+// share the value and must not change it.
 type Index[T any] struct {
 	view   *View
 	form   any
@@ -19,7 +19,8 @@ type Index[T any] struct {
 }
 
 // NewIndex returns the objects of a view as decode makes them. Form is
-// comparable and stands for decode: indexes of one form share their values.
+// comparable and identifies decode: indexes with the same form share their
+// values.
 func NewIndex[T any](v *View, form any, decode func(*Item) (T, error)) *Index[T] {
 	return &Index[T]{view: v, form: form, decode: decode}
 }
@@ -34,7 +35,8 @@ func (x *Index[T]) Of(i *Item) (T, error) {
 	return x.typed(i, obj)
 }
 
-// peek is Of without keeping the value, for those who see each revision once.
+// peek is Of, but does not keep the value: it is for readers that see each
+// revision once.
 func (x *Index[T]) peek(i *Item) (T, error) {
 	if e := i.encoded(x.form); e != nil {
 		return x.typed(i, e.object)
@@ -83,13 +85,13 @@ func (x *Index[T]) Objects(ctx context.Context, prefix string) ([]T, error) {
 // the objects.
 func (x *Index[T]) Changed(ctx context.Context) (int64, error) { return x.view.Changed(ctx) }
 
-// Change is what has become of one object.
+// Change is a change of one object.
 type Change[T any] struct {
 	// Key is "namespace/name" or "name".
 	Key string
 	// Now is the object; the zero T if it is gone or cannot be decoded.
 	Now T
-	// Err is why the object cannot be decoded.
+	// Err says why the object cannot be decoded.
 	Err error
 	// Gone says that the object was deleted.
 	Gone bool
@@ -109,7 +111,7 @@ func (c Change[T]) Was() (T, bool) {
 	return obj, err == nil
 }
 
-// Added says that this is the first that is known of the object.
+// Added says that the object was not known before.
 func (c Change[T]) Added() bool { return c.prev == nil }
 
 // Namespace is the object's namespace; "" if it has none.
@@ -118,11 +120,11 @@ func (c Change[T]) Namespace() string { return namespaceOf(c.Key) }
 // Name is the object's name.
 func (c Change[T]) Name() string { return c.Key[strings.LastIndexByte(c.Key, '/')+1:] }
 
-// Follow calls each for every object there is, and from then on for every
+// Follow calls each for every existing object, and from then on for every
 // change, until ctx ends or the view is dropped. All calls come from one
-// goroutine. Where history was lost, and where each panicked, it begins anew:
-// all objects there are come again, and what went meanwhile comes as gone.
-// Caught (nil: nobody) is called when everything up to a revision was told.
+// goroutine. After lost history or a panic of each, it begins anew: it reports
+// all existing objects again, and objects that were deleted meanwhile as gone.
+// Caught (optional) is called when everything up to a revision was reported.
 func (x *Index[T]) Follow(ctx context.Context, each func(Change[T]), caught func(rev int64)) {
 	if caught == nil {
 		caught = func(int64) {}
@@ -136,7 +138,7 @@ type following[T any] struct {
 	index  *Index[T]
 	each   func(Change[T])
 	caught func(rev int64)
-	known  map[string]*Item // what was told, by key
+	known  map[string]*Item // what was reported, by key
 }
 
 func (f *following[T]) run(ctx context.Context) error {
@@ -170,7 +172,7 @@ func (f *following[T]) run(ctx context.Context) error {
 	}
 }
 
-// event tells of one change.
+// event reports one change.
 func (f *following[T]) event(e *Event) {
 	if e.Item == nil {
 		f.gone(e.Prev.Key)
@@ -192,11 +194,12 @@ func (f *following[T]) tell(i *Item, now T, err error) {
 	f.each(Change[T]{Key: i.Key, Now: now, Err: err, index: f.index, prev: prev})
 }
 
-// together is how many items are decoded at a time on all processors, so that
-// thousands of objects do not delay a start and few are in memory at once.
+// together is how many items are decoded in parallel at a time: thousands of
+// objects do not delay the start, and only few decoded ones are in memory at
+// once.
 const together = 512
 
-// begin tells of everything there is, and returns its revision.
+// begin reports everything in the view, and returns its revision.
 func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	snap, err := f.index.view.Snapshot(ctx)
 	if err != nil {
@@ -224,7 +227,7 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	return snap.Rev, nil
 }
 
-// all tells of some items, decoded on all processors.
+// all decodes items in parallel and reports them.
 func (f *following[T]) all(items []*Item) {
 	type decoded struct {
 		obj T

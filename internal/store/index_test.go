@@ -64,8 +64,8 @@ func TestIndexDecodesOnce(t *testing.T) {
 	}
 }
 
-// A follower is told of all there is, of each change with what was before, and,
-// when history was lost, of what went meanwhile.
+// A follower is told of all objects, of each change with the object before it,
+// and, when history was lost, of objects that were deleted meanwhile.
 func TestIndexFollow(t *testing.T) {
 	db := memory.New(clock.RealClock{})
 	s := run(t, db)
@@ -115,8 +115,8 @@ func TestIndexFollow(t *testing.T) {
 	<-done
 }
 
-// A follower that begins anew, because history was lost or it panicked, is told
-// of all there is and of what went meanwhile.
+// A follower that begins anew, because history was lost or it panicked, is told of
+// all objects and of those that were deleted meanwhile.
 func TestIndexBeginsAnew(t *testing.T) {
 	s := run(t, memory.New(clock.RealClock{}))
 	v := s.View(things)
@@ -146,7 +146,7 @@ func TestIndexBeginsAnew(t *testing.T) {
 	begin("a gone=false had=true", "c gone=false had=false", "b gone=true had=true")
 }
 
-// Many objects are decoded on all processors, and told in the order of their keys.
+// Many objects are decoded in parallel, and reported in the order of their keys.
 func TestIndexFollowsMany(t *testing.T) {
 	db := memory.New(clock.RealClock{})
 	s := run(t, db)

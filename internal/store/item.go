@@ -15,12 +15,12 @@ type Item struct {
 	// Rev is the revision that wrote it: the object's resourceVersion. The
 	// item of a deletion event carries the revision of the deletion.
 	Rev int64
-	// Value is what was stored, decrypted. Nobody may change it.
+	// Value is the stored value, decrypted. It must not be changed.
 	Value []byte
-	// Stale says that storing the same object again would give other bytes
-	// (another encryption key).
+	// Stale says that storing the same object again would give other bytes: the
+	// encryption key has changed.
 	Stale bool
-	// Err is why the stored bytes could not be read back; Value is then nil.
+	// Err says why the stored bytes could not be decrypted; Value is then nil.
 	Err error
 
 	labels atomic.Pointer[labels.Set]
@@ -28,7 +28,7 @@ type Item struct {
 	enc    atomic.Pointer[encoding]
 }
 
-// Namespace and Name are read off the key.
+// Namespace returns the object's namespace; "" if it has none.
 func (i *Item) Namespace() string { return namespaceOf(i.Key) }
 
 func namespaceOf(key string) string {
@@ -52,7 +52,7 @@ type encoding struct {
 	next   *encoding
 }
 
-// encoded finds the form that key stands for, nil if it is not kept.
+// encoded returns the form that key stands for, or nil if it is not cached.
 func (i *Item) encoded(key any) *encoding {
 	for e := i.enc.Load(); e != nil; e = e.next {
 		if e.key == key {
@@ -62,7 +62,7 @@ func (i *Item) encoded(key any) *encoding {
 	return nil
 }
 
-// keep puts a form of size bytes with the item.
+// keep caches a form of size bytes with the item.
 func (i *Item) keep(b *Budget, n *encoding, size int) {
 	for {
 		n.next = i.enc.Load()
@@ -73,12 +73,12 @@ func (i *Item) keep(b *Budget, n *encoding, size int) {
 	b.added(i, size)
 }
 
-// Encoded says whether the item is kept in the form that key stands for.
+// Encoded says whether the form that key stands for is cached.
 func (i *Item) Encoded(key any) bool { return i.encoded(key) != nil }
 
-// Encoding returns the item in the form that key stands for, made by encode on
-// first need and kept while the budget allows. Key must be comparable and
-// stand for the same encode func everywhere.
+// Encoding returns the item in the form that key stands for, made by encode
+// when first needed and cached while the budget allows. Key must be comparable
+// and stand for the same encode func everywhere.
 func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
 	if e := i.encoded(key); e != nil {
 		return e.bytes, nil
@@ -91,8 +91,8 @@ func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) 
 	return bytes, nil
 }
 
-// Selectable is Encoding of fields by which the item is selected, for kinds
-// whose fields are not the view's to read: they differ by version.
+// Selectable is like Encoding, for the fields that selectors read. It is for
+// kinds whose fields the view cannot read because they differ by version.
 func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, error)) (fields.Set, error) {
 	if e := i.encoded(key); e != nil {
 		return e.fields, nil
@@ -109,14 +109,15 @@ func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, erro
 	return set, nil
 }
 
-// fieldCost is what a field takes beside its bytes.
+// fieldCost is the overhead of a field in bytes.
 const fieldCost = 48
 
-// decodedCost is how much larger an object is than its stored bytes, about.
+// decodedCost is about how many times larger an object is than its stored
+// bytes.
 const decodedCost = 4
 
-// Decoded is Encoding of the item's object. All callers get the same one, and
-// must not change it.
+// Decoded is like Encoding, for the item's object. All callers get the same
+// object, and must not change it.
 func (i *Item) Decoded(b *Budget, key any, decode func(*Item) (any, error)) (any, error) {
 	if e := i.encoded(key); e != nil {
 		return e.object, nil

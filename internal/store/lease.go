@@ -10,29 +10,29 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Bounds of how much one lease is shared, as kube-apiserver has them: objects
-// that come within a minute of each other go together, a thousand at most, so
-// that an expiry is not one large transaction.
+// Bounds of the sharing of one lease, the same as kube-apiserver's: objects
+// that are created within a minute expire together, at most a thousand, so that
+// an expiry is not one large transaction.
 const (
 	leaseReuse   = time.Minute
 	leaseObjects = 1000
 )
 
-// leaser hands out leases for objects that are to go away by themselves, one
-// for many objects.
+// leaser hands out leases for objects that expire. Many objects share one
+// lease.
 type leaser struct {
 	db    DB
 	clock clock.Clock
 
-	// lock is held by who has its token in it, and while etcd is asked for a
-	// lease; waiting for it ends with the ctx of who waits.
+	// lock is a mutex whose holder has put a token into it. It is held also
+	// while etcd is asked for a lease; a waiter gives up when its ctx ends.
 	lock    chan struct{}
 	current map[time.Duration]*lease // by ttl, guarded by lock
 }
 
 type lease struct {
 	id      kv.Lease
-	until   time.Time // no object may join it later
+	until   time.Time // no object may join after it
 	objects int
 }
 
@@ -41,9 +41,9 @@ func (l *leaser) init(db DB, clk clock.Clock) {
 	l.lock, l.current = make(chan struct{}, 1), map[time.Duration]*lease{}
 }
 
-// get returns a lease that lasts at least ttl, and no more than a twentieth
-// or a minute longer, in whole seconds: one of a few seconds is not shared, and
-// lasts just so long.
+// get returns a lease that lasts at least ttl, and at most a twentieth of it or
+// a minute longer, in whole seconds. A lease of a few seconds is not shared,
+// and lasts exactly ttl.
 func (l *leaser) get(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	select {
 	case l.lock <- struct{}{}:
@@ -66,7 +66,7 @@ func (l *leaser) get(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	return id, nil
 }
 
-// forget gives up all leases, after etcd did not know one of them.
+// forget drops all leases, after etcd did not know one of them.
 func (l *leaser) forget(ctx context.Context) {
 	select {
 	case l.lock <- struct{}{}:

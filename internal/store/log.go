@@ -15,11 +15,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// follower is the state of the log: how far it is, and who waits for more.
+// follower is the state of the log: the revision it has reached, and the
+// readers that wait for a later one.
 type follower struct {
 	rev atomic.Int64 // all events up to it are in the views
 
-	ask chan struct{} // a token: somebody waits, etcd is to be asked how far it is
+	ask chan struct{} // a token: a reader waits, etcd is to be asked for progress
 
 	mu      sync.Mutex
 	waiters map[chan struct{}]int64 // closed when rev reaches the value
@@ -30,7 +31,7 @@ func (f *follower) init() {
 	f.waiters = map[chan struct{}]int64{}
 }
 
-// advance says that all events up to rev are in the views.
+// advance records that all events up to rev are in the views.
 func (f *follower) advance(rev int64) {
 	if rev <= f.rev.Load() {
 		return
@@ -46,13 +47,13 @@ func (f *follower) advance(rev int64) {
 	}
 }
 
-// progressAfter is how long a reader waits for the log by itself before etcd
-// is asked how far it is. Revisions of keys outside of the prefix pass by the
-// log, so it may be there already without knowing.
+// progressAfter is how long a reader waits for the log before etcd is asked for
+// progress. The log gets no events of keys outside of the prefix, so it may
+// have reached the revision already without knowing it.
 const progressAfter = 2 * time.Millisecond
 
-// wait returns once the log has passed rev. It gives up when ctx ends or
-// running, the context of those who move the log.
+// wait returns once the log has passed rev. It gives up when ctx ends, or
+// running, the context of the goroutine that follows the log.
 func (f *follower) wait(ctx, running context.Context, rev int64) error {
 	if f.rev.Load() >= rev {
 		return nil
@@ -75,7 +76,7 @@ func (f *follower) wait(ctx, running context.Context, rev int64) error {
 		case <-t.C:
 			select {
 			case f.ask <- struct{}{}:
-			default: // others have asked
+			default: // another reader has asked
 			}
 			pause = min(2*pause, 250*time.Millisecond)
 			t.Reset(pause)
@@ -95,10 +96,10 @@ func (f *follower) leave(c chan struct{}) {
 	delete(f.waiters, c)
 }
 
-// retryAfter is the pause before a broken watch is begun again.
+// retryAfter is the pause before a broken watch is started again.
 const retryAfter = 100 * time.Millisecond
 
-// run follows etcd until ctx ends, beginning again where a watch broke off.
+// run follows etcd until ctx ends. It starts a new watch when one breaks off.
 func (s *Store) run(ctx context.Context) error {
 	next := int64(0) // the first revision not yet seen; 0: begin at the head
 	for {
@@ -109,8 +110,8 @@ func (s *Store) run(ctx context.Context) error {
 		next = seen
 		switch {
 		case errors.Is(err, ErrCompacted):
-			// What happened in between cannot be known any more: every view
-			// starts over, and its watchers are told to.
+			// The events in between are lost: every view starts over, and its
+			// watchers are told.
 			s.log.Error("the log fell behind etcd's compaction; all views start over")
 			next = 0
 		case err != nil:
@@ -132,8 +133,8 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read the newest revision: %w", err)
 		}
-		// What views hold from before misses what came between their load and
-		// head. A load that begins from here on reads head or later.
+		// Views loaded earlier miss the events between their load and head. A
+		// load that begins from here on reads head or later.
 		s.resetViews()
 		s.lost()
 		s.follow.advance(head)
@@ -148,11 +149,11 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 	return next, err
 }
 
-// apply hands events to the views they belong to, in order; those that follow
-// each other in one view together, so that a reader sees a transaction whole.
+// apply passes events to their views, in order. Consecutive events of one view
+// are passed together, so that a reader sees a transaction whole.
 func (s *Store) apply(ctx context.Context, events []kv.Event) {
 	if !slices.IsSortedFunc(events, compareEvents) {
-		// A transaction went to and fro between views.
+		// Events of a transaction alternate between views.
 		slices.SortStableFunc(events, compareEvents)
 	}
 	var of *View
@@ -192,8 +193,8 @@ func (s *Store) allViews() []*View {
 	return slices.Collect(maps.Values(s.views))
 }
 
-// cutWindows lets go, now and then, of the past that views keep which have
-// become quiet.
+// cutWindows cuts, from time to time, the windows of views that get no events
+// any more.
 func (s *Store) cutWindows(ctx context.Context) {
 	for {
 		select {

@@ -11,8 +11,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Revisions of keys outside of the prefix are waited for too, though the log
-// has no events of them: by etcd's word of how far its watch is.
+// WaitFor works also for revisions of keys outside of the prefix, of which the
+// log has no events: etcd reports the progress of its watch.
 func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 	}
 }
 
-// A history in which nothing happened ends too.
+// Reading a history without events ends too.
 func TestEmptyHistoryEnds(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestEmptyHistoryEnds(t *testing.T) {
 			first := create(t, v, "a", "1")
 			last := update(t, v, first, "2")
 			var watchers []*Watcher
-			for range 5 { // together: none holds up another's end
+			for range 5 { // in parallel: none delays another's end
 				w, err := v.Watch(t.Context(), WatchOptions{After: first.Rev - 1, Prefix: "nobody/"})
 				if err != nil {
 					t.Fatal(err)
@@ -65,7 +65,8 @@ func TestEmptyHistoryEnds(t *testing.T) {
 	}
 }
 
-// What a view holds from before the log began must not miss what came between.
+// A view that was loaded before the log began must not miss the events in
+// between.
 func TestViewLoadedBeforeRun(t *testing.T) { each(t, testViewLoadedBeforeRun) }
 
 func testViewLoadedBeforeRun(t *testing.T, open opener) {
@@ -83,7 +84,8 @@ func testViewLoadedBeforeRun(t *testing.T, open opener) {
 	}
 }
 
-// History may be ahead of the log: what it has delivered, the window must not.
+// History may be ahead of the log: the window must not deliver the same events
+// again.
 func TestHistoryAheadOfLog(t *testing.T) { each(t, testHistoryAheadOfLog) }
 
 func testHistoryAheadOfLog(t *testing.T, open opener) {
@@ -111,7 +113,8 @@ func testHistoryAheadOfLog(t *testing.T, open opener) {
 	}
 }
 
-// A log that broke off goes on where it was: no event is lost, none comes twice.
+// A log that broke off resumes where it was: no event is lost, none comes
+// twice.
 func TestLogGoesOn(t *testing.T) { each(t, testLogGoesOn) }
 
 func testLogGoesOn(t *testing.T, open opener) {
@@ -146,8 +149,8 @@ func testLogGoesOn(t *testing.T, open opener) {
 	}
 }
 
-// A log that has fallen behind a compaction begins anew; watchers that were
-// told everything go on, and those that were not end.
+// A log that has fallen behind a compaction begins anew. Watchers that have
+// received everything go on, and the others end.
 func TestLogCompacted(t *testing.T) { each(t, testLogCompacted) }
 
 func testLogCompacted(t *testing.T, open opener) {
@@ -187,7 +190,7 @@ func testLogCompacted(t *testing.T, open opener) {
 	}
 }
 
-// decoding is a Transformer that calls itself as something is decoded.
+// decoding is a Transformer that calls a func when a value is decoded.
 type decoding func()
 
 func (decoding) ToStorage(_ context.Context, _ string, b []byte) ([]byte, error) { return b, nil }
@@ -244,13 +247,13 @@ func testTransactionIsWhole(t *testing.T, open opener) {
 	}
 }
 
-// Watchers of a trigger value hear of what comes to it and of what leaves it,
-// and sleep through the rest.
+// Watchers of a trigger value are woken by objects that get the value and that
+// lose it, and by no others.
 func TestTrigger(t *testing.T) { each(t, testTrigger) }
 
 func testTrigger(t *testing.T, open opener) {
 	s := run(t, open(t))
-	fresh(t, s) // or there is no revision yet to wait for below
+	fresh(t, s) // else there is no revision yet to wait for below
 	v := s.View(nodes)
 	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
 	if err != nil {
@@ -275,7 +278,8 @@ func testTrigger(t *testing.T, open opener) {
 	}
 }
 
-// A dropped view ends its watchers, after they were told what came before.
+// Dropping a view ends its watchers, after they have received the earlier
+// events.
 func TestForget(t *testing.T) { each(t, testForget) }
 
 func testForget(t *testing.T, open opener) {
@@ -317,8 +321,8 @@ func testForget(t *testing.T, open opener) {
 	}
 }
 
-// Stopping waits for nobody: not for watchers, nor for readers of history or
-// of an etcd that cannot be reached. Afterwards nothing of the store runs.
+// Stopping does not wait for watchers, nor for readers of history or of an etcd
+// that cannot be reached. Afterwards no goroutine of the store runs.
 func TestStop(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("watching", func(t *testing.T) {
@@ -372,12 +376,12 @@ func TestStop(t *testing.T) {
 			t.Errorf("it took %v", d)
 		}
 	})
-	// The wait for a goroutine's end is not the same as its being gone.
+	// A goroutine may still be counted for a moment after it was waited for.
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
-// A follower that panics begins anew with everything there is; the process and
-// the other followers go on.
+// A follower that panics begins anew with all objects; the process and the
+// other followers go on.
 func TestFollowerPanics(t *testing.T) { each(t, testFollowerPanics) }
 
 func testFollowerPanics(t *testing.T, open opener) {

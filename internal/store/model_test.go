@@ -85,7 +85,7 @@ func newTruth() *truth {
 	return tr
 }
 
-// follow adds to the truth until ctx ends.
+// follow adds events to the truth until ctx ends.
 func (tr *truth) follow(ctx context.Context, db DB) {
 	for ctx.Err() == nil {
 		watch := kv.Watch{Key: "/registry/", Prefix: true, From: tr.revision() + 1, Prev: true}
@@ -121,7 +121,7 @@ func (tr *truth) wait(ctx context.Context, rev int64) {
 
 const truthPrefix = "/registry/things/"
 
-// told is one event as a watcher was told of it.
+// told is one event as a watcher received it.
 type told struct {
 	rev              int64
 	key, value, prev string
@@ -138,8 +138,8 @@ func toldOf(e *Event) told {
 	return o
 }
 
-// between lists what a watcher must be told after revision from, up to and
-// including to.
+// between lists the events that a watcher must receive after revision from, up
+// to and including to.
 func (tr *truth) between(from, to int64, wants func(told) bool) (out []told) {
 	for _, e := range tr.events {
 		o := told{rev: e.ModRevision, key: strings.TrimPrefix(string(e.Key), truthPrefix), value: string(e.Value)}
@@ -151,7 +151,7 @@ func (tr *truth) between(from, to int64, wants func(told) bool) (out []told) {
 	return out
 }
 
-// at is the state as of revision rev, as text() tells it.
+// at returns the state as of revision rev, in the form of text().
 func (tr *truth) at(rev int64) string {
 	state := map[string]string{}
 	for _, o := range tr.between(0, rev, func(told) bool { return true }) {

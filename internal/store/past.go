@@ -11,15 +11,14 @@ import (
 )
 
 // This file reads revisions that are older than a view's window from etcd: the
-// range that is asked for, a page at a time. What is read is shared with all
-// who hold the same object of the same revision, so that ten lists of one old
-// revision hold little more than one, and little more than the view if few
-// objects have changed since.
+// requested range, a page at a time. An object of one revision is shared by all
+// its readers. So ten lists of one old revision need little more memory than
+// one list, and little more than the view if few objects have changed since.
 
-// pageBytes is about how much is read of an old revision at a time.
+// pageBytes is about how many bytes are read of an old revision at a time.
 const pageBytes = 1 << 20
 
-// ascendPast is Snapshot.Ascend at a revision that etcd has to be asked for.
+// ascendPast is Snapshot.Ascend at a revision that is read from etcd.
 func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*Item) bool) error {
 	v.mu.Lock()
 	now, limit := v.items.Copy(), pageOf(v.items.Len(), v.bytes)
@@ -51,24 +50,25 @@ func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*I
 			return nil
 		}
 		from = kv.After(last)
-		// More is needed than was thought: items were not selected.
+		// The caller needs more items than estimated, because its selector
+		// skipped some.
 		limit = min(2*limit, pageOf(n, bytes))
 	}
 }
 
-// pageOf is how many objects are about pageBytes, judged by n that have some
-// bytes together.
+// pageOf estimates how many objects make up pageBytes, given that n objects
+// have bytes in total.
 func pageOf(n int, bytes int64) int {
 	return int(min(max(int64(n)*pageBytes/max(bytes, 1), 1), loadPage))
 }
 
-// countPast is Snapshot.Count at a revision that etcd has to be asked for.
+// countPast is Snapshot.Count at a revision that is read from etcd.
 func (v *View) countPast(ctx context.Context, rev int64, r Range) (int64, error) {
 	answer, err := v.store.db.Range(ctx, kv.Range{Key: v.etcdPrefix + r.start(), End: kv.PrefixEnd(v.etcdPrefix + r.Prefix), Rev: rev, CountOnly: true}, nil)
 	return answer.Count, err
 }
 
-// pastItem is Snapshot.Get at a revision that etcd has to be asked for.
+// pastItem is Snapshot.Get at a revision that is read from etcd.
 func (v *View) pastItem(ctx context.Context, key string, rev int64) (*Item, error) {
 	found, err := read(ctx, v.store.db, v.etcdPrefix+key, rev)
 	if err != nil || found == nil {
@@ -77,8 +77,9 @@ func (v *View) pastItem(ctx context.Context, key string, rev int64) (*Item, erro
 	return v.shared(ctx, nil, *found), nil
 }
 
-// shared returns the item of an etcd value of the past: that of now (optional),
-// if the object has not changed since, or the one that another reader holds.
+// shared returns the item of an old etcd value: the one in now (optional) if
+// the object has not changed since, else the one that another reader holds,
+// else a new one.
 func (v *View) shared(ctx context.Context, now *btree.Map[string, *Item], k kv.KeyValue) *Item {
 	key := pastKey{string(k.Key[len(v.etcdPrefix):]), k.ModRevision}
 	if now != nil {
@@ -91,16 +92,16 @@ func (v *View) shared(ctx context.Context, now *btree.Map[string, *Item], k kv.K
 	}
 	i := v.item(ctx, k)
 	if i.Err != nil {
-		return i // it may be read another time
+		return i // it may be readable later
 	}
 	return v.old.put(key, i)
 }
 
-// pastItems are items of old revisions that somebody still holds.
+// pastItems are items of old revisions that some reader still holds.
 type pastItems struct {
 	mu    sync.Mutex
 	items map[pastKey]weak.Pointer[Item]
-	sweep int // how many make it worth while to drop those that nobody holds
+	sweep int // the number of items at which to drop those that no reader holds
 }
 
 type pastKey struct {
@@ -114,7 +115,7 @@ func (p *pastItems) get(k pastKey) *Item {
 	return p.items[k].Value()
 }
 
-// put returns i, or the item that was put by somebody else meanwhile.
+// put returns i, or the item that another reader put meanwhile.
 func (p *pastItems) put(k pastKey, i *Item) *Item {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +132,7 @@ func (p *pastItems) put(k pastKey, i *Item) *Item {
 	return i
 }
 
-// cut drops what nobody holds.
+// cut drops the items that no reader holds.
 func (p *pastItems) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // countingDB counts what is read.
 type countingDB struct {
 	DB
-	reads, keys, largest atomic.Int64 // largest: of the answers, in bytes
+	reads, keys, largest atomic.Int64 // largest: the largest answer, in bytes
 }
 
 func (c *countingDB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
@@ -33,7 +33,7 @@ func (c *countingDB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.
 	return answer, err
 }
 
-// took returns what was read since it was called last.
+// took returns what was read since the last call.
 func (c *countingDB) took() string {
 	return fmt.Sprintf("%d keys in %d reads", c.keys.Swap(0), c.reads.Swap(0))
 }
@@ -121,7 +121,7 @@ func testPastReadsWhatIsAsked(t *testing.T, open opener) {
 	}
 }
 
-// However large objects are, not many are read at a time.
+// Large objects are read few at a time.
 func TestPastPages(t *testing.T) { each(t, testPastPages) }
 
 func testPastPages(t *testing.T, open opener) {
@@ -141,8 +141,8 @@ func testPastPages(t *testing.T, open opener) {
 	}
 }
 
-// Those who read the same past share it, and what has not changed since with
-// the present.
+// Readers of the same old revision share its items, and share unchanged objects
+// with the view.
 func TestPastIsShared(t *testing.T) { each(t, testPastIsShared) }
 
 func testPastIsShared(t *testing.T, open opener) {
@@ -176,7 +176,7 @@ func testPastIsShared(t *testing.T, open opener) {
 	}
 }
 
-// endsAfter is a context that ends when it has been looked at some times.
+// endsAfter is a context that ends after a number of calls of Err.
 type endsAfter struct {
 	context.Context
 	looks atomic.Int64

@@ -7,32 +7,32 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Snapshot is the objects of a view at one revision. It does not change. One
-// of a revision that is older than the view's window holds nothing itself: it
-// reads from etcd what it is asked for.
+// Snapshot is the objects of a view at one revision. It does not change. A
+// snapshot of a revision older than the view's window holds no items itself: it
+// reads them from etcd on request.
 type Snapshot struct {
 	// Rev is the revision: all events up to it are in, none after it is.
 	Rev   int64
-	items *btree.Map[string, *Item] // nil: they are read from etcd
+	items *btree.Map[string, *Item] // nil: items are read from etcd
 	view  *View
 }
 
-// Range says which items of a snapshot are meant.
+// Range selects items of a snapshot.
 type Range struct {
 	// Prefix of their keys.
 	Prefix string
 	// From is the key to begin at (inclusive); empty: the first.
 	From string
-	// Take is how many items the caller is likely to take, 0 for all there
-	// are: what has to be read from etcd is not read far beyond that.
+	// Take is how many items the caller is likely to take, 0 for all. It bounds
+	// how much is read ahead from etcd.
 	Take int
 }
 
-// start is the first key that a range can have.
+// start is the first key that can be in the range.
 func (r Range) start() string { return max(r.Prefix, r.From) }
 
-// lookEvery is how many items of a loop pass between two looks at its context:
-// few enough to end soon, and so many that looking costs nothing.
+// lookEvery is how many items a loop handles between two checks of its context:
+// few enough to end soon, and enough that the check costs nothing.
 const lookEvery = 16
 
 // Get returns the item at a key, or nil.
@@ -45,7 +45,7 @@ func (s *Snapshot) Get(ctx context.Context, key string) (*Item, error) {
 }
 
 // Ascend calls yield for the items of a range in order of their keys, until it
-// returns false or ctx ends, which is an error.
+// returns false. It returns an error if ctx ends.
 func (s *Snapshot) Ascend(ctx context.Context, r Range, yield func(*Item) bool) error {
 	if s.items == nil {
 		return s.view.ascendPast(ctx, s.Rev, r, yield)
@@ -98,14 +98,15 @@ func (v *View) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{Rev: v.passedLocked(), items: v.items.Copy()}, nil
 }
 
-// passedLocked is the revision that the view is at. What the log has passed is
-// in the view; what the view holds beyond that is at v.rev. So it is complete
-// up to the larger of the two, and has nothing after it.
+// passedLocked is the revision that the view is at. Everything that the log has
+// passed is in the view, and the view may hold later changes, up to v.rev. So it
+// is complete up to the larger of the two, and has nothing after it.
 func (v *View) passedLocked() int64 { return max(v.store.Revision(), v.rev) }
 
-// SnapshotAt returns the view as it was at revision rev: from memory where the
-// window reaches back so far; else its reads ask etcd, and are what returns
-// ErrCompacted if etcd has the revision no more. ErrFuture: it has not come yet.
+// SnapshotAt returns the view as it was at revision rev: from memory if the
+// window reaches back that far. Otherwise the snapshot's methods read from etcd,
+// and return ErrCompacted if etcd no longer has the revision. SnapshotAt returns
+// ErrFuture if the revision is not reached yet.
 func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
@@ -131,8 +132,8 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	return s, nil
 }
 
-// Latest reads one item from etcd itself, or ErrNotFound: what a writer needs
-// that has found its view to be behind.
+// Latest reads one item from etcd itself, or returns ErrNotFound. It is for a
+// writer that has found its view to be behind.
 func (v *View) Latest(ctx context.Context, key string) (*Item, error) {
 	found, err := read(ctx, v.store.db, v.etcdPrefix+key, 0)
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Errors that readers and writers tell apart.
+// Errors that readers and writers distinguish.
 var (
 	// ErrNotFound: there is no object at the key.
 	ErrNotFound = errors.New("not found")
 	// ErrExists: there is an object at the key already.
 	ErrExists = errors.New("already exists")
-	// ErrCompacted: etcd has thrown away the revision that was asked for.
+	// ErrCompacted: etcd no longer has the requested revision.
 	ErrCompacted = kv.ErrCompacted
-	// ErrFuture: the revision asked for has not come within the time to wait.
+	// ErrFuture: the requested revision was not reached, or not within the time
+	// to wait.
 	ErrFuture = kv.ErrFuture
-	// ErrTooLarge: the value is larger than etcd takes.
+	// ErrTooLarge: the value is larger than etcd accepts.
 	ErrTooLarge = kv.ErrTooLarge
 	// ErrForgotten: the view was dropped (Store.Forget).
 	ErrForgotten = errors.New("the view was dropped")
@@ -36,8 +37,8 @@ var (
 type Transformer interface {
 	// ToStorage returns the bytes to store for value under key.
 	ToStorage(ctx context.Context, key string, value []byte) ([]byte, error)
-	// FromStorage undoes ToStorage; stale says that ToStorage would give
-	// something else now.
+	// FromStorage reverses ToStorage; stale says that ToStorage would now give
+	// other bytes.
 	FromStorage(ctx context.Context, key string, stored []byte) (value []byte, stale bool, err error)
 }
 
@@ -49,7 +50,7 @@ type Options struct {
 	EncodingBytes int
 	Clock         clock.Clock
 	Log           *slog.Logger
-	// Guard takes the panics of those who follow views.
+	// Guard handles panics of functions that follow views.
 	Guard *guard.Guard
 }
 
@@ -66,7 +67,7 @@ type Store struct {
 	follow      follower
 	leases      leaser
 	tasks       tasks
-	histories   *semaphore.Weighted // bytes of etcd's history that may be under way at a time
+	histories   *semaphore.Weighted // bytes of etcd's history that may be read at a time
 	windowBytes int                 // of each view's window
 
 	mu    sync.RWMutex
@@ -102,14 +103,14 @@ func New(db DB, o Options) *Store {
 }
 
 // Run follows etcd until ctx ends; it is called once. Reads and writes need it
-// to be running. When it returns, nothing that the store began is under way.
+// to be running. When it returns, no goroutine of the store is running.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
 	return s.run(ctx)
 }
 
-// Ping answers whether etcd takes requests.
+// Ping returns an error if etcd does not accept requests.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
 // Size returns the bytes of etcd's database.

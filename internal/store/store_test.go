@@ -26,8 +26,8 @@ func open(t testing.TB) *Store {
 // opener opens an empty log.
 type opener func(t testing.TB) closingDB
 
-// openers are all that a Store can stand on. What is promised does not depend
-// on it.
+// openers are all the logs that a Store can use. Its guarantees do not depend
+// on the log.
 var openers = map[string]opener{
 	"embedded": func(t testing.TB) closingDB { return openEmbedded(t, t.TempDir()) },
 	"external": func(t testing.TB) closingDB { return startExternal(t, false).dial() },
@@ -50,13 +50,13 @@ func openEmbedded(t testing.TB, dir string) closingDB {
 	return db
 }
 
-// closingDB is a DB of a test, which closes it.
+// closingDB is a DB that a test closes.
 type closingDB interface {
 	DB
 	Close() error
 }
 
-// put puts a value under a key of etcd, and returns the revision of that.
+// put puts a value under a key of etcd, and returns its revision.
 func put(t testing.TB, db DB, key, value string) int64 {
 	t.Helper()
 	done, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte(value)}}})
@@ -156,7 +156,7 @@ func contents(s *Snapshot) (out string, err error) {
 	return out, err
 }
 
-// length is how many items a snapshot has.
+// length is the number of items of a snapshot.
 func length(t testing.TB, s *Snapshot) int64 {
 	t.Helper()
 	n, err := s.Count(t.Context(), Range{})
@@ -417,7 +417,7 @@ func testCompactionRounds(t *testing.T, open opener) {
 		t.Fatal(ver, rev, err)
 	}
 	update(t, v, a, "1")
-	// A second server that has not seen the first round only learns of it.
+	// A second server that has not seen the first round only joins it.
 	if ver2, _, err := s.compactOnce(t.Context(), 0, 0); err != nil || ver2 != 1 {
 		t.Fatal(ver2, err)
 	}

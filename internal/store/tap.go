@@ -7,20 +7,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Tap is told of everything in the log, whether or not views of it are loaded.
+// Tap receives everything in the log, whether or not views of it are loaded.
 // Keys are below the store's prefix. Its methods are called in order by the one
 // goroutine that follows etcd, so they must be quick.
 type Tap interface {
-	// Put is told of a value as it was before encryption. Nobody may change it.
+	// Put receives a value, decrypted. It must not be changed.
 	Put(key string, rev int64, value []byte)
-	// Deleted is told of the end of a key.
+	// Deleted reports the deletion of a key.
 	Deleted(key string, rev int64)
-	// Lost says that events are missing. What there is can be known again by
-	// Store.Scan.
+	// Lost says that events are missing. Store.Scan gives the current state
+	// again.
 	Lost()
 }
 
-// Tap tells t of everything from now on, until remove is called.
+// Tap passes everything to t from now on, until remove is called.
 func (s *Store) Tap(t Tap) (remove func()) {
 	entry := &t
 	s.mu.Lock()
@@ -33,14 +33,14 @@ func (s *Store) Tap(t Tap) (remove func()) {
 	}
 }
 
-// tapped returns those who are told; the slice is never changed.
+// tapped returns the registered taps; the slice is never changed.
 func (s *Store) tapped() []*Tap {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.taps
 }
 
-// tell tells of some events.
+// tell passes events to the taps.
 func (s *Store) tell(ctx context.Context, events []kv.Event) {
 	taps := s.tapped()
 	if len(taps) == 0 {
@@ -64,7 +64,7 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 	}
 }
 
-// plain is a value as it was before encryption; nil: it cannot be read.
+// plain returns a value decrypted, or nil if it cannot be decrypted.
 func (s *Store) plain(ctx context.Context, k *kv.KeyValue) []byte {
 	v := s.view(k.Key)
 	if v == nil || v.kind.Transformer == nil {
@@ -73,16 +73,16 @@ func (s *Store) plain(ctx context.Context, k *kv.KeyValue) []byte {
 	return v.item(ctx, *k).Value
 }
 
-// lost tells that events are missing.
+// lost tells the taps that events are missing.
 func (s *Store) lost() {
 	for _, t := range s.tapped() {
 		(*t).Lost()
 	}
 }
 
-// Scan calls put for all that is stored below a prefix, as of one revision,
-// until that returns false. No view is loaded. A Tap that was set before misses
-// nothing: what it is told is newer or the same.
+// Scan calls put for every key below a prefix, as of one revision, until put
+// returns false. It loads no view. A Tap that was set before misses nothing:
+// its events are newer than the scan, or the same.
 func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
 	from, end, at := s.prefix+prefix, kv.PrefixEnd(s.prefix+prefix), int64(0)
 	for more := true; more; {
@@ -109,7 +109,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, re
 }
 
 // Read returns the newest value of a key below the store's prefix, or
-// ErrNotFound, and the revision as of which that is so. No view is loaded.
+// ErrNotFound, and the revision of the read. It loads no view.
 func (s *Store) Read(ctx context.Context, key string) (value []byte, at int64, err error) {
 	answer, err := s.db.Range(ctx, kv.Range{Key: s.prefix + key}, func(k kv.KeyValue) bool {
 		value = s.plain(ctx, &k)

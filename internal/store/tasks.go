@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// tasks are the goroutines that a Store has begun: loads of views, reads of
-// history. They end before Run returns, and none begins after.
+// tasks are the goroutines that a Store has started: loads of views, reads of
+// history. They end before Run returns, and none starts after that.
 type tasks struct {
 	ctx    context.Context // ends with Run
 	cancel context.CancelFunc

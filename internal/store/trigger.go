@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// shares are a view's items by the value of its trigger field, so that who
-// lists one value's share does not look at the others'.
+// shares are a view's items by the value of its trigger field, so that listing
+// the items of one value does not look at the others.
 type shares map[string]*btree.Map[string, *Item]
 
 func (s shares) set(value string, i *Item) {
@@ -32,15 +32,15 @@ func (s shares) delete(value string, i *Item) {
 	}
 }
 
-// Share is Snapshot, of those items alone whose trigger field has a value,
-// which must not be empty.
+// Share is Snapshot of only the items whose trigger field has this value, which
+// must not be empty.
 func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
 	for v.shares == nil {
-		// The first to ask. Reading the fields of all items takes its time, so
-		// most of it is done without the lock.
+		// This is the first request for a share. Reading the fields of all
+		// items takes time, so most of it is done without the lock.
 		all := v.items.Copy()
 		v.mu.Unlock()
 		if err := (&Snapshot{items: all}).Ascend(ctx, Range{}, func(i *Item) bool { v.trigger(i); return true }); err != nil {
@@ -59,7 +59,7 @@ func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
 	return s, nil
 }
 
-// shareLocked makes the shares of what is in the view.
+// shareLocked makes the shares of the items in the view.
 func (v *View) shareLocked() {
 	v.shares = shares{}
 	v.items.Scan(func(_ string, i *Item) bool {
@@ -68,7 +68,8 @@ func (v *View) shareLocked() {
 	})
 }
 
-// trigger returns the value of the kind's trigger field of an item, "" of none.
+// trigger returns the value of the kind's trigger field of an item, or "" if
+// there is none.
 func (v *View) trigger(i *Item) string {
 	if i == nil {
 		return ""

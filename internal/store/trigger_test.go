@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A share holds the items of its value, whatever came before and after the
-// first was asked for.
+// A share holds the items of its value, whether they were written before or
+// after the first request for a share.
 func TestShare(t *testing.T) { each(t, testShare) }
 
 func testShare(t *testing.T, open opener) {

@@ -19,11 +19,12 @@ import (
 type Kind struct {
 	// Prefix is below the store's prefix, with a slash at its end: "pods/".
 	Prefix string
-	// Labels and Fields read off a stored value what selectors look at.
+	// Labels and Fields return what selectors look at, read from a stored
+	// value.
 	Labels func(value []byte) (labels.Set, error)
 	Fields func(value []byte) (fields.Set, error)
-	// Trigger names a field by whose value watchers are woken, so that one
-	// who watches the pods of a node sleeps through the others'. Optional.
+	// Trigger names a field by whose value watchers are woken: a watcher of one
+	// node's pods is not woken by those of other nodes. Optional.
 	Trigger string
 	// Transformer changes values on their way to etcd; nil: none.
 	Transformer Transformer
@@ -38,12 +39,12 @@ type View struct {
 	old        pastItems
 
 	mu sync.Mutex
-	// All below is guarded by mu. Snapshots of items may be read without.
+	// All below is guarded by mu. Snapshots of items may be read without it.
 	state    loadState
 	loading  *load
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
-	shares   shares // nil until someone asks for one
+	shares   shares // nil until first requested
 	bytes    int64  // of the values of items
 	loadedAt int64  // the revision at which items were read
 	rev      int64  // the newest change in items, or loadedAt
@@ -60,7 +61,7 @@ const (
 	forgotten
 )
 
-// load is one attempt to load a view, awaited by all who need it.
+// load is one attempt to load a view. All its readers wait for the same one.
 type load struct {
 	done chan struct{}
 	err  error
@@ -103,8 +104,8 @@ func (s *Store) Forget(v *View) {
 	v.watchers.wakeAll(v.window.next())
 }
 
-// lockLoaded locks v.mu with the view loaded, loading it first if need be. On
-// an error v.mu is not locked.
+// lockLoaded loads the view if needed and locks v.mu. On an error v.mu is not
+// locked.
 func (v *View) lockLoaded(ctx context.Context) error {
 	for {
 		v.mu.Lock()
@@ -124,7 +125,8 @@ func (v *View) lockLoaded(ctx context.Context) error {
 	}
 }
 
-// loadLocked returns the load that is under way, and begins one if there is none.
+// loadLocked returns the load that is under way, and starts one if there is
+// none.
 func (v *View) loadLocked() *load {
 	if v.state == loading {
 		return v.loading
@@ -146,8 +148,8 @@ func (v *View) loadLocked() *load {
 
 var errReset = errors.New("view was reset while it was read")
 
-// load reads the view's objects at one revision and then applies the events
-// that came meanwhile.
+// load reads the view's objects at one revision, then applies the events that
+// came meanwhile.
 func (v *View) load(ctx context.Context, l *load) {
 	defer close(l.done)
 	items, rev, err := v.read(ctx)
@@ -183,8 +185,7 @@ func (v *View) load(ctx context.Context, l *load) {
 // loadPage is how many objects are asked of etcd at a time.
 const loadPage = 2000
 
-// read reads the whole view from etcd as of now, and returns the revision it
-// read.
+// read reads the whole view from etcd, and returns its items and revision.
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
 	at := int64(0)
@@ -210,18 +211,18 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 	}
 }
 
-// apply takes events of the log: all that one transaction did to this view, or
-// more.
+// apply takes events of the log. It gets all events that a transaction has in
+// this view in one call.
 func (v *View) apply(ctx context.Context, events []kv.Event) {
 	v.mu.Lock()
 	skip := v.state == idle || v.state == forgotten
 	triggered := v.watchers.triggered > 0 || v.shares != nil
 	v.mu.Unlock()
 	if skip {
-		// A load that begins now reads what these events did: they are in etcd.
+		// A load that begins now sees these events: they are in etcd already.
 		return
 	}
-	// Decoding may take its time (decryption), so it is done without the lock.
+	// Decoding may take long (decryption), so it is done without the lock.
 	changes := make([]change, len(events))
 	for n := range events {
 		changes[n] = v.change(ctx, &events[n])
@@ -251,7 +252,7 @@ func (v *View) change(ctx context.Context, e *kv.Event) change {
 
 func (v *View) applyLocked(c change) {
 	if c.rev <= v.loadedAt {
-		return // it is in what was loaded
+		return // the load has read it
 	}
 	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
 	if c.item != nil {
@@ -275,8 +276,8 @@ func (v *View) applyLocked(c change) {
 	v.watchers.wake(v, ev, seq)
 }
 
-// reset forgets everything; the view loads again when next read. Its watchers
-// go on from etcd's history, or end where that is compacted.
+// reset drops all items; the view is loaded again when next read. Its watchers
+// go on from etcd's history, or end if that is compacted.
 func (v *View) reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -289,12 +290,12 @@ func (v *View) reset() {
 	v.watchers.wakeAll(behind)
 }
 
-// Labels returns the item's labels, read off its bytes once.
+// Labels returns the item's labels, read from its bytes once.
 func (v *View) Labels(i *Item) (labels.Set, error) {
 	return once(v, i, &i.labels, v.kind.Labels)
 }
 
-// Fields returns the item's selectable fields, read off its bytes once.
+// Fields returns the item's selectable fields, read from its bytes once.
 func (v *View) Fields(i *Item) (fields.Set, error) {
 	return once(v, i, &i.fields, v.kind.Fields)
 }
@@ -315,8 +316,8 @@ func once[T any](v *View, i *Item, have *atomic.Pointer[T], read func([]byte) (T
 	return a, nil
 }
 
-// Changed is the revision of the newest change in the view: while it stays the
-// same, so do the objects.
+// Changed returns the revision of the newest change in the view. While it stays
+// the same, the objects do too.
 func (v *View) Changed(ctx context.Context) (int64, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return 0, err
@@ -325,15 +326,15 @@ func (v *View) Changed(ctx context.Context) (int64, error) {
 	return v.rev, nil
 }
 
-// Len is the number of objects, and whether the view is loaded at all.
+// Len returns the number of objects, and whether the view is loaded.
 func (v *View) Len() (int, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.items.Len(), v.state == loaded
 }
 
-// Size is the number of objects and of the bytes they are stored in, and
-// whether the view is loaded at all.
+// Size returns the number of objects, the bytes of their stored values, and
+// whether the view is loaded.
 func (v *View) Size() (objects int, bytes int64, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

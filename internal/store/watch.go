@@ -13,38 +13,39 @@ type WatchOptions struct {
 	// object's whole key with Exact.
 	Prefix string
 	Exact  bool
-	// Trigger restricts wake-ups to events whose object has (or had) this
-	// value in the kind's Trigger field. The watcher may still be given
-	// others and must select for itself.
+	// Trigger restricts wake-ups to events whose object has (or had) this value
+	// in the kind's Trigger field. The watcher may still get others, so its
+	// reader must select itself.
 	Trigger string
 }
 
 // Watcher delivers the events of one view after some revision, in order. It
 // holds a place in the view's window, not a queue of its own: however many
-// watchers there are, an event is kept once. One that falls out of the window
-// is fed from etcd's history until it is in it again. A Watcher is used by one
-// goroutine, which closes it.
+// watchers there are, an event is kept once. A watcher that falls behind the
+// window gets events from etcd's history until it has caught up with the
+// window. A Watcher is used by one goroutine, which closes it.
 type Watcher struct {
 	view *View
 	opts WatchOptions
-	// rev is the revision up to which everything was delivered.
+	// rev is the revision up to which all events were delivered.
 	rev int64
-	// floor is the revision up to which the window's events are not for this
-	// watcher: those before its beginning, or delivered from history.
+	// floor is the revision up to which this watcher skips the window's events:
+	// they are before its start, or were delivered from history.
 	floor int64
 	// history feeds a watcher that is behind the window.
 	history *history
-	batch   []*Event // what Poll has returned last
+	batch   []*Event // what Poll returned last
 
 	wake chan struct{} // a token: there is something to look at
 
 	// Guarded by view.mu:
 	group   string // the wake-up group it is in
-	pending bool   // events from next on have not been looked at
+	pending bool   // events from next on were not looked at yet
 	next    uint64
 }
 
-// Watch begins a watcher. That o.After is compacted is for Poll to find out.
+// Watch starts a watcher. If o.After is compacted, the first Poll returns the
+// error.
 func (v *View) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
@@ -93,18 +94,17 @@ func (w *Watcher) Rev() int64 { return w.rev }
 // Ready is readable when Poll may have something.
 func (w *Watcher) Ready() <-chan struct{} { return w.wake }
 
-// pollBytes bounds what Poll returns at a time, by what its events keep in
-// memory: a reader that is held up by a slow client keeps no more of the past
-// from going than that.
+// pollBytes bounds the memory that the events of one Poll hold: a reader with a
+// slow client keeps no more than that from being freed.
 const pollBytes = 256 << 10
 
-// smallBatch is how many events a watcher keeps room for while it is idle.
+// smallBatch is the capacity for events that an idle watcher keeps.
 const smallBatch = 8
 
-// Poll returns the next events, which may be none; it does not block. It is to
-// be called again until there are none. They are the caller's until the next
-// call. Rev then says how far the watcher is. History that has to be read for
-// it is read until ctx ends. After an error the watcher is of no more use.
+// Poll returns the next events, which may be none; it does not block. Call it
+// again until it returns none. The slice is valid until the next call.
+// Afterwards Rev returns the revision that the watcher has reached. Reading
+// history stops when ctx ends. After an error the watcher can only be closed.
 func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	if cap(w.batch) > smallBatch {
 		w.batch = nil
@@ -120,7 +120,7 @@ func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	var events []*Event
 	next, have := w.next, true
 	if w.pending {
-		// A view that is not loaded has no window for anyone.
+		// A view that is not loaded has no window.
 		events, have = v.window.since(next)
 		w.pending = !have
 	}
@@ -137,7 +137,8 @@ func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	}
 	if n := w.take(events); n < len(events) {
 		passed = events[n-1].Rev
-		// The others are for the next call, whatever has woken the watcher since.
+		// The rest is for the next call, even if the watcher was woken for
+		// later events since.
 		v.mu.Lock()
 		w.pending, w.next = true, next+uint64(n)
 		v.mu.Unlock()
@@ -147,8 +148,9 @@ func (w *Watcher) Poll(ctx context.Context) ([]*Event, error) {
 	return w.batch, nil
 }
 
-// take puts into the batch what the watcher wants of events, as much as one
-// batch may have but whole revisions, and returns how many it has looked at.
+// take puts the events that the watcher wants into the batch, up to the bound
+// of a batch but only whole revisions. It returns how many events it has looked
+// at.
 func (w *Watcher) take(events []*Event) int {
 	bytes := 0
 	for n, e := range events {

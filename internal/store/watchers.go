@@ -13,8 +13,8 @@ type watchers struct {
 
 func (ws *watchers) init() { ws.groups = map[string]map[*Watcher]struct{}{} }
 
-// groupOf names the group of a watcher; the names of the kinds of groups
-// cannot collide.
+// groupOf names the group of a watcher. Groups of different kinds have
+// different names.
 func groupOf(o WatchOptions) string {
 	if o.Trigger != "" {
 		return "t/" + o.Trigger
@@ -51,7 +51,7 @@ func (ws *watchers) remove(w *Watcher) {
 	}
 }
 
-// wake tells those who may want event e, which has sequence number seq.
+// wake wakes the watchers that may want event e, which has sequence number seq.
 func (ws *watchers) wake(v *View, e *Event, seq uint64) {
 	if len(ws.groups) == 0 {
 		return
@@ -80,7 +80,7 @@ func (ws *watchers) wakeGroup(name string, seq uint64) {
 	}
 }
 
-// wakeAll tells every watcher to look, at sequence number seq.
+// wakeAll wakes every watcher for the events from sequence number seq on.
 func (ws *watchers) wakeAll(seq uint64) {
 	for name := range ws.groups {
 		ws.wakeGroup(name, seq)

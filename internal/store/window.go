@@ -26,7 +26,8 @@ func (e *Event) Key() string {
 }
 
 // Gone is the object as it was before the change, at the revision of the
-// change: what a watcher is told of an object that is no longer there for it.
+// change. A watcher gets it when the object is deleted or no longer matches its
+// selector.
 func (e *Event) Gone() *Item {
 	if g := e.gone.Load(); g != nil {
 		return g
@@ -38,7 +39,7 @@ func (e *Event) Gone() *Item {
 	return e.gone.Load()
 }
 
-// eventBytes is what an event takes beside its objects.
+// eventBytes is the overhead of an event beside its objects.
 const eventBytes = 256
 
 func (e *Event) size() int {
@@ -52,8 +53,8 @@ func (e *Event) size() int {
 	return n
 }
 
-// Bounds of one view's window. What falls out of it is still had from etcd,
-// until compaction; the window only makes the recent past cheap.
+// Bounds of one view's window. Older events can still be read from etcd, until
+// compaction; the window only makes recent events cheap.
 const (
 	windowBytes = 8 << 20
 	windowAge   = 3 * time.Minute
@@ -81,7 +82,8 @@ func (w *window) append(e *Event) {
 	w.cut(e.at, 1)
 }
 
-// cut cuts off what is too much or too old, but not the last keep events.
+// cut drops events beyond the bounds of size and age, but not the last keep
+// events.
 func (w *window) cut(now time.Time, keep int) {
 	cut := 0
 	for cut < len(w.events)-keep && (w.bytes > w.limit || now.Sub(w.events[cut].at) > windowAge) {
@@ -118,7 +120,8 @@ func (w *window) after(rev int64) uint64 {
 }
 
 // reset empties the window; it is complete from revision start on. The gap in
-// the sequence tells those who had a place in the old one that it is gone.
+// the sequence numbers shows watchers that their place in the old window is
+// gone.
 func (w *window) reset(start int64) {
 	w.first = w.next() + 1
 	w.events, w.bytes, w.dead, w.start = nil, 0, 0, start

@@ -26,7 +26,7 @@ func TestWindow(t *testing.T) {
 	if events, ok := w.since(from); !ok || len(events) != 2 || events[0].Rev != 104 {
 		t.Errorf("since 103: %v, %v", events, ok)
 	}
-	for range 7 { // one transaction; what it pushes out goes by whole revisions
+	for range 7 { // one transaction; older events are dropped by whole revisions
 		add(106)
 	}
 	if got, want := state(), "after 102: [103 104 105 106 106 106 106 106 106 106], 2560 bytes"; got != want {
@@ -56,7 +56,7 @@ func TestWindow(t *testing.T) {
 	if _, ok := w.since(last); ok {
 		t.Error("a place in the window before the reset is still there")
 	}
-	// What was cut off is not held by the array behind.
+	// The underlying array does not keep the events that were cut off.
 	for rev := int64(201); rev < 2000; rev++ {
 		add(rev)
 		if w.dead > len(w.events)+16 {
@@ -65,7 +65,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// FuzzKeys feeds views whatever keys are in etcd.
+// FuzzKeys feeds arbitrary keys of etcd to views.
 func FuzzKeys(f *testing.F) {
 	for _, k := range []string{"things/ns/a", "things/", "things", "things//", "group.io/foos/a", "group.io/foos", "", "/", "//", "a\x00/b/\xff"} {
 		f.Add(k)

@@ -13,10 +13,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// ConflictError says that the object at the key is not the one the writer
-// built on.
+// ConflictError says that the stored object is not the one that the write was
+// based on.
 type ConflictError struct {
-	// Current is what is there instead; nil: nothing is.
+	// Current is the stored object; nil: there is none.
 	Current *Item
 }
 
@@ -27,8 +27,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the object is at revision %d by now", e.Current.Rev)
 }
 
-// Create stores value at a key where nothing is, for ttl (0: for good), or
-// returns ErrExists, or ErrVoid if a guard has failed.
+// Create stores value at a key that does not exist, for ttl (0: forever). It
+// returns ErrExists if the key exists, or ErrVoid if a guard has failed.
 func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Duration, guards ...Guard) (*Item, error) {
 	put, err := v.put(ctx, key, value, ttl)
 	if err != nil {
@@ -51,8 +51,8 @@ func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Du
 	return &Item{Key: key, Rev: done.Rev, Value: value}, nil
 }
 
-// Update stores value in the place of prev, or returns a *ConflictError if
-// prev is no longer what is stored, or ErrVoid if a guard has failed.
+// Update replaces prev by value. It returns a *ConflictError if prev is no longer
+// what is stored, or ErrVoid if a guard has failed.
 func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Duration, guards ...Guard) (*Item, error) {
 	put, err := v.put(ctx, prev.Key, value, ttl)
 	if err != nil {
@@ -65,7 +65,7 @@ func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Du
 	return &Item{Key: prev.Key, Rev: rev, Value: value}, nil
 }
 
-// Delete removes prev, or returns a *ConflictError if it is no longer what is
+// Delete removes prev. It returns a *ConflictError if prev is no longer what is
 // stored. The item returned is prev at the revision of its deletion.
 func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 	rev, err := v.swap(ctx, "Delete etcd3", prev, nil, kv.Op{Delete: true, Key: v.etcdPrefix + prev.Key})
@@ -75,8 +75,8 @@ func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 	return &Item{Key: prev.Key, Rev: rev, Value: prev.Value}, nil
 }
 
-// swap does op, which the trace knows by name, if prev is what is stored and
-// the guards hold. It returns the revision of that.
+// swap carries out op if prev is what is stored and the guards hold, and returns
+// its revision. Name is the name of the trace's span.
 func (v *View) swap(ctx context.Context, name string, prev *Item, guards []Guard, op kv.Op) (int64, error) {
 	done, err := v.commit(ctx, name, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: op.Key})
 	if err != nil {
@@ -93,8 +93,8 @@ func (v *View) swap(ctx context.Context, name string, prev *Item, guards []Guard
 	return 0, &ConflictError{Current: v.item(ctx, *done.Else)}
 }
 
-// conditions are what must be so for a write to happen: a key is of revision
-// rev (0: it is not there) and the guards hold.
+// conditions are the conditions of a write: a key has revision rev (0: it does
+// not exist) and the guards hold.
 func (v *View) conditions(key string, rev int64, guards []Guard) []kv.Condition {
 	return v.store.guarded(kv.Condition{Key: key, Is: kv.ModRevision, N: rev}, guards)
 }

@@ -43,8 +43,8 @@ func Run(p admission.Plugin, a *admission.Attributes) error {
 	return c.Validate(context.Background(), a)
 }
 
-// Check compares a plugin's answer with what is wanted: "" accepts, anything
-// else is part of the words of a refusal with 403.
+// Check compares a plugin's error with want: "" wants none, anything else is part
+// of the message of a refusal with 403.
 func Check(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

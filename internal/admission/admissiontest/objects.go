@@ -1,5 +1,5 @@
-// Package admissiontest holds what tests of admission plugins share: stored
-// objects in memory and short ways to write a write.
+// Package admissiontest has helpers for tests of admission plugins: stored
+// objects in memory and short ways to describe a write.
 package admissiontest
 
 import (
@@ -20,7 +20,7 @@ import (
 // Objects are stored objects in memory.
 type Objects struct {
 	// Before, if set, is called between reading an object and storing its
-	// update: whatever it stores comes first.
+	// update: what it stores conflicts with the update.
 	Before func()
 
 	mu      sync.Mutex

@@ -9,14 +9,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// View is the stored objects of a kind, which tests change all at once.
+// View is the stored objects of a kind, which tests replace as a whole.
 type View struct {
 	changed atomic.Int64
 	mu      sync.Mutex
 	objects []admission.Object // guarded by mu
 }
 
-// Set puts objects in the place of those before.
+// Set replaces the objects.
 func (v *View) Set(objs ...admission.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -30,7 +30,7 @@ func (v *View) Set(objs ...admission.Object) {
 // Changed is the revision of the last change.
 func (v *View) Changed(context.Context) (int64, error) { return v.changed.Load(), nil }
 
-// Objects are those set last.
+// Objects returns the objects that were set last.
 func (v *View) Objects(context.Context) ([]admission.Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

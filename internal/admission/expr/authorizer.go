@@ -20,16 +20,16 @@ func (r resource) GetNamespace() string                     { return r.Namespace
 func (r resource) GetResource() schema.GroupVersionResource { return r.Resource }
 func (r resource) GetSubresource() string                   { return r.Subresource }
 
-// cachingAuthorizer answers the questions of "authorizer" in expressions by this
+// cachingAuthorizer answers the checks of "authorizer" in expressions by this
 // server's authorizer, each once. It lives as long as a write. Kubernetes'
-// function library for CEL asks through an interface of k8s.io/apiserver; here
-// alone that is met.
+// function library for CEL calls an interface of k8s.io/apiserver, which only
+// this type implements.
 type cachingAuthorizer struct {
 	next    authz.Authorizer
 	answers map[question]answer
 }
 
-// question is a user and all that they may want to do.
+// question is a user and an action to authorize.
 type question struct {
 	user string
 	authz.Attributes
@@ -47,7 +47,7 @@ func (c *cachingAuthorizer) Authorize(ctx context.Context, a authorizer.Attribut
 		Verb: a.GetVerb(), IsResource: a.IsResourceRequest(), Path: a.GetPath(), Namespace: a.GetNamespace(),
 		Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(), Name: a.GetName(),
 	}
-	// A selector that did not parse narrows nothing.
+	// A selector that did not parse does not restrict the request.
 	if f, err := a.GetFieldSelector(); err == nil {
 		at.FieldSelector = fieldSelector(f)
 	}
@@ -76,7 +76,7 @@ func (c *cachingAuthorizer) Authorize(ctx context.Context, a authorizer.Attribut
 	return got.decision, got.reason, got.err
 }
 
-// identity tells users apart by all that authorizers judge them by.
+// identity returns a key of everything in a user that authorizers look at.
 func identity(u user.Info) string {
 	if u == nil {
 		return ""

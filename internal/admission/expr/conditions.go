@@ -20,8 +20,8 @@ type Conditions struct {
 	metrics  measure.Conditions
 }
 
-// NewConditions compiles match conditions. failure says what an error means:
-// that the write is refused, or that the conditions are not met.
+// NewConditions compiles match conditions. failure says whether an error
+// refuses the write or means that the conditions are not met.
 func NewConditions(c *cel.Compiler, conditions []admissionv1.MatchCondition, s cel.Scope, failure *admissionv1.FailurePolicyType, m measure.Conditions) *Conditions {
 	out := &Conditions{ignore: failure != nil && *failure == admissionv1.Ignore, metrics: m}
 	for _, mc := range conditions {
@@ -30,8 +30,9 @@ func NewConditions(c *cel.Compiler, conditions []admissionv1.MatchCondition, s c
 	return out
 }
 
-// Match says whether all conditions are met. One that is not decides, whatever
-// errors others have; an error is returned if errors refuse the write.
+// Match says whether all conditions are met. One that is not met decides,
+// whatever errors others have; an error is returned only if errors refuse the
+// write.
 func (c *Conditions) Match(ctx context.Context, v *View, params any, variables []cel.Variable) (bool, error) {
 	if len(c.programs) == 0 {
 		return true, nil
@@ -66,5 +67,5 @@ func (c *Conditions) failed(err error) error {
 	return err
 }
 
-// Excluded counts a write that the conditions ruled out.
+// Excluded counts a write that does not meet the conditions.
 func (c *Conditions) Excluded(v *View) { c.metrics.Excluded(v.w.a.Operation) }

@@ -1,3 +1,4 @@
-// Package expr is what CEL expressions see of a write under admission, and the
-// match conditions that webhooks and policies have in common.
+// Package expr gives CEL expressions the variables that describe a write under
+// admission. It also has the match conditions, which webhooks and policies
+// share.
 package expr

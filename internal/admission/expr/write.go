@@ -23,9 +23,9 @@ type Namespaces interface {
 	Namespace(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
-// Write is a write as expressions see it, in each version that some of them
-// ask for. What they see is made once, when the first expression asks for it,
-// and shared by all. It is for one goroutine.
+// Write is a write as expressions see it, in each version that they ask for.
+// Each value is made once, when the first expression needs it, and shared by
+// all. It is not safe for concurrent use.
 type Write struct {
 	a          *admission.Attributes
 	namespaces Namespaces
@@ -35,7 +35,7 @@ type Write struct {
 	seenNS     bool
 }
 
-// NewWrite makes the write of its attributes.
+// NewWrite returns the Write of a write's attributes.
 func NewWrite(a *admission.Attributes, n Namespaces, z authz.Authorizer) *Write {
 	return &Write{a: a, namespaces: n, authorizer: &cachingAuthorizer{next: z}}
 }
@@ -49,7 +49,7 @@ func (w *Write) In(v admission.Version) (*View, error) {
 	}
 	view := &View{Version: v, w: w}
 	for _, have := range w.views {
-		if have.Version.Kind == v.Kind { // the same objects in another's name
+		if have.Version.Kind == v.Kind { // the same objects, for another resource
 			view.objects = have.objects
 		}
 	}
@@ -75,8 +75,8 @@ func (w *Write) convert(obj runtime.Object, v admission.Version) (runtime.Object
 	return w.a.Versions.Convert(obj, v.Kind)
 }
 
-// Changed forgets what was made of the object, because the write's attributes
-// have another one now.
+// Changed drops the cached views, because the object in the write's attributes
+// has changed.
 func (w *Write) Changed() { w.views = nil }
 
 // View is a write in one version.
@@ -87,26 +87,27 @@ type View struct {
 	request any
 }
 
-// objects are those of a write in one version.
+// objects are the objects of a write in one version.
 type objects struct {
 	object, old       runtime.Object
 	objectMap, oldMap map[string]any
 }
 
-// Object is the object in the view's version; nil where there is none.
+// Object returns the object in the view's version; nil if there is none.
 func (v *View) Object() runtime.Object { return v.object }
 
-// OldObject is the stored object in the view's version; nil where there is none.
+// OldObject returns the stored object in the view's version; nil if there is
+// none.
 func (v *View) OldObject() runtime.Object { return v.old }
 
-// Inputs are what the expressions of one webhook or policy see of a write.
+// Inputs are the variables of the expressions of one webhook or policy.
 type Inputs struct {
 	*View
 	Ctx context.Context
 	// Params are a policy's parameters, nil for none.
 	Params any
-	// Authorizer and Namespace say that there are such variables: not all
-	// expressions get to see them.
+	// Authorizer and Namespace say that these variables exist: not all
+	// expressions have them.
 	Authorizer, Namespace bool
 }
 
@@ -176,8 +177,7 @@ func (v *View) requestMap() (any, error) {
 	return m, nil
 }
 
-// Request describes a write, without its objects, to who asked to see it in a
-// version.
+// Request describes a write in a version, without its objects.
 func Request(a *admission.Attributes, v admission.Version) *admissionv1.AdmissionRequest {
 	kind, resource := metav1.GroupVersionKind(a.Kind), metav1.GroupVersionResource(a.Resource)
 	dryRun := a.DryRun
@@ -199,8 +199,8 @@ func Request(a *admission.Attributes, v admission.Version) *admissionv1.Admissio
 	return r
 }
 
-// namespaceMap is the namespace of the write; null where it is in none, or
-// about a namespace itself.
+// namespaceMap returns the namespace of the write; null if the write is in
+// none, or to a namespace itself.
 func (w *Write) namespaceMap(ctx context.Context) (any, error) {
 	if w.seenNS {
 		return w.namespace, nil
@@ -213,7 +213,7 @@ func (w *Write) namespaceMap(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What expressions may see of it.
+	// These are the fields that expressions may see.
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ns.Name, GenerateName: ns.GenerateName, Namespace: ns.Namespace, UID: ns.UID,
@@ -231,5 +231,5 @@ func (w *Write) namespaceMap(ctx context.Context) (any, error) {
 	return m, nil
 }
 
-// resource is what a write is to, for "authorizer.requestResource".
+// resource is the resource of a write, for "authorizer.requestResource".
 type resource struct{ *admission.Attributes }

@@ -86,7 +86,7 @@ func TestRules(t *testing.T) {
 		if got != c.want || ok != (c.want != admission.Version{}) {
 			t.Errorf("%s: got %v, %v", c.name, got, ok)
 		}
-		// A table finds the same, the first time and when it knows.
+		// A table finds the same, the first time and from its cache.
 		table := match.NewTable([]*match.Rules{{}, &c.rules})
 		for range 2 {
 			got, ok := admission.Version{}, false
@@ -103,7 +103,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A write that nobody asks about costs no memory.
+// A write that matches nothing allocates nothing.
 func TestFindAllocatesNothing(t *testing.T) {
 	var rules []*match.Rules
 	for range 200 {

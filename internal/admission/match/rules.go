@@ -10,19 +10,21 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Rules say which writes are meant.
+// Rules select writes.
 type Rules struct {
-	// Include has at least one rule that matches, or no rules at all and All.
+	// Include has the rules of which at least one must match. With All an empty
+	// list matches every write.
 	Include []admissionv1.NamedRuleWithOperations
 	All     bool
-	// Exclude has none that matches.
+	// Exclude has the rules of which none may match.
 	Exclude []admissionv1.NamedRuleWithOperations
-	// Equivalent has rules match that name another version of the resource.
+	// Equivalent lets rules match that name another version of the resource.
 	Equivalent bool
 }
 
-// Match says whether the rules mean a write, and the version that they ask to
-// see it in: the write's own, if they name that at all.
+// Match says whether the rules match a write, and the version in which to
+// present it: the write's own if the rules name that, else another one that
+// they name.
 func (r *Rules) Match(a *admission.Attributes) (admission.Version, bool) {
 	if _, excluded := match(r.Exclude, r.Equivalent, a); excluded {
 		return admission.Version{}, false
@@ -33,7 +35,7 @@ func (r *Rules) Match(a *admission.Attributes) (admission.Version, bool) {
 	return match(r.Include, r.Equivalent, a)
 }
 
-// named says that the outcome may depend on the object's name.
+// named says that the result may depend on the object's name.
 func (r *Rules) named() bool {
 	has := func(n admissionv1.NamedRuleWithOperations) bool { return len(n.ResourceNames) > 0 }
 	return slices.ContainsFunc(r.Include, has) || slices.ContainsFunc(r.Exclude, has)
@@ -43,8 +45,8 @@ func own(a *admission.Attributes) admission.Version {
 	return admission.Version{Resource: a.Resource, Kind: a.Kind}
 }
 
-// match looks for a rule that matches, honouring the write's own version before
-// others, and earlier rules before later ones.
+// match looks for a rule that matches. It prefers the write's own version to
+// others, and earlier rules to later ones.
 func match(rules []admissionv1.NamedRuleWithOperations, equivalent bool, a *admission.Attributes) (admission.Version, bool) {
 	for i := range rules {
 		if matches(&rules[i], a, a.Resource) {
@@ -68,7 +70,7 @@ func match(rules []admissionv1.NamedRuleWithOperations, equivalent bool, a *admi
 	return admission.Version{}, false
 }
 
-// matches says that a rule matches a write to a resource, were it of the given
+// matches says whether a rule matches a write as if it was in the given
 // version.
 func matches(r *admissionv1.NamedRuleWithOperations, a *admission.Attributes, gvr schema.GroupVersionResource) bool {
 	return inScope(r.Scope, a, gvr) && hasOperation(r.Operations, a.Operation) &&
@@ -77,8 +79,8 @@ func matches(r *admissionv1.NamedRuleWithOperations, a *admission.Attributes, gv
 		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.Name))
 }
 
-// inScope goes by where the request is; a namespace is in the scope of the
-// cluster although it counts as being inside itself.
+// inScope checks the scope of a rule. A namespace is cluster-scoped here,
+// although its requests have a namespace.
 func inScope(s *admissionv1.ScopeType, a *admission.Attributes, gvr schema.GroupVersionResource) bool {
 	if s == nil || *s == admissionv1.AllScopes {
 		return true
@@ -122,9 +124,9 @@ func hasResource(items []string, resource, subresource string) bool {
 	return false
 }
 
-// IsConfiguration says that a write is to one of the kinds by which admission
-// is configured: no webhook is asked about those, lest a broken one stand in
-// the way of its own repair.
+// IsConfiguration says that a write is to one of the kinds that configure
+// admission. Webhooks are not called for those, so that a broken webhook cannot
+// prevent its own repair.
 func IsConfiguration(a *admission.Attributes) bool {
 	if a.Kind.Group != admissionv1.GroupName {
 		return false
@@ -138,8 +140,8 @@ func IsConfiguration(a *admission.Attributes) bool {
 	return false
 }
 
-// BeyondPolicies says that no policy is asked about a write: those to policies
-// themselves and, because a cluster needs them to work at all, reviews.
+// BeyondPolicies says that policies do not apply to a write: to policies
+// themselves and to reviews, which a cluster needs to work at all.
 func BeyondPolicies(a *admission.Attributes) bool {
 	switch a.Resource.Group {
 	case admissionv1.GroupName:

@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Namespaces knows the labels of namespaces. A missing namespace is an
+// Namespaces finds the labels of namespaces. A missing namespace is an
 // apierrors NotFound.
 type Namespaces interface {
 	NamespaceLabels(ctx context.Context, name string) (labels.Set, error)
@@ -21,12 +21,12 @@ type Namespaces interface {
 // Selectors select writes by labels.
 type Selectors struct {
 	namespace, object labels.Selector
-	// Why a selector could not be read; who is selected by it then is an
-	// error where it matters.
+	// The error of a selector that could not be parsed. Match returns it when
+	// it needs that selector.
 	namespaceErr, objectErr error
 }
 
-// NewSelectors reads the selectors of a webhook, policy or binding.
+// NewSelectors parses the selectors of a webhook, policy or binding.
 func NewSelectors(namespace, object *metav1.LabelSelector) Selectors {
 	var s Selectors
 	s.namespace, s.namespaceErr = metav1.LabelSelectorAsSelector(namespace)
@@ -34,9 +34,9 @@ func NewSelectors(namespace, object *metav1.LabelSelector) Selectors {
 	return s
 }
 
-// Match says whether a write that the rules mean is selected. An error is one
-// to refuse the write with, and comes only if the other selector does not
-// rule the write out.
+// Match says whether a write that matches the rules is also selected. Its error
+// refuses the write; it is returned only if the other selector does not exclude
+// the write.
 func (s *Selectors) Match(ctx context.Context, a *admission.Attributes, n Namespaces) (bool, error) {
 	inNamespace, nsErr := s.matchNamespace(ctx, a, n)
 	if !inNamespace && nsErr == nil {
@@ -64,7 +64,7 @@ func (s *Selectors) matchNamespace(ctx context.Context, a *admission.Attributes,
 		return true, nil
 	}
 	if isNamespace && a.Subresource == "" && (a.Operation == admission.Create || a.Operation == admission.Update) {
-		// What the namespace is about to be counts, not what it is.
+		// The labels of the new namespace count, not those of the stored one.
 		m, err := meta.Accessor(a.Object)
 		if err != nil {
 			return false, apierrors.NewInternalError(err)
@@ -81,7 +81,7 @@ func (s *Selectors) matchNamespace(ctx context.Context, a *admission.Attributes,
 	return s.namespace.Matches(set), nil
 }
 
-// matchObject selects by the object's labels as they are or were.
+// matchObject selects by the labels of the new or the old object.
 func (s *Selectors) matchObject(a *admission.Attributes) (bool, error) {
 	if s.objectErr != nil {
 		return false, apierrors.NewInternalError(s.objectErr)

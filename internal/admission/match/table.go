@@ -8,7 +8,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Table holds many Rules and finds those that mean a write. It is safe for
+// Table holds many Rules and finds those that match a write. It is safe for
 // concurrent use.
 type Table struct {
 	rules []*Rules
@@ -16,16 +16,16 @@ type Table struct {
 	known map[kind][]Hit // guarded by mu
 }
 
-// Hit is rules that mean a write.
+// Hit is a match of one of the table's rules.
 type Hit struct {
 	// Index of the rules in the table.
 	Index int
-	// Version is the one that the rules ask to see the write in.
+	// Version is the version in which to present the write.
 	Version admission.Version
 	named   bool
 }
 
-// kind is all of a write that rules look at, but the object's name.
+// kind has everything of a write that rules look at, except the object's name.
 type kind struct {
 	operation   admission.Operation
 	resource    schema.GroupVersionResource
@@ -37,8 +37,8 @@ type kind struct {
 	versions *admission.Version
 }
 
-// maxKnown bounds how many kinds of writes are remembered; where there are
-// more, the table begins anew.
+// maxKnown bounds the cached kinds of writes; when there are more, the cache is
+// emptied.
 const maxKnown = 4096
 
 // NewTable makes a table of rules, whose order it keeps.
@@ -46,8 +46,8 @@ func NewTable(rules []*Rules) *Table {
 	return &Table{rules: rules, known: map[kind][]Hit{}}
 }
 
-// Find returns the rules that mean a write, in their order. Callers go on with
-// those that Confirm.
+// Find returns the rules that match a write, in their order. Callers use those
+// that Confirm confirms.
 func (t *Table) Find(a *admission.Attributes) []Hit {
 	if len(t.rules) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (t *Table) Find(a *admission.Attributes) []Hit {
 	return hits
 }
 
-// Confirm decides on a hit that depends on the object's name.
+// Confirm checks a hit against the object's name.
 func (t *Table) Confirm(h Hit, a *admission.Attributes) (admission.Version, bool) {
 	if !h.named {
 		return h.Version, true

@@ -11,14 +11,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Chain is a chain of plugins that is measured, as a whole and each of them.
+// Chain is a chain of plugins with metrics, for the chain and for each plugin.
 type Chain struct {
 	plugins admission.Chain
 	m       *Metrics
 	clock   clock.PassiveClock
 }
 
-// Chain measures a chain.
+// Chain returns a chain with metrics.
 func (m *Metrics) Chain(c admission.Chain, clock clock.PassiveClock) *Chain {
 	out := &Chain{m: m, clock: clock}
 	for _, p := range c {
@@ -49,8 +49,8 @@ func (c *Chain) Validate(ctx context.Context, a *admission.Attributes) error {
 	return err
 }
 
-// timed measures a part of a plugin. There are some forty to a write, nearly
-// all of which accept it, so what counts those is looked up once.
+// timed measures a part of a plugin. A write passes about forty of them, and
+// nearly all accept it, so the metric of accepted writes is looked up once.
 func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.Attributes) error) func(context.Context, *admission.Attributes) error {
 	accepted := map[admission.Operation]func() prometheus.Observer{}
 	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {

@@ -1,5 +1,4 @@
-// Package measure counts what admission does, under the names that
-// kube-apiserver's dashboards and alerts know.
+// Package measure has the metrics of admission, under kube-apiserver's names.
 package measure
 
 import (
@@ -11,17 +10,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Phase is the part of admission that something was done in, as labels spell it.
+// Phase is a part of admission, as it is spelled in labels.
 type Phase string
 
-// The phases. Webhooks that validate have a spelling of their own.
+// The phases. Validating webhooks have their own spelling.
 const (
 	Admit      Phase = "admit"
 	Validate   Phase = "validate"
 	Validating Phase = "validating"
 )
 
-// Metrics are those of one server.
+// Metrics are the admission metrics of one server.
 type Metrics struct {
 	steps, plugins, webhooks           *prometheus.HistogramVec
 	stepSummary                        *prometheus.SummaryVec
@@ -74,7 +73,7 @@ func New() *Metrics {
 	}
 }
 
-// Collectors are all of the metrics, for a registry.
+// Collectors returns all metrics, for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.steps, m.stepSummary, m.plugins, m.webhooks, m.rejections, m.failOpen, m.requests,
 		m.conditionErrors, m.exclusions, m.conditionSeconds, m.validatingChecks, m.validatingSeconds, m.mutatingChecks, m.mutatingSeconds}
@@ -106,19 +105,19 @@ func (m *Metrics) Rejection(name string, p Phase, op admission.Operation, cause 
 	m.rejections.WithLabelValues(name, string(p), string(op), cause, codeLabel(code)).Inc()
 }
 
-// FailOpen counts a failure to ask a webhook that did not count.
+// FailOpen counts a failed call of a webhook that was ignored.
 func (m *Metrics) FailOpen(name string, p Phase) { m.failOpen.WithLabelValues(name, string(p)).Inc() }
 
-// codeLabel keeps what a webhook may answer to a bounded number of labels.
+// codeLabel bounds the number of labels that the codes of webhooks may make.
 func codeLabel(code int) string { return strconv.Itoa(min(code, 600)) }
 
-// Conditions are the labels of the match conditions of one webhook or policy.
+// Conditions are the metrics of the match conditions of one webhook or policy.
 type Conditions struct {
 	m                *Metrics
 	name, kind, step string
 }
 
-// ConditionsOf returns what measures the match conditions of a webhook (kind
+// ConditionsOf returns the metrics of the match conditions of a webhook (kind
 // "webhook") or policy ("policy").
 func (m *Metrics) ConditionsOf(name, kind string, p Phase) Conditions {
 	return Conditions{m, name, kind, string(p)}
@@ -132,13 +131,13 @@ func (c Conditions) Evaluated(op admission.Operation, errors int, took time.Dura
 	}
 }
 
-// Excluded counts a write that conditions ruled out.
+// Excluded counts a write that does not meet the conditions.
 func (c Conditions) Excluded(op admission.Operation) {
 	c.m.exclusions.WithLabelValues(c.name, c.kind, c.step, string(op)).Inc()
 }
 
-// Validation measures a validation of a policy and what came of it: allow,
-// deny, audit or warn.
+// Validation measures a validation of a policy. Its action is allow, deny,
+// audit or warn.
 func (m *Metrics) Validation(policy, binding, errorType, action string, took time.Duration) {
 	m.validatingChecks.WithLabelValues(policy, binding, errorType, action).Inc()
 	m.validatingSeconds.WithLabelValues(policy, binding, errorType, action).Observe(took.Seconds())

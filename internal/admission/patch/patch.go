@@ -1,5 +1,5 @@
-// Package patch applies the JSON patches of webhooks and policies, which may
-// hold anything, to objects.
+// Package patch applies the JSON patches of webhooks and policies to objects. A
+// patch may contain anything.
 package patch
 
 import (
@@ -18,7 +18,7 @@ import (
 // MaxOperations bounds a patch.
 const MaxOperations = 10000
 
-// Decode reads a patch.
+// Decode decodes a patch.
 func Decode(data []byte) (jsonpatch.Patch, error) {
 	p, err := jsonpatch.DecodePatch(data)
 	if err != nil {
@@ -30,8 +30,8 @@ func Decode(data []byte) (jsonpatch.Patch, error) {
 	return p, nil
 }
 
-// Apply applies a patch to a document. ErrTestFailed of the library is the
-// failure of a test operation.
+// Apply applies a patch to a document. A failed test operation is ErrTestFailed
+// of the library.
 func Apply(p jsonpatch.Patch, doc []byte) ([]byte, error) {
 	for _, op := range p {
 		if op == nil {
@@ -41,8 +41,8 @@ func Apply(p jsonpatch.Patch, doc []byte) ([]byte, error) {
 	return boundedpatch.Apply(p, doc)
 }
 
-// DecodeObject decodes a document as an object of the type, and the apiVersion
-// and kind, that another has. strict refuses fields that the type does not have.
+// DecodeObject decodes a document as an object of the same type, apiVersion and
+// kind as like. strict refuses fields that the type does not have.
 func DecodeObject(doc []byte, like runtime.Object, strict bool) (runtime.Object, error) {
 	out := reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object)
 	if u, ok := out.(*unstructured.Unstructured); ok {

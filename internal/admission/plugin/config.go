@@ -12,8 +12,8 @@ import (
 
 // ReadConfig reads the file of --admission-control-config-file: the
 // configurations of plugins, in YAML or JSON, by their names. A plugin's
-// configuration is in the file or in a file of its own, whose path is taken
-// from where the first one is.
+// configuration is in the file or in a file of its own, whose path is relative
+// to the first file.
 func ReadConfig(path string) (map[string][]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package plugin puts the admission chain together: the plugins that
-// kube-apiserver has, in its order, chosen as it chooses them.
+// Package plugin assembles the admission chain: kube-apiserver's plugins, in
+// its order, enabled and disabled by the same settings.
 package plugin
 
 import (
@@ -41,16 +41,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// Deps is what plugins work with. All fields are needed but where noted.
+// Deps are the dependencies of plugins. All fields are required except where
+// noted.
 type Deps struct {
 	Objects    admission.Objects
 	Authorizer authz.Authorizer
 	// CreateNamespace makes a namespace, for NamespaceAutoProvision.
 	CreateNamespace func(ctx context.Context, name string) error
-	// Resources finds what a kind is served as, for
+	// Resources finds the resources of a kind, for
 	// OwnerReferencesPermissionEnforcement.
 	Resources ownerreferences.Resources
-	// NameSuffix makes the endings of generated names.
+	// NameSuffix makes the suffixes of generated names.
 	NameSuffix func() string
 	Clock      clock.Clock
 	// NotReadySeconds and UnreachableSeconds are the values of
@@ -69,12 +70,12 @@ type Deps struct {
 type entry struct {
 	name string
 	on   bool // by default
-	// make makes the plugin. Nil: it comes, if at all, in Deps.Others.
+	// make makes the plugin. Nil: it is taken from Deps.Others, if it is there.
 	make func(d *Deps) (admission.Plugin, error)
 }
 
-// order is all plugins in the order of their work: first those that change,
-// then, at the end, those that must see the final object.
+// order lists all plugins in the order in which they run: first those that
+// change objects, and at the end those that must see the final object.
 var order = []entry{
 	{always.AdmitName, false, is(func(*Deps) admission.Plugin { return always.Admit() })},
 	{namespaces.AutoProvisionName, false, is(func(d *Deps) admission.Plugin { return namespaces.AutoProvision(d.Objects, d.CreateNamespace) })},
@@ -133,12 +134,12 @@ var order = []entry{
 	{always.DenyName, false, is(func(*Deps) admission.Plugin { return always.Deny() })},
 }
 
-// is makes a plugin that cannot fail to be made.
+// is adapts a constructor that cannot fail.
 func is(f func(d *Deps) admission.Plugin) func(d *Deps) (admission.Plugin, error) {
 	return func(d *Deps) (admission.Plugin, error) { return f(d), nil }
 }
 
-// Chain makes the plugins that are on: those on by default that disable does
+// Chain makes the enabled plugins: those enabled by default that disable does
 // not name, and those that enable names.
 func Chain(d Deps, enable, disable []string) (admission.Chain, error) {
 	if err := checkNames(enable, disable); err != nil {

@@ -19,14 +19,15 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// applied lays an apply configuration over an object. Nobody comes to own the
-// fields: a later update by who does not know of the policy may drop them.
+// applied merges an apply configuration into an object. The fields get no
+// manager, so a later update by a client may drop them.
 func applied(a *admission.Attributes, obj runtime.Object, v ref.Val) (runtime.Object, error) {
 	config, ok := v.(*dynamic.ObjectVal)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", v.Type())
 	}
-	// "Object.spec{selector: Object.spec.wrong{}}" compiles.
+	// CEL compiles "Object.spec{selector: Object.spec.wrong{}}", so the names
+	// are checked here.
 	if err := config.CheckTypeNamesMatchFieldPathNames(); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
 	}
@@ -77,7 +78,7 @@ func merge(a *admission.Attributes, obj runtime.Object, patch *unstructured.Unst
 	return like(out, obj)
 }
 
-// like makes an object of the Go type that another has.
+// like converts an object to the Go type of another.
 func like(obj, other runtime.Object) (runtime.Object, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if _, want := other.(*unstructured.Unstructured); !ok || want {
@@ -91,8 +92,8 @@ func like(obj, other runtime.Object) (runtime.Object, error) {
 	return out, nil
 }
 
-// atomics are the paths of what a configuration would replace as a whole, with
-// fields that it does not know of.
+// atomics returns the paths of atomic values, which a configuration would
+// replace as a whole, including fields that it does not have.
 func atomics(path fieldpath.Path, s *schema.Schema, t schema.TypeRef, v value.Value) (out []string) {
 	a, ok := s.Resolve(t)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/cel"
 )
 
-// validation is one of a policy's.
+// validation is a validation of a policy.
 type validation struct {
 	program           *cel.Program
 	messageExpression *cel.Program // nil: none
@@ -28,7 +28,7 @@ type validation struct {
 	reason            metav1.StatusReason
 }
 
-// annotation is one that a policy adds to audit events.
+// annotation is an audit annotation of a policy.
 type annotation struct {
 	key     string
 	program *cel.Program
@@ -76,11 +76,11 @@ func validatingBinding(obj admission.Object) *binding {
 	return b
 }
 
-// decision is what one validation says of a write, unless that is yes.
+// decision is the result of a validation that is not met or has an error.
 type decision struct {
 	// index of the validation in its policy.
 	index int
-	// admit says that it is an error that does not count.
+	// admit says that it is an error that the failure policy ignores.
 	admit   bool
 	error   bool
 	message string
@@ -88,8 +88,9 @@ type decision struct {
 	took    time.Duration
 }
 
-// evaluate holds a write to a policy with one parameter: the decisions that are
-// not plain consent, and the audit annotations. wrong are annotations' errors.
+// evaluate evaluates a policy with one parameter on a write. It returns the
+// decisions against the write and the audit annotations. wrong are errors of
+// annotations.
 func (p *policy) evaluate(ctx context.Context, v *expr.View, with param) (decisions []decision, annotations []keyValue, wrong []decision) {
 	met, err := p.conditions.Match(ctx, v, with.value, p.variables)
 	if err != nil {
@@ -138,8 +139,8 @@ func (p *policy) validate(ctx context.Context, v *expr.View, with param) ([]deci
 	return out, nil
 }
 
-// explain puts the messages into refusals. They are made, of what is left of
-// the budget, only where something is refused.
+// explain sets the messages of refusals. Message expressions are evaluated only
+// for refusals, within the rest of the budget.
 func (p *policy) explain(ctx context.Context, v *expr.View, with param, budget int64, decisions []decision) {
 	in := &expr.Inputs{View: v, Ctx: ctx, Params: with.value, Namespace: true}
 	run := cel.NewRun(ctx, in, p.variables, budget)
@@ -179,7 +180,8 @@ func (p *policy) explain(ctx context.Context, v *expr.View, with param, budget i
 	}
 }
 
-// messageOf is what a message expression says, if that is fit for a message.
+// messageOf returns the result of a message expression, if it is usable as a
+// message.
 func messageOf(v ref.Val) string {
 	text, _ := v.Value().(string)
 	text = strings.TrimSpace(text)
@@ -226,7 +228,7 @@ func (p *policy) annotate(ctx context.Context, v *expr.View, with param) (out []
 	return out, wrong, nil
 }
 
-// errorType is what metrics call a decision.
+// errorType returns the name of a decision in metrics.
 func (d *decision) errorType() string {
 	switch {
 	case strings.HasPrefix(d.message, "compilation"):

@@ -61,7 +61,7 @@ type mutating struct {
 	policies *policies
 }
 
-// invocation is a policy evaluated by way of a binding, with one parameter.
+// invocation is the evaluation of a policy for a binding and one parameter.
 type invocation struct {
 	policy         *bound
 	binding        *binding
@@ -70,12 +70,12 @@ type invocation struct {
 	version        admission.Version
 }
 
-// id tells invocations apart from one round to the next.
+// id identifies an invocation in both rounds.
 func (i *invocation) id() string {
 	return i.policy.name + "/" + i.binding.name + "/" + i.with.namespace + "/" + i.with.name
 }
 
-// problem is why a policy could not be evaluated or could not change the write.
+// problem is an error of evaluating a policy or of changing the write.
 type problem struct {
 	policy, binding string
 	ignore          bool
@@ -113,7 +113,7 @@ func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 	return refusal(a, problems)
 }
 
-// invocations finds what is to be evaluated.
+// invocations finds the policies, bindings and parameters to evaluate.
 func (m *mutating) invocations(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit) (out []invocation, problems []problem) {
 	for _, hit := range hits {
 		p := &set.bound[hit.Index]
@@ -151,8 +151,8 @@ func (m *mutating) invocations(ctx context.Context, a *admission.Attributes, set
 	return out, problems
 }
 
-// invoke evaluates policies one after the other, each seeing what the one
-// before has done.
+// invoke evaluates policies one after the other. Each sees the changes of those
+// before.
 func (m *mutating) invoke(ctx context.Context, a *admission.Attributes, invocations []invocation) ([]problem, error) {
 	again := admission.BeginRound(a, MutatingName)
 	if a.Namespace != "" && a.Kind != corev1.SchemeGroupVersion.WithKind("Namespace") {
@@ -216,7 +216,8 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 	return problems, nil
 }
 
-// refusal is the answer to the client: nil where no problem counts.
+// refusal returns the answer to the client: nil if no problem refuses the
+// write.
 func refusal(a *admission.Attributes, problems []problem) error {
 	problems = slices.DeleteFunc(problems, func(p problem) bool { return p.ignore })
 	if len(problems) == 0 {

@@ -25,8 +25,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/cel"
 )
 
-// mutation is one of a policy's: an expression, and how what it makes changes
-// an object, of which a changed copy is returned.
+// mutation is a mutation of a policy: an expression, and a func that applies
+// its result to an object and returns a changed copy.
 type mutation struct {
 	program *cel.Program
 	change  func(a *admission.Attributes, obj runtime.Object, v ref.Val) (runtime.Object, error)
@@ -64,7 +64,7 @@ func (m *mutation) mutate(ctx context.Context, a *admission.Attributes, write *e
 	return nil
 }
 
-// errorType is what metrics call an error.
+// errorType returns the name of an error in metrics.
 func errorType(err error) string {
 	switch {
 	case err == nil:
@@ -89,7 +89,7 @@ func jsonPatched(_ *admission.Attributes, obj runtime.Object, v ref.Val) (runtim
 	}
 	doc, err = patch.Apply(p, doc)
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
-		return obj.DeepCopyObject(), nil // a test that fails keeps the patch from being applied
+		return obj.DeepCopyObject(), nil // a patch with a failed test is not applied
 	}
 	if err != nil {
 		return nil, fmt.Errorf("JSON Patch: %w", err)
@@ -101,7 +101,7 @@ func jsonPatched(_ *admission.Attributes, obj runtime.Object, v ref.Val) (runtim
 	return made, nil
 }
 
-// operations reads the patch that an expression has made.
+// operations returns the patch that an expression has made.
 func operations(v ref.Val) (jsonpatch.Patch, error) {
 	list, ok := v.(traits.Lister)
 	if !ok {
@@ -131,7 +131,7 @@ func operations(v ref.Val) (jsonpatch.Patch, error) {
 
 func operation(op *celmutation.JSONPatchVal) (jsonpatch.Operation, error) {
 	text := func(s string) *json.RawMessage {
-		b, _ := json.Marshal(s) // a string always can be
+		b, _ := json.Marshal(s) // encoding a string cannot fail
 		return (*json.RawMessage)(&b)
 	}
 	out := jsonpatch.Operation{"op": text(op.Op), "path": text(op.Path)}

@@ -16,15 +16,15 @@ import (
 )
 
 // ParamAccess stops authors of policies and bindings from reading, through CEL,
-// parameter objects that they may not read directly. For a kind that is not
-// known they must be allowed to read everything.
+// parameter objects that they may not read directly. For an unknown kind they
+// must be allowed to read everything.
 type ParamAccess struct {
 	Objects    admission.Objects
 	Resources  func(gvk schema.GroupVersionKind) ([]admission.Resource, error)
 	Authorizer authz.Authorizer
 }
 
-// MayReadKind asks about all objects of a policy's kind of parameters.
+// MayReadKind checks access to all objects of a policy's kind of parameters.
 func (p ParamAccess) MayReadKind(ctx context.Context, kind admissionv1.ParamKind) error {
 	u, err := reader(ctx, "paramKind resources")
 	if u == nil {
@@ -38,7 +38,7 @@ func (p ParamAccess) MayReadKind(ctx context.Context, kind admissionv1.ParamKind
 	return fmt.Errorf(`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, u, kind.Kind, kind.APIVersion)
 }
 
-// MayRead asks about the objects that a binding refers to.
+// MayRead checks access to the objects that a binding refers to.
 func (p ParamAccess) MayRead(ctx context.Context, policyKind, name string, ref *admissionv1.ParamRef) error {
 	u, err := reader(ctx, "paramRef object")
 	if u == nil {
@@ -67,8 +67,8 @@ func (p ParamAccess) MayRead(ctx context.Context, policyKind, name string, ref *
 	return fmt.Errorf(`user %v does not have "%v" permission on the object referenced by paramRef`, u, at.Verb)
 }
 
-// reader is who must be allowed to read parameters; nil without an error: who
-// may do everything.
+// reader returns the user whose access to parameters must be checked; nil
+// without an error: a user who may do everything.
 func reader(ctx context.Context, what string) (user.Info, error) {
 	u := request.UserFrom(ctx)
 	if u == nil {
@@ -80,7 +80,7 @@ func reader(ctx context.Context, what string) (user.Info, error) {
 	return u, nil
 }
 
-// kindOf is the kind of a policy's parameters; nil: it has none.
+// kindOf returns the kind of a policy's parameters; nil: it has none.
 func (p ParamAccess) kindOf(ctx context.Context, policyKind, name string) (*admissionv1.ParamKind, error) {
 	if policyKind == "MutatingAdmissionPolicy" {
 		obj, err := admission.Seen[*admissionv1.MutatingAdmissionPolicy](ctx, p.Objects, admissionv1.Resource("mutatingadmissionpolicies"), "", name)
@@ -96,7 +96,7 @@ func (p ParamAccess) kindOf(ctx context.Context, policyKind, name string) (*admi
 	return obj.Spec.ParamKind, nil
 }
 
-// of narrows a question down to a kind, as far as that is known.
+// of returns attributes for a kind, with wildcards for what is unknown.
 func (p ParamAccess) of(kind *admissionv1.ParamKind) (at *authz.Attributes, parseErr, findErr error) {
 	at = &authz.Attributes{IsResource: true, Group: "*", Version: "*", Resource: "*"}
 	if kind == nil {

@@ -32,9 +32,9 @@ func (d *Deps) known(p *policy) error {
 	return nil
 }
 
-// params are those that a binding evaluates its policy with, one after the
-// other: one that is none where there are to be none, and none at all where
-// the policy is not to be evaluated.
+// params returns the parameters with which a binding evaluates its policy, one
+// after the other. For a policy without parameters it is one empty param; an
+// empty list means that the policy is not evaluated.
 func (d *Deps) params(ctx context.Context, p *policy, b *binding, namespace string) ([]param, error) {
 	kind, ref := p.paramKind, b.paramRef
 	if kind == nil || ref == nil {

@@ -20,9 +20,9 @@ const (
 	MutatingName   = "MutatingAdmissionPolicy"
 )
 
-// Deps is what the plugins work with. All fields are needed.
+// Deps are the dependencies of the plugins. All fields are required.
 type Deps struct {
-	// What is stored.
+	// The stored policies and bindings.
 	ValidatingPolicies, ValidatingBindings admission.View
 	MutatingPolicies, MutatingBindings     admission.View
 	Params                                 Params
@@ -33,11 +33,11 @@ type Deps struct {
 	Log                                    *slog.Logger
 }
 
-// Params finds parameters, objects of any kind that is served. What it returns
-// is shared and must not be changed. A missing one is an apierrors NotFound.
+// Params finds parameters, objects of any kind that is served. The objects are
+// shared and must not be changed. A missing one is an apierrors NotFound.
 type Params interface {
 	// Namespaced says whether a kind's objects are in namespaces; ok is false
-	// where no such kind is served.
+	// if the kind is not served.
 	Namespaced(kind schema.GroupVersionKind) (namespaced, ok bool)
 	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (admission.Object, error)
 	List(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]admission.Object, error)
@@ -50,13 +50,14 @@ type Namespaces interface {
 	expr.Namespaces
 }
 
-// Validating is the plugin that holds writes to ValidatingAdmissionPolicies.
+// Validating makes the plugin that checks writes against
+// ValidatingAdmissionPolicies.
 func Validating(d Deps) admission.Plugin {
 	v := &validating{Deps: d, policies: newPolicies(d.ValidatingPolicies, d.ValidatingBindings, d.validatingPolicy, validatingBinding)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }
 
-// Mutating is the plugin that lets MutatingAdmissionPolicies change writes.
+// Mutating makes the plugin that lets MutatingAdmissionPolicies change writes.
 func Mutating(d Deps) admission.Plugin {
 	m := &mutating{Deps: d, policies: newPolicies(d.MutatingPolicies, d.MutatingBindings, d.mutatingPolicy, mutatingBinding)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}

@@ -50,7 +50,7 @@ func (params) List(context.Context, schema.GroupVersionKind, string) ([]admissio
 	return nil, errors.New("out of order")
 }
 
-// rig is the plugins over policies that tests set.
+// rig has the plugins, with policies set by tests.
 type rig struct {
 	policies, bindings                 admissiontest.View
 	mutatingPolicies, mutatingBindings admissiontest.View
@@ -184,7 +184,7 @@ func TestMutation(t *testing.T) {
 	}
 }
 
-// A write that no policy means costs no memory.
+// A write that matches no policy allocates nothing.
 func TestUnmatchedAllocatesNothing(t *testing.T) {
 	r := newRig()
 	var ps, bs []admission.Object

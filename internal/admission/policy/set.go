@@ -23,10 +23,10 @@ type policy struct {
 	conditions *expr.Conditions
 	variables  []cel.Variable
 
-	// Of a validating one.
+	// Of a ValidatingAdmissionPolicy.
 	validations []validation
 	annotations []annotation
-	// Of a mutating one.
+	// Of a MutatingAdmissionPolicy.
 	mutations []mutation
 	reinvoke  bool
 }
@@ -34,7 +34,7 @@ type policy struct {
 // binding puts a policy in force.
 type binding struct {
 	name, policy string
-	// everywhere says that it matches whatever the policy does.
+	// everywhere says that it matches every write that the policy matches.
 	everywhere bool
 	rules      match.Rules
 	selectors  match.Selectors
@@ -48,16 +48,17 @@ type bound struct {
 	bindings []*binding
 }
 
-// set is the policies in force at one state of what is stored.
+// set is the policies in force at one revision of the stored policies and
+// bindings.
 type set struct {
 	bound []bound
 	table *match.Table
-	// What is compiled, by name and resourceVersion.
+	// Compiled policies and bindings, by name and resourceVersion.
 	policies map[string]*policy
 	bindings map[string]*binding
 }
 
-// policies is the set of two views, compiled when one of them changes.
+// policies derives the set from two views when one of them changes.
 type policies struct {
 	*live.Derived[[2]int64, *set] // by the revisions of policies and bindings
 
@@ -79,8 +80,8 @@ func (p *policies) revision(ctx context.Context) (at [2]int64, err error) {
 	return at, err
 }
 
-// make puts bindings and policies together. A policy that nothing binds is not
-// in force, and not compiled.
+// make combines policies with their bindings. A policy without bindings is not
+// in force, and is not compiled.
 func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 	objs, err := p.policies.Objects(ctx)
 	if err != nil {
@@ -128,8 +129,8 @@ func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 
 func version(obj admission.Object) string { return obj.GetName() + "/" + obj.GetResourceVersion() }
 
-// matchResources reads what a policy or binding matches. Without rules it
-// matches everything that its selectors do.
+// matchResources returns the rules and selectors of a policy or binding.
+// Without rules it matches everything that its selectors select.
 func matchResources(m *admissionv1.MatchResources) (match.Rules, match.Selectors) {
 	return match.Rules{
 		Include: m.ResourceRules, All: true, Exclude: m.ExcludeResourceRules,
@@ -153,7 +154,7 @@ func newBinding(name, policy string, m *admissionv1.MatchResources, ref *admissi
 	return b
 }
 
-// matches says whether a binding matches a write that its policy does.
+// matches says whether a binding matches a write that its policy matches.
 func (b *binding) matches(ctx context.Context, a *admission.Attributes, n match.Namespaces) (bool, error) {
 	if b.everywhere {
 		return true, nil

@@ -17,13 +17,15 @@ import (
 	kanzencel "github.com/kanzen-io/kanzen/internal/cel"
 )
 
-// TypeChecker looks for what is wrong with the types in the expressions of a
-// ValidatingAdmissionPolicy, for each kind that its rules name outright. What
-// it finds are warnings: the policy is evaluated without types.
+// TypeChecker finds type errors in the expressions of a
+// ValidatingAdmissionPolicy, for each kind that its rules name without
+// wildcards. They are only warnings, because the policy is evaluated without
+// types.
 type TypeChecker struct {
-	// Kinds are the kinds that a resource is served as.
+	// Kinds returns the kinds of a resource.
 	Kinds func(gvr schema.GroupVersionResource) []schema.GroupVersionKind
-	// Schema is the schema of a kind, without references; nil: it has none.
+	// Schema returns the schema of a kind, without references; nil: it has
+	// none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
 }
 
@@ -70,7 +72,8 @@ func (c *TypeChecker) Check(p *admissionv1.ValidatingAdmissionPolicy) []admissio
 	return out
 }
 
-// issues are what a compiler with the types of a kind says of an expression.
+// issues returns the errors of compiling an expression with the types of a
+// kind.
 func issues(p *admissionv1.ValidatingAdmissionPolicy, object, params *apiservercel.DeclType, expression string) string {
 	variables := apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
 	env, err := kanzencel.TypedEnvironment(object, params, p.Spec.ParamKind != nil, variables)
@@ -102,8 +105,8 @@ func (c *TypeChecker) declare(kind schema.GroupVersionKind, name string) *apiser
 	return d.MaybeAssignTypeName(name)
 }
 
-// kindsOf are the kinds that the rules of a policy name without wildcards, in
-// order.
+// kindsOf returns the kinds that the rules of a policy name without wildcards,
+// in order.
 func (c *TypeChecker) kindsOf(p *admissionv1.ValidatingAdmissionPolicy) []schema.GroupVersionKind {
 	if p.Spec.MatchConstraints == nil {
 		return nil

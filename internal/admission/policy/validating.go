@@ -20,7 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// validating is the plugin that holds writes to ValidatingAdmissionPolicies.
+// validating is the plugin that checks writes against ValidatingAdmissionPolicies.
 type validating struct {
 	Deps
 	policies *policies
@@ -51,7 +51,7 @@ func (v *validating) validate(ctx context.Context, a *admission.Attributes) erro
 	return j.refusal()
 }
 
-// judgement is a write being held to all policies that match it.
+// judgement is the check of a write against all policies that match it.
 type judgement struct {
 	*Deps
 	a     *admission.Attributes
@@ -62,7 +62,8 @@ type judgement struct {
 	inNS   bool // its namespace was found to exist
 }
 
-// hold holds the write to a policy whose rules mean it. An error ends it all.
+// hold checks the write against a policy whose rules match it. An error ends the
+// judgement.
 func (j *judgement) hold(ctx context.Context, p *bound, version admission.Version) error {
 	if ok, err := p.selectors.Match(ctx, j.a, j.Namespaces); err != nil {
 		j.misconfigured(p, nil, err)
@@ -142,7 +143,7 @@ func (j *judgement) refuse(message string, reason metav1.StatusReason) {
 	}
 }
 
-// act does what a binding says is to be done about a decision.
+// act carries out the actions of a binding for a decision.
 func (j *judgement) act(ctx context.Context, p *bound, b *binding, d *decision) {
 	if d.admit {
 		j.Metrics.Validation(p.name, b.name, d.errorType(), "allow", d.took)
@@ -167,7 +168,7 @@ func (j *judgement) deny(p *bound, b *binding, d *decision) {
 	j.Metrics.Validation(p.name, b.name, d.errorType(), "deny", d.took)
 }
 
-// audit tells the audit log of a failure; of several, of the first.
+// audit adds a failure to the audit event; of several, only the first.
 func (j *judgement) audit(ctx context.Context, b *binding, d *decision) {
 	if !request.AuditFrom(ctx).Wants(request.AuditMetadata) {
 		return
@@ -185,7 +186,7 @@ func (j *judgement) audit(ctx context.Context, b *binding, d *decision) {
 	}
 }
 
-// publish adds a policy's audit annotations, several values of a key as one.
+// publish adds a policy's audit annotations; it joins several values of a key.
 func publish(ctx context.Context, policy string, said []keyValue) {
 	for i, kv := range said {
 		if slices.ContainsFunc(said[:i], func(o keyValue) bool { return o.key == kv.key }) {
@@ -201,7 +202,7 @@ func publish(ctx context.Context, policy string, said []keyValue) {
 	}
 }
 
-// refusal is the answer to the client: nil where nothing was refused.
+// refusal returns the answer to the client: nil if the write was not refused.
 func (j *judgement) refusal() error {
 	if j.denied == "" {
 		return nil
@@ -231,7 +232,7 @@ func codeOf(r metav1.StatusReason) int32 {
 	return http.StatusUnprocessableEntity
 }
 
-// notReady refuses a write while it cannot be known which policies there are.
+// notReady refuses a write while the policies cannot be read.
 func notReady(a *admission.Attributes, err error) error {
 	return admission.Forbidden(a, fmt.Errorf("not yet ready to handle request: %w", err))
 }

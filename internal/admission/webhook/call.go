@@ -18,9 +18,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// ask sends a review of a write to a webhook and returns a verified answer that
-// allows it. A *callError is a failure to ask, a *rejection an answer that
-// refuses; any other error refuses, too.
+// ask sends a review of a write to a webhook and returns a verified answer that allows it. A *callError is a
+// failed call, a *rejection an answer that refuses; any other error refuses, too.
 func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *subject, mutating bool) (*response, error) {
 	if a.DryRun {
 		if h.sideEffects == nil {
@@ -94,7 +93,7 @@ func traced(ctx context.Context, h *hook, a *admission.Attributes, uid types.UID
 	return ctx, s
 }
 
-// observe counts a call, and what came of it.
+// observe counts a call and its result.
 func (d *Deps) observe(h *hook, p measure.Phase, op admission.Operation, err error, took time.Duration) {
 	m := d.Metrics
 	var failed *callError
@@ -117,7 +116,7 @@ func (d *Deps) observe(h *hook, p measure.Phase, op admission.Operation, err err
 	}
 }
 
-// conclude turns the outcome of a call into the error for the client; nil: the write goes on. open is called for a
+// conclude turns the result of a call into the error for the client; nil: the write goes on. open is called for a
 // failure that the webhook's failure policy ignores.
 func (d *Deps) conclude(ctx context.Context, h *hook, p measure.Phase, err error, open func()) error {
 	var failed *callError

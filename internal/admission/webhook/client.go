@@ -23,23 +23,23 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span"
 )
 
-// Resolver finds where the requests to a service go.
+// Resolver finds the addresses of services.
 type Resolver interface {
 	// Resolve returns the address (host:port) for a port of a service.
 	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
 }
 
 // Dialers connect to webhooks that are services of the cluster, and to those
-// that are named by URL. Where one is nil a plain dialer does.
+// given by URL. Nil means a plain dialer.
 type Dialers struct{ Services, URLs utilnet.DialFunc }
 
-// Clients connect to webhooks, over connections that are kept. It is safe for
-// concurrent use.
+// Clients calls webhooks over kept-alive connections. It is safe for concurrent
+// use.
 type Clients struct {
 	credentials Credentials
 	dialers     Dialers
 	services    Resolver
-	// self serves requests to this server itself.
+	// self is the transport for requests to this server itself.
 	self http.RoundTripper
 
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ type Clients struct {
 	known   *lru.Cache // of *client by their configuration; guarded by mu
 }
 
-// maxClients bounds how many webhooks connections are kept for.
+// maxClients bounds the number of webhooks whose connections are kept alive.
 const maxClients = 200
 
 // NewClients makes clients. self serves webhooks that are this server itself:
@@ -64,8 +64,8 @@ type client struct {
 	closeIdle func()
 }
 
-// Post sends a body to the webhook of a configuration, and returns what a 2xx
-// answer holds.
+// Post sends a body to the webhook of a configuration, and returns the body of
+// a 2xx answer.
 func (c *Clients) Post(ctx context.Context, cc *admissionv1.WebhookClientConfig, body []byte) ([]byte, error) {
 	to, err := c.of(cc)
 	if err != nil {
@@ -122,8 +122,8 @@ func (c *Clients) new(cc *admissionv1.WebhookClientConfig) (*client, error) {
 	return newClient(cfg, url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, cc.CABundle)
 }
 
-// http1 is spoken with what may have several backends behind one address: the
-// one connection of HTTP/2 would lead to one of them.
+// http1 is used for addresses that may have several backends, because the
+// single connection of HTTP/2 would reach only one of them.
 var http1 = []string{"http/1.1"}
 
 func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, error) {
@@ -164,15 +164,15 @@ func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, erro
 	return newClient(cfg, url.URL{Scheme: "https", Host: host, Path: at}, cc.CABundle)
 }
 
-// toSelf is a client of this server.
+// toSelf makes a client of this server itself.
 func (c *Clients) toSelf(at string) *client {
 	return &client{url: url.URL{Scheme: "https", Host: "kubernetes.default.svc", Path: path.Join("/", at)}, transport: c.self, closeIdle: func() {}}
 }
 
-// dialTimeout is how long a connection may take, and between its keepalives.
+// dialTimeout bounds connecting; it is also the interval of keepalives.
 const dialTimeout = 30 * time.Second
 
-// plain is a dialer without a proxy.
+// plain makes a dialer without a proxy.
 func plain() utilnet.DialFunc {
 	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 }
@@ -217,7 +217,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Endpoint is one server that a kubeconfig leads to.
+// Endpoint is the server of a kubeconfig.
 type Endpoint struct{ c *client }
 
 // NewEndpoint makes the endpoint of a configuration.
@@ -236,6 +236,6 @@ func NewEndpoint(cfg *rest.Config) (*Endpoint, error) {
 	return &Endpoint{c}, nil
 }
 
-// Post sends a body and returns what a 2xx answer holds; anything else is an
-// error, a StatusError where the server gave a code.
+// Post sends a body and returns the body of a 2xx answer; anything else is an
+// error, a StatusError if the server has answered with a code.
 func (e *Endpoint) Post(ctx context.Context, body []byte) ([]byte, error) { return e.c.post(ctx, body) }

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Credentials are those by which this server makes itself known to webhooks:
-// the users of a kubeconfig, which are named as the servers that they are for
+// Credentials authenticate this server to webhooks: they are the users of a
+// kubeconfig, whose names are those of the servers that they are for
 // ("webhook.default.svc", "*.example.com:8443", "*").
 type Credentials struct{ config clientcmdapi.Config }
 
 // ReadCredentials reads the configuration of either plugin, a
 // WebhookAdmissionConfiguration (or its older name), and the kubeconfig that it
-// names. No configuration is no credentials.
+// names. Without a configuration there are no credentials.
 func ReadCredentials(configuration []byte) (Credentials, error) {
 	if len(configuration) == 0 {
 		return Credentials{}, nil
@@ -67,7 +67,7 @@ func ReadCredentials(configuration []byte) (Credentials, error) {
 	return Credentials{*config}, nil
 }
 
-// forTarget are the credentials for a host and port.
+// forTarget returns the credentials for a host and port.
 func (c Credentials) forTarget(target string) (*rest.Config, error) {
 	if u := c.user(target); u != nil {
 		return configOf(u)
@@ -77,8 +77,9 @@ func (c Credentials) forTarget(target string) (*rest.Config, error) {
 
 const userAgent = "kube-apiserver-admission"
 
-// user finds the user that is named best: by the whole target, by the domains
-// that it is in, for port 443 by its host alone, by "*", by the current context.
+// user finds the user with the most specific name: the whole target, its
+// domains, for port 443 its host alone, "*", else the user of the current
+// context.
 func (c Credentials) user(target string) *clientcmdapi.AuthInfo {
 	if u := c.named(target); u != nil {
 		return u

@@ -9,16 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// callError is a failure to ask a webhook, which failurePolicy decides about.
+// callError is a failed call of a webhook, to which failurePolicy applies.
 type callError struct {
 	webhook string
 	reason  error
-	// code is what metrics say the webhook answered.
+	// code is the code of the answer in metrics.
 	code int
 }
 
-// maxReason bounds what a client is told of a failure, in bytes: a webhook may
-// call itself by a kind of any length.
+// maxReason bounds the message of a failure for clients, in bytes: a webhook
+// may answer with a kind of any length.
 const maxReason = 4096
 
 func (e *callError) Error() string {
@@ -33,8 +33,8 @@ type rejection struct{ status *apierrors.StatusError }
 
 func (e *rejection) Error() string { return e.status.Error() }
 
-// denied makes the answer to a client out of a webhook's refusal: what it says,
-// as far as it is a refusal at all.
+// denied makes the answer to a client from a webhook's refusal. It keeps the
+// webhook's status, except for a code or status of success.
 func denied(webhook string, result *metav1.Status) *rejection {
 	st := metav1.Status{Status: metav1.StatusFailure}
 	if result != nil {
@@ -59,7 +59,7 @@ func denied(webhook string, result *metav1.Status) *rejection {
 	return &rejection{&apierrors.StatusError{ErrStatus: st}}
 }
 
-// codeOf is the code of an error's status, or that of what it is instead.
+// codeOf returns the code of an error's status, or instead if it has none.
 func codeOf(err error, instead int) int {
 	var st *apierrors.StatusError
 	if errors.As(err, &st) {

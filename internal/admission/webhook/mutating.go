@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// mutating is the plugin that asks mutating webhooks.
+// mutating is the plugin that calls mutating webhooks.
 type mutating struct {
 	Deps
 	hooks *hooks
@@ -44,7 +44,7 @@ func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// callAll asks the webhooks one after the other.
+// callAll calls the webhooks one after the other.
 func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit, again *admission.Reinvocation) error {
 	write := expr.NewWrite(a, m.Namespaces, m.Authorizer)
 	var s *subject
@@ -79,7 +79,7 @@ func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *se
 	return nil
 }
 
-// call asks one webhook, and does to the object what it answers.
+// call calls one webhook, and changes the object as it answers.
 func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s *subject, index int) (changed bool, err error) {
 	round := 0
 	if a.Again() {
@@ -101,7 +101,7 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 	return changed, m.conclude(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })
 }
 
-// apply puts the patched object in the place of the write's.
+// apply replaces the write's object by the patched one.
 func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, s *subject, r *response, note annotator) (bool, error) {
 	if len(r.patch) == 0 {
 		return false, nil
@@ -144,7 +144,7 @@ func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, 
 	return true, nil
 }
 
-// annotator tells the audit log of a webhook's call.
+// annotator adds a webhook's call to the audit event.
 type annotator struct {
 	*hook
 	place string
@@ -161,7 +161,7 @@ func (n annotator) mutated(ctx context.Context, changed bool) {
 	}{n.configuration, n.name, changed})
 }
 
-// patched tells of the patch itself, where the log has requests, too.
+// patched adds the patch itself, if the audit level includes requests.
 func (n annotator) patched(ctx context.Context, p jsonpatch.Patch) {
 	if !request.AuditFrom(ctx).Wants(request.AuditRequest) {
 		return

@@ -11,19 +11,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
-// maxResponse bounds an answer, in bytes. A patch may hold an object of the
-// largest size that a request has, in base 64, as the value of an operation.
+// maxResponse bounds an answer, in bytes. A patch is in base 64, and an
+// operation's value may be an object of the largest size of a request.
 const maxResponse = 8 << 20
 
 // callTimeout bounds a call that has no timeout of its own.
 const callTimeout = 30 * time.Second
 
-// maxRetries is how often a webhook that asks for patience (429 or a failure
-// with Retry-After) is asked again, within the time of the call.
+// maxRetries is how often a call is repeated if the webhook asks to retry (429
+// or a failure with Retry-After), within the timeout of the call.
 const maxRetries = 10
 
-// post sends a review and returns what a 2xx answer holds. Anything else is an
-// error, a StatusError where the webhook gave a code.
+// post sends a review and returns the body of a 2xx answer. Anything else is an
+// error, a StatusError if the webhook has answered with a code.
 func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
-// postOnce also returns how long to wait before asking again; 0: never.
+// postOnce also returns how long to wait before a retry; 0: do not retry.
 func (c *client) postOnce(ctx context.Context, body []byte) ([]byte, time.Duration, error) {
 	u := c.url
 	if deadline, ok := ctx.Deadline(); ok {
@@ -63,8 +63,8 @@ func (c *client) postOnce(ctx context.Context, body []byte) ([]byte, time.Durati
 	return got, patience(resp), err
 }
 
-// patience is how long an answer asks to wait before the next attempt; 0: there
-// shall be none.
+// patience returns how long an answer asks to wait before a retry; 0: do not
+// retry.
 func patience(resp *http.Response) time.Duration {
 	if resp == nil || resp.Header.Get("Retry-After") == "" ||
 		resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {

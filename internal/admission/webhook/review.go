@@ -16,8 +16,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
 )
 
-// subject is a write as webhooks that asked for one version get to see it. The
-// objects, by far the most of a review, are encoded once for all of them.
+// subject is a write as webhooks for one version see it. The objects, by far
+// the largest part of a review, are encoded once for all of them.
 type subject struct {
 	version     admission.Version
 	object, old runtime.Object
@@ -46,8 +46,8 @@ func encode(obj runtime.Object) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// reviewVersion is the first of the versions of AdmissionReview that a webhook
-// takes and this server speaks; "" if there is none.
+// reviewVersion returns the first of a webhook's versions of AdmissionReview
+// that this server supports; "" if there is none.
 func reviewVersion(versions []string) string {
 	for _, v := range versions {
 		if v == "v1" || v == "v1beta1" {
@@ -73,7 +73,7 @@ type head struct {
 }
 
 // review encodes the AdmissionReview that asks about a write. The two versions
-// differ in nothing but their names.
+// differ only in their names.
 func review(a *admission.Attributes, s *subject, version string, uid types.UID) ([]byte, error) {
 	r := expr.Request(a, s.version)
 	h, err := json.Marshal(head{
@@ -128,13 +128,13 @@ func (d decoder) read(body []byte, version string) (runtime.Object, error) {
 	if version == "v1beta1" {
 		into = &admissionv1beta1.AdmissionReview{}
 	}
-	// What is decoded to something else leaves into empty, which is then
-	// refused as an answer without a response.
+	// If another type is decoded, into stays empty, and is then refused as an
+	// answer without a response.
 	_, _, err := d.Decode(body, nil, into)
 	return into, err
 }
 
-// verify holds an answer to the rules of its version.
+// verify checks an answer against the rules of its version.
 func verify(uid types.UID, mutating bool, review runtime.Object) (*response, error) {
 	switch r := review.(type) {
 	case *admissionv1.AdmissionReview:
@@ -181,7 +181,7 @@ func verifyV1(uid types.UID, mutating bool, r *admissionv1.AdmissionReview) (*re
 	return out, nil
 }
 
-// verifyV1beta1 asks less: neither uid nor type were ever checked in v1beta1.
+// verifyV1beta1 is more lenient: v1beta1 never required a uid or a type.
 func verifyV1beta1(mutating bool, r *admissionv1beta1.AdmissionReview) (*response, error) {
 	a := r.Response
 	if a == nil {

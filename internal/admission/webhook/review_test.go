@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// What is written by hand reads as what the type would encode.
+// The hand-written encoding decodes to the same as the type's own encoding.
 func TestReview(t *testing.T) {
 	v := admission.Version{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	a := &admission.Attributes{Operation: admission.Create, Resource: v.Resource, Kind: v.Kind, Namespace: "n", Name: "p", DryRun: true,

@@ -17,30 +17,30 @@ import (
 
 // hook is one webhook, compiled.
 type hook struct {
-	// id tells webhooks apart: names need not be unique.
+	// id identifies the webhook: names need not be unique.
 	id, configuration string
 	name              string
 	client            admissionv1.WebhookClientConfig
 	rules             match.Rules
 	selectors         match.Selectors
 	conditions        *expr.Conditions
-	ignore            bool // failures to ask it
+	ignore            bool // failed calls
 	sideEffects       *admissionv1.SideEffectClass
 	timeoutSeconds    *int32
 	reviewVersions    []string
 	reinvoke          bool // mutating ones only
 }
 
-// set is all webhooks of a kind at one state of their configurations.
+// set is all webhooks of a kind at one revision of their configurations.
 type set struct {
 	hooks []*hook
 	table *match.Table
 	// byVersion has the hooks of each configuration, so that the next set
-	// compiles those anew that are new.
+	// compiles only new configurations.
 	byVersion map[string][]*hook
 }
 
-// hooks is the set of a view's configurations, compiled when they change.
+// hooks derives the set from a view of configurations when they change.
 type hooks = live.Derived[int64, *set]
 
 func newHooks(d *Deps, view admission.View, compile func(d *Deps, obj admission.Object) []*hook) *hooks {
@@ -103,8 +103,8 @@ func validatingHooks(d *Deps, obj admission.Object) []*hook {
 	return out
 }
 
-// compile makes a hook of what both kinds of webhooks have in common: all that
-// a validating one has.
+// compile makes a hook of the fields that both kinds of webhooks have: those of
+// a validating one.
 func (d *Deps) compile(phase measure.Phase, ids *identifier, w *admissionv1.ValidatingWebhook) *hook {
 	h := &hook{
 		id: ids.next(w.Name), configuration: ids.configuration, name: w.Name, client: w.ClientConfig,

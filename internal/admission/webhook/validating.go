@@ -14,13 +14,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// validating is the plugin that asks validating webhooks.
+// validating is the plugin that calls validating webhooks.
 type validating struct {
 	Deps
 	hooks *hooks
 }
 
-// due is a webhook that is to be asked about a write, and what it is asked.
+// due is a webhook to call for a write, with the subject to send.
 type due struct {
 	*hook
 	*subject
@@ -62,7 +62,7 @@ func (v *validating) validate(ctx context.Context, a *admission.Attributes) erro
 	return nil
 }
 
-// due finds the webhooks to ask.
+// due finds the webhooks to call.
 func (v *validating) due(ctx context.Context, a *admission.Attributes, set *set, hits []match.Hit) ([]due, error) {
 	var out []due
 	var subjects []*subject
@@ -93,8 +93,8 @@ func (v *validating) due(ctx context.Context, a *admission.Attributes, set *set,
 	return out, nil
 }
 
-// calls says whether a webhook whose rules mean a write is to be asked about
-// it: the version and view that it wants to see, or no view.
+// calls says whether to call a webhook whose rules match a write: it returns
+// the version and view to send, or a nil view.
 func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *admission.Attributes, write *expr.Write) (admission.Version, *expr.View, error) {
 	version, ok := set.table.Confirm(hit, a)
 	if !ok {
@@ -103,8 +103,8 @@ func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *a
 	if ok, err := h.selectors.Match(ctx, a, d.Namespaces); err != nil || !ok {
 		return version, nil, err
 	}
-	// Conditions see the write under its own resource, whatever the version
-	// of its objects.
+	// Conditions see the write's own resource, whatever the version of its
+	// objects.
 	asked, err := write.In(admission.Version{Resource: a.Resource, Kind: version.Kind})
 	if err != nil {
 		return version, nil, apierrors.NewInternalError(err)
@@ -125,8 +125,7 @@ func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *a
 	return version, view, nil
 }
 
-// call asks one webhook and concludes. A panic is as bad as any
-// other failure, and no worse.
+// call calls one webhook and concludes. A panic counts as a failed call.
 func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, index int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,7 +145,7 @@ func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, i
 	})
 }
 
-// notReady refuses a write while it cannot be known who is to be asked.
+// notReady refuses a write while the configurations cannot be read.
 func notReady(a *admission.Attributes, err error) error {
 	return admission.Forbidden(a, fmt.Errorf("not yet ready to handle request: %w", err))
 }

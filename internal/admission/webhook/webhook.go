@@ -20,7 +20,7 @@ const (
 	ValidatingName = "ValidatingAdmissionWebhook"
 )
 
-// Deps is what the plugins work with. All fields are needed.
+// Deps are the dependencies of the plugins. All fields are required.
 type Deps struct {
 	// Mutating and Validating are the stored configurations.
 	Mutating, Validating admission.View
@@ -42,13 +42,13 @@ type Namespaces interface {
 	expr.Namespaces
 }
 
-// Mutating is the plugin that asks mutating webhooks.
+// Mutating makes the plugin that calls mutating webhooks.
 func Mutating(d Deps) admission.Plugin {
 	m := &mutating{Deps: d, hooks: newHooks(&d, d.Mutating, mutatingHooks)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }
 
-// Validating is the plugin that asks validating webhooks.
+// Validating makes the plugin that calls validating webhooks.
 func Validating(d Deps) admission.Plugin {
 	v := &validating{Deps: d, hooks: newHooks(&d, d.Validating, validatingHooks)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}

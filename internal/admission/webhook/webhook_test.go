@@ -42,7 +42,7 @@ func (namespaces) Namespace(_ context.Context, name string) (*corev1.Namespace, 
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 }
 
-// site is a web server with webhooks, and the plugins that ask them.
+// site is a web server with webhooks, and the plugins that call them.
 type site struct {
 	*httptest.Server
 	mutating, validating *admissiontest.View
@@ -146,7 +146,8 @@ func TestOrderAndReinvocation(t *testing.T) {
 	}
 }
 
-// What is configured is in force with the next write, and nobody else is asked.
+// A configuration is in force from the next write on, and only its webhooks are
+// called.
 func TestConfigurationChanges(t *testing.T) {
 	s := newSite(t)
 	for n := range 3 {
@@ -169,7 +170,7 @@ func TestConfigurationChanges(t *testing.T) {
 func TestFailures(t *testing.T) {
 	s := newSite(t)
 	s.validating.Set(s.validates("v", &ignore, "/allow"), s.validates("w", nil, "/allow"))
-	s.Close() // nobody answers any more
+	s.Close() // the webhooks no longer answer
 	_, err := s.run(t, configMap())
 	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "w": failed to call webhook: Post`) {
 		t.Errorf("got %v", err)
@@ -212,7 +213,7 @@ func TestManyWriters(t *testing.T) {
 	wg.Wait()
 }
 
-// A write that no webhook means costs no memory.
+// A write that matches no webhook allocates nothing.
 func TestUnmatchedAllocatesNothing(t *testing.T) {
 	s := newSite(t)
 	s.mutating.Set(s.mutates("m", nil, "/append/a"))

@@ -87,7 +87,7 @@ func configMap(b *testing.B, k *kubernetes.Clientset, name string, refs ...metav
 	return m.UID
 }
 
-// empty returns when no objects are left or, where they stay, their owner.
+// empty returns when no objects are left or, with stay, when their owner is gone.
 func empty(b *testing.B, k *kubernetes.Clientset, stay bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)

@@ -1,8 +1,8 @@
 // Package garbagecollector deletes objects whose owners are gone, and takes care of the dependents of objects that are
 // deleted in the foreground or leave them behind (orphans): what kube-controller-manager's garbage collector does.
 //
-// It learns who owns whom from the log itself (store.Tap), by the few bytes of metadata that say so, after one scan of
-// what is stored. So no view is loaded for it, nothing is polled, and a resource that nobody owns through costs a glance
+// It learns the owners of objects from the log itself (store.Tap), from a few bytes of their metadata, after one scan
+// of all stored objects. So it loads no views and polls nothing, and an object without owners costs only a short look
 // at each of its writes. Because the log is in order, the dependents of an object are known when its deletion is.
 package garbagecollector
 
@@ -28,7 +28,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what a Collector works with.
+// Config has the dependencies of a Collector.
 type Config struct {
 	Store   *store.Store
 	Catalog *catalog.Live
@@ -38,7 +38,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// workers is how many objects are looked at at a time, as many as with kube-controller-manager.
+// workers is how many objects are looked at in parallel, the same as in kube-controller-manager.
 const workers = 20
 
 // Collector is the garbage collector.
@@ -78,10 +78,10 @@ func Run(ctx context.Context, c Config) {
 	})
 }
 
-// retryAfter is the pause before another scan where one failed.
+// retryAfter is the pause before another scan after one failed.
 const retryAfter = time.Second
 
-// scan reads what is stored, and returns false if ctx ends before it is done.
+// scan reads all stored objects, and returns false if ctx ends before it is done.
 func (g *Collector) scan(ctx context.Context) bool {
 	for {
 		g.graph.beginScan()
@@ -120,17 +120,17 @@ func (g *Collector) Deleted(key string, rev int64) { g.graph.deleted(key, rev) }
 func (g *Collector) Lost() {
 	select {
 	case g.lost <- struct{}{}:
-	default: // the scan is due already
+	default: // a scan is due already
 	}
 }
 
 var ownerReferences, dependentsFinalizer, orphanFinalizer = []byte("ownerReferences"), []byte(metav1.FinalizerDeleteDependents), []byte(`"` + metav1.FinalizerOrphanDependents + `"`)
 
-// read makes a node of a stored value; nil: it is no object, or of no interest.
+// read makes a node of a stored value; nil: it is not an object, or not relevant.
 func (g *Collector) read(key string, rev int64, value []byte) *node {
 	if len(value) > 0 && value[0] == '{' && !g.graph.concerns(key) &&
 		!bytes.Contains(value, ownerReferences) && !bytes.Contains(value, dependentsFinalizer) && !bytes.Contains(value, orphanFinalizer) {
-		return nil // JSON is not parsed for nothing
+		return nil // saves parsing JSON without owners and finalizers
 	}
 	links, err := engine.LinksOf(value)
 	if err != nil || ignored(key) {
@@ -139,10 +139,10 @@ func (g *Collector) read(key string, rev int64, value []byte) *node {
 	return &node{key: key, rev: rev, links: links}
 }
 
-// ignored says that an object is not collected whoever owns it: events go by themselves.
+// ignored says that an object is never collected: events expire by themselves.
 func ignored(key string) bool { return strings.HasPrefix(key, "events/") }
 
-// places is where the objects of each resource are stored.
+// places maps resources to the keys under which their objects are stored.
 type places struct {
 	changes  int64
 	byPrefix map[string]*catalog.Resource
@@ -164,7 +164,7 @@ func (g *Collector) placesNow() *places {
 	return p
 }
 
-// prefixOf is where the objects of a resource are stored; "" if none are.
+// prefixOf returns the key prefix of a resource's objects; "" if they are not stored.
 func prefixOf(r *catalog.Resource) string {
 	if d := r.Described(r.Storage); d != nil && d.Prefix != "" {
 		return d.Prefix + "/"
@@ -172,13 +172,13 @@ func prefixOf(r *catalog.Resource) string {
 	return ""
 }
 
-// object is what a key stands for.
+// object identifies the object at a key.
 type object struct {
 	resource        *catalog.Resource
 	namespace, name string
 }
 
-// object returns what a key stands for; ok is false if nothing that is served.
+// object returns the object at a key; ok is false if its resource is not served.
 func (g *Collector) object(key string) (o object, ok bool) {
 	at := 0
 	for range 2 { // a prefix has one segment or two
@@ -207,7 +207,7 @@ func (o object) target() inprocess.Target {
 	return inprocess.Target{Resource: o.resource.WithVersion(o.resource.Storage), Namespace: o.namespace, Name: o.name}
 }
 
-// namespaceOf is the namespace in a key, by its shape alone where the resource is not served.
+// namespaceOf returns the namespace in a key. If the resource is not served, it goes by the form of the key.
 func (g *Collector) namespaceOf(key string) string {
 	o, _ := g.object(key)
 	return o.namespace

@@ -26,7 +26,7 @@ import (
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
-// cluster is a server and a short way to speak with it.
+// cluster is a server with short helpers for its API.
 type cluster struct {
 	t *testing.T
 	k *kubernetes.Clientset
@@ -40,7 +40,7 @@ func start(t *testing.T, options ...kanzentest.Option) *cluster {
 	return &cluster{t, kubernetes.NewForConfigOrDie(c), dynamic.NewForConfigOrDie(c)}
 }
 
-// await polls until f says nothing is missing any more.
+// await polls until f returns "".
 func (c *cluster) await(f func(ctx context.Context) string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
@@ -84,7 +84,7 @@ func (c *cluster) delete(name string, policy metav1.DeletionPropagation) {
 	c.must(c.k.CoreV1().ConfigMaps("default").Delete(c.t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
 }
 
-// there is what is left, each with its owners: "b(a)".
+// there returns the remaining objects, each with its owners: "b(a)".
 func (c *cluster) there(ctx context.Context) string {
 	list, err := c.k.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{LabelSelector: "test"})
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *cluster) there(ctx context.Context) string {
 	return strings.Join(out, " ")
 }
 
-// becomes waits until this is left.
+// becomes waits until there returns want.
 func (c *cluster) becomes(want string) {
 	c.t.Helper()
 	c.await(func(ctx context.Context) string {
@@ -161,7 +161,7 @@ func TestForegroundWaits(t *testing.T) {
 	c.becomes("lasts!(owner)")
 	hold("lasts", "null")
 	c.becomes("")
-	// One without dependents goes at once, as does a circle.
+	// One without dependents is removed at once, as is a cycle.
 	c.create("alone")
 	c.delete("alone", metav1.DeletePropagationForeground)
 	c.becomes("")
@@ -175,7 +175,8 @@ func TestForegroundWaits(t *testing.T) {
 	c.becomes("")
 }
 
-// Owners that never were, or that are another object by now, are as good as gone.
+// Owners that never existed, or whose name belongs to another object by now,
+// count as deleted.
 func TestAbsentOwners(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -184,14 +185,14 @@ func TestAbsentOwners(t *testing.T) {
 	c.create("of-another", ref("owner", "another-uid", false))
 	c.create("of-both", ref("owner", owner, false), ref("owner", "another-uid", false))
 	c.becomes("of-both(owner) owner()")
-	// A kind that is not served may be one day: nothing is deleted for it.
+	// An unknown kind may be served later, so nothing is deleted because of it.
 	c.create("of-unknown", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "x"})
 	c.delete("owner", metav1.DeletePropagationBackground)
 	c.becomes("of-unknown(x)")
 }
 
-// An owner is in the namespace of its dependents, or in none. An event tells of
-// one that is elsewhere.
+// An owner must be in the namespace of its dependents, or cluster-scoped. An
+// event reports an owner in another namespace.
 func TestOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -222,7 +223,7 @@ func TestOtherNamespaces(t *testing.T) {
 	if _, err := c.k.RbacV1().ClusterRoles().Get(t.Context(), "of-far", metav1.GetOptions{}); err != nil {
 		t.Errorf("an object without namespace: %v", err)
 	}
-	// Owners without namespace own everywhere.
+	// Cluster-scoped owners can own objects in every namespace.
 	role, err := c.k.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 	c.must(err)
 	c.create("of-role", metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "owner", UID: role.UID})
@@ -285,7 +286,8 @@ func TestCustomResources(t *testing.T) {
 	})
 }
 
-// What was to be collected when the server stopped is when it starts again.
+// Objects that were to be collected when the server stopped are collected after
+// it starts again.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("before", func(t *testing.T) {
@@ -307,7 +309,8 @@ func TestRestart(t *testing.T) {
 }
 
 // A random forest of owners, in which objects are deleted one after the other
-// in any way, ends as a plain model of what garbage collection promises.
+// with random policies, ends in the same state as a simple model of garbage
+// collection.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -344,7 +347,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// model is the objects there are, each with its owners.
+// model has the existing objects, each with its owners.
 type model map[string]map[string]bool
 
 func (m model) delete(name string, policy metav1.DeletionPropagation) {

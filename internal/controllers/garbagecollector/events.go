@@ -14,10 +14,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// source is what events say that they are from, as with kube-controller-manager.
+// source is the source of events, the same as kube-controller-manager's.
 const source = "garbage-collector-controller"
 
-// warnings are the references that were warned of, so that each is once.
+// warnings remembers the references that were warned of, so that there is one warning for
+// each.
 type warnings struct {
 	mu   sync.Mutex
 	seen map[warning]bool
@@ -74,7 +75,7 @@ func (g *Collector) warn(ctx context.Context, n *node, o object, ref *metav1.Own
 // exist; the search is only for an event that says what is wrong.
 const scansPerSecond, scansBurst = 1, 10
 
-// elsewhere says that an owner, which is not where it is looked for, is in another namespace.
+// elsewhere says that an owner exists in another namespace than the one of its reference.
 func (g *Collector) elsewhere(ctx context.Context, ref *metav1.OwnerReference) (found bool, err error) {
 	r := g.ownerResource(ref)
 	if r == nil || !r.Namespaced || !g.scans.AllowN(g.Clock.Now(), 1) {

@@ -16,8 +16,8 @@ type node struct {
 	key   string // below the store's prefix
 	rev   int64
 	links engine.Links
-	// owners are where the owners were looked for when the graph took the node,
-	// in the order of links.Owners.
+	// owners are the IDs of the owners as of the time when the node was added to
+	// the graph, in the order of links.Owners.
 	owners []ownerID
 }
 
@@ -38,51 +38,52 @@ func (n *node) blocks(uid types.UID) bool {
 	})
 }
 
-// relevant says that there is something to do for an object, now or later.
+// relevant says that the graph must keep an object.
 func (n *node) relevant() bool { return len(n.links.Owners) > 0 || n.foreground() || n.orphaning() }
 
 // ownerID is an owner as its dependents name it: at a key ("": of a kind that is
-// not served), with a UID. They may be wrong, each in its own way.
+// not served), with a UID. Both may be wrong.
 type ownerID struct {
 	key string
 	uid types.UID
 }
 
-// owner is what is known of an owner while it has dependents.
+// owner is the state of an owner while it has dependents.
 type owner struct {
 	ownerID
 	dependents map[string]*node // by key
 	blocking   int              // dependents that block its deletion
 	state      ownerState
-	deletedAt  int64 // the revision at which it was seen to go; 0: never
-	// elsewhere says that there is such an object, but not where dependents say.
+	deletedAt  int64 // the revision at which its deletion was seen; 0: never
+	// elsewhere says that the object exists, but not where its dependents name
+	// it.
 	elsewhere bool
 }
 
 type ownerState int
 
 const (
-	unknown    ownerState = iota // it must be looked for
-	alive                        // it is there
-	foreground                   // it is there and waits for the deletion of its dependents
-	gone                         // it was there, and is no more
+	unknown    ownerState = iota // it was not looked up yet
+	alive                        // it exists
+	foreground                   // it exists and waits for the deletion of its dependents
+	gone                         // it does not exist any more
 )
 
-// graph is who owns whom, kept from the log. Only objects with owners, and the
-// owners that they name, are in it.
+// graph has the relations between owners and dependents, updated from the log.
+// It contains only objects with owners, and the owners that they name.
 type graph struct {
-	// locate returns where an owner that an object names is; "": its kind is not
-	// served.
+	// locate returns the key of an owner that an object names; "": its kind is
+	// not served.
 	locate func(ref *metav1.OwnerReference, of string) string
-	// look has the object at a key looked at.
+	// look queues the object at a key.
 	look func(key string)
 
 	mu     sync.Mutex // guards all below
 	nodes  map[string]*node
 	owners map[ownerID]*owner
 	at     map[string][]*owner // by key
-	// told are the keys that the log told of while what there is was scanned:
-	// what the scan says of them is older. Nil: there is no scan.
+	// told are the keys that the log has reported during a scan: the scan's
+	// values of them are older and are ignored. Nil: there is no scan.
 	told map[string]bool
 }
 
@@ -96,7 +97,7 @@ func (g *graph) clear() {
 	g.nodes, g.owners, g.at = map[string]*node{}, map[ownerID]*owner{}, map[string][]*owner{}
 }
 
-// beginScan forgets everything: what there is comes by scanned.
+// beginScan drops everything: the scan reports all objects by scanned.
 func (g *graph) beginScan() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +105,7 @@ func (g *graph) beginScan() {
 	g.told = map[string]bool{}
 }
 
-// endScan has the objects looked at whose owners were not among what was scanned.
+// endScan queues the objects with owners that the scan has not found.
 func (g *graph) endScan() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,7 +117,7 @@ func (g *graph) endScan() {
 	}
 }
 
-// scanned is told of what a scan found.
+// scanned takes an object that a scan has found.
 func (g *graph) scanned(n *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +126,7 @@ func (g *graph) scanned(n *node) {
 	}
 }
 
-// put is told of an object that is new or changed.
+// put takes a new or changed object.
 func (g *graph) put(n *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (g *graph) concerns(key string) bool {
 	return g.told != nil || g.nodes[key] != nil || g.at[key] != nil
 }
 
-// take puts an object in its place.
+// take adds an object to the graph.
 func (g *graph) take(n *node) {
 	for _, o := range g.at[n.key] {
 		g.ownerIs(o, n)
@@ -162,7 +163,7 @@ func (g *graph) take(n *node) {
 	}
 }
 
-// ownerIs takes note of what is at the key of an owner.
+// ownerIs updates an owner from the object at its key.
 func (g *graph) ownerIs(o *owner, n *node) {
 	was := o.state
 	switch {
@@ -186,8 +187,8 @@ func (g *graph) lookAtDependents(o *owner) {
 	}
 }
 
-// link makes an object a dependent of the owners that it names; old (nil:
-// nothing) was there before.
+// link makes an object a dependent of the owners that it names; old is the
+// object before the change, or nil.
 func (g *graph) link(n, old *node) {
 	n.owners = make([]ownerID, len(n.links.Owners))
 	for i := range n.links.Owners {
@@ -213,8 +214,8 @@ func (g *graph) link(n, old *node) {
 	}
 }
 
-// count counts a dependent, or counts it no more. An owner that waits for the
-// last one to go may go on.
+// count adds by to the number of an owner's blocking dependents if d is one. An
+// owner that waits is queued when there are none left.
 func (g *graph) count(o *owner, d *node, by int) {
 	if d == nil || !d.blocks(o.uid) {
 		return
@@ -224,8 +225,8 @@ func (g *graph) count(o *owner, d *node, by int) {
 	}
 }
 
-// unlink takes what was at a key from the owners that what is there now (nil:
-// nothing) does not name.
+// unlink removes an old object from the owners that the object there now (nil:
+// none) does not name.
 func (g *graph) unlink(old, now *node) {
 	for _, id := range old.owners {
 		o := g.owners[id]
@@ -250,7 +251,7 @@ func (g *graph) forget(o *owner) {
 	}
 }
 
-// deleted is told of the end of an object.
+// deleted takes the deletion of an object.
 func (g *graph) deleted(key string, rev int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,7 +275,7 @@ func (g *graph) node(key string) *node {
 	return g.nodes[key]
 }
 
-// dependents are the objects that name an object as their owner.
+// dependents returns the objects that name an object as their owner.
 func (g *graph) dependents(of *node) []*node {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -289,7 +290,7 @@ func (g *graph) dependents(of *node) []*node {
 	return out
 }
 
-// blocked says that an object must wait for dependents.
+// blocked says that an object must wait for its dependents.
 func (g *graph) blocked(n *node) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,8 +298,8 @@ func (g *graph) blocked(n *node) bool {
 	return o != nil && o.blocking > 0
 }
 
-// relink looks for the owners of an object again, if it is what is there still:
-// the kind of one was not served before.
+// relink locates the owners of an object again, unless it was replaced: the
+// kind of an owner was not served before.
 func (g *graph) relink(n *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -310,7 +311,7 @@ func (g *graph) relink(n *node) {
 	}
 }
 
-// state is what is known of an owner.
+// state returns the known state of an owner.
 func (g *graph) state(id ownerID) (state ownerState, elsewhere bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -320,8 +321,8 @@ func (g *graph) state(id ownerID) (state ownerState, elsewhere bool) {
 	return unknown, false
 }
 
-// found takes note of what an owner was at a revision. UIDs are never used
-// again, so one that is not there will not come.
+// found records the state of an owner at a revision. UIDs are never reused, so
+// an owner that does not exist never will.
 func (g *graph) found(id ownerID, state ownerState, elsewhere bool, rev int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// look does what is to be done for the object at a key.
+// look does the pending work for the object at a key.
 func (g *Collector) look(ctx context.Context, key string) error {
 	n := g.graph.node(key)
 	if n == nil {
@@ -25,7 +25,7 @@ func (g *Collector) look(ctx context.Context, key string) error {
 	}
 	o, ok := g.object(key)
 	if !ok {
-		return nil // its definition is gone, and its objects with it
+		return nil // its definition was deleted, and its objects with it
 	}
 	var err error
 	switch {
@@ -33,17 +33,17 @@ func (g *Collector) look(ctx context.Context, key string) error {
 		err = g.release(ctx, n, o)
 	case n.foreground():
 		err = g.await(ctx, n, o)
-	case n.links.Deleting: // it goes by itself
+	case n.links.Deleting: // it is being deleted already
 	default:
 		err = g.judge(ctx, n, o)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-		return nil // the log tells of what is gone; what cannot be deleted stays
+		return nil // the log reports it if it was deleted; an object that cannot be deleted stays
 	}
 	return err
 }
 
-// references are those of an object by what has become of the owners.
+// references are the references of an object, by the state of their owners.
 type references struct {
 	solid, dangling, waiting []metav1.OwnerReference
 }
@@ -51,7 +51,8 @@ type references struct {
 // errUnknownKind means that it cannot be known whether an owner exists: its kind may be served later.
 var errUnknownKind = errors.New("the kind of an owner is not served")
 
-// judge deletes an object that nobody owns any more, and else takes away the references to owners that are gone.
+// judge deletes an object without existing owners, and otherwise removes its references to owners that do not
+// exist.
 func (g *Collector) judge(ctx context.Context, n *node, o object) error {
 	refs, err := g.classify(ctx, n, o)
 	if err != nil || refs == nil {
@@ -59,11 +60,12 @@ func (g *Collector) judge(ctx context.Context, n *node, o object) error {
 	}
 	switch {
 	case len(refs.solid) > 0:
-		// A reference to an owner that waits for its dependents goes too: else it would wait for ever.
+		// A reference to an owner that waits for its dependents is removed too, because the owner would wait
+		// forever.
 		return g.disown(ctx, n, o, append(refs.dangling, refs.waiting...))
 	case len(refs.waiting) > 0 && len(g.graph.dependents(n)) > 0:
 		if slices.ContainsFunc(g.graph.dependents(n), (*node).foreground) {
-			// It may be part of a circle whose members all wait for each other.
+			// It may be part of a cycle whose members wait for each other.
 			if err := g.unblock(ctx, n, o); err != nil {
 				return err
 			}
@@ -77,7 +79,7 @@ func (g *Collector) judge(ctx context.Context, n *node, o object) error {
 	return g.delete(ctx, n, o, metav1.DeletePropagationBackground)
 }
 
-// classify finds out what has become of an object's owners. It returns nil if nothing can ever follow from that.
+// classify looks up the state of an object's owners. It returns nil if there is nothing to do.
 func (g *Collector) classify(ctx context.Context, n *node, o object) (*references, error) {
 	var refs references
 	for i := range n.links.Owners {
@@ -91,7 +93,7 @@ func (g *Collector) classify(ctx context.Context, n *node, o object) (*reference
 			return nil, fmt.Errorf("%w: %s %s", errUnknownKind, ref.APIVersion, ref.Kind)
 		}
 		if r.Namespaced && o.namespace == "" {
-			// Nothing resolves that but a change of the object.
+			// Only a change of the object can resolve that.
 			found, err := g.elsewhere(ctx, ref)
 			if found {
 				g.warn(ctx, n, o, ref)
@@ -117,7 +119,7 @@ func (g *Collector) classify(ctx context.Context, n *node, o object) (*reference
 	return &refs, nil
 }
 
-// ownerState says what has become of an owner, from the log or, of one that it has not told of, from what is stored.
+// ownerState returns the state of an owner, from the log or, if the log has not reported it, from the store.
 func (g *Collector) ownerState(ctx context.Context, n *node, o object, ref *metav1.OwnerReference, id ownerID) (ownerState, error) {
 	state, elsewhere := g.graph.state(id)
 	if state == unknown {
@@ -139,7 +141,7 @@ func (g *Collector) ownerState(ctx context.Context, n *node, o object, ref *meta
 	return state, nil
 }
 
-// stored reads what an owner is, as of a revision.
+// stored reads the state of an owner, as of a revision.
 func (g *Collector) stored(ctx context.Context, id ownerID) (ownerState, int64, error) {
 	value, rev, err := g.Store.Read(ctx, id.key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -152,7 +154,7 @@ func (g *Collector) stored(ctx context.Context, id ownerID) (ownerState, int64, 
 	there := &node{links: links}
 	switch {
 	case err != nil:
-		return unknown, 0, err // what cannot be read may be the owner
+		return unknown, 0, err // an unreadable object may be the owner
 	case links.UID != id.uid:
 		return gone, rev, nil
 	case there.foreground():
@@ -161,7 +163,7 @@ func (g *Collector) stored(ctx context.Context, id ownerID) (ownerState, int64, 
 	return alive, rev, nil
 }
 
-// delete deletes an object that is as it was judged.
+// delete deletes an object if it has not changed since it was judged.
 func (g *Collector) delete(ctx context.Context, n *node, o object, policy metav1.DeletionPropagation) error {
 	rev := strconv.FormatInt(n.rev, 10)
 	options := &metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &n.links.UID, ResourceVersion: &rev}}
@@ -169,7 +171,7 @@ func (g *Collector) delete(ctx context.Context, n *node, o object, policy metav1
 	if !apierrors.IsConflict(err) {
 		return err
 	}
-	// Changes that leave the owners alone must not keep the object alive.
+	// Changes that do not affect the owners must not keep the object alive.
 	value, _, rerr := g.Store.Read(ctx, n.key)
 	if errors.Is(rerr, store.ErrNotFound) {
 		return nil
@@ -194,7 +196,7 @@ func (g *Collector) edit(ctx context.Context, n *node, o object, change func(obj
 	return err
 }
 
-// disown takes references from an object.
+// disown removes references from an object.
 func (g *Collector) disown(ctx context.Context, n *node, o object, refs []metav1.OwnerReference) error {
 	return g.edit(ctx, n, o, func(obj engine.Object) {
 		obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), func(have metav1.OwnerReference) bool {
@@ -203,7 +205,7 @@ func (g *Collector) disown(ctx context.Context, n *node, o object, refs []metav1
 	})
 }
 
-// unblock has no owner of an object wait for it.
+// unblock lets the owners of an object no longer wait for it.
 func (g *Collector) unblock(ctx context.Context, n *node, o object) error {
 	return g.edit(ctx, n, o, func(obj engine.Object) {
 		refs := obj.GetOwnerReferences()
@@ -217,15 +219,15 @@ func (g *Collector) unblock(ctx context.Context, n *node, o object) error {
 	})
 }
 
-// await lets an object go that is deleted in the foreground, once no dependent is left that blocks it.
+// await completes the foreground deletion of an object once no dependent blocks it.
 func (g *Collector) await(ctx context.Context, n *node, o object) error {
 	if g.graph.blocked(n) {
-		return nil // the log tells when it is no more
+		return nil // the log reports its deletion
 	}
 	return g.removeFinalizer(ctx, n, o, metav1.FinalizerDeleteDependents)
 }
 
-// release takes an object from its dependents, and then lets it go.
+// release removes the references of an object's dependents to it, and then completes its deletion.
 func (g *Collector) release(ctx context.Context, n *node, o object) error {
 	dependents := g.graph.dependents(n)
 	errs := make([]error, len(dependents))

@@ -1,4 +1,4 @@
-// Package inprocesstest makes clients of endpoints that no chain stands in front of.
+// Package inprocesstest makes clients of endpoints without a chain, for tests.
 package inprocesstest
 
 import (

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// batcher asks etcd for the newest revision once for all readers that wait for
-// it together. A reader must not be given an answer that was already on its
-// way when it came: that answer may be older than a write the reader knows of.
-// So while one request is under way the next is gathered.
+// batcher asks etcd for the newest revision once for all readers that wait at
+// the same time. A reader must not share a request that was sent before the
+// reader came: its answer may be older than a write the reader knows of. So
+// while one request is under way, new readers wait for the next.
 type batcher struct {
 	fetch func(ctx context.Context) (int64, error)
 
@@ -48,8 +48,8 @@ func (b *batcher) get(ctx context.Context) (int64, error) {
 	}
 }
 
-// run answers r, and those who gather meanwhile. It belongs to no reader: one
-// that gives up does not take the others' answer along.
+// run sends r, and then the requests that readers have joined meanwhile. It is
+// bound to no reader: when one gives up, the others still get their answer.
 func (b *batcher) run(r *headRequest) {
 	for r != nil {
 		r.fetch(b.fetch)

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// A reader is never given an answer that was asked for before it came, those
-// who wait together share one, and one that gives up leaves the others alone.
+// A reader never gets the answer to a request that was sent before the reader
+// came, readers that wait together share one, and one that gives up does not
+// disturb the others.
 func TestBatcher(t *testing.T) {
 	asked, answer := make(chan int64), make(chan struct{})
 	calls := int64(0)
@@ -38,7 +39,8 @@ func TestBatcher(t *testing.T) {
 	if r := <-first; !errors.Is(r.err, context.Canceled) {
 		t.Errorf("a reader that gave up: %v", r)
 	}
-	// These come while the first answer is under way: it is not for them.
+	// These come while the first request is under way: they must not get its
+	// answer.
 	var later []<-chan result
 	for range 3 {
 		later = append(later, get(t.Context()))
@@ -58,7 +60,7 @@ func TestBatcher(t *testing.T) {
 					t.Errorf("a later reader: %v", r)
 				}
 				done = true
-			case <-asked: // those who came too late to share ask again
+			case <-asked: // readers that came too late to share ask again
 			}
 		}
 	}

@@ -22,20 +22,21 @@ import (
 
 // Embedded says how the etcd inside this process runs.
 type Embedded struct {
-	// Dir is the data directory; etcd's own files are in it, so that an etcd
-	// server can be started on it too.
+	// Dir is the data directory; it has etcd's own layout, so that a stock etcd
+	// can be started on it too.
 	Dir string
 	// QuotaBytes bounds the database; zero is etcd's default of 2 GiB.
 	QuotaBytes int64
-	// UnsafeNoFsync trades safety against power loss for speed, for tests.
+	// UnsafeNoFsync skips fsync: faster, but a power loss may lose writes. For
+	// tests.
 	UnsafeNoFsync bool
-	// Verbose logs what etcd has to say, on standard error.
+	// Verbose writes etcd's log to standard error.
 	Verbose bool
 }
 
-// OpenEmbedded starts an etcd of one member in this process and returns once
-// it takes requests. It has no socket: requests are function calls. A
-// directory that another process uses gives an error at once.
+// OpenEmbedded starts an etcd of one member in this process and returns once it
+// accepts requests. It has no socket: requests are function calls. If another
+// process uses the directory, it returns an error at once.
 func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
 	unlock, err := lockDir(e.Dir)
 	if err != nil {
@@ -86,16 +87,15 @@ func head(srv *etcdserver.EtcdServer) int64 {
 	return r.Rev()
 }
 
-// electionTicks times the tick is how long a member waits before it elects
-// itself; alone in its cluster it has nobody to wait for.
+// A member waits for electionTicks ticks before it elects itself. The only
+// member of a cluster need not wait for others.
 const (
 	tick          = 10 * time.Millisecond
 	electionTicks = 3
 )
 
 // Raft keeps its recent entries in memory for members that fall behind. A
-// member that is alone needs few: with etcd's own defaults they would come to
-// some 100 MB.
+// single member needs few: with etcd's defaults they would take about 100 MB.
 const (
 	snapshotCount  = 1000
 	catchUpEntries = 10
@@ -147,8 +147,8 @@ func (e Embedded) serverConfig() (config.ServerConfig, error) {
 	}, nil
 }
 
-// newLogger is etcd's log. What it calls errors is mostly the noise of a start;
-// what ends the process is always told.
+// newLogger makes etcd's logger. Unless verbose, it logs only what ends the
+// process: most of what etcd logs as errors is harmless noise at the start.
 func newLogger(verbose bool) *zap.Logger {
 	level := zap.DPanicLevel
 	if verbose {

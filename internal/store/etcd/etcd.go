@@ -1,6 +1,6 @@
 // Package etcd is the store's log in etcd: one embedded in this process, or a
-// cluster elsewhere. Both are the same client to those above; they differ in
-// how the newest revision is learned.
+// cluster elsewhere. Callers use the same client for both. The two differ only
+// in how they learn the newest revision.
 package etcd
 
 import (
@@ -20,8 +20,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/span/rpc"
 )
 
-// maxRequestBytes is the largest write the embedded etcd takes. Clusters have
-// their own limit (1.5 MiB by default), which a drop-in must not exceed in silence.
+// maxRequestBytes is the largest write that the embedded etcd accepts. Clusters
+// have their own limit (1.5 MiB by default), which a replacement must not silently
+// exceed.
 const maxRequestBytes = 1536 << 10
 
 // DB is an open etcd.
@@ -41,25 +42,25 @@ func (d *DB) Head(ctx context.Context) (int64, error) { return d.head(ctx) }
 // Size returns the bytes of the database.
 func (d *DB) Size(ctx context.Context) (int64, error) { return d.size(ctx) }
 
-// Ping answers whether etcd takes requests.
+// Ping returns an error if etcd does not accept requests.
 func (d *DB) Ping(ctx context.Context) error {
 	_, err := d.Client.Get(ctx, "health", clientv3.WithSerializable())
 	return err
 }
 
-// Close ends the connection, and the embedded server with it.
+// Close closes the connection and stops the embedded server.
 func (d *DB) Close() error { return d.close() }
 
 // Cluster says which etcd cluster to use and how.
 type Cluster struct {
 	Endpoints []string
 	TLS       *tls.Config // nil: plain TCP
-	// Dial connects to the servers; nil: a plain dialer does.
+	// Dial connects to the servers; nil: a plain dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Dial connects to a cluster. It does not wait for it to answer: requests do,
-// as long as their contexts allow.
+// Dial connects to a cluster. It does not wait for the cluster to answer;
+// requests wait, as long as their contexts allow.
 func Dial(c Cluster) (*DB, error) {
 	options := []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -86,8 +87,8 @@ func Dial(c Cluster) (*DB, error) {
 		return nil, fmt.Errorf("connect to etcd at %v: %w", c.Endpoints, err)
 	}
 	heads := &batcher{fetch: func(ctx context.Context) (int64, error) {
-		// A linearizable read of a key that does not exist: its header
-		// carries the revision, and nothing else travels.
+		// A linearizable read of a key that does not exist: the header of the
+		// answer carries the revision, and there is no other data.
 		r, err := client.Get(ctx, "/", clientv3.WithCountOnly())
 		if err != nil {
 			return 0, err

@@ -33,7 +33,7 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 		return kv.Answer{}, translated(err)
 	}
 	for n, k := range resp.Kvs {
-		resp.Kvs[n] = nil // what yield does not keep, nobody does
+		resp.Kvs[n] = nil // lets the key be freed unless yield keeps it
 		if !yield(keyValue(k)) {
 			break
 		}
@@ -118,8 +118,8 @@ func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	return kv.Lease(r.ID), nil
 }
 
-// translated makes etcd's errors those of package kv. The ones that users may
-// get to see keep their words.
+// translated turns etcd's errors into those of package kv. Errors that users
+// may see keep their text.
 func translated(err error) error {
 	switch {
 	case err == nil:
@@ -138,7 +138,7 @@ func translated(err error) error {
 	return err
 }
 
-// known is an error of etcd that is one of package kv.
+// known is an error of etcd that corresponds to one of package kv.
 type known struct {
 	error
 	is error

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// ErrInUse says that another process has the data directory.
+// ErrInUse says that another process uses the data directory.
 var ErrInUse = errors.New("data directory is in use by another process")
 
-// lockDir makes dir if need be and takes it for this process. The kernel drops
+// lockDir creates dir if needed and locks it for this process. The kernel drops
 // the lock when the process ends, however it ends.
 func lockDir(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -13,18 +13,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// askAfter is how often etcd is asked how far a watch is that has an end. It
-// answers only when the watch has caught up, and forgets questions that come
-// before.
+// askAfter is the interval at which etcd is asked for the progress of a watch
+// that has an end. It answers only when the watch has caught up, and drops
+// requests that come earlier.
 const askAfter = 20 * time.Millisecond
 
 // Watch is part of store.DB.
 func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 	if w.Until > 0 && w.From > w.Until {
-		return nil // etcd would say nothing of a revision to come
+		return nil // etcd would report nothing for a future revision
 	}
-	// A stream of its own: etcd tells how far a stream is only when all of
-	// its watches have caught up. The client finds streams by their metadata.
+	// The watch gets a stream of its own, because etcd reports progress only
+	// when all watches of a stream have caught up. The client picks streams by
+	// their metadata.
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx),
 		"kanzen-watch", strconv.FormatUint(d.streams.Add(1), 10)))
 	var asking sync.WaitGroup
@@ -67,11 +68,11 @@ func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 	return errors.New("watch channel closed")
 }
 
-// keepEvents is how many events a watch keeps room for between two batches.
+// keepEvents is the capacity for events that a watch keeps between two batches.
 const keepEvents = 64
 
-// ask asks etcd how far a watch is, when somebody wants to know. What fails is
-// asked again by whoever still waits.
+// ask requests the progress of a watch from etcd whenever a caller wants it.
+// After a failure, a caller that still waits asks again.
 func (d *DB) ask(ctx context.Context, w kv.Watch) {
 	var regularly <-chan time.Time
 	if w.Until > 0 {
@@ -90,9 +91,9 @@ func (d *DB) ask(ctx context.Context, w kv.Watch) {
 	}
 }
 
-// told returns the revision up to which a watch has told everything with r, if
-// r says that. The header of a progress notification does; that of a batch of
-// events may run ahead of them.
+// told returns the revision up to which a watch has delivered everything with
+// r, if r says so. The header of a progress notification does; the header of a
+// batch of events may be ahead of the events.
 func told(r *clientv3.WatchResponse) (int64, bool) {
 	if n := len(r.Events); n > 0 {
 		return r.Events[n-1].Kv.ModRevision, true

@@ -1,32 +1,32 @@
-// Package kv has the few types in which a store speaks with its database: an
-// ordered set of keys with values, one number (the revision) that counts its
-// transactions, and the history of both back to a compaction. Their meaning is
-// etcd's. What a database has to do with them is stated by store.DB.
+// Package kv has the types of the interface between a store and its database.
+// The database is an ordered set of keys with values, one number (the revision)
+// that counts its transactions, and the history of both back to a compaction.
+// Everything means the same as in etcd. The interface itself is store.DB.
 //
-// Bytes in these types are shared, not copied: nobody changes them.
+// Bytes in these types are shared, not copied, and must not be changed.
 package kv
 
 import "errors"
 
-// Errors that a store tells apart.
+// Errors that a store distinguishes.
 var (
 	// ErrCompacted: the revision is older than the history that is kept.
 	ErrCompacted = errors.New("revision is compacted")
-	// ErrFuture: the revision has not come yet.
+	// ErrFuture: the revision is newer than the newest.
 	ErrFuture = errors.New("revision is in the future")
-	// ErrNoLease: the lease does not exist, or no more.
+	// ErrNoLease: the lease does not exist, or has ended.
 	ErrNoLease = errors.New("lease not found")
-	// ErrTooLarge: a value is larger than the database takes.
+	// ErrTooLarge: a value is larger than the database accepts.
 	ErrTooLarge = errors.New("request is too large")
 )
 
 // KeyValue is a key at one revision.
 type KeyValue struct {
 	Key, Value []byte
-	// CreateRevision is that of the key's creation, ModRevision that of its
-	// newest change.
+	// CreateRevision is the revision of the key's creation, ModRevision the
+	// revision of its newest change.
 	CreateRevision, ModRevision int64
-	// Version counts the changes since the creation, which is 1.
+	// Version counts the changes; the creation is 1.
 	Version int64
 }
 
@@ -36,18 +36,18 @@ type Event struct {
 	// and the revision.
 	KeyValue
 	Deleted bool
-	// Prev is the key before the change. Its revisions are 0 if it was not
-	// there, was not asked for, or is compacted.
+	// Prev is the key before the change. Its revisions are 0 if the key did not
+	// exist, if Prev was not asked for, or if it is compacted.
 	Prev KeyValue
 }
 
-// Created says that the key was not there before.
+// Created says that the key did not exist before.
 func (e *Event) Created() bool { return !e.Deleted && e.CreateRevision == e.ModRevision }
 
-// Range asks for keys in their order.
+// Range asks for keys in ascending order.
 type Range struct {
-	// Key is the first key, and End the first that is not meant any more;
-	// empty: only Key itself is meant.
+	// Key is the first key of the range, and End the first key after it; an
+	// empty End means Key alone.
 	Key, End string
 	// Rev is the revision to read at; 0: the newest.
 	Rev int64
@@ -57,20 +57,20 @@ type Range struct {
 	CountOnly bool
 }
 
-// Answer is what a Range gives beside its keys.
+// Answer is the result of a Range beside its keys.
 type Answer struct {
-	// Rev is the newest revision as of the reading.
+	// Rev is the newest revision at the time of the read.
 	Rev int64
-	// Count is how many keys there are in the range, whatever the limit.
+	// Count is the number of keys in the range, regardless of the limit.
 	Count int64
-	// More says that the limit has left some out.
+	// More says that the limit has left out some keys.
 	More bool
 }
 
-// After is the smallest key behind key.
+// After is the smallest key after key.
 func After(key []byte) string { return string(key) + "\x00" }
 
-// PrefixEnd is the first key that is behind all those with a prefix.
+// PrefixEnd is the first key after all keys with a prefix.
 func PrefixEnd(prefix string) string {
 	end := []byte(prefix)
 	for n := len(end) - 1; n >= 0; n-- {
@@ -79,7 +79,7 @@ func PrefixEnd(prefix string) string {
 			return string(end[:n+1])
 		}
 	}
-	return "\x00" // etcd's word for no end
+	return "\x00" // etcd's notation for no end
 }
 
 // Txn is a transaction: if all conditions hold, all operations are done at one
@@ -89,19 +89,19 @@ type Txn struct {
 	Then []Op
 	// Else is the key to read if a condition does not hold; empty: none.
 	Else string
-	// ElseKey says that the value of that key is not wanted.
+	// ElseKey says that only the key is wanted, without its value.
 	ElseKey bool
 }
 
-// Condition compares a key with N. A key that is not there has the revision 0
-// and the version 0.
+// Condition compares a key with N. A key that does not exist has revision 0 and
+// version 0.
 type Condition struct {
 	Key string
 	Is  Comparison
 	N   int64
 }
 
-// Comparison is what has to be so for a Condition to hold.
+// Comparison says how a Condition compares.
 type Comparison int
 
 // The comparisons.
@@ -116,44 +116,47 @@ type Op struct {
 	Delete bool
 	Key    string
 	Value  []byte
-	Lease  Lease // of a value that goes with it; 0: none
+	Lease  Lease // the lease of the value; 0: none
 }
 
-// Lease is the number of a lease: keys that were put with it go when it ends.
+// Lease is the number of a lease: keys that were put with it are deleted when
+// it ends.
 type Lease int64
 
-// Committed is what became of a transaction that was carried out.
+// Committed is the result of a transaction.
 type Committed struct {
 	// Held says that the conditions held.
 	Held bool
-	// Rev is the newest revision after the transaction: its own if it has
-	// changed anything.
+	// Rev is the newest revision after the transaction: its own if it changed
+	// anything.
 	Rev int64
 	// Else is the key that was read because a condition did not hold; nil: it
-	// is not there, or was not asked for.
+	// does not exist, or was not asked for.
 	Else *KeyValue
 }
 
 // Watch asks for the events of keys.
 type Watch struct {
-	// Key is one key, or with Prefix the beginning of many.
+	// Key is one key, or with Prefix the prefix of many.
 	Key    string
 	Prefix bool
 	// From is the first revision of interest.
 	From int64
-	// Until is the last; 0: there is no last. A watch that has delivered all
-	// up to it ends.
+	// Until is the last revision of interest; 0: none. The watch ends once it
+	// has delivered everything up to it.
 	Until int64
-	// Prev asks for the keys before the changes too.
+	// Prev asks for the values before the changes too.
 	Prev bool
-	// Ask may be sent to by who wants to be told how far the watch is. Optional.
+	// Ask requests the watch's progress: a send makes Deliver be called with
+	// the revision that the watch has reached. Optional.
 	Ask <-chan struct{}
 }
 
-// Deliver takes the next events of a watch, in the order of their revisions and
-// never a part of a transaction, and the revision up to which these and earlier
-// calls have told all; there may be no events. They are the caller's again when
-// it returns (the bytes stay). An error ends the watch.
+// Deliver takes the next events of a watch, in the order of their revisions,
+// and the revision up to which these and earlier calls are complete. A
+// transaction is never split between calls; there may be no events. The slice
+// may be used only until Deliver returns, the bytes also after that. An error
+// ends the watch.
 type Deliver func(events []Event, rev int64) error
 
 // Yield takes one key of a range; false ends the reading.

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Operation is a method of DB, or some of them.
+// Operation is a set of methods of DB.
 type Operation int
 
-// The operations. Watch stands for its beginning; what is under way is broken
-// off by DB.Break.
+// The operations. Watch stands for the start of a watch; DB.Break breaks off
+// those under way.
 const (
 	Head Operation = 1 << iota
 	Ping
@@ -22,32 +22,32 @@ const (
 	Grant
 )
 
-// Fault is what becomes of one operation.
+// Fault says how one operation goes wrong.
 type Fault struct {
 	// Of says which operations count; 0: all.
 	Of Operation
-	// Skip is how many of them are let pass before.
+	// Skip is how many of them pass first.
 	Skip int
-	// Before is called before the operation: it may wait, do something that
-	// comes in between, or end the operation's context. Optional.
+	// Before is called before the operation: it may wait, do another operation
+	// first, or end the operation's context. Optional.
 	Before func(ctx context.Context)
-	// Err is what is answered; nil: what the operation has to say.
+	// Err is the error returned; nil: the result of the operation itself.
 	Err error
-	// Lost lets the operation be carried out in spite of Err, as when the
-	// answer does not arrive.
+	// Lost carries out the operation in spite of Err, as when the answer is
+	// lost.
 	Lost bool
 }
 
-// Inject lets one operation to come go wrong. Each of several faults counts for
-// itself; of those whose turn it is, the first injected is taken, and the
-// others wait for the next operation.
+// Inject makes one future operation go wrong. Each fault counts operations by
+// itself. If several faults are due for an operation, the one injected first
+// applies, and the others wait for the next operation.
 func (d *DB) Inject(f Fault) {
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
 	d.faults.all = append(d.faults.all, f)
 }
 
-// Injected says how many faults are still to come.
+// Injected returns the number of faults that have not applied yet.
 func (d *DB) Injected() int {
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
@@ -59,7 +59,7 @@ type faults struct {
 	all []Fault
 }
 
-// next returns the fault of an operation that begins; none is the zero value.
+// next returns the fault for an operation that begins, or the zero value.
 func (f *faults) next(op Operation) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// lease is the keys that go together.
+// lease is a set of keys that expire together.
 type lease struct {
 	keys  map[string]bool
-	timer clock.Timer // nil for a moment after it was granted
+	timer clock.Timer // nil until Grant has set it
 }
 
 // rebind moves a key from one lease to another; 0: none.

@@ -1,8 +1,8 @@
 // Package memory is the store's log in memory, for tests and for control planes
-// that need not outlive their process. It means the same by revisions,
-// transactions, history, compaction and leases as etcd does; it has no files
-// and no goroutines, and time is passed in. Tests can let its operations fail,
-// wait, or be lost (see Fault).
+// that need not outlive their process. Revisions, transactions, history,
+// compaction and leases work as in etcd. It has no files and no goroutines, and
+// its clock is passed in. Tests can make its operations fail or wait, or lose
+// their answers (see Fault).
 package memory
 
 import (
@@ -25,9 +25,9 @@ type DB struct {
 	mu sync.Mutex
 	// All below is guarded by mu.
 	rev       int64                        // the newest
-	compacted int64                        // history before it is gone
-	keys      btree.Map[string, []version] // with the deleted ones whose history is kept
-	events    []event                      // after compacted, and those at it; cut off and appended to, never overwritten
+	compacted int64                        // history before it was dropped
+	keys      btree.Map[string, []version] // including deleted ones whose history is kept
+	events    []event                      // from compacted on; cut off and appended to, never overwritten
 	bytes     int64                        // of keys and values in events
 	leases    map[kv.Lease]*lease
 	nextLease kv.Lease
@@ -42,7 +42,7 @@ type version struct {
 	lease   kv.Lease
 }
 
-// event is a change of a key: what it has made of it, and what was there.
+// event is a change of a key: the key after and before it.
 type event struct {
 	version
 	prev kv.KeyValue
@@ -71,7 +71,7 @@ func (d *DB) Size(ctx context.Context) (int64, error) {
 	return bytes, err
 }
 
-// Close ends the leases' timers. Keys stay as they are.
+// Close stops the leases' timers. Keys stay as they are.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +83,7 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// do carries out an operation under the lock, as far as faults let it.
+// do carries out an operation under the lock, subject to injected faults.
 func (d *DB) do(ctx context.Context, op Operation, f func() error) error {
 	fault := d.faults.next(op)
 	if fault.Before != nil {
@@ -104,7 +104,7 @@ func (d *DB) do(ctx context.Context, op Operation, f func() error) error {
 	return err
 }
 
-// at returns a key as of revision rev; ok: it is there.
+// at returns a key as of revision rev; ok says that it exists.
 func at(versions []version, rev int64) (v version, ok bool) {
 	for n := len(versions) - 1; n >= 0; n-- {
 		if v := versions[n]; v.ModRevision <= rev {
@@ -158,8 +158,8 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 // noEnd is the end of a range that has none.
 const noEnd = "\x00"
 
-// readable returns the revision that rev (0: the newest) stands for, if there
-// is history of it.
+// readable returns the revision that rev (0: the newest) stands for, or an
+// error if its history is not there.
 func (d *DB) readable(rev int64) (int64, error) {
 	switch {
 	case rev == 0:
@@ -214,7 +214,7 @@ func (d *DB) commit(t kv.Txn) (kv.Committed, error) {
 	return kv.Committed{Held: true, Rev: d.rev}, nil
 }
 
-// now returns a key as it is.
+// now returns the newest version of a key.
 func (d *DB) now(key string) (version, bool) {
 	versions, _ := d.keys.Get(key)
 	return at(versions, d.rev)
@@ -300,7 +300,8 @@ func (d *DB) Compact(ctx context.Context, rev int64) error {
 	})
 }
 
-// compact keeps of each key the version that is there at rev, and all later.
+// compact keeps, of each key, the version that is current at rev and all later
+// ones.
 func (d *DB) compact(rev int64) {
 	d.compacted = rev
 	var keys btree.Map[string, []version]
@@ -344,7 +345,7 @@ func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A clock may call back at once.
+	// A clock may call the func at once, before AfterFunc returns.
 	timer := d.clock.AfterFunc(ttl, func() { d.expire(id) })
 	d.mu.Lock()
 	defer d.mu.Unlock()

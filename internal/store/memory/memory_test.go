@@ -20,7 +20,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "of the comparison with etcd; 0: a new one each time")
 
-// The same operations have the same answers here and in etcd.
+// The same operations get the same answers here and from etcd.
 func TestLikeEtcd(t *testing.T) {
 	e, err := etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
@@ -116,7 +116,7 @@ func one(k *kv.KeyValue) string {
 	return fmt.Sprintf("%s=%s(%d,%d,%d) ", k.Key, k.Value, k.CreateRevision, k.ModRevision, k.Version)
 }
 
-// watched tells what a watch that has an end delivers.
+// watched returns as text what a watch that has an end delivers.
 func watched(t *testing.T, db store.DB, w kv.Watch) string {
 	text, last := "", w.From-1
 	err := db.Watch(t.Context(), w, func(events []kv.Event, rev int64) error {
@@ -136,7 +136,8 @@ func put(t *testing.T, db *DB, key string, l kv.Lease) {
 	}
 }
 
-// A lease takes with it the keys that were put with it last, at one revision.
+// When a lease ends, the keys that were last put with it are deleted, at one
+// revision.
 func TestLease(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Unix(0, 0))
 	db := New(c)
@@ -208,7 +209,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A watch that is broken off says so, once it was told what came before.
+// A watch that is broken off returns an error, after it has delivered the
+// earlier events.
 func TestBreak(t *testing.T) {
 	db := New(clock.RealClock{})
 	put(t, db, "a", 0)

@@ -12,7 +12,7 @@ import (
 // ErrBroken ends watches when Break is called.
 var ErrBroken = errors.New("the watch was broken off")
 
-// Break breaks all watches off that are under way, as a lost connection does.
+// Break ends all watches that are under way, as a lost connection does.
 func (d *DB) Break() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -20,8 +20,8 @@ func (d *DB) Break() {
 	d.broken = make(chan struct{})
 }
 
-// Watch is part of store.DB. It tells at once how far it is, so that nobody has
-// to ask.
+// Watch is part of store.DB. It always reports its progress at once, so it
+// ignores w.Ask.
 func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 	var broken chan struct{}
 	if err := d.do(ctx, Watch, func() error { broken = d.broken; return nil }); err != nil {
@@ -52,7 +52,7 @@ func (d *DB) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 	return nil
 }
 
-// pause waits for a change, if there is one to wait for. It returns why the
+// pause waits for a change, unless changed is nil. It returns an error if the
 // watch has to end.
 func pause(ctx context.Context, changed, broken <-chan struct{}) error {
 	if changed == nil {
@@ -78,8 +78,8 @@ func pause(ctx context.Context, changed, broken <-chan struct{}) error {
 // batchRevisions is how many revisions are delivered at a time.
 const batchRevisions = 1000
 
-// since returns the events from revision next on, up to revision rev, and what
-// is closed when there are more than there are now.
+// since returns the events from revision next up to revision rev, and a channel
+// that is closed when there are more.
 func (d *DB) since(next int64) (events []event, rev int64, changed <-chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *DB) index(rev int64) int {
 	return sort.Search(len(d.events), func(n int) bool { return d.events[n].ModRevision >= rev })
 }
 
-// wanted appends those events up to revision rev that a watch is for.
+// wanted appends the events up to revision rev that a watch asks for.
 func wanted(to []kv.Event, events []event, w kv.Watch, rev int64) []kv.Event {
 	for n := range events {
 		e := &events[n]

@@ -1,5 +1,5 @@
-// Package always holds the two plugins that do not look: one accepts every
-// write and one refuses every write.
+// Package always has two plugins: one accepts every write, and one refuses
+// every write.
 package always
 
 import (

@@ -1,5 +1,5 @@
-// Package alwayspullimages makes every pod pull its images, so that a pod runs
-// only what its credentials can read.
+// Package alwayspullimages makes every pod pull its images, so that a pod can
+// use only images that its credentials give access to.
 package alwayspullimages
 
 import (
@@ -65,7 +65,7 @@ func validate(_ context.Context, a *admission.Attributes) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// judged returns the pod of a write that brings new images, or nil.
+// judged returns the pod of a write that sets new images, or nil.
 func judged(a *admission.Attributes) (*corev1.Pod, error) {
 	if a.Subresource != "" {
 		return nil, nil

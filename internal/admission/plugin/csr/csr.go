@@ -1,5 +1,5 @@
-// Package csr guards certificate signing requests: who may approve and sign
-// for which signer, and which subjects nobody gets a certificate for.
+// Package csr guards certificate signing requests: it checks which users may
+// approve and sign for a signer, and which subjects a certificate may have.
 package csr
 
 import (
@@ -29,8 +29,9 @@ const (
 
 var requests = []schema.GroupResource{admission.CertificateSigningRequests}
 
-// Approval makes the plugin that lets only those approve who may "approve" the
-// request's signer. The stored signer counts, not one that the update brings.
+// Approval makes the plugin that allows an approval only to users who may
+// "approve" for the request's signer. The stored signer counts, not one that
+// the update sets.
 func Approval(authorizer authz.Authorizer) admission.Plugin {
 	return admission.Plugin{
 		Name: ApprovalName, On: []admission.Operation{admission.Update}, Of: requests,
@@ -50,8 +51,8 @@ func Approval(authorizer authz.Authorizer) admission.Plugin {
 	}
 }
 
-// Signing makes the plugin that lets only those give out certificates, or
-// change a request's conditions, who may "sign" for its signer.
+// Signing makes the plugin that lets only users who may "sign" for a request's
+// signer set its certificate or change its conditions.
 func Signing(authorizer authz.Authorizer) admission.Plugin {
 	return admission.Plugin{
 		Name: SigningName, On: []admission.Operation{admission.Update}, Of: requests,
@@ -79,8 +80,8 @@ func Signing(authorizer authz.Authorizer) admission.Plugin {
 	}
 }
 
-// Subject makes the plugin that keeps client certificates from making anybody
-// a member of the group that may do everything.
+// Subject makes the plugin that refuses requests for client certificates of the
+// group system:masters, which may do everything.
 func Subject() admission.Plugin {
 	return admission.Plugin{
 		Name: SubjectName, On: []admission.Operation{admission.Create}, Of: requests,
@@ -125,8 +126,8 @@ func Parse(data []byte) (*x509.CertificateRequest, error) {
 	return cert, nil
 }
 
-// mayActFor says whether a user may do something in the name of a signer, or
-// of all signers of its domain. An authorizer's error is no permission.
+// mayActFor says whether a user has a verb on a signer, or on all signers of
+// its domain. An error of the authorizer counts as no.
 func mayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {

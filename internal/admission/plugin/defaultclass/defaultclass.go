@@ -89,9 +89,9 @@ func Of(c *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// newest returns the name of the default class: the newest of those with one
-// of the annotations, and of two that are equally new the first by name. Nil
-// is none.
+// newest returns the name of the default class: the newest class with one of
+// the annotations, and of equally new ones the first by name. Nil: there is
+// none.
 func newest(ctx context.Context, objects admission.Objects, gr schema.GroupResource, annotations ...string) (*string, error) {
 	classes, err := objects.SeenList(ctx, gr, "")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "DefaultTolerationSeconds"
 
-// New makes the plugin. Pods that do not say themselves stay for so many
-// seconds on nodes that are not ready or unreachable.
+// New makes the plugin. Pods without tolerations of their own stay for these
+// numbers of seconds on nodes that are not ready or unreachable.
 func New(notReady, unreachable int64) admission.Plugin {
 	return admission.Plugin{
 		Name: Name,

@@ -1,5 +1,5 @@
-// Package denyexternalips refuses services external IPs that they do not have
-// already: whoever can name any address can draw its traffic.
+// Package denyexternalips refuses new external IPs of services: a user who can
+// set any address can redirect its traffic.
 package denyexternalips
 
 import (

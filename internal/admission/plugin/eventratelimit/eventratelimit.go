@@ -1,5 +1,5 @@
-// Package eventratelimit bounds how fast events are written: by all, in a
-// namespace, by a user, or about one thing by one source.
+// Package eventratelimit limits the rate of new events: in total, for a
+// namespace, for a user, or for one source and object.
 package eventratelimit
 
 import (
@@ -24,7 +24,7 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "EventRateLimit"
 
-// buckets is how many buckets a limit keeps that does not say so.
+// buckets is the default number of buckets that a limit keeps.
 const buckets = 4096
 
 // limit is one limit of a configuration.
@@ -34,7 +34,7 @@ type limit struct {
 	Burst     int32  `json:"burst"`
 	CacheSize int32  `json:"cacheSize"`
 
-	// limiters by key, the least used forgotten first.
+	// limiters by key; the least recently used are dropped first.
 	limiters *lru.Cache
 }
 

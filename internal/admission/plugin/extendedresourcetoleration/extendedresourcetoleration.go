@@ -1,5 +1,5 @@
-// Package extendedresourcetoleration lets pods that ask for an extended
-// resource onto the nodes that are kept for it.
+// Package extendedresourcetoleration adds tolerations to pods that request an
+// extended resource, so that they can run on the nodes reserved for it.
 package extendedresourcetoleration
 
 import (
@@ -47,7 +47,7 @@ func admit(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// tolerate adds a toleration, in the place of one that says the same.
+// tolerate adds a toleration, and replaces an equivalent one.
 func tolerate(pod *corev1.Pod, t corev1.Toleration) {
 	list := slices.Clone(pod.Spec.Tolerations)
 	found := false

@@ -20,8 +20,8 @@ type config struct {
 	allowOnFailures bool
 }
 
-// read reads the configuration in YAML or JSON. Its times are numbers: of
-// seconds, and of milliseconds for the backoff; 0 is the default and -1 none.
+// read reads the configuration in YAML or JSON. Its times are in seconds, and
+// in milliseconds for the backoff; 0 is the default and -1 means none.
 func read(configuration []byte) (*config, error) {
 	if len(configuration) == 0 {
 		return nil, errors.New("no config specified")

@@ -22,7 +22,7 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "ImagePolicyWebhook"
 
-// auditPrefix begins the keys of what the plugin adds to audit events.
+// auditPrefix begins the keys of the plugin's audit annotations.
 const auditPrefix = "imagepolicywebhook.image-policy.k8s.io/"
 
 // tries is how often the backend is asked about one pod.
@@ -31,12 +31,11 @@ const tries = 5
 type plugin struct {
 	*config
 	clock clock.Clock
-	// answers are kept for as long as the configuration says.
+	// answers caches answers for the times in the configuration.
 	answers *cache.LRUExpireCache
 }
 
-// New makes the plugin. Without a configuration there is no backend to ask,
-// which is an error.
+// New makes the plugin. An empty configuration has no backend and is an error.
 func New(clock clock.Clock, configuration []byte) (admission.Plugin, error) {
 	c, err := read(configuration)
 	if err != nil {
@@ -85,7 +84,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	return admission.Forbidden(a, errors.New("one or more images rejected by webhook backend"))
 }
 
-// specOf is what the backend is told of a pod.
+// specOf returns what is sent to the backend about a pod.
 func specOf(pod *corev1.Pod, a *admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
 	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.Namespace, Annotations: map[string]string{}}
 	add := func(image string) {
@@ -119,7 +118,7 @@ func (p *plugin) known(key string) (imagepolicyv1alpha1.ImageReviewStatus, bool)
 	return v.(imagepolicyv1alpha1.ImageReviewStatus), true
 }
 
-// ask asks the backend, again if it fails in a way that may pass.
+// ask asks the backend. It tries again after a temporary failure.
 func (p *plugin) ask(ctx context.Context, review *imagepolicyv1alpha1.ImageReview) (imagepolicyv1alpha1.ImageReviewStatus, error) {
 	body, err := json.Marshal(review)
 	if err != nil {
@@ -145,11 +144,11 @@ func (p *plugin) ask(ctx context.Context, review *imagepolicyv1alpha1.ImageRevie
 	}
 }
 
-// passing says that a failure may not come again.
+// passing says that a failure is temporary.
 func passing(err error) bool {
 	var st *apierrors.StatusError
 	if !errors.As(err, &st) {
-		return true // of the connection
+		return true // a connection error
 	}
 	return apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }

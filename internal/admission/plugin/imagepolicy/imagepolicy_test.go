@@ -21,7 +21,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/imagepolicy"
 )
 
-// backend refuses what is not of a registry, and counts.
+// backend refuses images that are not from a registry, and counts its calls.
 type backend struct {
 	asked  int
 	broken bool

@@ -11,7 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/podresources"
 )
 
-// amounts are what a thing asks for and may use, under one kind of limit.
+// amounts are the requests and limits of an object, under one type of limit.
 type amounts struct {
 	kind             corev1.LimitType
 	requests, limits corev1.ResourceList
@@ -19,7 +19,7 @@ type amounts struct {
 
 type pod struct{ *corev1.Pod }
 
-// amounts returns what there is of a pod under a kind of limit.
+// amounts returns a pod's amounts under a type of limit.
 func (p pod) amounts(kind corev1.LimitType) []amounts {
 	switch kind {
 	case corev1.LimitTypeContainer:
@@ -46,7 +46,7 @@ func checkPod(p pod, r *corev1.LimitRange) (errs []error) {
 	return errs
 }
 
-// checkClaim looks at requests only: limits of a claim mean nothing.
+// checkClaim checks only requests: limits of a claim have no effect.
 func checkClaim(c *corev1.PersistentVolumeClaim, r *corev1.LimitRange) (errs []error) {
 	a := amounts{kind: corev1.LimitTypePersistentVolumeClaim, requests: c.Spec.Resources.Requests}
 	for _, l := range r.Spec.Limits {

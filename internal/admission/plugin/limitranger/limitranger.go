@@ -1,5 +1,5 @@
-// Package limitranger holds pods and claims to the limit ranges of their
-// namespace, and gives containers the requests and limits that those default.
+// Package limitranger enforces the limit ranges of a namespace on pods and
+// claims, and sets their default requests and limits in containers.
 package limitranger
 
 import (
@@ -20,7 +20,7 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "LimitRanger"
 
-// annotation tells what was defaulted.
+// annotation lists the defaults that were set.
 const annotation = "kubernetes.io/limit-ranger"
 
 type plugin struct {
@@ -37,8 +37,8 @@ func New(objects admission.Objects) admission.Plugin {
 	}
 }
 
-// limited says that a write can change what limit ranges are about. The
-// resources of a pod change only by its creation and by a resize.
+// limited says that a write can change amounts that limit ranges limit. The
+// resources of a pod change only when it is created or resized.
 func limited(a *admission.Attributes) bool {
 	if old, ok := a.OldObject.(admission.Object); ok && old.GetDeletionTimestamp() != nil {
 		return false
@@ -95,7 +95,7 @@ func (p *plugin) ranges(ctx context.Context, a *admission.Attributes) ([]*corev1
 	return ranges, nil
 }
 
-// setDefaults fills in what containers leave out and a limit range defaults.
+// setDefaults sets a limit range's defaults in containers that leave them out.
 func setDefaults(pod *corev1.Pod, r *corev1.LimitRange) {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for _, l := range r.Spec.Limits {
@@ -146,7 +146,8 @@ func fill(into *corev1.ResourceList, from corev1.ResourceList) (set []string) {
 	return set
 }
 
-// values returns amounts as integers of one scale, fine if none overflows.
+// values returns amounts as integers of one scale: milli-units if none
+// overflows.
 func values(qs ...resource.Quantity) []int64 {
 	out := make([]int64, len(qs))
 	fine := true

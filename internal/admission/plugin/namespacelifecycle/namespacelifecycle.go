@@ -1,6 +1,6 @@
 // Package namespacelifecycle refuses writes into namespaces that do not exist
-// or are being deleted, and the deletion of the namespaces a cluster cannot be
-// without.
+// or are being deleted, and the deletion of the namespaces that a cluster
+// needs.
 package namespacelifecycle
 
 import (
@@ -18,10 +18,10 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "NamespaceLifecycle"
 
-// immortal namespaces are never deleted.
+// immortal namespaces cannot be deleted.
 var immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
 
-// reviews may ask about namespaces that are not there.
+// reviews may be about namespaces that do not exist.
 var reviews = sets.New("localsubjectaccessreviews")
 
 // Plugin is the admission plugin.
@@ -40,8 +40,8 @@ func New(objects admission.Objects) admission.Plugin {
 	}
 }
 
-// Admit refuses what the namespace does not allow. It comes among the mutating
-// plugins, so that nothing else looks at what cannot be.
+// Admit refuses writes that the namespace does not allow. It is one of the
+// mutating plugins, so that the write is refused before others see it.
 func (p *Plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	isNamespace := a.Resource.Group == "" && a.Resource.Resource == "namespaces"
 	if isNamespace && a.Operation == admission.Delete && immortal.Has(a.Name) {

@@ -1,4 +1,4 @@
-// Package namespaces holds the plugins that make missing namespaces, or refuse
+// Package namespaces has the plugins that create missing namespaces, or refuse
 // writes into them.
 package namespaces
 

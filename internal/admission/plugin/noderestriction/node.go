@@ -10,8 +10,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// admitNode lets a node write itself, but nothing by which it could draw pods
-// to it that are not meant for it.
+// admitNode lets a node write its own object, except for fields that could
+// attract pods not meant for it.
 func admitNode(a *admission.Attributes, name string) error {
 	if a.Name != name {
 		return admission.Forbiddenf(a, "node %q is not allowed to modify node %q", name, a.Name)
@@ -53,7 +53,7 @@ func admitNode(a *admission.Attributes, name string) error {
 	return nil
 }
 
-// kubeletLabels are labels of Kubernetes' own that a node may give itself.
+// kubeletLabels are labels of Kubernetes that a node may set on itself.
 var kubeletLabels = []string{
 	corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
@@ -91,8 +91,7 @@ func isReserved(key string) bool {
 	return within("kubernetes.io") || within("k8s.io")
 }
 
-// admitClaim lets a node report the size and conditions of a claim, and
-// nothing else of it.
+// admitClaim lets a node report only the size and conditions of a claim.
 func admitClaim(a *admission.Attributes, name string) error {
 	if a.Subresource != "status" {
 		return admission.Forbiddenf(a, "may only update PVC status")

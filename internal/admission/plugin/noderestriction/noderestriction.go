@@ -1,5 +1,5 @@
-// Package noderestriction keeps a node, as a user, to its own objects: itself,
-// its lease, the pods that are bound to it and what those use.
+// Package noderestriction restricts a node's user to the node's own objects: the
+// Node, its lease, the pods bound to it and the objects that those pods use.
 package noderestriction
 
 import (
@@ -23,7 +23,7 @@ const Name = "NodeRestriction"
 
 const userPrefix = "system:node:"
 
-// leaseNamespace holds the leases by which nodes show that they are alive.
+// leaseNamespace has the leases that nodes renew as their heartbeat.
 const leaseNamespace = "kube-node-lease"
 
 var (
@@ -37,8 +37,8 @@ type plugin struct {
 	authorizer authz.Authorizer
 }
 
-// New makes the plugin. It refuses among the mutating plugins, before others
-// look at what a node may not write.
+// New makes the plugin. It is one of the mutating plugins, so that it refuses a
+// write before others see it.
 func New(objects admission.Objects, authorizer authz.Authorizer) admission.Plugin {
 	return admission.Plugin{
 		Name: Name, Mutator: &plugin{objects, authorizer},
@@ -82,7 +82,8 @@ func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// nodeOf says whether a user is a node, and which.
+// nodeOf returns the name of the node that a user is; ok is false if it is not a
+// node.
 func nodeOf(u user.Info) (name string, ok bool) {
 	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) {
 		return "", false
@@ -90,7 +91,7 @@ func nodeOf(u user.Info) (name string, ok bool) {
 	return strings.CutPrefix(u.GetName(), userPrefix)
 }
 
-// admitNamesake wants an object with the node's own name.
+// admitNamesake requires an object with the node's own name.
 func admitNamesake(a *admission.Attributes, node string) error {
 	name := a.Name
 	if a.Operation == admission.Create {
@@ -106,8 +107,8 @@ func admitNamesake(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// admitSlice looks where the node authorizer cannot: at what is created, and
-// at each object of a collection that is deleted.
+// admitSlice checks what the node authorizer cannot see: created objects, and each
+// object of a deleted collection.
 func admitSlice(a *admission.Attributes, node string) error {
 	obj := a.Object
 	switch a.Operation {
@@ -127,7 +128,7 @@ func admitSlice(a *admission.Attributes, node string) error {
 	return nil
 }
 
-// admitRequest lets a node ask for certificates of a kubelet only in its own name.
+// admitRequest lets a node request kubelet certificates only for its own name.
 func admitRequest(a *admission.Attributes, node string) error {
 	if a.Operation != admission.Create {
 		return nil

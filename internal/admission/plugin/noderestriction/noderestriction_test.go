@@ -17,7 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// nobody allows nothing but tokens for one audience.
+// nobody allows only tokens for one audience.
 type nobody struct{}
 
 func (nobody) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
@@ -136,7 +136,7 @@ func TestNode(t *testing.T) {
 			c.a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
 			at.Check(t, at.Run(p, c.a), c.want)
 			c.a.User = &user.DefaultInfo{Name: "system:node:me"}
-			at.Check(t, at.Run(p, c.a), "") // no node without the group
+			at.Check(t, at.Run(p, c.a), "") // without the group the user is not a node
 		})
 	}
 }

@@ -34,7 +34,7 @@ func (p *plugin) admitPods(ctx context.Context, a *admission.Attributes, node st
 	return admission.Forbiddenf(a, "unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource)
 }
 
-// admitOwn wants a pod to be bound to the node.
+// admitOwn requires a pod to be bound to the node.
 func (p *plugin) admitOwn(ctx context.Context, a *admission.Attributes, node, name string) error {
 	pod, ok := a.OldObject.(*corev1.Pod)
 	if !ok {
@@ -71,8 +71,8 @@ func (p *plugin) admitEviction(ctx context.Context, a *admission.Attributes, nod
 	return p.admitOwn(ctx, a, node, name)
 }
 
-// admitMirror wants a pod that the node already runs, from its own files: one
-// that was given nothing from the API.
+// admitMirror requires a mirror pod, which the node already runs from its own
+// files. It must not refer to API objects.
 func (p *plugin) admitMirror(ctx context.Context, a *admission.Attributes, node string) error {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok {
@@ -97,7 +97,7 @@ func (p *plugin) admitMirror(ctx context.Context, a *admission.Attributes, node 
 	return nil
 }
 
-// admitOwner wants the node to be the pod's one owner.
+// admitOwner requires the node to be the pod's only owner.
 func (p *plugin) admitOwner(ctx context.Context, a *admission.Attributes, node string, pod *corev1.Pod) error {
 	if len(pod.OwnerReferences) != 1 {
 		return admission.Forbiddenf(a, "node %q can only create pods with a single owner reference set to itself", node)
@@ -123,8 +123,8 @@ func (p *plugin) admitOwner(ctx context.Context, a *admission.Attributes, node s
 	return nil
 }
 
-// admitStatus lets a node report on its pods. Labels and claims in a status
-// are for others to write.
+// admitStatus lets a node report on its pods. A node may not change labels and
+// resource claims through a status.
 func admitStatus(a *admission.Attributes, node string) error {
 	if a.Operation != admission.Update {
 		return admission.Forbiddenf(a, "unexpected operation %q", a.Operation)

@@ -14,8 +14,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// admitToken lets a node ask for tokens of service accounts, each bound to a
-// pod of the node and for an audience that the pod asks for.
+// admitToken lets a node request tokens of service accounts, each bound to a
+// pod on the node and for an audience that the pod requests.
 func (p *plugin) admitToken(ctx context.Context, a *admission.Attributes, node string) error {
 	if a.Operation != admission.Create || a.Subresource != "token" {
 		return nil
@@ -52,8 +52,8 @@ func (p *plugin) admitToken(ctx context.Context, a *admission.Attributes, node s
 	return p.admitAudience(ctx, a, pod, audience)
 }
 
-// admitAudience wants the pod to ask for the audience, or the node to be
-// allowed it by name.
+// admitAudience requires that the pod requests the audience, or that the node
+// is authorized for it by name.
 func (p *plugin) admitAudience(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, audience string) error {
 	asked, err := p.asksFor(ctx, pod, audience)
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *plugin) admitAudience(ctx context.Context, a *admission.Attributes, pod
 	return admission.Forbidden(a, refused)
 }
 
-// asksFor says that a volume of a pod asks for tokens for an audience: itself,
-// or through the CSI driver that mounts it.
+// asksFor says that a volume of a pod requests tokens for an audience:
+// directly, or through its CSI driver.
 func (p *plugin) asksFor(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -145,8 +145,8 @@ func (p *plugin) driverOfClaim(ctx context.Context, namespace, name string) (str
 		v.GCEPersistentDisk != nil, v.PortworxVolume != nil, v.VsphereVolume != nil), nil
 }
 
-// successor returns the CSI driver that took the place of a volume type that
-// was once built in.
+// successor returns the CSI driver that has replaced a volume type that was
+// once built in.
 func successor(ebs, azureDisk, azureFile, cinder, gce, portworx, vsphere bool) string {
 	switch {
 	case ebs:

@@ -1,5 +1,5 @@
-// Package nodetaint marks new nodes as not ready, so that nothing is scheduled
-// to a node before somebody has seen it work.
+// Package nodetaint adds the not-ready taint to new nodes, so that no pod is
+// scheduled to a node before it is known to work.
 package nodetaint
 
 import (

@@ -1,6 +1,6 @@
-// Package ownerreferences lets only those change the owners of an object who
-// may delete the object, and only those block an owner's deletion who may set
-// the owner's finalizers.
+// Package ownerreferences lets only users who may delete an object change its
+// owners, and only users who may set an owner's finalizers block the owner's
+// deletion.
 package ownerreferences
 
 import (
@@ -39,7 +39,8 @@ func New(authorizer authz.Authorizer, resources Resources) admission.Plugin {
 }
 
 func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
-	// The status of a pod cannot change its owners; old kubelets try.
+	// An update of a pod's status cannot change its owners, although old
+	// kubelets send changes.
 	if a.Is("", "pods", "status") {
 		return nil
 	}
@@ -81,7 +82,7 @@ func (p *plugin) mayFinalize(ctx context.Context, a *admission.Attributes, owner
 	for _, r := range resources {
 		namespace := ""
 		if r.Namespaced {
-			namespace = a.Namespace // an owner is in the namespace of what it owns
+			namespace = a.Namespace // an owner is in the namespace of its dependents
 		}
 		if err := p.may(ctx, a, "update", r.GroupVersionResource, "finalizers", namespace, owner.Name); err != nil {
 			return fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %w", err)
@@ -90,7 +91,7 @@ func (p *plugin) mayFinalize(ctx context.Context, a *admission.Attributes, owner
 	return nil
 }
 
-// may asks whether the user of a write may do something else.
+// may checks whether the user of a write may also do something else.
 func (p *plugin) may(ctx context.Context, a *admission.Attributes, verb string, gvr schema.GroupVersionResource, subresource, namespace, name string) error {
 	decision, reason, err := p.authorizer.Authorize(ctx, &authz.Attributes{
 		User: a.User, Verb: verb, IsResource: true, Namespace: namespace, Name: name,

@@ -1,5 +1,5 @@
-// Package podnodeselector joins the node selector of pods with the one that an
-// annotation gives their namespace.
+// Package podnodeselector merges the node selector of pods with the one in an
+// annotation of their namespace.
 package podnodeselector
 
 import (
@@ -21,7 +21,8 @@ const Name = "PodNodeSelector"
 const (
 	annotation = "scheduler.alpha.kubernetes.io/node-selector"
 	// clusterDefault is the configuration's entry for namespaces without the
-	// annotation; its other entries say what a namespace may select.
+	// annotation; its other entries say which labels pods of a namespace may
+	// select.
 	clusterDefault = "clusterDefaultNodeSelector"
 )
 
@@ -81,8 +82,8 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// selectorOf returns the selector of the pod's namespace, with which the pod's
-// own must agree.
+// selectorOf returns the selector of the pod's namespace. The pod's own must
+// not conflict with it.
 func (p *plugin) selectorOf(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) (labels.Set, error) {
 	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", a.Namespace)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package podresize refuses changes to running pods that their node cannot
-// carry out: a resize it has no room for, or one of a kind it does not know.
+// carry out: a resize beyond its capacity, or one that it does not support.
 package podresize
 
 import (
@@ -27,7 +27,7 @@ const (
 	FeaturesName = "NodeDeclaredFeatureValidator"
 )
 
-// Why a node cannot resize a pod, as a cause of the refusal.
+// Reasons why a node cannot resize a pod, as causes of the refusal.
 const (
 	causeCapacity metav1.CauseType = "NodeCapacity"
 	causePlatform metav1.CauseType = "UnsupportedPlatform"
@@ -37,14 +37,14 @@ type plugin struct {
 	objects admission.Objects
 }
 
-// Resize makes the plugin that refuses a resize beyond what the node has.
+// Resize makes the plugin that refuses a resize beyond the node's capacity.
 func Resize(objects admission.Objects) admission.Plugin {
 	p := &plugin{objects}
 	return validator(ResizeName, p.validateResize)
 }
 
-// Features makes the plugin that refuses updates of a kind that the pod's node
-// does not declare to know.
+// Features makes the plugin that refuses updates that need a feature which the
+// pod's node does not declare.
 func Features(objects admission.Objects) admission.Plugin {
 	p := &plugin{objects}
 	return validator(FeaturesName, p.validateFeatures)
@@ -57,8 +57,8 @@ func validator(name string, f admission.Func) admission.Plugin {
 	}
 }
 
-// update returns the pods of an update that changes the spec of a pod which is
-// on a node; else nil.
+// update returns the new and old pod of an update that changes the spec of a
+// pod on a node; otherwise nil.
 func update(a *admission.Attributes) (pod, old *corev1.Pod, err error) {
 	pod, ok := a.Object.(*corev1.Pod)
 	old, okOld := a.OldObject.(*corev1.Pod)

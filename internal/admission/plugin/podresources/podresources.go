@@ -1,4 +1,4 @@
-// Package podresources adds up what a pod asks for and what it may use.
+// Package podresources adds up the requests and limits of a pod.
 package podresources
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
-// Options say what counts.
+// Options say what is counted.
 type Options struct {
-	// Status counts what containers hold while a resize is under way: the
-	// most of what is wanted, what is promised and what is in effect.
+	// Status counts the resources that containers hold during a resize: the
+	// largest of the desired, the allocated and the actual ones.
 	Status bool
 	// NoOverhead leaves the pod's overhead out.
 	NoOverhead bool
-	// NoHugePages takes huge pages from the containers even where the pod
-	// as a whole has some.
+	// NoHugePages takes huge pages from the containers even if the pod as a
+	// whole has some.
 	NoHugePages bool
 }
 
-// Requests is what a pod asks for.
+// Requests returns the total requests of a pod.
 func Requests(pod *corev1.Pod, o Options) corev1.ResourceList {
 	list := podspec.ContainerTotal(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.requestsOf(pod, c) })
 	if r := pod.Spec.Resources; r != nil {
@@ -33,7 +33,8 @@ func Requests(pod *corev1.Pod, o Options) corev1.ResourceList {
 	return list
 }
 
-// Limits is what a pod may use. Overhead adds to limits, but makes none.
+// Limits returns the total limits of a pod. Overhead is added only to resources
+// that have a limit.
 func Limits(pod *corev1.Pod, o Options) corev1.ResourceList {
 	list := podspec.ContainerTotal(&pod.Spec, func(c *corev1.Container) corev1.ResourceList { return o.limitsOf(pod, c) })
 	if r := pod.Spec.Resources; r != nil {
@@ -71,7 +72,8 @@ func (o Options) ofWholePod(name corev1.ResourceName) bool {
 		!o.NoHugePages && strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// override puts what the whole pod has in the place of its containers' sum.
+// override replaces the sum of the containers by the resources of the pod as a
+// whole.
 func (o Options) override(list, whole corev1.ResourceList) {
 	for name, q := range whole {
 		if o.ofWholePod(name) {
@@ -126,7 +128,7 @@ func (o Options) statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus 
 	return nil
 }
 
-// resizeInfeasible says that the node has refused what the spec wants.
+// resizeInfeasible says that the node has refused the resize in the spec.
 func resizeInfeasible(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodResizePending {

@@ -13,13 +13,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// annotate tells the audit event of the request what was decided and why.
+// annotate adds a decision or its reason to the audit event of the request.
 func annotate(ctx context.Context, key, value string) {
 	request.AddAuditAnnotation(ctx, "pod-security.kubernetes.io/"+key, value)
 }
 
-// audit tells of what would not be allowed at the level that the namespace
-// wants to be told of.
+// audit adds violations of the namespace's audit level to the audit event.
 func (p *plugin) audit(ctx context.Context, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !request.AuditFrom(ctx).Wants(request.AuditMetadata) {
 		return
@@ -29,7 +28,8 @@ func (p *plugin) audit(ctx context.Context, lv api.LevelVersion, meta *metav1.Ob
 	}
 }
 
-// exempt says that who asks, or where, is not judged, and tells why.
+// exempt says that the user or namespace of a write is exempt, and adds that to
+// the audit event.
 func (p *plugin) exempt(ctx context.Context, a *admission.Attributes) bool {
 	if !p.exempts(a) {
 		return false
@@ -42,7 +42,8 @@ func (p *plugin) exempt(ctx context.Context, a *admission.Attributes) bool {
 	return true
 }
 
-// exemptClass says that what runs a pod is not judged, and tells it.
+// exemptClass says that the runtime class of a pod is exempt, and adds that to
+// the audit event.
 func (p *plugin) exemptClass(ctx context.Context, spec *corev1.PodSpec) bool {
 	if !p.exemptsClass(spec) {
 		return false

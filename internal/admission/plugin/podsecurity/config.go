@@ -92,7 +92,7 @@ func validateNames(at *field.Path, names []string, rule func(name string, prefix
 	return errs
 }
 
-// exempts says that the namespace or the user of a write is not judged.
+// exempts says that the namespace or the user of a write is exempt.
 func (c *config) exempts(a *admission.Attributes) bool {
 	return slices.Contains(c.Exemptions.Namespaces, a.Namespace) ||
 		a.User != nil && slices.Contains(c.Exemptions.Usernames, a.User.GetName())

@@ -18,15 +18,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Bounds on what it may take to tell which pods of a namespace are against its
-// new policy.
+// Bounds of checking the existing pods of a namespace against its new policy.
 const (
 	maxPodsChecked = 3000
 	maxCheckTime   = time.Second
 )
 
-// validateNamespace refuses labels that mean nothing, and warns of the pods
-// there are which a stricter policy would refuse.
+// validateNamespace refuses invalid labels, and warns of existing pods that a
+// stricter policy would refuse.
 func (p *plugin) validateNamespace(ctx context.Context, a *admission.Attributes) error {
 	if a.Subresource != "" {
 		return nil
@@ -86,8 +85,8 @@ func (p *plugin) warnExempt(ctx context.Context, ns *corev1.Namespace, wanted ap
 	request.AddWarning(ctx, fmt.Sprintf("namespace %q is exempt from Pod Security, and the policy (%s) will be ignored", ns.Name, strings.Join(modes, ", ")))
 }
 
-// warnOfPods warns of the pods in a namespace that its new policy would
-// refuse, once for all that have the same faults.
+// warnOfPods warns of the pods in a namespace that its new policy would refuse,
+// once for all pods with the same violations.
 func (p *plugin) warnOfPods(ctx context.Context, namespace string, lv api.LevelVersion) {
 	limit := maxCheckTime
 	if end, ok := ctx.Deadline(); ok {

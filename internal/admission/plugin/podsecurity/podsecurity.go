@@ -1,6 +1,6 @@
-// Package podsecurity holds pods to the Pod Security Standard that the labels
-// of their namespace ask for. Pods are refused; what makes pods is only warned
-// of, since its pods will be judged themselves.
+// Package podsecurity enforces the Pod Security Standard that the labels of a
+// namespace ask for. It refuses pods; for workloads with a pod template it only
+// warns, because their pods are checked themselves.
 package podsecurity
 
 import (
@@ -66,7 +66,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 }
 
 // besides are the subresources of pods that do not carry a pod. All others are
-// judged, those that do not exist yet included.
+// checked, including those that do not exist yet.
 var besides = []string{"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
 
 func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error {
@@ -111,7 +111,8 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 	return nil
 }
 
-// validateTemplate warns of a template whose pods would be refused, or warned of.
+// validateTemplate warns of a template whose pods would be refused or cause
+// warnings.
 func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) error {
 	if a.Subresource != "" || p.exempt(ctx, a) {
 		return nil
@@ -122,7 +123,7 @@ func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) 
 	}
 	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", a.Namespace)
 	if err != nil {
-		return nil // the pods will be refused, if there is cause
+		return nil // the pods themselves are checked
 	}
 	wanted, errs := api.PolicyToEvaluate(ns.Labels, p.defaults)
 	if len(errs) == 0 && wanted.FullyPrivileged() {
@@ -167,8 +168,8 @@ func (p *plugin) warn(ctx context.Context, lv api.LevelVersion, meta *metav1.Obj
 	}
 }
 
-// changesImages says that an update changes what runs; all else that an update
-// can change means nothing to the standards.
+// changesImages says that an update changes images; the standards do not depend
+// on anything else that an update can change.
 func changesImages(spec, old *corev1.PodSpec) bool {
 	sameImage := func(a, b corev1.Container) bool { return a.Image == b.Image }
 	if !slices.EqualFunc(spec.Containers, old.Containers, sameImage) || !slices.EqualFunc(spec.InitContainers, old.InitContainers, sameImage) {

@@ -78,7 +78,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// What makes pods is warned of, never refused.
+// Workloads with a pod template cause warnings and are never refused.
 func TestTemplates(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "ns"}}
 	d.Spec.Template.Spec = newPod("i", true).Spec
@@ -103,7 +103,7 @@ func TestNamespaces(t *testing.T) {
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("bad level: %v", err)
 	}
-	// What is wrong already stays as it is.
+	// An update that does not change invalid labels is accepted.
 	if _, err = run(t, objects(), "", at.Update(admission.Namespaces, "", namespace("enforce", "x"), namespace("enforce", "x"))); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}

@@ -1,5 +1,6 @@
-// Package podtolerationrestriction adds the tolerations that annotations give
-// a namespace to its pods, and refuses those that the namespace may not have.
+// Package podtolerationrestriction adds the default tolerations in a
+// namespace's annotations to its pods, and refuses tolerations that the
+// namespace does not allow.
 package podtolerationrestriction
 
 import (
@@ -99,7 +100,7 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// annotated returns the tolerations of an annotation; nil is no annotation.
+// annotated returns the tolerations of an annotation; nil: there is none.
 func (p *plugin) annotated(ctx context.Context, namespace, annotation string) ([]corev1.Toleration, error) {
 	ns, err := admission.Seen[*corev1.Namespace](ctx, p.objects, admission.Namespaces, "", namespace)
 	if apierrors.IsNotFound(err) {

@@ -1,5 +1,5 @@
-// Package podtopologylabels tells pods, by labels, the zone and region of the
-// node they are bound to.
+// Package podtopologylabels copies the zone and region labels of a node to the
+// pods that are bound to it.
 package podtopologylabels
 
 import (
@@ -29,8 +29,8 @@ func New(objects admission.Objects) admission.Plugin {
 	}
 }
 
-// Admit labels a pod made on a node, and the binding of a pod to a node: the
-// labels of a binding become the pod's.
+// Admit labels a pod that is created on a node, and the binding of a pod to a
+// node: the labels of a binding become the pod's.
 func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	switch a.Subresource {
 	case "":

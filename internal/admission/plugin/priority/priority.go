@@ -31,8 +31,8 @@ func New(objects admission.Objects) admission.Plugin {
 	}
 }
 
-// Admit gives a new pod the priority of its class. An update that leaves the
-// priority out means the one the pod has.
+// Admit gives a new pod the priority of its class. An update without a priority
+// keeps the pod's.
 func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	if a.Subresource != "" || a.Resource.Resource != admission.Pods.Resource {
 		return nil
@@ -100,8 +100,8 @@ func (p *plugin) classOf(ctx context.Context, a *admission.Attributes, name stri
 	return class, err
 }
 
-// defaultClass returns the default class, or nil. Should two writers have made
-// two of them, the lower one counts.
+// defaultClass returns the default class, or nil. If concurrent writers have
+// created two of them, the lower one counts.
 func (p *plugin) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	classes, err := admission.SeenList[*schedulingv1.PriorityClass](ctx, p.objects, admission.PriorityClasses, "")
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pvcresize lets claims grow only where their storage class says that
-// they may.
+// Package pvcresize lets claims grow only if their storage class allows it.
 package pvcresize
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// charge is one write with what it uses.
+// charge is one write with its usage.
 type charge struct {
 	*meter
 	a       *admission.Attributes
@@ -24,15 +24,15 @@ type charge struct {
 
 	measured bool
 	usage    corev1.ResourceList // of the object
-	before   corev1.ResourceList // of the object there was; nil: there was none
+	before   corev1.ResourceList // of the old object; nil: there was none
 
-	// since is the revision of the first quota that took the charge; 0: none did.
+	// since is the revision of the first quota that was charged; 0: none was.
 	since int64
-	// err is the outcome once the charge is decided.
+	// err is the result once the charge is decided.
 	err error
 }
 
-// measure finds out what the write uses.
+// measure computes the usage of the write.
 func (c *charge) measure(ctx context.Context) (err error) {
 	if c.measured {
 		return nil
@@ -55,8 +55,8 @@ func (c *charge) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// to returns what the write adds to each of the quotas, by their index; those
-// to which it adds nothing are left out. An error is that it may not.
+// to returns what the write adds to each of the quotas, by their index; quotas
+// to which it adds nothing are left out. An error refuses the write.
 func (c *charge) to(ctx context.Context, quotas []*corev1.ResourceQuota) (map[int]corev1.ResourceList, error) {
 	deltas := map[int]corev1.ResourceList{}
 	covered := sets.New[corev1.ResourceName]()
@@ -103,8 +103,8 @@ func (c *charge) to(ctx context.Context, quotas []*corev1.ResourceQuota) (map[in
 	return deltas, nil
 }
 
-// toOne returns what the write adds to what a quota counts: nil where the
-// write does not fall under the quota, empty where it adds nothing.
+// toOne returns what the write adds to the usage of a quota: nil if the write
+// does not fall under the quota, empty if it adds nothing.
 func (c *charge) toOne(ctx context.Context, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	under, err := c.isUnder(q, c.a.Object)
 	if err != nil || !under {
@@ -172,8 +172,8 @@ func (c *charge) scopesOf(obj runtime.Object, all []corev1.ScopedResourceSelecto
 	return matched, nil
 }
 
-// fits says that a quota has room for delta, of what it limits. What the system itself writes
-// down in a status is counted even if it has not.
+// fits checks that a quota has room for delta. Usage that the system itself writes into a
+// status is counted even if there is no room.
 func (c *charge) fits(q *corev1.ResourceQuota, delta corev1.ResourceList) error {
 	if c.a.Subresource == "status" {
 		return nil
@@ -193,15 +193,15 @@ func (c *charge) fits(q *corev1.ResourceQuota, delta corev1.ResourceList) error 
 		q.Name, join(over), join(mask(q.Status.Used, over)), join(mask(q.Status.Hard, over)))
 }
 
-// checkCovered refuses the use of what the configuration makes scarce, unless
-// a quota covers it.
+// checkCovered refuses the use of resources that the configuration limits,
+// unless a quota covers them.
 func (c *charge) checkCovered(covered sets.Set[corev1.ResourceName], coveredScopes []corev1.ScopedResourceSelectorRequirement) error {
 	missing := sets.New[corev1.ResourceName]()
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, l := range c.limited {
 		limitedScopes, err := c.scopesOf(c.a.Object, l.MatchScopes)
 		if err != nil {
-			return nil // as if nothing were limited
+			return nil // as in kube-apiserver, an error means that nothing is limited
 		}
 		for _, s := range limitedScopes {
 			if !slices.ContainsFunc(coveredScopes, func(have corev1.ScopedResourceSelectorRequirement) bool { return have.ScopeName == s.ScopeName }) {
@@ -238,7 +238,7 @@ func selectors(q *corev1.ResourceQuota) (all []corev1.ScopedResourceSelectorRequ
 	return all
 }
 
-// ignoreGone forgives that a quota was deleted in the meantime.
+// ignoreGone ignores the error of a quota that was deleted in the meantime.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// limitedResource is something that may be used only where a quota covers it.
+// limitedResource is a resource that may be used only if a quota covers it.
 type limitedResource struct {
 	APIGroup      string                                     `json:"apiGroup"`
 	Resource      string                                     `json:"resource"`

@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Counter counts what is used, as the plugin charges it.
+// Counter counts usage in the same way as the plugin charges it.
 type Counter struct{ plugin *plugin }
 
 // NewCounter makes a Counter that looks things up in objects.
@@ -24,19 +24,19 @@ func NewCounter(objects admission.Objects, clock clock.PassiveClock) *Counter {
 	return &Counter{&plugin{objects: objects, clock: clock}}
 }
 
-// Stored is the objects of a namespace, of one resource.
+// Stored gives the objects of one resource in a namespace.
 type Stored struct {
 	Resource schema.GroupResource
-	// Len is how many there are.
+	// Len returns the number of objects.
 	Len func() (int64, error)
-	// Each calls f with each of them until it returns an error.
+	// Each calls f with each object until it returns an error.
 	Each func(f func(obj runtime.Object) error) error
 }
 
-// Metered says whether objects of a resource come under quotas.
+// Metered says whether quotas can limit objects of a resource.
 func Metered(gr schema.GroupResource) bool { return !unmetered.Has(gr) }
 
-// Measures says whether objects of a resource use any of what hard limits.
+// Measures says whether objects of a resource can use any resource in hard.
 func (c *Counter) Measures(gr schema.GroupResource, hard corev1.ResourceList) bool {
 	m := c.plugin.meter(gr)
 	for name := range hard {
@@ -47,9 +47,9 @@ func (c *Counter) Measures(gr schema.GroupResource, hard corev1.ResourceList) bo
 	return false
 }
 
-// Status is what the status of a quota must be, if all is what is stored of
-// the resources that it limits. What cannot be counted keeps the usage that it
-// has; the error says why.
+// Status returns the status that a quota must have, given all stored objects of
+// the resources that it limits. Usage that cannot be counted stays as it is;
+// the error says why.
 func (c *Counter) Status(ctx context.Context, q *corev1.ResourceQuota, all []Stored) (corev1.ResourceQuotaStatus, error) {
 	used := corev1.ResourceList{}
 	failed := corev1.ResourceList{}
@@ -82,7 +82,7 @@ func (c *Counter) Status(ctx context.Context, q *corev1.ResourceQuota, all []Sto
 	return status, errors.Join(errs...)
 }
 
-// tally adds up what the objects use that are in all scopes of a quota.
+// tally adds up the usage of the objects that are in all scopes of a quota.
 func (c *Counter) tally(ctx context.Context, m *meter, q *corev1.ResourceQuota, s Stored) (corev1.ResourceList, error) {
 	total := corev1.ResourceList{}
 	scopes := selectors(q)
@@ -125,9 +125,9 @@ func UpToDate(q *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) bool {
 		equality.Semantic.DeepEqual(q.Status.Hard, status.Hard) && equality.Semantic.DeepEqual(q.Status.Used, status.Used)
 }
 
-// Changes says whether an update of an object can make a difference to what is
-// used that was not charged: it uses less, or it changes scopes. Again is when
-// time alone will make one; 0: never.
+// Changes says whether an update of an object can change usage without a
+// charge: the object uses less, or changes scopes. Again is the time after
+// which the usage may change without an update; 0: never.
 func (c *Counter) Changes(ctx context.Context, gr schema.GroupResource, old, now runtime.Object) (changed bool, again time.Duration) {
 	m := c.plugin.meter(gr)
 	if m.each != nil {
@@ -147,7 +147,8 @@ func (c *Counter) Changes(ctx context.Context, gr schema.GroupResource, old, now
 	return !equality.Semantic.DeepEqual(before, after) || !slices.Equal(scopes(old), scopes(now)), again
 }
 
-// untilEnded is how long a pod that is being deleted still has; 0: it is not.
+// untilEnded returns the remaining time of a pod that is being deleted; 0: it
+// is not being deleted.
 func (c *Counter) untilEnded(pod *corev1.Pod) time.Duration {
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
 		return 0
@@ -156,7 +157,7 @@ func (c *Counter) untilEnded(pod *corev1.Pod) time.Duration {
 	return max(0, end.Sub(c.plugin.clock.Now())+time.Second)
 }
 
-// scopes are what of an object decides on the scopes it is in and may change.
+// scopes returns the mutable properties of an object that determine its scopes.
 func scopes(obj runtime.Object) []string {
 	switch o := obj.(type) {
 	case *corev1.Pod:

@@ -76,7 +76,8 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// Only what can use less without being charged has usage counted again.
+// Usage is counted again only after changes that can reduce it without a
+// charge.
 func TestChanges(t *testing.T) {
 	c := NewCounter(at.NewObjects(), clock.RealClock{})
 	running, ended, ending := newPod("p", list("cpu", "1"), nil), newPod("p", list("cpu", "1"), nil), newPod("p", list("cpu", "1"), nil)

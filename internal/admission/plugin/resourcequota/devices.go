@@ -36,7 +36,8 @@ func (p *plugin) resourceClaims() *meter {
 			if err != nil || len(extended) == 0 {
 				return list, err
 			}
-			// What the claim's pod was charged for is not charged again.
+			// Devices that were charged to the claim's pod are not charged
+			// again.
 			paid, err := p.paidByPod(ctx, claim)
 			if err != nil {
 				return nil, err
@@ -52,8 +53,8 @@ func (p *plugin) resourceClaims() *meter {
 	}
 }
 
-// devicesOf counts the devices that a claim may get, by class; of
-// alternatives the one that takes most.
+// devicesOf counts the devices that a claim may get, by class; of alternatives
+// the largest counts.
 func devicesOf(claim *resourcev1.ResourceClaim) map[string]int64 {
 	number := func(mode resourcev1.DeviceAllocationMode, n int64) int64 {
 		switch mode {
@@ -81,8 +82,8 @@ func devicesOf(claim *resourcev1.ResourceClaim) map[string]int64 {
 	return devices
 }
 
-// extended names devices as the requests of extended resources that they
-// could have been claimed by.
+// extended returns devices as requests of the extended resources that stand for
+// them.
 func (p *plugin) extended(ctx context.Context, devices map[string]int64) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	if len(devices) == 0 {
@@ -101,9 +102,9 @@ func (p *plugin) extended(ctx context.Context, devices map[string]int64) (corev1
 	return list, nil
 }
 
-// paidByPod returns what the pod of a claim was charged, if the scheduler made
-// the claim for the pod's extended resources. Where several claims say so, it
-// is the one that the pod names, or the oldest.
+// paidByPod returns the charge of a claim's pod, if the scheduler made the
+// claim for the pod's extended resources. If several claims say so, only the
+// one that the pod names, or the oldest, counts.
 func (p *plugin) paidByPod(ctx context.Context, claim *resourcev1.ResourceClaim) (corev1.ResourceList, error) {
 	owner := podOf(claim)
 	if owner == nil {
@@ -136,8 +137,7 @@ func (p *plugin) paidByPod(ctx context.Context, claim *resourcev1.ResourceClaim)
 	return p.podUsage(pod), nil
 }
 
-// podOf returns the pod that a claim was made for in the place of extended
-// resources, or nil.
+// podOf returns the pod for whose extended resources a claim was made, or nil.
 func podOf(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
 	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" {
 		return nil

@@ -19,7 +19,7 @@ func sum(a, b corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// excess returns how much more a is than b, of what a has.
+// excess returns a - b where a is larger, for the names in a.
 func excess(a, b corev1.ResourceList) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(a))
 	for name, q := range a {
@@ -33,7 +33,7 @@ func excess(a, b corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// nonzero returns what is not zero in list.
+// nonzero returns the entries of list that are not zero.
 func nonzero(list corev1.ResourceList) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(list))
 	for name, q := range list {
@@ -44,7 +44,7 @@ func nonzero(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// mask returns what of list has a name that is in names.
+// mask returns the entries of list whose names are in names.
 func mask(list, names corev1.ResourceList) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(names))
 	for name, q := range list {

@@ -17,24 +17,26 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/defaultclass"
 )
 
-// meter measures what objects of one resource use.
+// meter measures the usage of objects of one resource.
 type meter struct {
-	// handles says that a write can change what is used.
+	// handles says that a write can change usage.
 	handles func(a *admission.Attributes) bool
 	// measures says that the meter measures a resource that quotas limit.
 	measures func(name corev1.ResourceName) bool
-	// usage is what an object uses.
+	// usage returns the usage of an object.
 	usage func(ctx context.Context, obj runtime.Object) (corev1.ResourceList, error)
-	// each is what every object uses, if that is the same for all. Nil: it is not.
+	// each is the usage of every object, if it is the same for all; otherwise
+	// nil.
 	each corev1.ResourceList
-	// constraints, optional, says that an object states what a quota must know.
+	// constraints (optional) checks that an object states the required
+	// resources.
 	constraints func(required []corev1.ResourceName, obj runtime.Object) error
-	// inScope, optional, says that a scope has an object. Nil: none has any.
+	// inScope (optional) says that an object is in a scope. Nil: no object is
+	// in any.
 	inScope func(obj runtime.Object, s corev1.ScopedResourceSelectorRequirement) (bool, error)
 }
 
-// meter returns the meter of a resource. Those without one of their own are
-// counted.
+// meter returns the meter of a resource. By default it counts objects.
 func (p *plugin) meter(gr schema.GroupResource) *meter {
 	switch gr {
 	case admission.Pods:
@@ -74,7 +76,7 @@ func counted(gr schema.GroupResource) *meter {
 	}
 }
 
-// itself says that a write is of the object itself: it may change its type.
+// itself says that a write is to the object itself, so it may change its type.
 func itself(a *admission.Attributes) bool { return a.Subresource == "" }
 
 var services = &meter{
@@ -99,7 +101,7 @@ var services = &meter{
 			balancers = 1
 			allocates := svc.Spec.AllocateLoadBalancerNodePorts
 			for _, port := range svc.Spec.Ports {
-				// Those to be allocated count before they are.
+				// Ports count before they are allocated.
 				if allocates == nil || *allocates || port.NodePort != 0 {
 					nodePorts++
 				}
@@ -114,11 +116,11 @@ var services = &meter{
 	},
 }
 
-// classSuffix is between a storage class and what is limited of it.
+// classSuffix is between a storage class and the limited resource.
 const classSuffix = ".storageclass.storage.k8s.io/"
 
 var claims = &meter{
-	// In a status, the size that is allocated and the class in effect change.
+	// An update of the status changes the allocated size and the current class.
 	handles: func(a *admission.Attributes) bool {
 		return a.Subresource == "" || a.Subresource == "status" && a.Operation == admission.Update
 	},
@@ -169,8 +171,8 @@ var claims = &meter{
 	},
 }
 
-// storageOf is what a claim wants, or what it got where that is more, in whole
-// bytes.
+// storageOf returns the larger of the requested and the allocated size of a
+// claim, in whole bytes.
 func storageOf(claim *corev1.PersistentVolumeClaim) (resource.Quantity, bool) {
 	size, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if !ok {
@@ -184,7 +186,8 @@ func storageOf(claim *corev1.PersistentVolumeClaim) (resource.Quantity, bool) {
 	return size, true
 }
 
-// attributesClasses are the classes that a claim has, had and is to have.
+// attributesClasses returns the current, previous and desired classes of a
+// claim.
 func attributesClasses(claim *corev1.PersistentVolumeClaim) sets.Set[string] {
 	names := sets.New[string]()
 	for _, name := range [...]*string{claim.Spec.VolumeAttributesClassName, claim.Status.CurrentVolumeAttributesClassName} {
@@ -205,7 +208,7 @@ var operators = map[corev1.ScopeSelectorOperator]selection.Operator{
 	corev1.ScopeSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-// selects says that a scope selects a name; "" or none is to have no name.
+// selects says that a scope selects a name; "" or no argument means no name.
 func selects(s corev1.ScopedResourceSelectorRequirement, name ...string) (bool, error) {
 	has := len(name) > 0 && name[0] != ""
 	if s.Operator == corev1.ScopeSelectorOpExists {

@@ -20,7 +20,7 @@ import (
 
 const requestsPrefix = corev1.DefaultResourceRequestsPrefix
 
-// mustState are the resources that containers must state where a quota limits
+// mustState are the resources that containers must specify if a quota limits
 // them.
 var mustState = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory,
@@ -44,8 +44,8 @@ func (p *plugin) pods() *meter {
 	}
 }
 
-// podHandles: a pod's usage is fixed at its creation, but for a resize, and
-// for a deadline that brings it under other quotas.
+// podHandles says that a write can change a pod's usage: its creation, a
+// resize, or a new deadline, which moves it to other scopes.
 func podHandles(a *admission.Attributes) bool {
 	switch {
 	case a.Subresource == "resize":
@@ -70,8 +70,8 @@ func measuresOfPod(name corev1.ResourceName) bool {
 	return rules.IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isExtendedRequest(name)
 }
 
-// isExtendedRequest says that a quota's resource is a request of what somebody
-// else defined, or of devices of a class.
+// isExtendedRequest says that a quota's resource is a request of an extended
+// resource or of devices of a class.
 func isExtendedRequest(name corev1.ResourceName) bool {
 	of, ok := strings.CutPrefix(string(name), requestsPrefix)
 	return ok && (!rules.IsNative(name) || strings.HasPrefix(of, resourcev1.ResourceDeviceClassPrefix))
@@ -109,7 +109,8 @@ func podConstraints(required []corev1.ResourceName, obj runtime.Object) error {
 	return fmt.Errorf("must specify %s", strings.Join(missing, "; "))
 }
 
-// podUsage: every pod counts, but only one that runs or will run uses anything.
+// podUsage returns the usage of a pod. Every pod counts as an object, but only
+// one that has not ended uses resources.
 func (p *plugin) podUsage(pod *corev1.Pod) corev1.ResourceList {
 	list := corev1.ResourceList{countName(admission.Pods): one()}
 	if p.hasEnded(pod) {
@@ -120,8 +121,8 @@ func (p *plugin) podUsage(pod *corev1.Pod) corev1.ResourceList {
 	return list
 }
 
-// hasEnded says that a pod is over, or should be: one that a lost node cannot
-// end must not keep its place.
+// hasEnded says that a pod has ended, or should have: a pod on a lost node must
+// not use quota forever.
 func (p *plugin) hasEnded(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -133,7 +134,7 @@ func (p *plugin) hasEnded(pod *corev1.Pod) bool {
 	return p.clock.Now().After(pod.DeletionTimestamp.Add(grace))
 }
 
-// computed names requests and limits as quotas do.
+// computed returns requests and limits under the names that quotas use.
 func computed(requests, limits corev1.ResourceList) corev1.ResourceList {
 	list := corev1.ResourceList{corev1.ResourcePods: one()}
 	for name, q := range requests {
@@ -187,7 +188,7 @@ func isBestEffort(pod *corev1.Pod) bool {
 	return class == corev1.PodQOSBestEffort
 }
 
-// hasAffinityAcross says that where a pod goes depends on pods of other
+// hasAffinityAcross says that a pod has an affinity to pods of other
 // namespaces.
 func hasAffinityAcross(pod *corev1.Pod) bool {
 	if pod.Spec.Affinity == nil {

@@ -10,14 +10,14 @@ import (
 // chargeTimeout bounds how long a write waits for its charge.
 const chargeTimeout = 10 * time.Second
 
-// queue makes the charges of a namespace together. Each would be a
-// transaction on the same quotas; many writers at once would mostly meet each
-// other's conflicts.
+// queue makes the charges of a namespace in batches. Separate charges would be
+// transactions on the same quotas, and concurrent writers would mostly conflict
+// with each other.
 type queue struct {
 	decide func(ctx context.Context, namespace string, charges []*charge)
 
 	mu sync.Mutex
-	// waiting has an entry for each namespace that is being worked on.
+	// waiting has an entry for each namespace whose charges are being made.
 	waiting map[string][]*waiter
 }
 
@@ -30,7 +30,7 @@ func newQueue(decide func(ctx context.Context, namespace string, charges []*char
 	return &queue{decide: decide, waiting: map[string][]*waiter{}}
 }
 
-// do makes a charge and returns its outcome.
+// do makes a charge and returns its result.
 func (q *queue) do(ctx context.Context, namespace string, c *charge) error {
 	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
 	defer cancel()
@@ -40,8 +40,9 @@ func (q *queue) do(ctx context.Context, namespace string, c *charge) error {
 	q.waiting[namespace] = append(q.waiting[namespace], w)
 	q.mu.Unlock()
 	if !busy {
-		// Not in this request's goroutine: it would go on working for others.
-		// It ends when nobody waits, and every step of it ends in time.
+		// A goroutine of its own, because it goes on with charges of other
+		// requests. It ends when no charge waits, and each of its steps has a
+		// timeout.
 		go q.work(context.WithoutCancel(ctx), namespace)
 	}
 	select {
@@ -76,7 +77,7 @@ func (q *queue) decideBatch(ctx context.Context, namespace string, batch []*wait
 		charges[i] = w.charge
 	}
 	defer func() {
-		// A panic here would end the process, not just a request.
+		// An unrecovered panic here would end the process, not only a request.
 		if p := recover(); p != nil {
 			for _, c := range charges {
 				c.err = fmt.Errorf("charge quotas: %v", p)

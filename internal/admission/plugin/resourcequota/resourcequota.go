@@ -1,22 +1,21 @@
-// Package resourcequota keeps what a namespace uses within its quotas.
+// Package resourcequota keeps the usage of a namespace within its quotas.
 //
-// A write that uses more than before is charged to the quotas it falls under,
-// by compare and swap on their status.used, before it is stored: however many
-// writers there are on however many servers, the sum never passes status.hard.
-// What is charged for a write that fails afterwards, or was used by what is
-// deleted, the quota controller gives back when it counts again (Counter).
-// Giving it back here could undo a count made in between, and let usage pass
-// the limit.
+// A write that uses more than before is charged to its quotas, by compare and
+// swap on their status.used, before it is stored. So the sum never exceeds
+// status.hard, however many writers and servers there are. Charges for writes
+// that fail afterwards, and the usage of deleted objects, are released by the
+// quota controller when it counts again (Counter). Releasing them here could
+// undo a count made in between, and let usage exceed the limit.
 //
-// Between its charge and its storing, a write is charged but cannot be counted.
-// Whoever counts sets the namespace's mark first, at a revision m; then counts
-// what there is at some revision from m on; then writes the usage down, if the
-// quota has not changed since m. A write is stored on condition that the mark
-// was not set since it was charged. So one that was stored before m was
-// counted; one that was charged before m and is not stored yet fails on its
-// condition and is charged again, to the new count; and a charge after m is a
-// change of the quota, so that the count is thrown away and made again. No
-// usage is written down that lacks an object which there is or will be.
+// Until it is stored, a charged write cannot be counted. So the controller
+// first sets the namespace's mark, at a revision m; then it counts the objects
+// at some revision from m on; then it stores the usage, if the quota has not
+// changed since m. A write is stored on condition that the mark was not set
+// since its charge. There are three cases. A write stored before m is counted.
+// A write charged before m and not stored yet fails on its condition and is
+// charged again, on top of the new count. A charge after m changes the quota,
+// so the count is discarded and made again. So no stored usage ever lacks an
+// object that exists or will exist.
 package resourcequota
 
 import (
@@ -36,8 +35,8 @@ import (
 // Name of the plugin in --enable-admission-plugins.
 const Name = "ResourceQuota"
 
-// unmetered resources are under no quota: they are not stored, or never were
-// under quotas.
+// unmetered resources are never limited by quotas: they are not stored, or
+// kube-apiserver exempts them.
 var unmetered = sets.New(
 	schema.GroupResource{Resource: "bindings"},
 	schema.GroupResource{Resource: "componentstatuses"},
@@ -94,21 +93,22 @@ func (p *plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !a.DryRun {
 		return p.reserve(ctx, c)
 	}
-	// What was seen may be behind; a refusal is decided on what is.
+	// The view may be behind, so a refusal is decided again on the newest
+	// quotas.
 	if quotas, err = p.newest(ctx, a.Namespace); err == nil {
 		_, err = c.to(ctx, quotas)
 	}
 	return err
 }
 
-// reserve makes a charge. The write may be stored as long as nobody has counted
-// since.
+// reserve makes a charge. The write may be stored as long as usage was not
+// counted since.
 func (p *plugin) reserve(ctx context.Context, c *charge) error {
 	if err := p.queue.do(ctx, c.a.Namespace, c); err != nil {
 		return err
 	}
 	if c.since == 0 {
-		return nil // to no quota, after all
+		return nil // no quota was charged
 	}
 	r := &admission.Reservation{Mark: Mark(c.a.Namespace), Rev: c.since}
 	r.Renew = func(ctx context.Context) error {
@@ -117,7 +117,7 @@ func (p *plugin) reserve(ctx context.Context, c *charge) error {
 			return err
 		}
 		if r.Rev = again.since; r.Rev == 0 {
-			r.Rev = math.MaxInt64 - 1 // there is no quota any more that a count could be for
+			r.Rev = math.MaxInt64 - 1 // without quotas no count can make the reservation void
 		}
 		return nil
 	}
@@ -125,8 +125,8 @@ func (p *plugin) reserve(ctx context.Context, c *charge) error {
 	return nil
 }
 
-// Mark is the name of the mark that is set in the store before what is used in
-// a namespace is counted.
+// Mark returns the name of the mark that is set in the store before the usage
+// of a namespace is counted.
 func Mark(namespace string) string { return "resourcequotas/" + namespace }
 
 func (p *plugin) newest(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error) {
@@ -147,8 +147,8 @@ func (p *plugin) makeCharges(ctx context.Context, namespace string, charges []*c
 		fail(err)
 		return
 	}
-	// First in memory, one after the other, so that a charge which one quota
-	// cannot take is not made to another.
+	// Charges are first decided in memory, one after the other, so that a
+	// charge that exceeds one quota is not made to another.
 	running := make([]*corev1.ResourceQuota, len(quotas))
 	for i := range quotas {
 		running[i] = quotas[i].DeepCopy()
@@ -175,8 +175,8 @@ func (p *plugin) makeCharges(ctx context.Context, namespace string, charges []*c
 	}
 }
 
-// update makes the charges to one quota. What it holds may have changed since
-// they were decided, so they are decided again.
+// update makes the charges to one quota. The quota may have changed since they
+// were decided, so they are decided again.
 func (p *plugin) update(ctx context.Context, q *corev1.ResourceQuota, charges []*charge) error {
 	var refused map[*charge]error
 	var charged []*charge

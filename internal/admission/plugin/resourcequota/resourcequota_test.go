@@ -89,7 +89,7 @@ func TestCharges(t *testing.T) {
 		quota *corev1.ResourceQuota
 		a     *admission.Attributes
 		want  string
-		used  corev1.ResourceList // afterwards, of what is named
+		used  corev1.ResourceList // afterwards, for the names in it
 	}{
 		{"count", quota("q", list("count/secrets", "2", "secrets", "3"), list("count/secrets", "1", "secrets", "1")),
 			at.Create(schema.GroupResource{Resource: "secrets"}, &corev1.Secret{ObjectMeta: meta("s")}), "", list("count/secrets", "2", "secrets", "2")},
@@ -136,7 +136,7 @@ func TestCharges(t *testing.T) {
 	}
 }
 
-// However writers meet, on one server or several, the sum stays within the quota.
+// However writers race, on one server or several, the sum stays within the quota.
 func TestManyWriters(t *testing.T) {
 	o := at.NewObjects(quota("tight", list("cpu", "10"), list("cpu", "0")), quota("wide", list("pods", "1000"), list("pods", "0")))
 	servers := []admission.Plugin{build(t, o, ""), build(t, o, ""), build(t, o, "")}
@@ -206,7 +206,7 @@ limitedResources:
 	}
 }
 
-// A pod that the node should have ended by now keeps its place no longer.
+// A pod that its node should have ended by now no longer uses quota.
 func TestEndedPods(t *testing.T) {
 	p := &plugin{clock: clock.RealClock{}}
 	zero := int64(0)
@@ -222,8 +222,7 @@ func TestEndedPods(t *testing.T) {
 	}
 }
 
-// What is charged holds until somebody counts after the charge; then it is
-// charged again.
+// A charge is valid until usage is counted after it; then it is made again.
 func TestReservation(t *testing.T) {
 	o := at.NewObjects(quota("q", list("pods", "2"), list("pods", "0")))
 	p := build(t, o, "")

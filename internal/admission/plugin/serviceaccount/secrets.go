@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// limitSecrets refuses a pod secrets that its account does not list.
+// limitSecrets refuses a pod that uses secrets not listed by its account.
 func limitSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	mountable := mountableSecrets(account)
 	for _, v := range pod.Spec.Volumes {
@@ -37,8 +37,8 @@ func limitSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	return nil
 }
 
-// limitEphemeral refuses ephemeral containers secrets that the pod's account
-// does not list.
+// limitEphemeral refuses ephemeral containers that use secrets not listed by
+// the pod's account.
 func limitEphemeral(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	mountable := mountableSecrets(account)
 	for i := range pod.Spec.EphemeralContainers {

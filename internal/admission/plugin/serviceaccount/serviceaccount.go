@@ -1,5 +1,5 @@
-// Package serviceaccount gives every new pod a service account that exists,
-// and the pod's containers the account's token and image pull secrets.
+// Package serviceaccount gives every new pod an existing service account, the
+// account's image pull secrets, and its containers the account's token.
 package serviceaccount
 
 import (
@@ -23,12 +23,12 @@ const Name = "ServiceAccount"
 // defaultAccount is the account of pods that name none.
 const defaultAccount = "default"
 
-// enforceAnnotation, if true, lets an account's pods use no other secrets than
-// those it lists.
+// enforceAnnotation, if true, restricts an account's pods to the secrets that
+// the account lists.
 const enforceAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
-// The default account is made by a controller after its namespace, and a pod
-// may follow the namespace at once: it is waited for.
+// A controller creates the default account after its namespace. A pod may be
+// created right after the namespace, so the plugin waits for the account.
 const (
 	defaultTries    = 10
 	defaultInterval = 150 * time.Millisecond
@@ -40,7 +40,7 @@ type plugin struct {
 	clock      clock.Clock
 }
 
-// New makes the plugin. nameSuffix makes the endings of generated names.
+// New makes the plugin. nameSuffix makes the suffixes of generated names.
 func New(objects admission.Objects, nameSuffix func() string, clock clock.Clock) admission.Plugin {
 	p := &plugin{objects, nameSuffix, clock}
 	return admission.Plugin{
@@ -54,7 +54,7 @@ func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	if !ok || a.Subresource != "" || a.Operation != admission.Create {
 		return nil
 	}
-	// The kubelet deletes a mirror pod that is not as it wrote it.
+	// The kubelet deletes a mirror pod that was changed.
 	if !isMirror(pod) {
 		if pod.Spec.ServiceAccountName == "" {
 			pod.Spec.ServiceAccountName = defaultAccount
@@ -111,8 +111,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
-// validateMirror refuses a mirror pod what only the API server can hand out:
-// it runs already, and nothing was handed out.
+// validateMirror refuses a mirror pod that refers to API objects: it runs
+// already, without them.
 func validateMirror(a *admission.Attributes, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return admission.Forbiddenf(a, "a mirror pod may not reference service accounts")

@@ -12,7 +12,7 @@ import (
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
 )
 
-// instant is a clock that never lets wait; made counts its waits.
+// instant is a clock whose waits end at once; made counts them.
 type instant struct {
 	clock.RealClock
 	waits *int
@@ -147,7 +147,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The default account is waited for: it is made after its namespace.
+// The plugin waits for the default account, which is created after its
+// namespace.
 func TestWaitsForDefault(t *testing.T) {
 	objects := at.NewObjects()
 	waits := 0

@@ -9,15 +9,16 @@ import (
 const (
 	// volumePrefix begins the names of token volumes.
 	volumePrefix = "kube-api-access-"
-	// mountPath is where clients in containers look for their token.
+	// mountPath is the directory where clients in containers look for their
+	// token.
 	mountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is an hour and seven seconds: the odd value by which the
-	// token endpoint knows that nobody chose it.
+	// tokenSeconds is an hour and seven seconds: from this odd value the token
+	// endpoint knows that no user chose it.
 	tokenSeconds = int64(60*60 + 7)
 )
 
-// mountsToken says that a pod wants its account's token: as the pod says, else
-// as the account says, else yes.
+// mountsToken says whether to mount the account's token: the pod decides, else
+// the account, and the default is yes.
 func mountsToken(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	switch {
 	case pod.Spec.AutomountServiceAccountToken != nil:
@@ -28,7 +29,8 @@ func mountsToken(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return true
 }
 
-// mountToken mounts the token into every container that has nothing in its place.
+// mountToken mounts the token into every container that mounts nothing at its
+// path.
 func (p *plugin) mountToken(spec *corev1.PodSpec) {
 	name := ""
 	for _, v := range spec.Volumes {
@@ -63,8 +65,8 @@ next:
 	return used
 }
 
-// tokenVolume is what a client in a pod needs: a token, the CA of the API
-// server and the pod's namespace.
+// tokenVolume returns a volume with what a client in a pod needs: a token, the
+// CA of the API server and the pod's namespace.
 func tokenVolume() *corev1.ProjectedVolumeSource {
 	mode, seconds := corev1.ProjectedVolumeSourceDefaultMode, tokenSeconds
 	return &corev1.ProjectedVolumeSource{

@@ -1,5 +1,5 @@
-// Package storageprotection puts finalizers on volumes, claims and volume
-// attributes classes, so that none goes while something uses it.
+// Package storageprotection adds finalizers to volumes, claims and volume
+// attributes classes, so that none is removed while it is in use.
 package storageprotection
 
 import (

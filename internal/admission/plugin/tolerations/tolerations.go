@@ -1,4 +1,4 @@
-// Package tolerations compares and joins the tolerations of pods.
+// Package tolerations compares and merges the tolerations of pods.
 package tolerations
 
 import (
@@ -6,8 +6,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Merge joins two lists and leaves out each toleration that another covers. Of
-// equal ones the first stays.
+// Merge merges two lists and leaves out each toleration that another one
+// covers. Of equal ones the first stays.
 func Merge(first, second []corev1.Toleration) []corev1.Toleration {
 	all := append(first[:len(first):len(first)], second...)
 	var merged []corev1.Toleration
@@ -28,7 +28,7 @@ func coveredByAny(t *corev1.Toleration, list []corev1.Toleration) bool {
 	return false
 }
 
-// coveredByOther says that a toleration which is not t's equal covers t.
+// coveredByOther says that a toleration that is not equal to t covers t.
 func coveredByOther(t *corev1.Toleration, list []corev1.Toleration) bool {
 	for i := range list {
 		if !apiequality.Semantic.DeepEqual(t, &list[i]) && covers(&list[i], t) {
@@ -38,8 +38,8 @@ func coveredByOther(t *corev1.Toleration, list []corev1.Toleration) bool {
 	return false
 }
 
-// Within says that each toleration is covered by one that is allowed. An empty
-// list allows everything.
+// Within says that each toleration is covered by an allowed one. An empty list
+// allows everything.
 func Within(list, allowed []corev1.Toleration) bool {
 	if len(allowed) == 0 {
 		return true
