@@ -34,7 +34,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	acknowledged := map[string]*ack{}
 	writes, slowest := 0, time.Duration(0)
 	for crash := range crashes + 1 {
-		k := serve(t, dir)
+		k := serve(t, dir, noRootCA)
 		slowest = max(slowest, k.started)
 		last = k.started
 		client := k.client()

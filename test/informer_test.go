@@ -55,7 +55,7 @@ func TestInformersUnderChurn(t *testing.T) {
 
 func testChurn(t *testing.T, signal syscall.Signal) {
 	dir := t.TempDir()
-	k := serve(t, dir)
+	k := serve(t, dir, noRootCA)
 	if _, err := k.client().CoreV1().Namespaces().Create(t.Context(), namespace(churnNamespace), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func testChurn(t *testing.T, signal syscall.Signal) {
 	}
 	begin := time.Now()
 	k.end(signal)
-	k = serve(t, dir, "--secure-port="+k.port())
+	k = serve(t, dir, noRootCA, "--secure-port="+k.port())
 	t.Logf("%v, and again ready after %v, %d changes done by then", signal, time.Since(begin), done.Load())
 	wg.Wait()
 	if t.Failed() {

@@ -82,7 +82,7 @@ func runKubectl(t *testing.T, k *kanzen, args ...string) string {
 // TestKubectlWatch follows a watch line by line.
 func TestKubectlWatch(t *testing.T) {
 	t.Parallel()
-	k := serve(t, t.TempDir())
+	k := serve(t, t.TempDir(), noRootCA)
 	runKubectl(t, k, "create", "configmap", "first")
 	for _, c := range []struct{ args, first, second, third, fourth string }{
 		{"-o name", "configmap/first", "configmap/second", "configmap/second", "configmap/second"},

@@ -120,6 +120,9 @@ type kanzen struct {
 
 var greeting = regexp.MustCompile(`https://(\S+)`)
 
+// noRootCA leaves out the ConfigMap that a controller puts into every namespace, for tests that count.
+const noRootCA = "--controllers=*,-root-ca-certificate-publisher-controller"
+
 // serve starts `kanzen serve` on a directory and waits until it is ready.
 // Without further arguments it takes a free port.
 func serve(t testing.TB, dir string, args ...string) *kanzen {

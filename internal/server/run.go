@@ -28,6 +28,9 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		s.ending.cut()
 		return err
 	}
+	// acting writes through the door: it ends before requests are cut.
+	acting := newGroup(lasting, s.base.guard, failed)
+	defer acting.stop()
 	service := newGroup(lasting, s.base.guard, failed)
 	defer service.stop()
 	if ctx.Err() == nil {
@@ -37,8 +40,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 		service.start(s.work.service)
-		running.start(s.work.upkeep...)
-		running.start(task{run: quietly(s.work.controllers)})
+		acting.start(s.work.upkeep...)
+		acting.start(task{run: quietly(s.work.controllers)})
 	}
 	select {
 	case <-ctx.Done():
@@ -46,5 +49,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		s.ending.cut()
 		return err
 	}
-	return s.ending.run(s.listener, service.stop)
+	return s.ending.run(s.listener, func() {
+		service.stop()
+		acting.stop()
+	})
 }
