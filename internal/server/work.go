@@ -59,6 +59,7 @@ type parts struct {
 	services       *services
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
+	sealed         sealed
 }
 
 func (b *base) work(p parts) (work, error) {
@@ -72,6 +73,9 @@ func (b *base) work(p parts) (work, error) {
 		bootstrap: func(ctx context.Context) error { return b.bootstrap(ctx, p.first) },
 		judged:    p.authorizers.RBAC.Ready(),
 		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
+	}
+	if p.sealed.Encryption != nil {
+		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})

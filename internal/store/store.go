@@ -47,8 +47,11 @@ type Options struct {
 	Prefix string
 	// EncodingBytes bounds the cached encodings of all views.
 	EncodingBytes int
-	Clock         clock.Clock
-	Log           *slog.Logger
+	// Transformer returns how the value of a key below Prefix is stored that
+	// belongs to no view. Optional: as it is.
+	Transformer func(key string) Transformer
+	Clock       clock.Clock
+	Log         *slog.Logger
 	// Guard takes the panics of those who follow views.
 	Guard *guard.Guard
 }
@@ -60,6 +63,8 @@ type Store struct {
 	clock  clock.Clock
 	log    *slog.Logger
 	guard  *guard.Guard
+	// transformer is Options.Transformer.
+	transformer func(key string) Transformer
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
@@ -89,7 +94,7 @@ func New(db DB, o Options) *Store {
 		o.Guard = guard.New(o.Log, o.Clock, nil)
 	}
 	s := &Store{
-		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard,
+		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
 

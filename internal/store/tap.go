@@ -66,11 +66,20 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 
 // plain is a value as it was before encryption; nil: it cannot be read.
 func (s *Store) plain(ctx context.Context, k *kv.KeyValue) []byte {
-	v := s.view(k.Key)
-	if v == nil || v.kind.Transformer == nil {
+	var t Transformer
+	if v := s.view(k.Key); v != nil {
+		t = v.kind.Transformer
+	} else if s.transformer != nil {
+		t = s.transformer(string(k.Key[len(s.prefix):]))
+	}
+	if t == nil {
 		return k.Value
 	}
-	return v.item(ctx, *k).Value
+	value, _, err := t.FromStorage(ctx, string(k.Key), k.Value)
+	if err != nil {
+		return nil
+	}
+	return value
 }
 
 // lost tells that events are missing.
