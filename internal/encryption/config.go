@@ -13,16 +13,16 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/install"
 )
 
-// parseConfig reads an EncryptionConfiguration and validates it.
-func parseConfig(data []byte, reload bool) (*apiserver.EncryptionConfiguration, error) {
+// parseConfig reads the EncryptionConfiguration of a file and validates it.
+func parseConfig(file string, data []byte, reload bool) (*apiserver.EncryptionConfiguration, error) {
 	if len(data) == 0 {
-		return nil, errors.New("the encryption provider configuration file is empty")
+		return nil, fmt.Errorf("error while loading file: encryption provider configuration file %q is empty", file)
 	}
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	obj, gvk, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("error decoding encryption provider configuration: %w", err)
+		return nil, fmt.Errorf("error decoding encryption provider configuration file %q: %w", file, err)
 	}
 	c, ok := obj.(*apiserver.EncryptionConfiguration)
 	if !ok {

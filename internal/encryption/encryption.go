@@ -61,7 +61,7 @@ func New(ctx context.Context, c Config) (*Encryption, error) {
 	e.file = &reload.File{Path: c.File, Take: e.take, Clock: c.Clock, Log: c.Log, Metrics: reload.NewMetrics(c.Registry, "encryption", c.Server)}
 	data, err := e.file.Read()
 	if err != nil {
-		return nil, fmt.Errorf("error while parsing file: error while loading file: %w", err)
+		return nil, fmt.Errorf("error while parsing file: error while loading file: error reading encryption provider configuration file %q: %w", c.File, err)
 	}
 	s, err := e.setup(data)
 	if err != nil {
@@ -94,7 +94,7 @@ var errKMSv1 = errors.New("KMSv1 is deprecated and will only receive security up
 
 // setup makes what a configuration says.
 func (e *Encryption) setup(data []byte) (_ *setup, err error) {
-	c, err := parseConfig(data, e.Reload)
+	c, err := parseConfig(e.File, data, e.Reload)
 	if err != nil {
 		return nil, fmt.Errorf("error while parsing file: %w", err)
 	}

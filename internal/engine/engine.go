@@ -152,7 +152,7 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	return store.Kind{
 		Prefix:      r.Prefix + "/",
 		Transformer: t,
-		Labels: itemLabels,
+		Labels:      itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {
 			if r.Fields == nil || r.Codec != nil {
 				return nil, nil // those of custom resources are asked of the endpoint

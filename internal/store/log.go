@@ -214,9 +214,8 @@ func (s *Store) cutWindows(ctx context.Context) {
 func (v *View) item(ctx context.Context, k kv.KeyValue) *Item {
 	i := &Item{Key: string(k.Key[len(v.etcdPrefix):]), Rev: k.ModRevision, Value: k.Value}
 	if t := v.kind.Transformer; t != nil {
-		var err error
-		if i.Value, i.Stale, err = t.FromStorage(ctx, string(k.Key), k.Value); err != nil {
-			i.Value, i.Err = nil, fmt.Errorf("unable to transform key %q: %w", k.Key, err)
+		if i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value); i.Err != nil {
+			i.Value = nil
 		}
 	}
 	return i
