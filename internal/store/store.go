@@ -111,6 +111,7 @@ func New(db DB, o Options) *Store {
 func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
+	s.tasks.start(s.runHeal)
 	return s.run(ctx)
 }
 
