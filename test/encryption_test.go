@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -292,4 +294,47 @@ func (s *sealingServer) plain() (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// TestEncryptionWithoutPlugin starts a server before its plugin: it serves what is encrypted once the plugin has come. What
+// has an owner is not taken for garbage meanwhile.
+func TestEncryptionWithoutPlugin(t *testing.T) {
+	t.Parallel()
+	kms := standin.StartKMS(t, "key-1")
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, "encryption.yaml"), filepath.Join(dir, "kanzen")
+	must(t, os.WriteFile(file, []byte(fmt.Sprintf(`kind: EncryptionConfiguration
+apiVersion: apiserver.config.k8s.io/v1
+resources: [{resources: [secrets, configmaps], providers: [{kms: {apiVersion: v2, name: plugin, endpoint: '%s', timeout: 500ms}}]}]
+`, kms.Endpoint)), 0o600))
+	k := serve(t, data, "--encryption-provider-config="+file)
+	ctx := t.Context()
+	owner, err := k.client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = k.client().CoreV1().Services("default").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID}}}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{})
+	must(t, err)
+	k.end(syscall.SIGTERM)
+
+	kms.Break(true)
+	go func() {
+		for kms.Refused() < 3 && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		kms.Break(false)
+	}()
+	k = serve(t, data, "--encryption-provider-config="+file)
+	within(t, 30*time.Second, "what was encrypted is read", func(ctx context.Context) bool {
+		l, err := k.client().CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		return err == nil && len(l.Items) > 0
+	})
+	if kms.Refused() < 3 {
+		t.Error("the plugin was there from the beginning")
+	}
+	kms.Break(true)
+	if _, err := k.client().CoreV1().ConfigMaps("default").Get(ctx, "owner", metav1.GetOptions{}); err != nil {
+		t.Errorf("a read while the plugin is down: %v", err)
+	}
+	_, err = k.client().CoreV1().Services("default").Get(ctx, "owned", metav1.GetOptions{})
+	must(t, err)
 }

@@ -133,7 +133,7 @@ func reached(ready <-chan struct{}, m *controlplane.Milestone) func(ctx context.
 	}
 }
 
-// bootstrap makes the first objects, again while etcd cannot be reached.
+// bootstrap makes the first objects, again while etcd or a KMS plugin cannot be reached.
 func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -142,7 +142,7 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if b.cfg.Embedded() {
+		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" { // a KMS plugin may come later
 			return fmt.Errorf("make the first objects: %w", err)
 		}
 		b.log.Warn("could not make the first objects, trying again", "error", err)

@@ -22,10 +22,10 @@ type KMS struct {
 	// Endpoint is as configurations name it.
 	Endpoint string
 
-	mu       sync.Mutex
-	id       string // of the key in use
-	broken   bool
-	decrypts int
+	mu      sync.Mutex
+	id      string // of the key in use
+	broken  bool
+	refused int
 }
 
 // StartKMS starts a plugin whose key has an ID, until the test ends.
@@ -58,17 +58,18 @@ func (k *KMS) Break(broken bool) {
 	k.broken = broken
 }
 
-// Decrypts is how many seeds were decrypted.
-func (k *KMS) Decrypts() int {
+// Refused is how many calls failed because the plugin was broken.
+func (k *KMS) Refused() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.decrypts
+	return k.refused
 }
 
 func (k *KMS) state() (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.broken {
+		k.refused++
 		return "", errors.New("the plugin is broken")
 	}
 	return k.id, nil
@@ -113,9 +114,6 @@ func (k *KMS) Decrypt(_ context.Context, r *kmsapi.DecryptRequest) (*kmsapi.Decr
 	if string(r.Annotations["a.kanzen.test"]) != "a" || len(r.Ciphertext) < 12 {
 		return nil, errors.New("this was not encrypted here")
 	}
-	k.mu.Lock()
-	k.decrypts++
-	k.mu.Unlock()
 	plain, err := aead(r.KeyId).Open(nil, r.Ciphertext[:12], r.Ciphertext[12:], nil)
 	return &kmsapi.DecryptResponse{Plaintext: plain}, err
 }
