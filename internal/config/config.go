@@ -37,6 +37,9 @@ type Config struct {
 	EtcdCertFile           string
 	EtcdKeyFile            string
 	EtcdCompactionInterval time.Duration
+	// EncryptionConfigFile configures encryption; EncryptionConfigReload takes up changes of it.
+	EncryptionConfigFile   string
+	EncryptionConfigReload bool
 
 	// serving
 	BindAddress         net.IP
@@ -264,6 +267,9 @@ func (c *Config) Validate() error {
 	}
 	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
 		bad("etcd-certfile", "goes together with --etcd-keyfile")
+	}
+	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
+		bad("encryption-provider-config-automatic-reload", "must be set with --encryption-provider-config")
 	}
 	if (c.KubeletCertFile == "") != (c.KubeletKeyFile == "") {
 		bad("kubelet-client-certificate", "goes together with --kubelet-client-key")

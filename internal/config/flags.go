@@ -67,6 +67,8 @@ func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", c.EtcdCertFile, "Client certificate for etcd.")
 	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", c.EtcdKeyFile, "Key of the client certificate for etcd.")
 	fs.DurationVar(&c.EtcdCompactionInterval, "etcd-compaction-interval", c.EtcdCompactionInterval, "How often etcd is compacted; 0: not by this server.")
+	fs.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", c.EncryptionConfigFile, "File of an EncryptionConfiguration: which resources are encrypted in etcd, and with which keys.")
+	fs.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", c.EncryptionConfigReload, "Take up changes of the file of --encryption-provider-config.")
 }
 
 func (c *Config) addServingFlags(fs *pflag.FlagSet) {

@@ -54,6 +54,9 @@ type Config struct {
 	// Deprecated is called for requests in deprecated versions, for the metric.
 	// Optional.
 	Deprecated func(gvr schema.GroupVersionResource, subresource string)
+	// Transformer returns how the values of a resource are stored. Optional: as
+	// they are.
+	Transformer func(schema.GroupResource) store.Transformer
 }
 
 // Admission is what the engine needs of the admission chain.
@@ -145,9 +148,14 @@ func (ep *Endpoint) Retire() { close(ep.retired) }
 
 // kind tells the store how to read a resource's items.
 func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
+	var t store.Transformer
+	if e.Transformer != nil {
+		t = e.Transformer(schema.GroupResource{Group: hub.Group, Resource: r.Plural})
+	}
 	return store.Kind{
-		Prefix: r.Prefix + "/",
-		Labels: itemLabels,
+		Prefix:      r.Prefix + "/",
+		Transformer: t,
+		Labels:      itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {
 			if r.Fields == nil || r.Codec != nil {
 				return nil, nil // fields of custom resources are asked of the endpoint

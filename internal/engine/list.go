@@ -81,6 +81,9 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		if err != nil {
 			return nil, err
 		}
+		if i != nil && i.Err != nil {
+			return nil, c.broken(i)
+		}
 		if i != nil && (start == "" || i.Key >= sel.prefix+start) {
 			ok, err := sel.match(i)
 			if err != nil {
@@ -108,6 +111,10 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		if more = limit > 0 && len(p.items) == limit; more {
 			return false // the next page checks whether this item is selected
 		}
+		if i.Err != nil {
+			failed = c.broken(i)
+			return false
+		}
 		ok, err := sel.match(i)
 		if failed = err; ok {
 			p.items = append(p.items, i)
@@ -130,6 +137,12 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		}
 	}
 	return p, nil
+}
+
+// broken is the error of a list that has an item which cannot be decrypted:
+// what is left out silently would look deleted.
+func (c *call) broken(i *store.Item) error {
+	return apierrors.NewInternalError(fmt.Errorf("unable to transform key %q: %w", c.view.Path(i.Key), i.Err))
 }
 
 // snapshot returns the snapshot for a list and the key to begin at, relative to

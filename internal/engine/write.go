@@ -292,7 +292,7 @@ func (c *call) unchanged(ctx context.Context, i *store.Item, sure bool) (*outcom
 		if err != nil {
 			return nil, err
 		}
-		if revOf(latest) != i.Rev {
+		if revOf(latest) != i.Rev || latest.Stale {
 			return nil, &store.ConflictError{Current: latest}
 		}
 	}

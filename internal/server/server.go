@@ -85,7 +85,12 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	serving := catalog.New()
 	measured := metrics.New(serving.Owns, ground.Metrics)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
-	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Clock: clk, Guard: guarded, Log: log})
+	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(sealed.close)
+	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Clock: clk, Guard: guarded, Log: log})
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
 	b := &base{
@@ -123,7 +128,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		Store: stored, Admit: admit, Authorize: authorizeWith(authorizers), Types: openapi.NewTypeConverter(),
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: nameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated,
+		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Transformer: sealed.of,
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -160,7 +165,8 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	opened.add(traces.close)
 	steps := &controlplane.Milestones{}
 	end := newEnding(b, cut)
-	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace, agg.Checks()...)
+	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace, append(agg.Checks(), sealed.started()...)...)
+	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin
 	handler := chain.New(chain.Config{
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
@@ -184,7 +190,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps})
+	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed})
 	if err != nil {
 		return nil, err
 	}

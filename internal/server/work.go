@@ -59,6 +59,7 @@ type parts struct {
 	services       *services
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
+	sealed         sealed
 }
 
 func (b *base) work(p parts) (work, error) {
@@ -72,6 +73,9 @@ func (b *base) work(p parts) (work, error) {
 		bootstrap: func(ctx context.Context) error { return b.bootstrap(ctx, p.first) },
 		judged:    p.authorizers.RBAC.Ready(),
 		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
+	}
+	if p.sealed.Encryption != nil {
+		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
@@ -129,8 +133,8 @@ func reached(ready <-chan struct{}, m *controlplane.Milestone) func(ctx context.
 	}
 }
 
-// bootstrap creates the first objects. It tries again while etcd cannot be
-// reached.
+// bootstrap creates the first objects. It tries again while etcd or a KMS
+// plugin cannot be reached.
 func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -139,7 +143,7 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if b.cfg.Embedded() {
+		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" { // a KMS plugin may come later
 			return fmt.Errorf("make the first objects: %w", err)
 		}
 		b.log.Warn("could not make the first objects, trying again", "error", err)

@@ -142,6 +142,7 @@ type following[T any] struct {
 }
 
 func (f *following[T]) run(ctx context.Context) error {
+	healings := f.index.view.healings()
 	rev, err := f.begin(ctx)
 	if err != nil {
 		return err
@@ -156,6 +157,9 @@ func (f *following[T]) run(ctx context.Context) error {
 		events, err := w.Poll(ctx)
 		if err != nil {
 			return err
+		}
+		if f.index.view.healings() != healings {
+			return ErrCompacted // not all there is was told, as after that
 		}
 		for _, e := range events {
 			f.event(e)

@@ -215,7 +215,9 @@ func (s *Store) cutWindows(ctx context.Context) {
 func (v *View) item(ctx context.Context, k kv.KeyValue) *Item {
 	i := &Item{Key: string(k.Key[len(v.etcdPrefix):]), Rev: k.ModRevision, Value: k.Value}
 	if t := v.kind.Transformer; t != nil {
-		i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value)
+		if i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value); i.Err != nil {
+			i.Value = nil
+		}
 	}
 	return i
 }

@@ -74,6 +74,9 @@ func (s *Snapshot) Count(ctx context.Context, r Range) (n int64, err error) {
 	return n, err
 }
 
+// Path is the key in etcd of the item at a key.
+func (v *View) Path(key string) string { return v.etcdPrefix + key }
+
 // Get returns the current item at a key, or ErrNotFound. It does not wait for
 // anything but the view's load; call Store.Fresh or WaitFor before.
 func (v *View) Get(ctx context.Context, key string) (*Item, error) {

@@ -48,8 +48,11 @@ type Options struct {
 	Prefix string
 	// EncodingBytes bounds the cached encodings of all views.
 	EncodingBytes int
-	Clock         clock.Clock
-	Log           *slog.Logger
+	// Transformer returns the transformer of the values at a key below Prefix
+	// that belongs to no view. Optional: they are stored as they are.
+	Transformer func(key string) Transformer
+	Clock       clock.Clock
+	Log         *slog.Logger
 	// Guard handles panics of functions that follow views.
 	Guard *guard.Guard
 }
@@ -61,6 +64,8 @@ type Store struct {
 	clock  clock.Clock
 	log    *slog.Logger
 	guard  *guard.Guard
+	// transformer is Options.Transformer.
+	transformer func(key string) Transformer
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
@@ -90,7 +95,7 @@ func New(db DB, o Options) *Store {
 		o.Guard = guard.New(o.Log, o.Clock, nil)
 	}
 	s := &Store{
-		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard,
+		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
 
@@ -107,6 +112,7 @@ func New(db DB, o Options) *Store {
 func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
+	s.tasks.start(s.runHeal)
 	return s.run(ctx)
 }
 

@@ -51,7 +51,7 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 		key := string(e.Key[len(s.prefix):])
 		var value []byte
 		if !e.Deleted {
-			value = s.plain(ctx, &e.KeyValue)
+			value, _ = s.plain(ctx, &e.KeyValue)
 		}
 		for _, t := range taps {
 			switch {
@@ -64,13 +64,19 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 	}
 }
 
-// plain returns a value decrypted, or nil if it cannot be decrypted.
-func (s *Store) plain(ctx context.Context, k *kv.KeyValue) []byte {
-	v := s.view(k.Key)
-	if v == nil || v.kind.Transformer == nil {
-		return k.Value
+// plain returns a value decrypted.
+func (s *Store) plain(ctx context.Context, k *kv.KeyValue) ([]byte, error) {
+	var t Transformer
+	if v := s.view(k.Key); v != nil {
+		t = v.kind.Transformer
+	} else if s.transformer != nil {
+		t = s.transformer(string(k.Key[len(s.prefix):]))
 	}
-	return v.item(ctx, *k).Value
+	if t == nil {
+		return k.Value, nil
+	}
+	value, _, err := t.FromStorage(ctx, string(k.Key), k.Value)
+	return value, err
 }
 
 // lost tells the taps that events are missing.
@@ -89,7 +95,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, re
 		var last []byte
 		answer, err := s.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
 			last = k.Key
-			if value := s.plain(ctx, &k); value != nil {
+			if value, err := s.plain(ctx, &k); err == nil {
 				more = put(string(k.Key[len(s.prefix):]), k.ModRevision, value)
 			}
 			return more
@@ -111,12 +117,19 @@ func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, re
 // Read returns the newest value of a key below the store's prefix, or
 // ErrNotFound, and the revision of the read. It loads no view.
 func (s *Store) Read(ctx context.Context, key string) (value []byte, at int64, err error) {
+	missing := true
+	var unreadable error
 	answer, err := s.db.Range(ctx, kv.Range{Key: s.prefix + key}, func(k kv.KeyValue) bool {
-		value = s.plain(ctx, &k)
+		missing = false
+		value, unreadable = s.plain(ctx, &k)
 		return true
 	})
-	if err == nil && value == nil {
+	switch {
+	case err != nil:
+	case missing:
 		err = ErrNotFound
+	default:
+		err = unreadable // the object is there: nobody may take it for gone
 	}
 	return value, answer.Rev, err
 }

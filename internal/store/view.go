@@ -50,6 +50,8 @@ type View struct {
 	rev      int64  // the newest change in items, or loadedAt
 	window   window
 	watchers watchers
+	broken   map[string]bool // keys of items that could not be decrypted
+	healed   int             // how often some of them could be later
 }
 
 type loadState int
@@ -171,8 +173,9 @@ func (v *View) load(ctx context.Context, l *load) {
 		return
 	}
 	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
-	v.bytes = 0
-	items.Scan(func(_ string, i *Item) bool {
+	v.bytes, v.broken = 0, nil
+	items.Scan(func(key string, i *Item) bool {
+		v.noteLocked(key, i)
 		v.bytes += int64(len(i.Value))
 		return true
 	})
@@ -254,6 +257,7 @@ func (v *View) applyLocked(c change) {
 	if c.rev <= v.loadedAt {
 		return // the load has read it
 	}
+	v.noteLocked(c.key, c.item)
 	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
 	if c.item != nil {
 		ev.Prev, _ = v.items.Set(c.key, c.item)
@@ -285,7 +289,7 @@ func (v *View) reset() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items, v.shares, v.bytes = &btree.Map[string, *Item]{}, nil, 0
+	v.items, v.shares, v.bytes, v.broken = &btree.Map[string, *Item]{}, nil, 0, nil
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)
 }

@@ -1,0 +1,383 @@
+package encryption
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	kmsapi "k8s.io/kms/apis/v2"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+const testKey = "/registry/secrets/default/a"
+
+// fakePlugin is a plugin in memory. Its ciphertext is the plaintext with the ID of the key in front.
+type fakePlugin struct {
+	mu       sync.Mutex
+	id       string
+	err      error
+	decrypts int
+}
+
+func (f *fakePlugin) set(id string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.id, f.err = id, err
+}
+
+func (f *fakePlugin) Status(context.Context, *kmsapi.StatusRequest, ...grpc.CallOption) (*kmsapi.StatusResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &kmsapi.StatusResponse{Version: "v2", Healthz: "ok", KeyId: f.id}, f.err
+}
+
+func (f *fakePlugin) Encrypt(_ context.Context, r *kmsapi.EncryptRequest, _ ...grpc.CallOption) (*kmsapi.EncryptResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &kmsapi.EncryptResponse{KeyId: f.id, Ciphertext: append([]byte(f.id), r.Plaintext...), Annotations: map[string][]byte{"a.b": []byte("c")}}, f.err
+}
+
+func (f *fakePlugin) Decrypt(_ context.Context, r *kmsapi.DecryptRequest, _ ...grpc.CallOption) (*kmsapi.DecryptResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.decrypts++
+	plain, ok := bytes.CutPrefix(r.Ciphertext, []byte(r.KeyId))
+	if !ok {
+		return nil, errors.New("another key")
+	}
+	return &kmsapi.DecryptResponse{Plaintext: plain}, nil
+}
+
+func aescbcConfig(key []byte) apiserver.ProviderConfiguration {
+	return apiserver.ProviderConfiguration{AESCBC: &apiserver.AESConfiguration{Keys: []apiserver.Key{{Name: "a", Secret: base64.StdEncoding.EncodeToString(key)}}}}
+}
+
+func testMetrics() *metrics {
+	return newMetrics(prometheus.NewRegistry(), "server", testclock.NewFakeClock(time.Now()))
+}
+
+func newTestKMS(t testing.TB, f *fakePlugin) (*kms, *testclock.FakeClock) {
+	t.Helper()
+	clk := testclock.NewFakeClock(time.Now())
+	k := newKMS("plugin", &plugin{client: f, timeout: time.Second}, clk, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry(), "server", clk))
+	return k, clk
+}
+
+// testProviders are all providers, and which of them detect changes of a value, and moves to another key.
+func testProviders(t testing.TB) map[string]struct {
+	provider
+	changes, moves bool
+} {
+	t.Helper()
+	key := bytes.Repeat([]byte{1}, 32)
+	gcm, err := newGCM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cbc, err := newOption(aescbcConfig(key), testMetrics(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _ := newTestKMS(t, &fakePlugin{id: "k"})
+	if err := k.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]struct {
+		provider
+		changes, moves bool
+	}{
+		"aescbc": {cbc, false, false}, "aesgcm": {gcm, true, true}, "secretbox": {&secretBox{[32]byte(key)}, true, false},
+		"seed": {seed(key), true, true}, "kms": {k, true, true}, "identity": {identity{}, false, false},
+	}
+}
+
+// FuzzOpen has every provider read anything, and what it wrote with one byte changed.
+func FuzzOpen(f *testing.F) {
+	providers := testProviders(f)
+	for _, p := range providers {
+		sealed, err := p.seal(f.Context(), place{testKey, "secrets"}, nil, []byte("value"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(sealed, 3)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, change int) {
+		at, other := place{testKey, "secrets"}, place{testKey + "b", "secrets"}
+		for name, p := range providers {
+			before := bytes.Clone(data)
+			if value, _, err := p.open(t.Context(), at, data); err != nil && value != nil {
+				t.Errorf("%s: a value beside an error", name)
+			}
+			if !bytes.Equal(before, data) {
+				t.Fatalf("%s changed its input", name)
+			}
+			sealed, err := p.seal(t.Context(), at, []byte("prefix"), data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sealed = bytes.TrimPrefix(sealed, []byte("prefix"))
+			if value, stale, err := p.open(t.Context(), at, sealed); (err != nil || stale || !bytes.Equal(value, data)) && name != "identity" {
+				t.Fatalf("%s: %q, stale %v, %v", name, value, stale, err)
+			}
+			if _, _, err := p.open(t.Context(), other, sealed); p.moves && err == nil {
+				t.Errorf("%s reads a value that was moved", name)
+			}
+			if len(sealed) == 0 {
+				continue
+			}
+			sealed = bytes.Clone(sealed)
+			sealed[uint(change)%uint(len(sealed))] ^= 1 + byte(uint(change)>>8)&0x7f
+			if value, _, err := p.open(t.Context(), at, sealed); p.changes && err == nil && !bytes.Equal(value, data) {
+				t.Errorf("%s reads %q of a value that was changed", name, value)
+			}
+		}
+	})
+}
+
+// TestPluginRotates follows a plugin whose key changes, and that fails.
+func TestPluginRotates(t *testing.T) {
+	f := &fakePlugin{id: "k1", err: errors.New("not yet")}
+	k, clk := newTestKMS(t, f)
+	at := place{testKey, "secrets"}
+	if err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Fatalf("a plugin that is not there: %v", err)
+	}
+	if _, err := k.seal(t.Context(), at, nil, []byte("v")); !errors.Is(err, errNoSeed) {
+		t.Errorf("a write without a seed: %v", err)
+	}
+	f.set("k1", nil)
+	if err := k.check(t.Context()); err == nil {
+		t.Error("the result of a check does not hold")
+	}
+	clk.Step(resultIll)
+	if err := k.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old, err := k.seal(t.Context(), at, nil, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	f.set("k2", nil)
+	clk.Step(resultWell)
+	if err := k.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if value, stale, err := k.open(t.Context(), at, old); string(value) != "v" || !stale || err != nil {
+		t.Errorf("a value of the former key: %q, stale %v, %v", value, stale, err)
+	}
+	if f.decrypts != 0 {
+		t.Error("the plugin was asked for a seed that was made here")
+	}
+
+	f.set("k2", errors.New("down"))
+	clk.Step(resultWell)
+	if err := k.check(t.Context()); err == nil {
+		t.Error("a plugin that is down is well")
+	}
+	if _, err := k.seal(t.Context(), at, nil, []byte("v")); err != nil {
+		t.Errorf("a write soon after the plugin went down: %v", err)
+	}
+	clk.Step(writeTTL)
+	if _, err := k.seal(t.Context(), at, nil, []byte("v")); err == nil || !strings.Contains(err.Error(), "expired at") {
+		t.Errorf("a write long after the plugin went down: %v", err)
+	}
+	if _, _, err := k.open(t.Context(), at, old); err != nil {
+		t.Errorf("a read while the plugin is down: %v", err)
+	}
+}
+
+// TestSeedsAreAskedForOnce has a server that does not know a seed read many values of it.
+func TestSeedsAreAskedForOnce(t *testing.T) {
+	f := &fakePlugin{id: "k1"}
+	writer, _ := newTestKMS(t, f)
+	at := place{testKey, "secrets"}
+	if err := writer.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := writer.seal(t.Context(), at, nil, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, clk := newTestKMS(t, f)
+	f.set("k1", errors.New("down"))
+	if _, _, err := reader.open(t.Context(), at, stored); err == nil || err.Error() != "failed to decrypt DEK, error: down" {
+		t.Errorf("got %v", err)
+	}
+	f.set("k1", nil)
+	if _, _, err := reader.open(t.Context(), at, stored); err == nil {
+		t.Error("a failure does not hold")
+	}
+	clk.Step(failedHolds)
+	var wait sync.WaitGroup
+	for range 50 {
+		wait.Go(func() {
+			if value, _, err := reader.open(t.Context(), at, stored); string(value) != "v" || err != nil {
+				t.Errorf("%q, %v", value, err)
+			}
+		})
+	}
+	wait.Wait()
+	if f.decrypts != 1 {
+		t.Errorf("the plugin was asked %d times", f.decrypts)
+	}
+	if n := testutil.ToFloat64(reader.metrics.seedsKept.WithLabelValues("plugin")); n != 1 {
+		t.Errorf("%v seeds are kept", n)
+	}
+}
+
+// TestNonces seals the same value twice.
+func TestNonces(t *testing.T) {
+	for name, p := range testProviders(t) {
+		one, _ := p.seal(t.Context(), place{testKey, "secrets"}, nil, []byte("value"))
+		other, _ := p.seal(t.Context(), place{testKey, "secrets"}, nil, []byte("value"))
+		if bytes.Equal(one, other) && name != "identity" {
+			t.Errorf("%s gives the same bytes twice", name)
+		}
+	}
+}
+
+// openConfig takes a configuration of one entry into use.
+func openConfig(t testing.TB, providers string) (*Encryption, store.Transformer) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	writeConfig(t, file, providers)
+	clk, log := testclock.NewFakeClock(time.Now()), slog.New(slog.DiscardHandler)
+	e, err := New(t.Context(), Config{File: file, Reload: true, Server: "server", Registry: prometheus.NewRegistry(), Clock: clk, Guard: guard.New(log, clk, nil), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e, e.Transformer(schema.GroupResource{Resource: "secrets"})
+}
+
+func configOf(providers string) string {
+	return "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources: [{resources: [secrets], providers: [" + providers + "]}]\n"
+}
+
+func writeConfig(t testing.TB, file, providers string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(configOf(providers)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testKeys(names ...string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("{name: %s, secret: %s}", name, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte(name[:1]), 32))))
+	}
+	return "{keys: [" + strings.Join(out, ", ") + "]}"
+}
+
+// TestReload changes the configuration under a transformer that is in use.
+func TestReload(t *testing.T) {
+	e, tr := openConfig(t, "{aesgcm: "+testKeys("a")+"}")
+	stored, err := tr.ToStorage(t.Context(), testKey, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer e.running.Wait()
+	defer cancel()
+	for _, c := range []struct {
+		providers string
+		taken     bool
+		stale     bool
+		wrong     string
+	}{
+		{"{aesgcm: " + testKeys("b", "a") + "}", true, true, ""},
+		{"{aesgcm: {}}", false, true, ""},
+		{"{kms: {name: a, endpoint: 'unix:///none'}}", false, true, ""},
+		{"{aesgcm: " + testKeys("a", "b") + "}", true, false, ""},
+		{"{identity: {}}", true, false, noPrefix},
+		{"{identity: {}}, {aesgcm: " + testKeys("a") + "}", true, true, ""},
+	} {
+		if err := e.take(ctx, []byte(configOf(c.providers))); (err == nil) != c.taken {
+			t.Errorf("%s: %v", c.providers, err)
+		}
+		value, stale, err := tr.FromStorage(t.Context(), testKey, stored)
+		if c.wrong != "" {
+			if err == nil || err.Error() != c.wrong {
+				t.Errorf("%s: %v", c.providers, err)
+			}
+			continue
+		}
+		if string(value) != "v" || stale != c.stale || err != nil {
+			t.Errorf("%s: %q, stale %v, %v", c.providers, value, stale, err)
+		}
+	}
+}
+
+const noPrefix = "no matching prefix found"
+
+// TestKMSv1 refuses the first version of the plugins' API.
+func TestKMSv1(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	writeConfig(t, file, "{kms: {name: a, endpoint: 'unix:///none'}}")
+	_, err := New(t.Context(), Config{File: file, Registry: prometheus.NewRegistry(), Clock: testclock.NewFakeClock(time.Now())})
+	if !errors.Is(err, errKMSv1) || !strings.Contains(err.Error(), "--feature-gates=KMSv1=true") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkTransform(b *testing.B) {
+	value := bytes.Repeat([]byte("x"), 6<<10)
+	run := func(b *testing.B, t store.Transformer) {
+		stored, err := t.ToStorage(b.Context(), testKey, value)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("ToStorage", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := t.ToStorage(b.Context(), testKey, value); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("FromStorage", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := t.FromStorage(b.Context(), testKey, stored); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"aescbc", "aesgcm", "secretbox"} {
+		b.Run(name, func(b *testing.B) {
+			_, t := openConfig(b, "{"+name+": "+testKeys("a")+"}")
+			run(b, t)
+		})
+	}
+	b.Run("kms", func(b *testing.B) {
+		e, t := openConfig(b, "{identity: {}}")
+		k, _ := newTestKMS(b, &fakePlugin{id: "k"})
+		if err := k.check(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		e.current.Load().resources[schema.GroupResource{Resource: "secrets"}].list = []option{{"k8s:enc:kms:v2:plugin:", k}}
+		run(b, t)
+	})
+}

@@ -1,0 +1,86 @@
+package encryption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	kmsapi "k8s.io/kms/apis/v2"
+)
+
+// How often a plugin is asked for its status, and for how long the answer holds.
+const (
+	checkWell  = time.Minute
+	checkIll   = 10 * time.Second
+	resultWell = 20 * time.Second
+	resultIll  = 3 * time.Second
+)
+
+// run asks for the status of the plugin until ctx ends, so that its keys are followed.
+func (k *kms) run(ctx context.Context) {
+	for {
+		pause := checkWell
+		if err := k.check(ctx); err != nil {
+			pause = checkIll
+			k.log.Warn("a KMS plugin is not well", "kms", k.name, "error", err)
+		}
+		select {
+		case <-k.clock.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// check returns whether the plugin is well, as of a short while ago at most, and follows its key.
+func (k *kms) check(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.clock.Now().Before(k.until) {
+		return k.result
+	}
+	k.result = k.checkNow(ctx)
+	holds := resultWell
+	if k.result != nil {
+		holds = resultIll
+	}
+	k.until = k.clock.Now().Add(holds)
+	return k.result
+}
+
+func (k *kms) checkNow(ctx context.Context) error {
+	answer, err := k.plugin.status(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", k.name, err)
+	}
+	errs := k.judge(answer)
+	if code, err := validKeyID(answer.KeyId); err != nil {
+		k.metrics.invalidKeyIDs.WithLabelValues(k.name, code).Inc()
+		errs = append(errs, fmt.Errorf("got invalid KMSv2 KeyID hash %q: %w", hashOf(answer.KeyId), err))
+	} else {
+		k.metrics.keyTold(k.name, hashOf(answer.KeyId))
+		errs = append(errs, k.rotate(ctx, answer.KeyId))
+	}
+	if err := utilerrors.Reduce(utilerrors.NewAggregate(errs)); err != nil {
+		return fmt.Errorf("kmsv2 Provider %s is not healthy, error: %w", k.name, err)
+	}
+	return nil
+}
+
+// judge returns what is wrong with a status, but for the key.
+func (k *kms) judge(answer *kmsapi.StatusResponse) (errs []error) {
+	if answer.Healthz != "ok" {
+		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", answer.Healthz))
+	}
+	if answer.Version != "v2" && answer.Version != "v2beta1" {
+		return append(errs, fmt.Errorf("expected KMSv2 API version %s, got %s", "v2", answer.Version))
+	}
+	if k.api == "" {
+		k.api = answer.Version
+	}
+	if k.api != answer.Version {
+		errs = append(errs, fmt.Errorf("KMSv2 API version should not change after the initial status response version %s, got %s", k.api, answer.Version))
+	}
+	return errs
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/encryption"
+	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/metrics"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// sealed wires encryption. Without --encryption-provider-config nothing is encrypted, and what is cannot be read.
+type sealed struct{ *encryption.Encryption }
+
+func encrypted(ctx context.Context, cfg *config.Config, ground *Ground, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
+	if cfg.EncryptionConfigFile == "" {
+		return sealed{}, nil
+	}
+	e, err := encryption.New(ctx, encryption.Config{
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, Server: controlplane.IdentityName(cfg.Hostname()),
+		Registry: measured.Registry(), Clock: ground.Clock, Guard: guarded, Log: ground.Log,
+	})
+	if err != nil {
+		return sealed{}, fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	return sealed{e}, nil
+}
+
+func (s sealed) of(gr schema.GroupResource) store.Transformer {
+	if s.Encryption == nil {
+		return encryption.None{}
+	}
+	return s.Transformer(gr)
+}
+
+func (s sealed) ofKey(key string) store.Transformer {
+	if s.Encryption == nil {
+		return encryption.None{}
+	}
+	return s.ForKey(key)
+}
+
+func (s sealed) checks() []debug.Check {
+	if s.Encryption == nil {
+		return nil
+	}
+	return s.Checks()
+}
+
+// started is the step of the startup that begins to follow the file, under upstream's name.
+func (s sealed) started() []debug.Check {
+	if s.Encryption == nil || !s.Reload {
+		return nil
+	}
+	return []debug.Check{{Name: "poststarthook/start-encryption-provider-config-automatic-reload", Test: func(context.Context) error { return nil }}}
+}
+
+func (s sealed) close() error {
+	if s.Encryption == nil {
+		return nil
+	}
+	return s.Close()
+}

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// This file reads values again that could not be decrypted, because the server of their keys was away, or the key was
+// not configured yet. That they can be is no event of the log.
+
+const (
+	healAfter = 5 * time.Second
+	healTries = 64 // values of a view that are tried at a time
+)
+
+// runHeal heals views now and then.
+func (s *Store) runHeal(ctx context.Context) {
+	for {
+		select {
+		case <-s.clock.After(healAfter):
+			s.heal(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// heal has views loaded again that have values which could not be decrypted, and now can.
+func (s *Store) heal(ctx context.Context) {
+	for _, v := range s.allViews() {
+		if v.heals(ctx) {
+			s.log.Info("values can be decrypted that could not be before", "view", v.kind.Prefix)
+			v.reset()
+		}
+	}
+}
+
+// heals reports whether one of the values that could not be decrypted now can.
+func (v *View) heals(ctx context.Context) bool {
+	v.mu.Lock()
+	var keys []string
+	for key := range v.broken { // in another order each time
+		if keys = append(keys, key); len(keys) == healTries {
+			break
+		}
+	}
+	v.mu.Unlock()
+	for _, key := range keys {
+		if i, err := v.Latest(ctx, key); err == nil && i.Err == nil {
+			v.mu.Lock()
+			v.healed++
+			v.mu.Unlock()
+			return true
+		}
+	}
+	return false
+}
+
+// noteLocked remembers whether the item at a key (nil: none) could be decrypted.
+func (v *View) noteLocked(key string, i *Item) {
+	if i == nil || i.Err == nil {
+		delete(v.broken, key)
+		return
+	}
+	if v.broken == nil {
+		v.broken = map[string]bool{}
+	}
+	v.broken[key] = true
+}
+
+// healings counts how often values could be decrypted that could not be before: who followed the view was not told of them.
+func (v *View) healings() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.healed
+}

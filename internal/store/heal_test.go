@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+)
+
+var errLocked = errors.New("the key is not there")
+
+// locked is a Transformer that can read only while it is open.
+type locked struct{ open atomic.Bool }
+
+func (*locked) ToStorage(_ context.Context, _ string, b []byte) ([]byte, error) { return b, nil }
+
+func (l *locked) FromStorage(_ context.Context, _ string, b []byte) ([]byte, bool, error) {
+	if !l.open.Load() {
+		return nil, false, errLocked
+	}
+	return b, false, nil
+}
+
+// TestHeal has values come back that could not be decrypted, for readers and for those who follow.
+func TestHeal(t *testing.T) {
+	l := &locked{}
+	s := run(t, memory.New(clock.RealClock{}))
+	v := s.View(Kind{Prefix: "things/", Transformer: l})
+	create(t, v, "ns/a", "1")
+	fresh(t, s)
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) || i.Value != nil {
+		t.Fatalf("%+v, %v", i, err)
+	}
+	changes := make(chan Change[*string], 8)
+	go indexOf(v).Follow(t.Context(), func(c Change[*string]) { changes <- c }, nil)
+	if c := <-changes; c.Key != "ns/a" || c.Now != nil && *c.Now == "1" {
+		t.Fatalf("%+v", c)
+	}
+	s.heal(t.Context())
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) {
+		t.Fatalf("healed by nothing: %+v, %v", i, err)
+	}
+	l.open.Store(true)
+	s.heal(t.Context())
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || i.Err != nil || string(i.Value) != "1" {
+		t.Fatalf("not healed: %+v, %v", i, err)
+	}
+	for c := range changes {
+		if c.Now != nil && *c.Now == "1" {
+			break
+		}
+	}
+	if len(v.broken) != 0 {
+		t.Errorf("still broken: %v", v.broken)
+	}
+}
+
+// TestUnreadableIsThere tells a value that cannot be decrypted from none: who takes an owner for gone deletes its
+// dependents.
+func TestUnreadableIsThere(t *testing.T) {
+	l := &locked{}
+	s := run(t, memory.New(clock.RealClock{}))
+	s.transformer = func(key string) Transformer {
+		if key != "other/b" {
+			t.Errorf("asked for %s", key)
+		}
+		return l
+	}
+	create(t, s.View(Kind{Prefix: "things/", Transformer: l}), "a", "1")
+	unknown := s.View(Kind{Prefix: "other/"})
+	create(t, unknown, "b", "1")
+	s.Forget(unknown) // as a custom resource that nobody has asked for
+	for _, key := range []string{"things/a", "other/b"} {
+		if _, _, err := s.Read(t.Context(), key); !errors.Is(err, errLocked) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	scanned := 0
+	scan := func() {
+		if err := s.Scan(t.Context(), "", func(string, int64, []byte) bool { scanned++; return true }); err != nil {
+			t.Error(err)
+		}
+	}
+	if scan(); scanned != 0 {
+		t.Errorf("scanned %d", scanned)
+	}
+	l.open.Store(true)
+	if scan(); scanned != 2 {
+		t.Errorf("scanned %d", scanned)
+	}
+	if _, _, err := s.Read(t.Context(), "things/none"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
