@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what a Server needs. All fields are required.
+// Config is what a Server needs. All fields are required, but see NewFixed.
 type Config struct {
 	Engine *engine.Engine
 	Store  *store.Store
@@ -61,7 +61,9 @@ func New(c Config) *Server {
 		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
 		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
 	}
-	c.Catalog.SettleBy(s.synced)
+	if c.Definitions != nil {
+		c.Catalog.SettleBy(s.synced)
+	}
 	return s
 }
 
@@ -100,6 +102,9 @@ func (s *Server) endpointToDelete(name string) (*engine.Endpoint, error) {
 
 // decode decodes a stored definition.
 func (s *Server) decode(i *store.Item) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if s.Definitions == nil {
+		return decodeFixed(i)
+	}
 	obj, err := s.Definitions.Decode(i)
 	if err != nil {
 		return nil, err
