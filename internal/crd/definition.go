@@ -32,8 +32,9 @@ type definition struct {
 	item *store.Item
 	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.
 	serving *serving
-	// finish is Fixed.Finish.
+	// finish and engine are Fixed.Finish and Fixed.Engine.
 	finish func(*engine.Resource)
+	engine *engine.Engine
 }
 
 // version is a version's discovery information.

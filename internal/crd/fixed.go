@@ -16,6 +16,8 @@ import (
 // Fixed is a definition that belongs to a program and is not an object of the API.
 type Fixed struct {
 	Definition *apiextensionsv1.CustomResourceDefinition
+	// Engine serves the objects; nil: Config.Engine does.
+	Engine *engine.Engine
 	// Finish changes the resource that is made of the definition, and its description, which has neither rules nor
 	// columns. Optional.
 	Finish func(*engine.Resource)
@@ -58,7 +60,7 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
-	d.finish = f.Finish
+	d.finish, d.engine = f.Finish, f.Engine
 	return d, nil
 }
 

@@ -56,10 +56,7 @@ func New(c *rest.Config, path string, timeout time.Duration) (*Client, error) {
 		return nil, err
 	}
 	u, err := url.Parse(c.Host)
-	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", c.Host, err)
-	}
-	if u.Scheme == "" || u.Host == "" {
+	if err != nil || u.Scheme == "" || u.Host == "" {
 		if u, _, err = rest.DefaultServerURL(c.Host, "", schema.GroupVersion{}, true); err != nil {
 			return nil, fmt.Errorf("server %s: %w", c.Host, err)
 		}
