@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,16 +46,23 @@ type ThingStatus struct {
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
-// start starts an extension server on a host cluster, and returns how the administrator of that reaches it.
+// start starts a server of one kind; see run.
 func start(t *testing.T, k extension.Kind[Thing], edit func(o *extension.Options)) *rest.Config {
 	t.Helper()
-	host := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers())
 	s := &extension.Server{Group: things.Group, Version: things.Version}
 	extension.Add(s, k)
-	o := extension.Options{Host: host.SocketConfig(), Listen: "127.0.0.1:0", Storage: extension.Memory()}
+	o := extension.Options{Storage: extension.Memory()}
 	if edit != nil {
 		edit(&o)
 	}
+	return run(t, s, o)
+}
+
+// run runs an extension server on a host cluster, and returns how the administrator of that reaches it.
+func run(t *testing.T, s *extension.Server, o extension.Options) *rest.Config {
+	t.Helper()
+	host := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers())
+	o.Host, o.Listen = host.SocketConfig(), "127.0.0.1:0"
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := s.Start(ctx, o)
 	if err != nil {
@@ -377,5 +385,40 @@ func TestRefused(t *testing.T) {
 	type recursive struct{ Thing chan int }
 	if _, err := extension.SchemaOf[recursive](); err == nil {
 		t.Error("a schema of a channel")
+	}
+}
+
+// A kind without a Go type is served by its schema.
+func TestSchemaAlone(t *testing.T) {
+	t.Parallel()
+	most := 3.0
+	s := &extension.Server{Group: "example.com", Version: "v1"}
+	extension.Add(s, extension.Kind[unstructured.Unstructured]{Name: "Thing", ClusterScoped: true, Schema: &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"size": {Type: "integer", Maximum: &most}}}})
+	all := dynamic.NewForConfigOrDie(run(t, s, extension.Options{Storage: extension.Memory()})).Resource(things)
+	small, large := thing("small", nil), thing("large", nil)
+	small.Object["size"], large.Object["size"] = int64(1), int64(4)
+	made, err := all.Create(t.Context(), small, metav1.CreateOptions{FieldValidation: "Ignore"})
+	must(t, err)
+	if made.Object["size"] != int64(1) || made.Object["spec"] != nil {
+		t.Errorf("created %v", made.Object)
+	}
+	if _, err := all.Create(t.Context(), large, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("created what is too large: %v", err)
+	}
+}
+
+// Versions of a later process are greater, and watches from those of an earlier one are told to begin anew.
+func TestVersionsOfEarlierProcess(t *testing.T) {
+	t.Parallel()
+	all := in(t, start(t, extension.Kind[Thing]{}, nil))
+	w, err := all.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "7"})
+	if err == nil {
+		defer w.Stop()
+		e := <-w.ResultChan()
+		err = apierrors.FromObject(e.Object)
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("a watch from long ago: %v", err)
 	}
 }
