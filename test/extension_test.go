@@ -118,14 +118,14 @@ func TestExtensionThings(t *testing.T) {
 	var said []string
 	for _, h := range hosts(t) {
 		h.extend(t, program, "example.com", "v1")
-		w := start(t, binaries.kubectl, "--kubeconfig", h.kubeconfig, "--cache-dir", t.TempDir(), "get", "things", "-w", "-o", "name", "--output-watch-events")
+		w := start(t, binaries.kubectl, "--kubeconfig", h.kubeconfig, "--cache-dir", t.TempDir(), "get", "things", "-w", "--no-headers", "--output-watch-events")
 		text := h.transcript(t,
 			"apply -f "+first, "apply -f "+first, "get things", "get th one -o jsonpath={.spec}",
 			"apply -f "+second, "get thing one", "label thing one a=b", "get things -l a=b -o name", "get things --field-selector metadata.name=two",
 			"patch thing one --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/size\",\"value\":9}]", "get things -o wide",
 			"apply --server-side -f "+first, "apply --server-side --force-conflicts -f "+first,
 			"patch thing one --subresource=status --type=merge -p {\"status\":{\"phase\":\"Done\"}}", "get thing one -o jsonpath={.status}{.metadata.generation}",
-			"apply -f "+odd, "apply -f "+wrong, "create -f "+first, "diff -f "+first,
+			"create -f "+odd, "apply -f "+wrong, "create -f "+first, "diff -f "+first,
 			"explain thing", "explain thing.spec.size", "api-resources --api-group=example.com", "describe thing one",
 			"auth can-i list things", "auth can-i list things --as=nobody", "get things --as=nobody",
 			"delete thing one", "get thing one", "get things")
@@ -133,7 +133,7 @@ func TestExtensionThings(t *testing.T) {
 		text = regexp.MustCompile(`/tmp/\S+/`).ReplaceAllString(text, "")
 		text = regexp.MustCompile(`(UID|Resource Version): \S+`).ReplaceAllString(text, "$1: *")
 		said = append(said, text)
-		for _, want := range []string{"ADDED thing.example.com/one", "MODIFIED thing.example.com/one"} {
+		for _, want := range []string{"ADDED one 1 red", "MODIFIED one 3 blue", "MODIFIED one 3 blue", "MODIFIED one 9 blue"} {
 			expectLine(t, h.name, w, want)
 		}
 		w.kill()
@@ -152,8 +152,8 @@ func TestExtensionPodMetrics(t *testing.T) {
 	var said []string
 	for _, h := range hosts(t) {
 		h.extend(t, program, "metrics.k8s.io", "v1beta1")
-		w := start(t, binaries.kubectl, "--kubeconfig", h.kubeconfig, "--cache-dir", t.TempDir(), "get", "podmetrics", "-w", "-o", "name", "--output-watch-events")
-		expectLine(t, h.name, w, "ADDED podmetrics.metrics.k8s.io/podmetrics")
+		w := start(t, binaries.kubectl, "--kubeconfig", h.kubeconfig, "--cache-dir", t.TempDir(), "get", "podmetrics", "-w", "--no-headers", "--output-watch-events")
+		expectLine(t, h.name, w, "ADDED podmetrics")
 		w.kill()
 		text := h.transcript(t, "get podmetrics", "get podmetrics podmetrics -o jsonpath={.containers[0].name}", "get podmetrics -l app=other",
 			"top pods", "explain podmetrics.containers.usage --api-version=metrics.k8s.io/v1beta1", "api-resources --api-group=metrics.k8s.io",

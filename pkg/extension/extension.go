@@ -35,9 +35,11 @@ type Object[T any] interface {
 // Kind is a kind of objects. The zero value is complete if T is a Go type: its name is the kind's.
 type Kind[T any] struct {
 	// Name of the kind: "Thing"; empty: that of T. Plural is its name in paths: "things"; empty: Name in lower case with
-	// an s. Singular is what kubectl takes beside it; empty: Name in lower case.
-	Name, Plural, Singular string
+	// an s.
+	Name, Plural           string
 	ShortNames, Categories []string
+	// Doc describes the kind, for kubectl explain; empty: as the schema does.
+	Doc string
 	// ClusterScoped objects are in no namespace.
 	ClusterScoped bool
 	// Schema describes the objects in the words of CustomResourceDefinitions, with defaults, CEL rules and everything
@@ -94,6 +96,8 @@ func definition[T any](s *Server, k *Kind[T]) (*apiextensionsv1.CustomResourceDe
 			return nil, fmt.Errorf("kind %s: %w", name, err)
 		}
 	}
+	schema = schema.DeepCopy()
+	schema.Description = cmp.Or(k.Doc, schema.Description)
 	v := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: s.Version, Served: true, Storage: true,
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
@@ -113,7 +117,7 @@ func definition[T any](s *Server, k *Kind[T]) (*apiextensionsv1.CustomResourceDe
 			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, it is no custom resource"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: s.Group, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{v},
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: name, Plural: plural, Singular: k.Singular, ShortNames: k.ShortNames, Categories: k.Categories},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: name, Plural: plural, ShortNames: k.ShortNames, Categories: k.Categories},
 		},
 	}
 	if k.ClusterScoped {

@@ -292,6 +292,32 @@ func TestFunctionsFollow(t *testing.T) {
 	}
 }
 
+// A write that builds on what is no longer there is refused, or made again on what is.
+func TestFunctionsConflict(t *testing.T) {
+	t.Parallel()
+	rows := newTable()
+	f := rows.functions()
+	f.Watch = nil
+	all := in(t, start(t, extension.Kind[Thing]{Functions: f}, nil))
+	ctx := t.Context()
+	old, err := all.Create(ctx, thing("x", map[string]any{"color": "red"}), metav1.CreateOptions{})
+	must(t, err)
+	rows.set(func(rows map[string]Thing) { rows["default/x"] = Thing{Spec: ThingSpec{Size: 7}} })
+	if _, err := all.Update(ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("updated an old version: %v", err)
+	}
+	rows.set(func(rows map[string]Thing) { rows["default/x"] = Thing{Spec: ThingSpec{Size: 8}} })
+	now, err := all.Patch(ctx, "x", types.MergePatchType, []byte(`{"spec":{"color":"blue"}}`), metav1.PatchOptions{})
+	must(t, err)
+	if size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size"); size != 8 {
+		t.Errorf("patched %v", now.Object)
+	}
+	rows.set(func(rows map[string]Thing) { rows["default/y"] = Thing{} })
+	if _, err := all.Create(ctx, thing("y", nil), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("created what is there: %v", err)
+	}
+}
+
 // Without Save and Delete there are only the verbs that read.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 // Functions are how the objects of a kind are read and written where they are not in the storage of the server: in a
 // database, in another system, or computed.
 //
-// List is asked before each read, so reads are as new as it is; the server compares what it says with what it said
+// List is asked before each read and write, so both build on what there is; the server compares what it says with what it said
 // before, and tells watches of the difference. Versions, field managers and all other metadata that List leaves empty
 // are kept by the server, in memory, for as long as it runs. So is the last answer of List: Functions are for thousands
 // of objects, not for millions.

@@ -33,7 +33,7 @@ type mirror struct {
 	// lock is held while the source is asked, so that what it lists and what is written come in one order.
 	lock  chan struct{}
 	begun atomic.Int64 // how many times List was called
-	done  int64        // the last call that succeeded; guarded by lock
+	done  atomic.Int64 // the last call that succeeded; written under lock
 	at    time.Time    // when that began; guarded by lock
 }
 
@@ -43,6 +43,17 @@ func (m *mirror) Head(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return m.DB.Head(ctx)
+}
+
+// Range is part of store.DB. The newest state is what the source has, and there is nothing to read before it was asked
+// once.
+func (m *mirror) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	if r.Rev == 0 || m.done.Load() == 0 {
+		if err := m.sync(ctx, m.source.maxAge); err != nil {
+			return kv.Answer{}, err
+		}
+	}
+	return m.DB.Range(ctx, r, yield)
 }
 
 // hold takes the lock; the func gives it back.
@@ -64,9 +75,14 @@ func (m *mirror) sync(ctx context.Context, maxAge time.Duration) error {
 		return err
 	}
 	defer release()
-	if m.done > before || m.done > 0 && m.clock.Since(m.at) < maxAge {
+	if done := m.done.Load(); done > before || done > 0 && m.clock.Since(m.at) < maxAge {
 		return nil
 	}
+	return m.ask(ctx)
+}
+
+// ask brings the log up to what the source lists. The caller has the lock.
+func (m *mirror) ask(ctx context.Context) error {
 	call, at := m.begun.Add(1), m.clock.Now()
 	items, err := m.source.list(ctx)
 	if err != nil {
@@ -75,7 +91,8 @@ func (m *mirror) sync(ctx context.Context, maxAge time.Duration) error {
 	if err := m.take(ctx, items); err != nil {
 		return err
 	}
-	m.done, m.at = call, at
+	m.done.Store(call)
+	m.at = at
 	return nil
 }
 
@@ -156,7 +173,7 @@ func (m *mirror) value(key string, object, was []byte) ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// Commit is part of store.DB. What is written goes to the source first.
+// Commit is part of store.DB. What is written goes to the source first, if the source still has what it builds on.
 func (m *mirror) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	if len(t.Then) != 1 || !strings.HasPrefix(t.Then[0].Key, m.prefix) {
 		return m.DB.Commit(ctx, t) // the store's own bookkeeping
@@ -166,6 +183,9 @@ func (m *mirror) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 		return kv.Committed{}, err
 	}
 	defer release()
+	if err := m.ask(ctx); err != nil {
+		return kv.Committed{}, err
+	}
 	op := t.Then[0]
 	t.Then = nil
 	if done, err := m.DB.Commit(ctx, t); err != nil || !done.Held {

@@ -129,16 +129,13 @@ func (d *deriver) object(t reflect.Type) (*props, error) {
 	}
 	d.within = append(d.within, t)
 	defer func() { d.within = d.within[:len(d.within)-1] }()
+	p.Description = docsOf(t)[""]
 	return p, d.fields(t, p)
 }
 
 // fields adds the fields of a struct to a schema.
 func (d *deriver) fields(t reflect.Type, to *props) error {
-	docs := map[string]string{}
-	if s, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
-		docs = s.SwaggerDoc()
-		to.Description = docs[""]
-	}
+	docs := docsOf(t)
 	for n := range t.NumField() {
 		f := t.Field(n)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -171,6 +168,23 @@ func (d *deriver) fields(t reflect.Type, to *props) error {
 		}
 	}
 	return nil
+}
+
+// docsOf are the descriptions of fields that the types of Kubernetes have; "" is that of the type.
+func docsOf(t reflect.Type) map[string]string {
+	says, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string })
+	if !ok {
+		return nil
+	}
+	docs := says.SwaggerDoc()
+	for n := range t.NumField() {
+		if f := t.Field(n); f.Anonymous && bare(f.Type).Kind() == reflect.Struct {
+			if reflect.ValueOf(docsOf(bare(f.Type))).Pointer() == reflect.ValueOf(docs).Pointer() {
+				return nil // the embedded type says it
+			}
+		}
+	}
+	return docs
 }
 
 // bare is a type without its pointer.

@@ -46,7 +46,7 @@ func self(context.Context) ([]*PodMetrics, error) {
 func server() *extension.Server {
 	s := &extension.Server{Group: "metrics.k8s.io", Version: "v1beta1"}
 	extension.Add(s, extension.Kind[PodMetrics]{
-		Plural: "pods", Singular: "pod", Functions: &extension.Functions[PodMetrics]{List: self, MaxAge: time.Second},
+		Plural: "pods", Doc: "What a pod uses.", Functions: &extension.Functions[PodMetrics]{List: self, MaxAge: time.Second},
 	})
 	return s
 }
