@@ -2,7 +2,6 @@ package extension
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
@@ -26,7 +24,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
-	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -92,7 +89,7 @@ func (s *Server) assemble(ctx context.Context, o *Options, clk clock.WithTickerA
 	}
 	p.handler = chain.New(chain.Config{
 		Handler: root, Authenticator: p.host, Authorizer: authz.Measured(p.host.access, p.metrics.Registry(), clk),
-		Impersonator: p.host.access, WriteError: writeError, Log: o.Log, Clock: clk, OnPanic: p.metrics.Panicked,
+		Impersonator: p.host.access, WriteError: engine.RefuseRequest, Log: o.Log, Clock: clk, OnPanic: p.metrics.Panicked,
 		RequestTimeout: requestTimeout, MaxReading: maxReading, MaxWriting: maxWriting, InFlight: p.inFlight,
 		Metrics: p.metrics.Filter, OnFilter: p.metrics.Filtered, Random: mathrand.Float64,
 	})
@@ -139,25 +136,12 @@ func (p *parts) open(ctx context.Context) (database, error) {
 func (p *parts) log(db database) *log {
 	l := &log{db: db, store: store.New(db, store.Options{Prefix: registry, Clock: p.clock, Guard: p.guard, Log: p.options.Log})}
 	l.engine = engine.New(engine.Config{
-		Store: l.store, Admit: admission.Chain(nil), Authorize: p.authorize, Types: p.types,
-		Clock: p.clock, NewUID: uuid.NewString, NameSuffix: nameSuffix, MinWatch: minWatch, MaxBody: maxBody,
+		Store: l.store, Admit: admission.Chain(nil), Authorize: authz.Require(p.host.access), Types: p.types,
+		Clock: p.clock, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix, MinWatch: minWatch, MaxBody: maxBody,
 		Log: p.options.Log, Deprecated: p.metrics.Deprecated,
 	})
 	p.logs = append(p.logs, l)
 	return l
-}
-
-// authorize asks whether a user may do something else than the request that was authorized.
-func (p *parts) authorize(ctx context.Context, i *request.Info) error {
-	a := authz.ForRequest(request.UserFrom(ctx), i)
-	decision, reason, err := p.host.access.Authorize(ctx, a)
-	if decision == authz.Allow {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return authz.Forbidden(a, reason)
 }
 
 // root serves what has passed the chain.
@@ -230,24 +214,4 @@ func (p *parts) close() error {
 		errs = append(errs, l.db.Close())
 	}
 	return errors.Join(errs...)
-}
-
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	gv := schema.GroupVersion{}
-	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
-		gv = schema.GroupVersion{Group: i.Group, Version: i.Version}
-	}
-	engine.WriteError(w, r, gv, err)
-}
-
-// suffixLetters are those of generated names.
-const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
-
-func nameSuffix() string {
-	var b [5]byte
-	_, _ = rand.Read(b[:]) // never fails
-	for n := range b {
-		b[n] = suffixLetters[int(b[n])%len(suffixLetters)]
-	}
-	return string(b[:])
 }
