@@ -39,12 +39,12 @@ type members map[string]map[string]json.RawMessage
 // follow copies everything that a text refers to, directly or not, from all.
 func (m members) follow(text []byte, all members) {
 	for _, match := range references.FindAllSubmatch(text, -1) {
-		in, name := string(match[1]), string(match[2])
-		if _, there := m[in][name]; there || all[in][name] == nil {
+		have, known, name := m[string(match[1])], all[string(match[1])], string(match[2])
+		if _, there := have[name]; there || known[name] == nil {
 			continue
 		}
-		m[in][name] = all[in][name]
-		m.follow(all[in][name], all)
+		have[name] = known[name]
+		m.follow(known[name], all)
 	}
 }
 

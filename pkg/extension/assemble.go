@@ -188,7 +188,8 @@ func (p *parts) work() []func(ctx context.Context) error {
 		every := compactEvery
 		if l.mirror != nil {
 			every = compactMirrorEvery
-			out = append(out, quietly("listing of "+l.mirror.kind, func(ctx context.Context) { l.mirror.run(ctx, p.options.Log) }))
+			out = append(out, quietly("listing of "+l.mirror.kind, func(ctx context.Context) { l.mirror.run(ctx, p.options.Log) }),
+				quietly("watching of "+l.mirror.kind, func(ctx context.Context) { l.mirror.watch(ctx, p.options.Log) }))
 		}
 		out = append(out, l.store.Run, func(ctx context.Context) error { return l.store.RunCompaction(ctx, every) })
 	}

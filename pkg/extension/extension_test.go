@@ -278,8 +278,8 @@ func TestFunctionsFollow(t *testing.T) {
 	rows.set(func(rows map[string]Thing) { delete(rows, "default/x") })
 	next(t, w, watch.Deleted, "x")
 
-	rows.fail(apierrors.NewGone("no more"))
-	if _, err := all.Create(ctx, thing("y", nil), metav1.CreateOptions{}); !apierrors.IsGone(err) {
+	rows.fail(apierrors.NewForbidden(things.GroupResource(), "y", fmt.Errorf("the table says no")))
+	if _, err := all.Create(ctx, thing("y", nil), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("create: %v", err)
 	}
 	rows.fail(fmt.Errorf("the table is locked"))

@@ -29,6 +29,7 @@ type mirror struct {
 	kind       string
 	namespaced bool
 	clock      clock.Clock
+	changed    chan struct{} // has something in it when the source has told of a change
 
 	// lock is held while the source is asked, so that what it lists and what is written come in one order.
 	lock  chan struct{}
@@ -217,20 +218,40 @@ func (m *mirror) save(ctx context.Context, op kv.Op, was []byte) ([]byte, error)
 
 // run has the log follow the source without being asked, until ctx ends.
 func (m *mirror) run(ctx context.Context, log *slog.Logger) {
-	again := func(maxAge time.Duration) {
+	for {
+		var poll <-chan time.Time
+		maxAge := m.source.maxAge
+		if m.source.watch == nil {
+			poll = m.clock.After(m.source.poll)
+		}
+		select {
+		case <-m.changed:
+			maxAge = 0
+		case <-poll:
+		case <-ctx.Done():
+			return
+		}
 		if err := m.sync(ctx, maxAge); err != nil && ctx.Err() == nil {
 			log.Warn("the objects cannot be listed", "kind", m.kind, "error", err)
 		}
 	}
-	for ctx.Err() == nil {
-		if watch := m.source.watch; watch != nil {
-			if err := watch(ctx, func() { again(0) }); err != nil && ctx.Err() == nil {
-				log.Warn("the objects cannot be watched", "kind", m.kind, "error", err)
-			}
+}
+
+// watch has the source tell of changes until ctx ends. It may do so at any time, also while it is asked.
+func (m *mirror) watch(ctx context.Context, log *slog.Logger) {
+	changed := func() {
+		select {
+		case m.changed <- struct{}{}:
+		default: // run knows
+		}
+	}
+	for m.source.watch != nil && ctx.Err() == nil {
+		if err := m.source.watch(ctx, changed); err != nil && ctx.Err() == nil {
+			log.Warn("the objects cannot be watched", "kind", m.kind, "error", err)
 		}
 		select {
-		case <-m.clock.After(m.source.poll): // without a watch, or one that has ended
-			again(m.source.maxAge)
+		case <-m.clock.After(m.source.poll):
+			changed() // something may have been missed
 		case <-ctx.Done():
 		}
 	}
@@ -246,6 +267,6 @@ func newMirror(k *kind, prefix string, c clock.WithDelayedExecution) *mirror {
 	return &mirror{
 		DB: memory.NewAt(c, firstRevision(c)), source: k.source, prefix: prefix + spec.Group + "/" + spec.Names.Plural + "/",
 		apiVersion: metav1.GroupVersion{Group: spec.Group, Version: spec.Versions[0].Name}.String(), kind: spec.Names.Kind,
-		namespaced: spec.Scope == "Namespaced", clock: c, lock: make(chan struct{}, 1),
+		namespaced: spec.Scope == "Namespaced", clock: c, lock: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}
 }
