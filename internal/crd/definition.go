@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -31,6 +32,9 @@ type definition struct {
 	item *store.Item
 	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.
 	serving *serving
+	// finish and engine are Fixed.Finish and Fixed.Engine.
+	finish func(*engine.Resource)
+	engine *engine.Engine
 }
 
 // version is a version's discovery information.

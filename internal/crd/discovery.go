@@ -96,5 +96,8 @@ func (d *definition) described(name string) *engine.Resource {
 		r.Subresources = append(r.Subresources, &engine.Subresource{
 			Name: "scale", Verbs: subresourceVerbs, Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale")})
 	}
+	if d.finish != nil {
+		d.finish(r)
+	}
 	return r
 }

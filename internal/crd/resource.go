@@ -66,6 +66,9 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		r.Subresources = append(r.Subresources, &engine.Subresource{
 			Name: "scale", Verbs: subresourceVerbs, Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Scale: scaleOf(k.scale)})
 	}
+	if s.def.finish != nil {
+		s.def.finish(r)
+	}
 	return r, nil
 }
 

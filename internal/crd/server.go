@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Config is what a Server needs. All fields are required.
+// Config is what a Server needs. All fields are required, but see NewFixed.
 type Config struct {
 	Engine *engine.Engine
 	Store  *store.Store
@@ -52,13 +52,16 @@ type Server struct {
 
 // New creates a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
-	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}, progress: store.NewProgress(c.Definitions.View())}
+	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}}
 	s.control = &controller{
 		Server:  s,
 		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
 		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
 	}
-	c.Catalog.SettleBy(s.progress.CatchUp)
+	if c.Definitions != nil {
+		s.progress = store.NewProgress(c.Definitions.View())
+		c.Catalog.SettleBy(s.progress.CatchUp)
+	}
 	return s
 }
 
@@ -97,6 +100,9 @@ func (s *Server) endpointToDelete(name string) (*engine.Endpoint, error) {
 
 // decode decodes a stored definition.
 func (s *Server) decode(i *store.Item) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if s.Definitions == nil {
+		return decodeFixed(i)
+	}
 	obj, err := s.Definitions.Decode(i)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -51,7 +52,7 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	ep, err := s.server.Engine.Endpoint(r)
+	ep, err := cmp.Or(s.def.engine, s.server.Engine).Endpoint(r)
 	if err != nil {
 		return nil, err
 	}

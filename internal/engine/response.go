@@ -45,6 +45,15 @@ func StatusOf(err error) metav1.Status {
 
 var statusGVK = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 
+// RefuseRequest answers a request with an error, whatever it is for.
+func RefuseRequest(w http.ResponseWriter, r *http.Request, err error) {
+	gv := schema.GroupVersion{}
+	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
+		gv = schema.GroupVersion{Group: i.Group, Version: i.Version}
+	}
+	WriteError(w, r, gv, err)
+}
+
 // WriteError answers a request with an error, in an encoding it accepts.
 func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion, err error) {
 	st := StatusOf(err)

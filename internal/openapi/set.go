@@ -44,6 +44,7 @@ type Set struct {
 	at     time.Time
 	docs   map[string]Document
 	parts  []Part
+	alone  bool // without the built-in documents
 	v2Hash string
 	// v3Index is the body of /openapi/v3.
 	v3Index func() []byte

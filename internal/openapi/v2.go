@@ -15,6 +15,9 @@ import (
 // v2 returns the v2 document of the set, in JSON or in protobuf. It leaves out a part that fails, because one broken
 // API must not hide the others: it then returns the document together with an error.
 func (s *Set) v2(protobuf bool) (doc []byte, err error) {
+	if s.alone {
+		return s.v2Alone(protobuf)
+	}
 	name := "v2.json.gz"
 	if protobuf {
 		name = "v2.pb.gz"
@@ -68,7 +71,7 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	if protobuf {
 		name, k = "data/v2.pb.gz", &s.proto
 	}
-	if !s.changesV2() {
+	if !s.alone && !s.changesV2() {
 		return data.ReadFile(name)
 	}
 	k.mu.Lock()

@@ -40,24 +40,28 @@ func FromKubeconfig(path string, timeout time.Duration, dial utilnet.DialFunc) (
 	if err != nil {
 		return nil, err
 	}
+	c.Dial = dial
+	return New(c, "", timeout)
+}
+
+// New creates a client for a path of a server. The config's own path comes before it. A timeout of zero means 30 seconds.
+func New(c *rest.Config, path string, timeout time.Duration) (*Client, error) {
+	c = rest.CopyConfig(c)
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	c.Timeout, c.Dial = timeout, dial
+	c.Timeout = timeout
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(c.Host)
-	if err != nil {
-		return nil, fmt.Errorf("%s: server: %w", path, err)
-	}
-	if u.Scheme == "" || u.Host == "" {
+	if err != nil || u.Scheme == "" || u.Host == "" {
 		if u, _, err = rest.DefaultServerURL(c.Host, "", schema.GroupVersion{}, true); err != nil {
-			return nil, fmt.Errorf("%s: server: %w", path, err)
+			return nil, fmt.Errorf("server %s: %w", c.Host, err)
 		}
 	}
-	u.Path = "/" + strings.Trim(u.Path, "/")
+	u.Path = "/" + strings.Trim(strings.TrimRight(u.Path, "/")+path, "/")
 	q := u.Query()
 	q.Set("timeout", timeout.String())
 	u.RawQuery = q.Encode()

@@ -15,6 +15,7 @@ import (
 	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/openapi"
@@ -30,7 +31,7 @@ func (b *base) aggregator(k *keys.Keys, custom *crd.Server) *aggregator.Server {
 		Services:    b.builtin("", "services"), Slices: b.builtin(discoveryv1.GroupName, "endpointslices"),
 		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), CustomReady: custom.Ready(),
 		Resolver: b.resolver(), Dial: b.ground.Egress.Dial(egress.Cluster),
-		PassRedirects: !b.cfg.AggregatorRejectRedirects, WriteError: writeError,
+		PassRedirects: !b.cfg.AggregatorRejectRedirects, WriteError: engine.RefuseRequest,
 		Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
 	}
 	if k.FrontProxy != nil {

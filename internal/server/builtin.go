@@ -62,7 +62,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		return ns.Labels, nil
 	}
 	may := func(ctx context.Context, verb, group, resource, sub, namespace, name string) error {
-		return authorizeWith(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
+		return authz.Require(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
 			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
 	}
 	claims := func(ctx context.Context, verb, sub, name string) error {

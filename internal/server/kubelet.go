@@ -40,7 +40,7 @@ func (b *base) kubelets() (*kubelets, error) {
 		AddressTypes: cfg.KubeletAddressTypes, Port: int(cfg.KubeletPort),
 		CAFile: cfg.KubeletCAFile, CertFile: cfg.KubeletCertFile, KeyFile: cfg.KubeletKeyFile,
 		ConnectTimeout: cfg.KubeletTimeout, AnswerTimeout: cfg.RequestTimeout, BytesPerSecond: cfg.MaxConnectionBytesPerSecond,
-		Dial: b.ground.Egress.Dial(egress.Cluster), WriteError: writeError,
+		Dial: b.ground.Egress.Dial(egress.Cluster), WriteError: engine.RefuseRequest,
 		Registry: b.metrics.Registry(), Clock: b.ground.Clock, Log: b.log,
 	})
 	if err != nil {

@@ -125,8 +125,8 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		return nil, err
 	}
 	eng := engine.New(engine.Config{
-		Store: stored, Admit: admit, Authorize: authorizeWith(authorizers), Types: openapi.NewTypeConverter(),
-		Clock: clk, NewUID: uuid.NewString, NameSuffix: nameSuffix,
+		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: openapi.NewTypeConverter(),
+		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Transformer: sealed.of,
 	})
@@ -171,12 +171,12 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
-			zpages: &debug.Zpages{Started: clk.Now(), Clock: clk, Flags: cfg.Flags, WriteError: writeError}, verbosity: ground.Verbosity,
+			zpages: &debug.Zpages{Started: clk.Now(), Clock: clk, Flags: cfg.Flags, WriteError: engine.RefuseRequest}, verbosity: ground.Verbosity,
 		},
 		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
 		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),
-		WriteError: writeError, Log: log, Clock: clk, OnPanic: measured.Panicked,
+		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),

@@ -49,8 +49,12 @@ type event struct {
 }
 
 // New makes an empty log at revision 1, as etcd's first is.
-func New(c clock.WithDelayedExecution) *DB {
-	return &DB{clock: c, rev: 1, leases: map[kv.Lease]*lease{}, changed: make(chan struct{}), broken: make(chan struct{})}
+func New(c clock.WithDelayedExecution) *DB { return NewAt(c, 1) }
+
+// NewAt makes an empty log at a revision. Its history begins there: a process whose logs begin at ever larger revisions
+// tells clients of an earlier one that what they know is too old.
+func NewAt(c clock.WithDelayedExecution, rev int64) *DB {
+	return &DB{clock: c, rev: rev, compacted: rev - 1, leases: map[kv.Lease]*lease{}, changed: make(chan struct{}), broken: make(chan struct{})}
 }
 
 // Head is part of store.DB.
