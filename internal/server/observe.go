@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/tracing"
 )
@@ -77,4 +79,13 @@ func (e *serverErrors) Write(line []byte) (int, error) {
 	}
 	e.log.Debug(text)
 	return len(line), nil
+}
+
+// zpages are /statusz and /flagz, as far as their feature gates are on.
+func (b *base) zpages() *debug.Zpages {
+	gates, _ := features.Parse(b.cfg.FeatureGates) // Validate has reported the error
+	return &debug.Zpages{
+		Started: b.ground.Clock.Now(), Clock: b.ground.Clock, Flags: b.cfg.Flags, WriteError: writeError,
+		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),
+	}
 }

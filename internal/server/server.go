@@ -25,7 +25,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
-	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -165,7 +164,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
-			zpages: &debug.Zpages{Started: clk.Now(), Clock: clk, Flags: cfg.Flags, WriteError: writeError}, verbosity: ground.Verbosity,
+			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
 		},
 		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
 		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),
