@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +19,8 @@ import (
 
 func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.FeatureGates, "feature-gates", nil, "Feature gates to set, as name=true|false, separated by commas. Those of kube-apiserver are known; one without effect on this server is warned of.")
-	fs.StringArrayVar(&c.runtimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
-	fs.StringSliceVar(&c.EmulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted; this server has that of its own version, and warns of others.")
+	fs.StringArrayVar(&c.RuntimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
+	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted; this server has that of its own version, and warns of others.")
 	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")
 	fs.StringSliceVar(&c.AdmissionControl, "admission-control", nil, "Admission plugins to run, in place of those on by default.")
 	_ = fs.MarkDeprecated("admission-control", "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.") // fails only for unknown flags
@@ -80,7 +79,7 @@ func (c *Config) validateCompatibility(bad func(flag, format string, args ...any
 	if _, err := features.Parse(c.FeatureGates); err != nil {
 		bad("feature-gates", "%v", err)
 	}
-	emulated, err := componentVersion(c.EmulatedVersion)
+	emulated, err := componentVersion(c.emulatedVersion)
 	if err != nil {
 		bad("emulated-version", "%v", err)
 	}
@@ -159,35 +158,13 @@ func (c *Config) AdmissionPlugins() (enable, disable []string) {
 	return c.AdmissionControl, disable
 }
 
-// RuntimeConfig returns the pairs of --runtime-config.
-func (c *Config) RuntimeConfig() map[string]string {
-	out := map[string]string{}
-	for _, value := range c.runtimeConfig {
-		for _, pair := range strings.Split(value, ",") {
-			if pair == "" {
-				continue
-			}
-			key, value, _ := strings.Cut(pair, "=")
-			out[strings.TrimSpace(key)] = strings.TrimSpace(value)
-		}
-	}
-	return out
-}
-
 // warnCompatibility logs what was asked of other versions and gates and has no effect.
 func (c *Config) warnCompatibility(log *slog.Logger) {
 	if gates, err := features.Parse(c.FeatureGates); err == nil && len(gates.Ignored()) > 0 {
 		log.Warn("feature gates without effect on this server", "feature-gates", strings.Join(gates.Ignored(), ","))
 	}
 	info := version.Info()
-	if v, err := componentVersion(c.EmulatedVersion); err == nil && v != nil && v.String() != info.Major+"."+info.Minor {
+	if v, err := componentVersion(c.emulatedVersion); err == nil && v != nil && v.String() != info.Major+"."+info.Minor {
 		log.Warn("this server behaves as its own version and emulates no other", "emulated-version", v.String(), "version", info.Major+"."+info.Minor)
-	}
-}
-
-// SetRuntimeConfig sets pairs of --runtime-config.
-func (c *Config) SetRuntimeConfig(pairs map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		c.runtimeConfig = append(c.runtimeConfig, key+"="+pairs[key])
 	}
 }

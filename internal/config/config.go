@@ -162,7 +162,7 @@ type Config struct {
 
 	// versions and features
 	FeatureGates            []string // values of --feature-gates
-	EmulatedVersion         []string // [component=]version
+	emulatedVersion         []string // [component=]version
 	MinCompatibilityVersion []string // [component=]version
 	// ReportedVersion is the gitVersion at /version; empty: this program's own.
 	ReportedVersion string
@@ -170,7 +170,8 @@ type Config struct {
 	ShowVersion string
 	// AdmissionControl are all admission plugins to run; nil: see EnableAdmission.
 	AdmissionControl []string
-	runtimeConfig    []string // values of --runtime-config
+	// RuntimeConfig are the values of --runtime-config.
+	RuntimeConfig []string
 
 	// given reports whether a flag was given; nil if there were none.
 	given func(flag string) bool

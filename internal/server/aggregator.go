@@ -59,7 +59,7 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 
 // openAPI is the documents of what there is. Those of extension servers come first: they hide custom resources.
 func (b *base) openAPI(custom *crd.Server, agg *aggregator.Server) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.ground.Clock.Now())
+	docs, err := openapi.New(b.ground.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,21 @@ func (b *base) openAPI(custom *crd.Server, agg *aggregator.Server) (*openapi.Han
 	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
 	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), custom.OpenAPI(builder)...)...) })
 	return openapi.NewHandler(all.Get, b.log), nil
+}
+
+// documented says which of the built-in documents are of groups and versions that are served.
+func (b *base) documented() func(path string) bool {
+	paths := map[string]bool{}
+	for _, gv := range b.objects.Now().GroupVersions() {
+		if gv.Group == "" {
+			paths["api/"+gv.Version] = true
+			continue
+		}
+		paths["apis/"+gv.Group], paths["apis/"+gv.Group+"/"+gv.Version] = true, true
+	}
+	return func(path string) bool {
+		return paths[path] || !strings.HasPrefix(path, "api/") && !strings.HasPrefix(path, "apis/")
+	}
 }
 
 // remoteOf returns the extension server's group and version whose discovery document a request is for; nil if there is

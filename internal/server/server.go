@@ -130,7 +130,11 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 
 	// What is served.
-	kinds, err := catalog.Builtin(eng, builtin.Resources(b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)))
+	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)
+	if d.Chosen, err = b.chosen(); err != nil {
+		return nil, err
+	}
+	kinds, err := catalog.Builtin(eng, builtin.Resources(d), d.Chosen.Serves)
 	if err != nil {
 		return nil, err
 	}
