@@ -25,6 +25,8 @@ type Config struct {
 	// Controllers to run in this process, as kube-controller-manager spells
 	// them ("*", "namespace", "-namespace"); empty: none.
 	Controllers []string
+	// WarnWorkloads warns of workloads that no controller or scheduler works on.
+	WarnWorkloads bool
 	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
 	UnsafeNoFsync bool
 	// NoListener serves only the in-process transport, for tests.
@@ -231,6 +233,7 @@ func Standalone() Config {
 	c := Default()
 	c.DataDir = defaultDataDir()
 	c.Controllers = []string{"*"}
+	c.WarnWorkloads = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
 	c.AuthorizationModes = []string{"Node", "RBAC"}

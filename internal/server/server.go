@@ -134,7 +134,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	if d.Chosen, err = b.chosen(); err != nil {
 		return nil, err
 	}
-	kinds, err := catalog.Builtin(eng, builtin.Resources(d), d.Chosen.Serves)
+	kinds, err := catalog.Builtin(eng, b.watched(builtin.Resources(d)), d.Chosen.Serves)
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,12 @@ func TestZpages(t *testing.T) {
 	do(t, s, "PUT", "/debug/flags/w", "", "", []byte("1"), 404)
 }
 
+func TestZpagesOff(t *testing.T) {
+	s := startWith(t, func(c *config.Config) { c.FeatureGates = []string{"ComponentFlagz=false"} })
+	do(t, s, "GET", "/flagz", "", "", nil, 404)
+	do(t, s, "GET", "/statusz", "", "text/plain", nil, 200)
+}
+
 func TestMetricsOfRequests(t *testing.T) {
 	s := start(t)
 	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
