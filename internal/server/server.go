@@ -83,6 +83,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	opened.add(func() error { cut(); return nil })
 	serving := catalog.New()
 	measured := metrics.New(serving.Owns, ground.Metrics)
+	measured.Register(buildInfo(cfg.VersionInfo()))
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Clock: clk, Guard: guarded, Log: log})
 	objects := &catalog.Raw{Live: serving, Store: stored}

@@ -84,6 +84,16 @@ func TestZpages(t *testing.T) {
 	do(t, s, "PUT", "/debug/flags/w", "", "", []byte("1"), 404)
 }
 
+func TestBuildInfo(t *testing.T) {
+	s := startWith(t, func(c *config.Config) { c.ReportedVersion = "v1.36.3-x" })
+	if text := string(do(t, s, "GET", "/metrics", "", "", nil, 200)); !strings.Contains(text, "\nkubernetes_build_info{") || !strings.Contains(text, `git_version="v1.36.3-x"`) {
+		t.Error("no kubernetes_build_info")
+	}
+	if text := string(do(t, s, "GET", "/version", "", "", nil, 200)); !strings.Contains(text, `"v1.36.3-x"`) {
+		t.Error(text)
+	}
+}
+
 func TestZpagesOff(t *testing.T) {
 	s := startWith(t, func(c *config.Config) { c.FeatureGates = []string{"ComponentFlagz=false"} })
 	do(t, s, "GET", "/flagz", "", "", nil, 404)
