@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/crd/openapi"
 	builtin "github.com/kanzen-io/kanzen/internal/openapi"
 )
@@ -17,7 +18,7 @@ import (
 // Of v2 it compares the schemas, but for defaults, which kube-apiserver leaves
 // out later.
 func TestOpenAPI(t *testing.T) {
-	set, err := builtin.New(time.Unix(0, 0))
+	set, err := builtin.New(time.Unix(0, 0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,9 @@ func TestOpenAPI(t *testing.T) {
 	for _, project := range projects(t) {
 		t.Run(project, func(t *testing.T) {
 			for _, k := range kinds(t, project) {
-				part := b.Part(k.group, k.version, time.Unix(0, 0), []openapi.Source{{Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return k.crd, nil }}})
+				part := b.Part(k.group, k.version, time.Unix(0, 0), []*catalog.Definition{{
+					Hash: func() string { return k.crd.Name }, Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return k.crd, nil },
+				}})
 				ours, err := part.Documents[0].JSON()
 				if err != nil {
 					t.Fatal(err)

@@ -45,7 +45,7 @@ func serveCommand() *cobra.Command {
 		Short: "Start a server; all it needs it makes below --data-dir",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd, cfg, func(s *server.Server) { greet(cmd.OutOrStdout(), s, cfg.DataDir) })
+			return serve(cmd, &cfg, func(s *server.Server) { greet(cmd.OutOrStdout(), s, cfg.DataDir) })
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), true)
@@ -56,38 +56,35 @@ func serveCommand() *cobra.Command {
 // apiserverCommand is what the binary is under the name kube-apiserver.
 func apiserverCommand() *cobra.Command {
 	cfg := config.Default()
-	var showVersion string
 	cmd := &cobra.Command{
 		Use:          "kube-apiserver",
 		Short:        "The Kubernetes API server (kanzen)",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if showVersion != "" && showVersion != "false" {
-				fmt.Fprintln(cmd.OutOrStdout(), "Kubernetes "+version.Info().GitVersion)
-				return nil
-			}
-			return serve(cmd, cfg, func(*server.Server) {})
+			return serve(cmd, &cfg, func(*server.Server) {})
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), false)
-	cmd.Flags().StringVar(&showVersion, "version", "", "Print the version and end.")
-	cmd.Flags().Lookup("version").NoOptDefVal = "true"
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
 
-func serve(cmd *cobra.Command, cfg config.Config, started func(*server.Server)) error {
+func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server)) error {
+	if cfg.ShowVersion != "" {
+		printVersion(cmd.OutOrStdout(), cfg)
+		return nil
+	}
 	v := verbosity(cmd.Flags())
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
 	cfg.Flags = map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
-	config.WarnIgnored(cmd.Flags(), log)
-	ground, err := server.Open(cmd.Context(), &cfg, log, v)
+	cfg.WarnIgnored(cmd.Flags(), log)
+	ground, err := server.Open(cmd.Context(), cfg, log, v)
 	if err != nil {
 		return err
 	}
-	s, err := server.New(cmd.Context(), &cfg, ground)
+	s, err := server.New(cmd.Context(), cfg, ground)
 	if err != nil {
 		return errors.Join(err, ground.Close())
 	}
@@ -99,6 +96,16 @@ func serve(cmd *cobra.Command, cfg config.Config, started func(*server.Server)) 
 		}
 	}()
 	return errors.Join(s.Run(cmd.Context()), ground.Close())
+}
+
+// printVersion answers --version as kube-apiserver does.
+func printVersion(w io.Writer, cfg *config.Config) {
+	info := cfg.VersionInfo()
+	if cfg.ShowVersion == "raw" {
+		fmt.Fprintf(w, "%#v\n", info)
+		return
+	}
+	fmt.Fprintln(w, "Kubernetes "+info.GitVersion)
 }
 
 // verbosity is how much to log: the number of -v.

@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -67,11 +68,7 @@ func (a *Addresses) Allocate(ctx context.Context, service *corev1.Service, famil
 
 func (a *Addresses) allocateOne(ctx context.Context, service *corev1.Service, ranges []addressRange, address netip.Addr, dryRun bool) error {
 	if !slices.ContainsFunc(ranges, func(r addressRange) bool { return r.contains(address) }) {
-		e := &RangeError{What: address.String()}
-		if len(ranges) > 0 {
-			e.Range = ranges[0].prefix.String()
-		}
-		return e
+		return &RangeError{fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", address)}
 	}
 	if dryRun {
 		return nil
@@ -118,7 +115,7 @@ func (a *Addresses) take(ctx context.Context, service *corev1.Service, address n
 	}}
 	_, err := a.objects.Create(ctx, ipAddresses, obj)
 	if apierrors.IsAlreadyExists(err) {
-		return &TakenError{What: address.String()}
+		return &TakenError{fmt.Sprintf("failed to allocate IP %s: provided IP", address)}
 	}
 	return err
 }

@@ -1,10 +1,8 @@
 package allocation
 
-import "fmt"
-
 // TakenError means that the requested address or port belongs to another service.
 type TakenError struct {
-	// What is an address or a port.
+	// What names the address or port.
 	What string
 }
 
@@ -12,14 +10,8 @@ func (e *TakenError) Error() string { return e.What + " is already allocated" }
 
 // RangeError means that the requested address or port is outside of the range.
 type RangeError struct {
+	// What says so of an address or a port.
 	What string
-	// Range is the valid range; empty: there is none.
-	Range string
 }
 
-func (e *RangeError) Error() string {
-	if e.Range == "" {
-		return e.What + " is not in a range to allocate from"
-	}
-	return fmt.Sprintf("%s is not in the range %s", e.What, e.Range)
-}
+func (e *RangeError) Error() string { return e.What }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -55,7 +54,7 @@ func (n *NodePorts) Allocate(ctx context.Context, _ *corev1.Service, port int32,
 	case dryRun:
 		return port, n.check(ctx, port)
 	case port != 0 && !n.ports.contains(port):
-		return 0, &RangeError{What: text(port), Range: n.ports.String()}
+		return 0, &RangeError{"provided port is not in the valid range. The range of valid ports is " + n.ports.String()}
 	}
 	asked := port
 	err := n.change(ctx, func(s *portSet) error {
@@ -66,7 +65,7 @@ func (n *NodePorts) Allocate(ctx context.Context, _ *corev1.Service, port int32,
 		case port == 0:
 			return core.ErrExhausted
 		case s.has(port):
-			return &TakenError{What: text(port)}
+			return &TakenError{"provided port"}
 		}
 		s.add(port)
 		return nil
@@ -76,8 +75,6 @@ func (n *NodePorts) Allocate(ctx context.Context, _ *corev1.Service, port int32,
 	}
 	return port, nil
 }
-
-func text(port int32) string { return "port " + strconv.Itoa(int(port)) }
 
 // check returns an error if a port is taken.
 func (n *NodePorts) check(ctx context.Context, port int32) error {
@@ -90,7 +87,7 @@ func (n *NodePorts) check(ctx context.Context, port int32) error {
 	}
 	s, err := decodePorts(item.Value)
 	if err == nil && s.has(port) {
-		err = &TakenError{What: text(port)}
+		err = &TakenError{"provided port"}
 	}
 	return err
 }

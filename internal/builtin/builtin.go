@@ -31,6 +31,9 @@ import (
 
 // Deps is the dependencies of the groups, by group.
 type Deps struct {
+	// Chosen is what is served; nil: what is by default.
+	Chosen *Chosen
+
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
 	Apps                  apps.Deps
@@ -43,10 +46,10 @@ type Deps struct {
 	Resource              resource.Deps
 }
 
-// Resources returns every built-in resource, in the order in which discovery
+// Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	return slices.Concat(
+	return d.Chosen.narrow(slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
 		apps.Resources(d.Apps),
@@ -67,5 +70,5 @@ func Resources(d Deps) []*engine.Resource {
 		discovery.Resources(),
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
-	)
+	))
 }

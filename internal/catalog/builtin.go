@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -10,8 +8,8 @@ import (
 )
 
 // Builtin converts the engine's resources for the catalog. A resource that is served in several groups (events) becomes
-// one resource in each.
-func Builtin(eng *engine.Engine, resources []*engine.Resource) ([]*Resource, error) {
+// one resource in each. What serves refuses is not served, but the server itself still reads and writes it.
+func Builtin(eng *engine.Engine, resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) ([]*Resource, error) {
 	var out []*Resource
 	for _, r := range resources {
 		eps, err := eng.Endpoints(r)
@@ -27,17 +25,17 @@ func Builtin(eng *engine.Engine, resources []*engine.Resource) ([]*Resource, err
 			groups[ep.GVR.Group] = append(groups[ep.GVR.Group], ep)
 		}
 		for _, group := range order {
-			out = append(out, builtin(r, groups[group]))
+			out = append(out, builtin(r, groups[group], serves))
 		}
 	}
 	return out, nil
 }
 
-func builtin(r *engine.Resource, eps []*engine.Endpoint) *Resource {
+func builtin(r *engine.Resource, eps []*engine.Endpoint, serves func(schema.GroupVersionResource) bool) *Resource {
 	byVersion := map[string]*engine.Endpoint{}
 	storage := eps[len(eps)-1]
 	made := &Resource{
-		GroupResource: storage.GVR.GroupResource(), Kind: r.Kind, Namespaced: r.Namespaced, Listed: true,
+		GroupResource: storage.GVR.GroupResource(), Kind: r.Kind, Namespaced: r.Namespaced,
 		Endpoint: func(version string) (*engine.Endpoint, error) {
 			if ep := byVersion[version]; ep != nil {
 				return ep, nil
@@ -49,10 +47,13 @@ func builtin(r *engine.Resource, eps []*engine.Endpoint) *Resource {
 	}
 	for _, ep := range eps {
 		byVersion[ep.GVR.Version] = ep
-		made.Versions = append(made.Versions, ep.GVR.Version)
+		if serves(ep.GVR) {
+			made.Versions = append(made.Versions, ep.GVR.Version)
+		}
 	}
+	made.Listed = len(made.Versions) > 0
 	made.Storage = storage.GVR.Version
-	if r.Hub.Group == made.Group && slices.Contains(made.Versions, r.Hub.Version) {
+	if r.Hub.Group == made.Group && byVersion[r.Hub.Version] != nil {
 		made.Storage = r.Hub.Version
 	}
 	return made

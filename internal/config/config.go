@@ -25,6 +25,8 @@ type Config struct {
 	// Controllers to run in this process, as kube-controller-manager spells
 	// them ("*", "namespace", "-namespace"); empty: none.
 	Controllers []string
+	// WarnWorkloads warns of workloads that no controller or scheduler works on.
+	WarnWorkloads bool
 	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
 	UnsafeNoFsync bool
 	// NoListener serves only the in-process transport, for tests.
@@ -163,6 +165,19 @@ type Config struct {
 	APIServerCount            int    // for master-count
 	KubernetesServiceNodePort int    // 0: no node port
 
+	// versions and features
+	FeatureGates            []string // values of --feature-gates
+	emulatedVersion         []string // [component=]version
+	MinCompatibilityVersion []string // [component=]version
+	// ReportedVersion is the gitVersion at /version; empty: this program's own.
+	ReportedVersion string
+	// ShowVersion is what --version asks to print in place of serving: "" (nothing), "true", "raw".
+	ShowVersion string
+	// AdmissionControl are all admission plugins to run; nil: see EnableAdmission.
+	AdmissionControl []string
+	// RuntimeConfig are the values of --runtime-config.
+	RuntimeConfig []string
+
 	// given reports whether a flag was given; nil if there were none.
 	given func(flag string) bool
 }
@@ -221,6 +236,7 @@ func Standalone() Config {
 	c := Default()
 	c.DataDir = defaultDataDir()
 	c.Controllers = []string{"*"}
+	c.WarnWorkloads = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
 	c.AuthorizationModes = []string{"Node", "RBAC"}
@@ -333,6 +349,7 @@ func (c *Config) Validate() error {
 		bad("etcd-compaction-interval", "must not be negative")
 	}
 	c.validateAudit(bad)
+	c.validateCompatibility(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}
@@ -350,70 +367,6 @@ func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
 	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
 		bad("service-account-signing-key-file", "must be specified")
 	}
-}
-
-// validateServices validates the settings of services, and of the kubernetes service.
-func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
-	ranges, err := c.ServiceRanges()
-	if err != nil {
-		bad("service-cluster-ip-range", "%v", err)
-	}
-	first, last, err := c.NodePorts()
-	if err != nil {
-		bad("service-node-port-range", "%v", err)
-	} else if p := c.KubernetesServiceNodePort; p != 0 && (p < first || p > last) {
-		bad("kubernetes-service-node-port", "%d is not in the range %d-%d of --service-node-port-range", p, first, last)
-	}
-	if !slices.Contains([]string{"lease", "master-count", "none"}, c.EndpointReconcilerType) {
-		bad("endpoint-reconciler-type", "%q is none of lease, master-count, none", c.EndpointReconcilerType)
-	}
-	if c.APIServerCount <= 0 {
-		bad("apiserver-count", "must be positive")
-	}
-	// The service has one address, and its endpoints must be of the same family.
-	ip, err := c.Advertise()
-	if err == nil && len(ranges) > 0 && c.EndpointReconcilerType != "none" && !ip.IsLoopback() && (ip.To4() == nil) != (ranges[0].IP.To4() == nil) {
-		bad("advertise-address", "%s is not of the address family of the services (%s)", ip, ranges[0])
-	}
-}
-
-// ServiceRanges parses the service address ranges, one or two.
-func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
-	if c.ServiceClusterIPRange == "" {
-		_, n, err := net.ParseCIDR("10.0.0.0/24")
-		return []*net.IPNet{n}, err
-	}
-	var out []*net.IPNet
-	for _, s := range strings.Split(c.ServiceClusterIPRange, ",") {
-		_, n, err := net.ParseCIDR(strings.TrimSpace(s))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, n)
-	}
-	if len(out) > 2 {
-		return nil, errors.New("may hold two ranges at most")
-	}
-	if len(out) == 2 && (out[0].IP.To4() == nil) == (out[1].IP.To4() == nil) {
-		return nil, errors.New("two ranges must be of different address families")
-	}
-	return out, nil
-}
-
-// NodePorts parses the range of node ports: "first-last" or "first+count".
-func (c *Config) NodePorts() (first, last int, err error) {
-	s := c.ServiceNodePortRange
-	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
-		var count int
-		if n, _ := fmt.Sscanf(s, "%d+%d", &first, &count); n != 2 {
-			return 0, 0, fmt.Errorf("%q is not of the form first-last", s)
-		}
-		last = first + count
-	}
-	if first < 1 || last > 65535 || first > last {
-		return 0, 0, fmt.Errorf("%q is not a range of ports", s)
-	}
-	return first, last, nil
 }
 
 // Hostname returns the external name of the server, or the machine's name.

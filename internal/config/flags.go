@@ -35,6 +35,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	fs.DurationVar(&c.EventTTL, "event-ttl", c.EventTTL, "How long events are kept.")
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
 	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
+	c.addCompatibilityFlags(fs)
 	c.addKubernetesServiceFlags(fs)
 	c.addKubeletFlags(fs)
 	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
@@ -138,6 +139,7 @@ var harmless = map[string]string{
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
+	"peer-advertise-ip": "string", "peer-advertise-port": "string", "peer-ca-file": "string",
 	"permit-address-sharing": "bool", "permit-port-sharing": "bool", "runtime-config-emulation-forward-compatible": "bool",
 	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
@@ -155,8 +157,9 @@ func addHarmless(fs *pflag.FlagSet) {
 	}
 }
 
-// WarnIgnored logs the given flags that have no effect.
-func WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
+// WarnIgnored logs the given flags, and values of flags, that have no effect.
+func (c *Config) WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
+	c.warnCompatibility(log)
 	var given []string
 	fs.Visit(func(f *pflag.Flag) {
 		if _, ok := harmless[f.Name]; ok {

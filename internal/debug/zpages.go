@@ -26,6 +26,8 @@ type Zpages struct {
 	Started time.Time
 	Clock   clock.PassiveClock
 	Flags   map[string]string // given or default
+	// Statusz and Flagz say which of the two are served.
+	Statusz, Flagz bool
 	// WriteError writes an error response.
 	WriteError func(w http.ResponseWriter, r *http.Request, err error)
 }
@@ -57,8 +59,8 @@ func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	var text func() string
 	var object func(t metav1.TypeMeta) any
 	kind := ""
-	switch r.URL.Path {
-	case "/statusz":
+	switch path := r.URL.Path; {
+	case path == "/statusz" && z.Statusz:
 		info := version.Info()
 		up := z.Clock.Since(z.Started)
 		paths := []string{"/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"}
@@ -72,7 +74,7 @@ func (z *Zpages) Serve(w http.ResponseWriter, r *http.Request) bool {
 				zpageWarning, z.Started.UTC().Format(time.UnixDate), s/3600, s/60%60, s%60, runtime.Version(), version.Kubernetes,
 				info.EmulationMajor+"."+info.EmulationMinor, strings.Join(paths, " "))
 		}
-	case "/flagz":
+	case path == "/flagz" && z.Flagz:
 		kind = "Flagz"
 		object = func(t metav1.TypeMeta) any { return flagz{t, named, z.Flags} }
 		text = func() string {

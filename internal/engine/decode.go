@@ -265,6 +265,9 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 // sameType refuses a body whose type differs from the path's.
 func sameType(got, want schema.GroupVersionKind) error {
 	if got.Kind != "" && got.Kind != want.Kind || got.Kind != "" && got.Group != want.Group && got.Version != "" {
+		if got.Version == "" {
+			got.Version = want.Version
+		}
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: it is of another kind than the path", got.Kind, got.Version, want.Kind))
 	}
 	if gv := got.GroupVersion(); !gv.Empty() && gv != want.GroupVersion() {

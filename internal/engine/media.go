@@ -161,7 +161,7 @@ func notAcceptable(can restrict) error {
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusNotAcceptable,
 		Reason:  metav1.StatusReasonNotAcceptable,
-		Message: fmt.Sprintf("only these media types can be served: %s", strings.Join(names, ", ")),
+		Message: fmt.Sprintf("only the following media types are accepted: %s", strings.Join(names, ", ")),
 	}}
 }
 

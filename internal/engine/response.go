@@ -250,7 +250,8 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 
 // restrict says what the request's endpoint can answer with.
 func (c *call) restrict() restrict {
-	return restrict{protobuf: c.typed, table: true, partial: "PartialObjectMetadata"}
+	// A review has no table.
+	return restrict{protobuf: c.typed, table: c.R.Create == nil, partial: "PartialObjectMetadata"}
 }
 
 // marshalRaw is json.Marshal for values whose encoding cannot fail.

@@ -31,9 +31,12 @@ func must(t *testing.T) func(b []byte, err error) []byte {
 	}
 }
 
+// every serves all documents.
+func every(string) bool { return true }
+
 func newSet(t *testing.T) *Set {
 	t.Helper()
-	s, err := New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	s, err := New(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), every)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +227,7 @@ func TestParts(t *testing.T) {
 }
 
 func BenchmarkUnpackCore(b *testing.B) {
-	s, err := New(time.Time{})
+	s, err := New(time.Time{}, every)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -240,7 +243,7 @@ func BenchmarkUnpackCore(b *testing.B) {
 func BenchmarkNew(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := New(time.Time{}); err != nil {
+		if _, err := New(time.Time{}, every); err != nil {
 			b.Fatal(err)
 		}
 	}

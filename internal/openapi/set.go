@@ -42,6 +42,7 @@ type Part struct {
 type Set struct {
 	ix     *recorded
 	at     time.Time
+	served func(path string) bool
 	docs   map[string]Document
 	parts  []Part
 	alone  bool // without the built-in documents
@@ -52,22 +53,24 @@ type Set struct {
 	json, proto kept
 }
 
-// New returns the set of the built-in documents. at, the start time of the server, is their modification time for
-// clients.
-func New(at time.Time) (*Set, error) {
+// New returns the set of the built-in documents whose paths (apis/apps/v1) are served; served may be nil for all. at,
+// the start time of the server, is their modification time for clients.
+func New(at time.Time, served func(path string) bool) (*Set, error) {
 	ix, err := readIndex()
 	if err != nil {
 		return nil, err
 	}
-	return (&Set{ix: ix, at: at}).With(), nil
+	return (&Set{ix: ix, at: at, served: served}).With(), nil
 }
 
 // With returns a set of the built-in documents and these parts; it drops the parts of s. If two parts have the same
 // path the first wins; built-in documents come before all.
 func (s *Set) With(parts ...Part) *Set {
-	n := &Set{ix: s.ix, at: s.at, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
+	n := &Set{ix: s.ix, at: s.at, served: s.served, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
 	for _, d := range s.ix.builtinDocuments(s.at) {
-		n.docs[d.Path] = d
+		if s.served == nil || s.served(d.Path) {
+			n.docs[d.Path] = d
+		}
 	}
 	for _, p := range parts {
 		for _, d := range p.Documents {

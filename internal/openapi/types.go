@@ -59,6 +59,10 @@ func (t *types) of(gvk runtimeschema.GroupVersionKind) *typed.ParseableType {
 	}
 	root, ok := t.kinds[gvk]
 	if !ok {
+		// A version that is not served by default differs from v1 in nothing but its name.
+		root, ok = t.kinds[runtimeschema.GroupVersionKind{Group: gvk.Group, Version: "v1", Kind: gvk.Kind}]
+	}
+	if !ok {
 		return nil
 	}
 	s := &schema.Schema{}

@@ -46,7 +46,8 @@ func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 		return nil, err
 	}
 	b.policies(&d, compiler, measures)
-	chain, err := plugin.Chain(d, b.cfg.EnableAdmission, b.cfg.DisableAdmission)
+	enable, disable := b.cfg.AdmissionPlugins()
+	chain, err := plugin.Chain(d, enable, disable)
 	if err != nil {
 		return nil, err
 	}

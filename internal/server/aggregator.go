@@ -62,7 +62,7 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 // openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide
 // custom resources.
 func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.ground.Clock.Now())
+	docs, err := openapi.New(b.ground.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,21 @@ func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
 	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
 	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), builder.Parts(b.objects.Now())...)...) })
 	return openapi.NewHandler(all.Get, b.log), nil
+}
+
+// documented returns which of the built-in documents are of groups and versions that are served.
+func (b *base) documented() func(path string) bool {
+	paths := map[string]bool{}
+	for _, gv := range b.objects.Now().GroupVersions() {
+		if gv.Group == "" {
+			paths["api/"+gv.Version] = true
+			continue
+		}
+		paths["apis/"+gv.Group], paths["apis/"+gv.Group+"/"+gv.Version] = true, true
+	}
+	return func(path string) bool {
+		return paths[path] || !strings.HasPrefix(path, "api/") && !strings.HasPrefix(path, "apis/")
+	}
 }
 
 // remoteOf returns the group and version of an extension server whose discovery document is requested; nil if there is

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -106,6 +107,18 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		}
 	}
 	return d
+}
+
+// chosen returns the choice of --runtime-config. It logs the APIs that are asked for and do not exist here.
+func (b *base) chosen() (*builtin.Chosen, error) {
+	c, err := builtin.Choose(b.cfg.RuntimeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("--runtime-config: %w", err)
+	}
+	if missing := c.Missing(); len(missing) > 0 {
+		b.log.Warn("APIs that this server does not have are not served", "runtime-config", strings.Join(missing, ","))
+	}
+	return c, nil
 }
 
 // serverAddresses returns the server's address for clients of each network.

@@ -7,10 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/tracing"
+	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 // This file wires observability: traces, metrics, the HTTP server's log.
@@ -76,4 +82,26 @@ func (e *serverErrors) Write(line []byte) (int, error) {
 	}
 	e.log.Debug(text)
 	return len(line), nil
+}
+
+// zpages are /statusz and /flagz, as far as their feature gates are on.
+func (b *base) zpages() *debug.Zpages {
+	gates, _ := features.Parse(b.cfg.FeatureGates) // Validate has reported the error
+	return &debug.Zpages{
+		Started: b.ground.Clock.Now(), Clock: b.ground.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
+		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),
+	}
+}
+
+// buildInfo is the metric that tells the version, as /version does.
+func buildInfo(v version.Build) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kubernetes_build_info", Help: "A constant 1, with the version of this server as labels.",
+		ConstLabels: prometheus.Labels{
+			"major": v.Major, "minor": v.Minor, "git_version": v.GitVersion, "git_commit": v.GitCommit, "git_tree_state": v.GitTreeState,
+			"build_date": v.BuildDate, "go_version": v.GoVersion, "compiler": v.Compiler, "platform": v.Platform,
+		},
+	})
+	g.Set(1)
+	return g
 }

@@ -33,6 +33,7 @@ type root struct {
 	profiling bool
 	flow      *flowcontrol.Controller // nil: requests are only counted
 	zpages    *debug.Zpages
+	version   version.Build
 	verbosity *debug.Verbosity
 }
 
@@ -72,7 +73,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 			engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "version"}, r.Method))
 			return
 		}
-		writeJSON(w, version.Info())
+		writeJSON(w, h.version)
 	case path == "/metrics":
 		h.metrics.ServeHTTP(w, r)
 	case path == "/metrics/slis":

@@ -25,7 +25,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
-	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -84,6 +83,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	opened.add(func() error { cut(); return nil })
 	serving := catalog.New()
 	measured := metrics.New(serving.Owns, ground.Metrics)
+	measured.Register(buildInfo(cfg.VersionInfo()))
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
 	if err != nil {
@@ -136,7 +136,11 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	}
 
 	// What is served.
-	kinds, err := catalog.Builtin(eng, builtin.Resources(b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)))
+	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)
+	if d.Chosen, err = b.chosen(); err != nil {
+		return nil, err
+	}
+	kinds, err := catalog.Builtin(eng, b.watched(builtin.Resources(d)), d.Chosen.Serves)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +175,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
-			zpages: &debug.Zpages{Started: clk.Now(), Clock: clk, Flags: cfg.Flags, WriteError: engine.RefuseRequest}, verbosity: ground.Verbosity,
+			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
 		},
 		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
 		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),

@@ -84,11 +84,40 @@ func TestZpages(t *testing.T) {
 	do(t, s, "PUT", "/debug/flags/w", "", "", []byte("1"), 404)
 }
 
+func TestBuildInfo(t *testing.T) {
+	s := startWith(t, func(c *config.Config) { c.ReportedVersion = "v1.36.3-x" })
+	if text := string(do(t, s, "GET", "/metrics", "", "", nil, 200)); !strings.Contains(text, "\nkubernetes_build_info{") || !strings.Contains(text, `git_version="v1.36.3-x"`) {
+		t.Error("no kubernetes_build_info")
+	}
+	if text := string(do(t, s, "GET", "/version", "", "", nil, 200)); !strings.Contains(text, `"v1.36.3-x"`) {
+		t.Error(text)
+	}
+}
+
+func TestZpagesOff(t *testing.T) {
+	s := startWith(t, func(c *config.Config) { c.FeatureGates = []string{"ComponentFlagz=false"} })
+	do(t, s, "GET", "/flagz", "", "", nil, 404)
+	do(t, s, "GET", "/statusz", "", "text/plain", nil, 200)
+}
+
+// awaitReadyz returns when /readyz answers 200: registration goes on for a moment after the start.
+func awaitReadyz(t *testing.T, s *Server) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+		if w.Code == http.StatusOK {
+			return
+		}
+	}
+	t.Fatal("not ready")
+}
+
 func TestMetricsOfRequests(t *testing.T) {
 	s := start(t)
 	do(t, s, "GET", "/api/v1/namespaces/default/configmaps", "", "", nil, 200)
 	do(t, s, "GET", "/api/v1/componentstatuses", "", "", nil, 200)
-	do(t, s, "GET", "/readyz", "", "", nil, 200)
+	awaitReadyz(t, s)
 	// Unauthenticated clients must not be able to fill the memory with names.
 	req := httptest.NewRequest("GET", "/apis/made.up/v1/things/x/sub", nil)
 	s.handler.ServeHTTP(httptest.NewRecorder(), req)

@@ -21,11 +21,14 @@ const (
 	minCompatibility = "35"
 )
 
+// Build is what /version answers.
+type Build = version.Info
+
 // Info is what /version answers. Clients compare major and minor, and read
 // gitVersion as a semantic version.
-func Info() version.Info {
+func Info() Build {
 	commit, state, date := built()
-	return version.Info{
+	return Build{
 		Major: major, Minor: minor,
 		EmulationMajor: major, EmulationMinor: minor,
 		MinCompatibilityMajor: major, MinCompatibilityMinor: minCompatibility,

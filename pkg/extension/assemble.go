@@ -146,7 +146,7 @@ func (p *parts) log(db database) *log {
 
 // root serves what has passed the chain.
 func (p *parts) root() (http.Handler, error) {
-	builtin, err := openapi.New(p.clock.Now())
+	builtin, err := openapi.New(p.clock.Now(), nil)
 	if err != nil {
 		return nil, err
 	}

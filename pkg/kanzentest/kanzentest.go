@@ -72,6 +72,7 @@ func Start(t testing.TB, options ...Option) *Server {
 	cfg.DataDir = t.TempDir()
 	cfg.UnsafeNoFsync = true
 	cfg.NoListener = true
+	cfg.WarnWorkloads = false // tests know that no controller runs
 	cfg.BindAddress = net.IPv4(127, 0, 0, 1)
 	cfg.SecurePort = 0
 	for _, o := range options {

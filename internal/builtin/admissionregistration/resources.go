@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -162,8 +164,11 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 		Categories: categories(),
 		Prefix:     "mutatingadmissionpolicies",
 		Hub:        v1,
-		Versions: []*engine.Version{engine.VersionOf[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](
-			v1, defaultMutatingPolicy)},
+		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](
+			v1, defaultMutatingPolicy),
+			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicyList](admissionv1beta1.SchemeGroupVersion, nil),
+			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicy, admissionv1alpha1.MutatingAdmissionPolicyList](admissionv1alpha1.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicy]{
 			PrepareCreate: func(_ context.Context, p *admissionv1.MutatingAdmissionPolicy) { p.Generation = 1 },
 			PrepareUpdate: func(_ context.Context, p, old *admissionv1.MutatingAdmissionPolicy) {
@@ -185,8 +190,11 @@ func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 		Categories: categories(),
 		Prefix:     "mutatingadmissionpolicybindings",
 		Hub:        v1,
-		Versions: []*engine.Version{engine.VersionOf[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
-			v1, func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) })},
+		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
+			v1, func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) }),
+			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBindingList](admissionv1beta1.SchemeGroupVersion, nil),
+			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicyBinding, admissionv1alpha1.MutatingAdmissionPolicyBindingList](admissionv1alpha1.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicyBinding]{
 			PrepareCreate: func(_ context.Context, b *admissionv1.MutatingAdmissionPolicyBinding) { b.Generation = 1 },
 			PrepareUpdate: func(_ context.Context, b, old *admissionv1.MutatingAdmissionPolicyBinding) {

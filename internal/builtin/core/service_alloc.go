@@ -307,6 +307,14 @@ func (q *acquisition) changePorts(old *corev1.Service) error {
 	return nil
 }
 
+// healthPortError has kube-apiserver's words for a port that was asked for.
+func healthPortError(asked int32, err error) error {
+	if asked == 0 {
+		return fmt.Errorf("failed to allocate a HealthCheck NodePort: %w", err)
+	}
+	return fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %w", asked, err)
+}
+
 // takeHealthPort allocates or releases the health check port if necessary; old is nil on create.
 func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	had, has := old != nil && hasHealthPort(old), hasHealthPort(q.service)
@@ -318,7 +326,7 @@ func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	}
 	port, err := q.anyPort(q.service.Spec.HealthCheckNodePort)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("allocate a health check node port: %w", err))
+		return apierrors.NewInternalError(healthPortError(q.service.Spec.HealthCheckNodePort, err))
 	}
 	q.ports = append(q.ports, port)
 	q.service.Spec.HealthCheckNodePort = port

@@ -2,6 +2,7 @@ package networking
 
 import (
 	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
@@ -12,7 +13,9 @@ func ipAddresses() *engine.Resource {
 		ShortNames: []string{"ip"},
 		Prefix:     "ipaddresses",
 		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[networkingv1.IPAddress, networkingv1.IPAddressList](v1, nil)},
+		Versions: engine.Renamed(engine.VersionOf[networkingv1.IPAddress, networkingv1.IPAddressList](v1, nil),
+			engine.VersionOf[networkingv1beta1.IPAddress, networkingv1beta1.IPAddressList](networkingv1beta1.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*networkingv1.IPAddress]{
 			Validate:       validateIPAddress,
 			ValidateUpdate: validateIPAddressUpdate,

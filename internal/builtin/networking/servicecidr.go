@@ -4,6 +4,7 @@ import (
 	"context"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -12,9 +13,11 @@ import (
 func serviceCIDRs() *engine.Resource {
 	return &engine.Resource{
 		Plural: "servicecidrs", Singular: "servicecidr", Kind: "ServiceCIDR",
-		Prefix:   "servicecidrs",
-		Hub:      v1,
-		Versions: []*engine.Version{engine.VersionOf[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList](v1, nil)},
+		Prefix: "servicecidrs",
+		Hub:    v1,
+		Versions: engine.Renamed(engine.VersionOf[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList](v1, nil),
+			engine.VersionOf[networkingv1beta1.ServiceCIDR, networkingv1beta1.ServiceCIDRList](networkingv1beta1.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*networkingv1.ServiceCIDR]{
 			PrepareCreate: func(_ context.Context, c *networkingv1.ServiceCIDR) {
 				c.Status = networkingv1.ServiceCIDRStatus{}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -50,7 +51,9 @@ func deviceClasses(v *validator) *engine.Resource {
 		ReturnDeleted: true,
 		Prefix:        "deviceclasses",
 		Hub:           v1,
-		Versions:      []*engine.Version{engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil)},
+		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil),
+			engine.VersionOf[resourcev1beta2.DeviceClass, resourcev1beta2.DeviceClassList](resourcev1beta2.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*resourcev1.DeviceClass]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
@@ -70,7 +73,9 @@ func resourceClaims(v *validator) *engine.Resource {
 		Namespaced:    true,
 		Prefix:        "resourceclaims",
 		Hub:           v1,
-		Versions:      []*engine.Version{engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim)},
+		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim),
+			engine.VersionOf[resourcev1beta2.ResourceClaim, resourcev1beta2.ResourceClaimList](resourcev1beta2.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
 				c.Status = resourcev1.ResourceClaimStatus{}
@@ -100,8 +105,10 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 		Namespaced:    true,
 		Prefix:        "resourceclaimtemplates",
 		Hub:           v1,
-		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
-			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) })},
+		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
+			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) }),
+			engine.VersionOf[resourcev1beta2.ResourceClaimTemplate, resourcev1beta2.ResourceClaimTemplateList](resourcev1beta2.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*resourcev1.ResourceClaimTemplate]{
 			Validate:       v.validateResourceClaimTemplate,
 			ValidateUpdate: v.validateResourceClaimTemplateUpdate,
@@ -116,8 +123,10 @@ func resourceSlices(d Deps) *engine.Resource {
 		ReturnDeleted: true,
 		Prefix:        "resourceslices",
 		Hub:           v1,
-		Versions: []*engine.Version{engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
-			v1, d.defaultSlice)},
+		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
+			v1, d.defaultSlice),
+			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{
 			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
 				s.Generation = 1

@@ -105,7 +105,7 @@ func (v *validator) adminNamespace(ctx context.Context, namespace string, e rule
 			return
 		}
 	}
-	e.Forbidden("needs the label " + resourcev1.DRAAdminNamespaceLabelKey + ": true on the namespace")
+	e.Forbidden("admin access to devices requires the `" + resourcev1.DRAAdminNamespaceLabelKey + ": true` label on the containing namespace")
 }
 
 // requestNames are the requests of a claim, with their subrequests.

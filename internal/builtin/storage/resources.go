@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -60,7 +61,9 @@ func volumeAttributesClasses() *engine.Resource {
 		ShortNames:    []string{"vac"},
 		Prefix:        "volumeattributesclasses",
 		Hub:           v1,
-		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil)},
+		Versions: engine.Renamed(engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil),
+			engine.VersionOf[storagev1beta1.VolumeAttributesClass, storagev1beta1.VolumeAttributesClassList](storagev1beta1.SchemeGroupVersion, nil),
+		),
 		Rules: engine.Typed[*storagev1.VolumeAttributesClass]{
 			Validate:       validateVolumeAttributesClass,
 			ValidateUpdate: validateVolumeAttributesClassUpdate,

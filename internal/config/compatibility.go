@@ -1,0 +1,170 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/kanzen-io/kanzen/internal/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/features"
+	"github.com/kanzen-io/kanzen/internal/version"
+)
+
+// This file contains the flags that choose among the behaviours of Kubernetes: versions, feature gates, groups.
+
+func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&c.FeatureGates, "feature-gates", nil, "Feature gates to set, as name=true|false, separated by commas. Those of kube-apiserver are known; one without effect on this server is warned of.")
+	fs.StringArrayVar(&c.RuntimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
+	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted; this server has that of its own version, and warns of others.")
+	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")
+	fs.StringSliceVar(&c.AdmissionControl, "admission-control", nil, "Admission plugins to run, in place of those on by default.")
+	_ = fs.MarkDeprecated("admission-control", "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.") // fails only for unknown flags
+	fs.Var(versionFlag{c}, "version", "Print the version and end (raw: in full); a version that begins with v is what the server reports as its own.")
+	fs.Lookup("version").NoOptDefVal = "true"
+}
+
+// versionFlag is --version: a question or an answer.
+type versionFlag struct{ c *Config }
+
+// String is part of pflag.Value.
+func (f versionFlag) String() string {
+	if f.c == nil {
+		return ""
+	}
+	return f.c.ReportedVersion
+}
+
+// Type is part of pflag.Value.
+func (f versionFlag) Type() string { return "version" }
+
+// Set is part of pflag.Value.
+func (f versionFlag) Set(value string) error {
+	switch {
+	case value == "raw":
+		f.c.ShowVersion = "raw"
+		return nil
+	case strings.HasPrefix(value, "v"):
+		v, err := utilversion.ParseSemantic(value)
+		if err != nil {
+			return err
+		}
+		own := version.Info().GitVersion
+		if served := utilversion.MustParseSemantic(own); v.Major() != served.Major() || v.Minor() != served.Minor() {
+			return fmt.Errorf("version %q must match major/minor of default version %q", value, own)
+		}
+		f.c.ReportedVersion = value
+		return nil
+	}
+	show, err := strconv.ParseBool(value)
+	if err != nil {
+		return err
+	}
+	f.c.ShowVersion = ""
+	if show {
+		f.c.ShowVersion = "true"
+	}
+	return nil
+}
+
+// oldest is the oldest version that kube-apiserver 1.36 emulates and is compatible with.
+const oldest = "1.33"
+
+// validateCompatibility validates the flags of this file, with kube-apiserver's words.
+func (c *Config) validateCompatibility(bad func(flag, format string, args ...any)) {
+	if _, err := features.Parse(c.FeatureGates); err != nil {
+		bad("feature-gates", "%v", err)
+	}
+	emulated, err := componentVersion(c.emulatedVersion)
+	if err != nil {
+		bad("emulated-version", "%v", err)
+	}
+	served := utilversion.MustParse(version.Kubernetes)
+	served = utilversion.MajorMinor(served.Major(), served.Minor())
+	if emulated == nil {
+		emulated = served
+	}
+	if !between(emulated, served) {
+		bad("emulated-version", "emulation version %s is not between [%s, %s.0]", emulated, oldest, served)
+	}
+	compatible, err := componentVersion(c.MinCompatibilityVersion)
+	if err != nil {
+		bad("min-compatibility-version", "%v", err)
+	} else if compatible != nil && !between(compatible, emulated) {
+		bad("min-compatibility-version", "minCompatibilityVersion version %s is not between [%s, %s]", compatible, oldest, emulated)
+	}
+	if c.AdmissionControl == nil {
+		return
+	}
+	for _, name := range c.AdmissionControl {
+		if !slices.Contains(plugin.Names(), name) {
+			bad("admission-control", "admission-control plugin %q is unknown", name)
+		}
+	}
+	if len(c.EnableAdmission)+len(c.DisableAdmission) > 0 {
+		bad("admission-control", "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive")
+	}
+}
+
+func between(v, newest *utilversion.Version) bool {
+	return v.AtLeast(utilversion.MustParse(oldest)) && !v.GreaterThan(newest)
+}
+
+// componentVersion reads [component=]version of a flag that kube-apiserver's components share; nil: not given.
+func componentVersion(values []string) (*utilversion.Version, error) {
+	var out *utilversion.Version
+	for _, value := range values {
+		if component, v, ok := strings.Cut(value, "="); ok {
+			if component != "kube" {
+				return nil, fmt.Errorf("component not registered: %s", component)
+			}
+			value = v
+		}
+		v, err := utilversion.Parse(value)
+		if err != nil {
+			return nil, err
+		}
+		out = utilversion.MajorMinor(v.Major(), v.Minor())
+	}
+	return out, nil
+}
+
+// VersionInfo returns what /version answers.
+func (c *Config) VersionInfo() version.Build {
+	info := version.Info()
+	if c.ReportedVersion != "" {
+		info.GitVersion = c.ReportedVersion
+	}
+	if v, err := componentVersion(c.MinCompatibilityVersion); err == nil && v != nil { // Validate has reported the error
+		info.MinCompatibilityMajor, info.MinCompatibilityMinor = strconv.Itoa(int(v.Major())), strconv.Itoa(int(v.Minor()))
+	}
+	return info
+}
+
+// AdmissionPlugins returns the plugins to run beside those on by default, and those not to run.
+func (c *Config) AdmissionPlugins() (enable, disable []string) {
+	if len(c.AdmissionControl) == 0 {
+		return c.EnableAdmission, c.DisableAdmission
+	}
+	for _, name := range plugin.Names() {
+		if !slices.Contains(c.AdmissionControl, name) {
+			disable = append(disable, name)
+		}
+	}
+	return c.AdmissionControl, disable
+}
+
+// warnCompatibility logs what was asked of other versions and gates and has no effect.
+func (c *Config) warnCompatibility(log *slog.Logger) {
+	if gates, err := features.Parse(c.FeatureGates); err == nil && len(gates.Ignored()) > 0 {
+		log.Warn("feature gates without effect on this server", "feature-gates", strings.Join(gates.Ignored(), ","))
+	}
+	info := version.Info()
+	if v, err := componentVersion(c.emulatedVersion); err == nil && v != nil && v.String() != info.Major+"."+info.Minor {
+		log.Warn("this server behaves as its own version and emulates no other", "emulated-version", v.String(), "version", info.Major+"."+info.Minor)
+	}
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+// This file warns users of a server alone that create workloads: nothing would happen to them, without a word.
+
+// workers are the programs that act on a kind, by the lease that each renews in kube-system.
+func workers() map[string]string {
+	const manager, scheduler = "kube-controller-manager", "kube-scheduler"
+	return map[string]string{
+		"Deployment": manager, "ReplicaSet": manager, "StatefulSet": manager, "DaemonSet": manager, "Job": manager, "CronJob": manager,
+		"Pod": scheduler,
+	}
+}
+
+// workWarnings decides when to warn.
+type workWarnings struct {
+	objects *catalog.Raw
+	clock   clock.PassiveClock
+
+	mu     sync.Mutex
+	warned map[string]time.Time // by kind; guarded by mu
+}
+
+var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+
+// warnEvery is how often a kind is warned of.
+const warnEvery = time.Minute
+
+// watched adds the warnings to the rules of workloads, if they are wanted.
+func (b *base) watched(resources []*engine.Resource) []*engine.Resource {
+	if !b.cfg.WarnWorkloads || len(b.cfg.Controllers) == 0 {
+		return resources
+	}
+	w := &workWarnings{objects: b.objects, clock: b.ground.Clock, warned: map[string]time.Time{}}
+	for _, r := range resources {
+		if worker := workers()[r.Kind]; worker != "" {
+			own := r.Rules.Warn
+			r.Rules.Warn = func(ctx context.Context, obj, old engine.Object) []string {
+				var out []string
+				if own != nil {
+					out = own(ctx, obj, old)
+				}
+				if old == nil && needs(obj) && w.due(ctx, r.Kind, worker) {
+					out = append(out, fmt.Sprintf("no %s runs for this %s, so that nothing will happen to it; docs/whole-cluster.md shows how to start one", worker, r.Kind))
+				}
+				return out
+			}
+		}
+	}
+	return resources
+}
+
+// needs reports whether a program of workers acts on an object: not on pods of other schedulers, or that have a node.
+func needs(obj engine.Object) bool {
+	p, ok := obj.(*corev1.Pod)
+	return !ok || p.Spec.NodeName == "" && p.Spec.SchedulerName == corev1.DefaultSchedulerName
+}
+
+// due reports whether to warn of a kind now: no worker was seen, and there was no warning lately.
+func (w *workWarnings) due(ctx context.Context, kind, worker string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Now()
+	if at, ok := w.warned[kind]; ok && now.Sub(at) < warnEvery || w.runs(ctx, worker) {
+		return false
+	}
+	w.warned[kind] = now
+	return true
+}
+
+// runs reports whether a program has renewed its lease within the lease's duration.
+func (w *workWarnings) runs(ctx context.Context, worker string) bool {
+	l, err := admission.Seen[*coordinationv1.Lease](ctx, w.objects, leases, metav1.NamespaceSystem, worker)
+	if err != nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	return w.clock.Since(l.Spec.RenewTime.Time) < time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
+}

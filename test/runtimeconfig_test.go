@@ -1,0 +1,142 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/pkg/kanzentest"
+	"github.com/kanzen-io/kanzen/test/peer"
+)
+
+const runtimeConfig = "api/all=true,apps/v1=false,batch/v1/cronjobs=false,autoscaling/v1=false,policy/v1=false"
+
+func withRuntimeConfig(c *config.Config) { c.RuntimeConfig = []string{runtimeConfig} }
+
+// What --runtime-config chooses is served, and what it turns off is answered, as on kube-apiserver.
+func TestRuntimeConfig(t *testing.T) {
+	t.Parallel()
+	theirs, ours := peer.Start(t, "--runtime-config="+runtimeConfig), kanzentest.Start(t, withRuntimeConfig).Config()
+	t.Run("discovery", func(t *testing.T) { sameDiscovery(t, listed(t, ours), listed(t, theirs)) })
+	t.Run("off", func(t *testing.T) {
+		sameAnswers(t, kubernetes.NewForConfigOrDie(ours).RESTClient(), kubernetes.NewForConfigOrDie(theirs).RESTClient())
+	})
+}
+
+// sameDiscovery compares what is listed, but for what kanzen warns of.
+func sameDiscovery(t *testing.T, ours, theirs map[string]bool) {
+	chosen, err := builtin.Choose([]string{runtimeConfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range chosen.Missing() {
+		delete(theirs, r)
+	}
+	for r := range ours {
+		if !theirs[r] {
+			t.Errorf("%s is served", r)
+		}
+	}
+	for r := range theirs {
+		if !ours[r] {
+			t.Errorf("%s is not served", r)
+		}
+	}
+}
+
+// listed returns the resources of discovery, as group/version/resource.
+func listed(t *testing.T, c *rest.Config) map[string]bool {
+	t.Helper()
+	body, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().AbsPath("/apis").
+		SetHeader("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Versions []struct {
+				Version   string
+				Resources []struct{ Resource string }
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &groups); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, g := range groups.Items {
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				out[g.Metadata.Name+"/"+v.Version+"/"+r.Resource] = true
+			}
+		}
+	}
+	return out
+}
+
+func sameAnswers(t *testing.T, ours, theirs rest.Interface) {
+	for _, path := range []string{
+		"/apis/apps", "/apis/apps/v1", "/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments/x",
+		"/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs", "/apis/autoscaling/v1/horizontalpodautoscalers",
+		"/apis/autoscaling/v2/horizontalpodautoscalers", "/apis/policy/v1/poddisruptionbudgets", "/openapi/v3/apis/apps/v1", "/openapi/v3/apis/batch/v1",
+	} {
+		answer := func(c rest.Interface) string {
+			r := c.Get().AbsPath(path).Do(t.Context())
+			var code int
+			r.StatusCode(&code)
+			if r.Error() != nil {
+				return fmt.Sprint(code, r.Error())
+			}
+			return fmt.Sprint(code)
+		}
+		if got, want := answer(ours), answer(theirs); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", path, got, want)
+		}
+	}
+}
+
+// A version that is switched on serves the same objects, and can be applied to.
+func TestRuntimeConfigBeta(t *testing.T) {
+	t.Parallel()
+	c := kubernetes.NewForConfigOrDie(kanzentest.Start(t, withRuntimeConfig).Config())
+	ctx := t.Context()
+	made, err := c.NetworkingV1beta1().IPAddresses().Create(ctx, &networkingv1beta1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.77"},
+		Spec:       networkingv1beta1.IPAddressSpec{ParentRef: &networkingv1beta1.ParentReference{Resource: "services", Namespace: "default", Name: "x"}},
+	}, metav1.CreateOptions{})
+	if err != nil || made.Spec.ParentRef.Name != "x" {
+		t.Fatalf("create: %+v, %v", made, err)
+	}
+	list, err := c.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{})
+	if err != nil || !slices.ContainsFunc(list.Items, func(a networkingv1.IPAddress) bool { return a.Name == made.Name && a.UID == made.UID }) {
+		t.Errorf("list in v1: %v, %v", list, err)
+	}
+	for version, labels := range map[string]string{"v1beta1": "a", "v1": "b"} {
+		patch := fmt.Sprintf(`{"apiVersion":"networking.k8s.io/%s","kind":"IPAddress","metadata":{"name":"10.0.0.77","labels":{%q:"1"}}}`, version, labels)
+		body, err := c.RESTClient().Patch(types.ApplyPatchType).AbsPath("/apis/networking.k8s.io/"+version+"/ipaddresses/10.0.0.77").
+			Param("fieldManager", version).Body([]byte(patch)).DoRaw(ctx)
+		if err != nil {
+			t.Errorf("apply in %s: %v", version, err)
+		}
+		if !strings.Contains(string(body), `"apiVersion":"networking.k8s.io/`+version+`"`) {
+			t.Errorf("apply in %s: %s", version, body)
+		}
+	}
+	got, err := c.NetworkingV1beta1().IPAddresses().Get(ctx, "10.0.0.77", metav1.GetOptions{})
+	if err != nil || strings.Join(slices.Sorted(maps.Keys(got.Labels)), "") != "ab" || len(got.ManagedFields) != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
