@@ -25,13 +25,19 @@ func (s *Store) runHeal(ctx context.Context) {
 	}
 }
 
-// heal has views loaded again that have values which could not be decrypted, and now can.
+// heal has views loaded again that have values which could not be decrypted, and now can. Taps were not told of such values,
+// so they are told that something is missing.
 func (s *Store) heal(ctx context.Context) {
+	healed := false
 	for _, v := range s.allViews() {
 		if v.heals(ctx) {
 			s.log.Info("values can be decrypted that could not be before", "view", v.kind.Prefix)
 			v.reset()
+			healed = true
 		}
+	}
+	if healed {
+		s.lost()
 	}
 }
 

@@ -25,6 +25,13 @@ func (l *locked) FromStorage(_ context.Context, _ string, b []byte) ([]byte, boo
 	return b, false, nil
 }
 
+// losses is a Tap that counts how often events are missing.
+type losses struct{ n atomic.Int64 }
+
+func (*losses) Put(string, int64, []byte) {}
+func (*losses) Deleted(string, int64)     {}
+func (l *losses) Lost()                   { l.n.Add(1) }
+
 // TestHeal has values come back that could not be decrypted, for readers and for those who follow.
 func TestHeal(t *testing.T) {
 	l := &locked{}
@@ -44,8 +51,13 @@ func TestHeal(t *testing.T) {
 	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) {
 		t.Fatalf("healed by nothing: %+v, %v", i, err)
 	}
+	lost := &losses{}
+	defer s.Tap(lost)()
 	l.open.Store(true)
 	s.heal(t.Context())
+	if n := lost.n.Load(); n != 1 {
+		t.Errorf("taps were told %d times that something is missing", n)
+	}
 	if i, err := v.Get(t.Context(), "ns/a"); err != nil || i.Err != nil || string(i.Value) != "1" {
 		t.Fatalf("not healed: %+v, %v", i, err)
 	}
