@@ -44,6 +44,7 @@ func plane(t testing.TB, g *Ground, prefix string) *Server {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener, cfg.EtcdPrefix = t.TempDir(), true, prefix
+	cfg.Controllers = []string{"*", "-root-ca-certificate-publisher-controller"} // the test counts ConfigMaps
 	s, err := New(context.Background(), &cfg, g)
 	if err != nil {
 		t.Fatal(err)
