@@ -119,16 +119,12 @@ func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) sele
 	s.name, _ = fieldSel.RequiresExactMatch(metav1.ObjectNameField)
 	s.trigger = c.trigger(fieldSel)
 	wanted := fieldSel.Requirements()
-	hasLabels := o.LabelSelector != nil && !o.LabelSelector.Empty()
+	byLabels := store.NewLabelFilter(o.LabelSelector)
 	s.match = func(i *store.Item) (bool, error) {
 		if ok, err := c.matches(ctx, i, wanted); !ok {
 			return false, err
 		}
-		if !hasLabels {
-			return true, nil
-		}
-		l, err := c.view.Labels(i)
-		return err == nil && o.LabelSelector.Matches(l), err
+		return c.view.MatchLabels(i, byLabels)
 	}
 	return s
 }

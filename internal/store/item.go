@@ -23,9 +23,10 @@ type Item struct {
 	// Err says why the stored bytes could not be decrypted; Value is then nil.
 	Err error
 
-	labels atomic.Pointer[labels.Set]
-	fields atomic.Pointer[fields.Set]
-	enc    atomic.Pointer[encoding]
+	labels    atomic.Pointer[labels.Set]
+	labelBits atomic.Uint64
+	fields    atomic.Pointer[fields.Set]
+	enc       atomic.Pointer[encoding]
 }
 
 // Namespace returns the object's namespace; "" if it has none.

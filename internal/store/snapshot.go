@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"sort"
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // Snapshot is the objects of a view at one revision. It does not change. A
@@ -67,11 +70,20 @@ func (s *Snapshot) Count(ctx context.Context, r Range) (n int64, err error) {
 	if s.items == nil {
 		return s.view.countPast(ctx, s.Rev, r)
 	}
-	if r == (Range{}) {
-		return int64(s.items.Len()), nil
+	end := s.items.Len()
+	if r.Prefix != "" {
+		end = s.rank(kv.PrefixEnd(r.Prefix))
 	}
-	err = s.Ascend(ctx, r, func(*Item) bool { n++; return true })
-	return n, err
+	return int64(max(end-s.rank(r.start()), 0)), nil
+}
+
+// rank is the number of items with lower keys. It is found by position, because
+// the tree knows how many items each branch has: counting them would visit all.
+func (s *Snapshot) rank(key string) int {
+	return sort.Search(s.items.Len(), func(n int) bool {
+		at, _, _ := s.items.GetAt(n)
+		return at >= key
+	})
 }
 
 // Path is the key in etcd of the item at a key.

@@ -314,10 +314,18 @@ func once[T any](v *View, i *Item, have *atomic.Pointer[T], read func([]byte) (T
 	}
 	a, err := read(i.Value)
 	if err != nil {
-		return none, fmt.Errorf("%s%s: %w", v.kind.Prefix, i.Key, err)
+		return none, v.of(i, err)
 	}
 	have.Store(&a)
 	return a, nil
+}
+
+// of says which item an error is about.
+func (v *View) of(i *Item, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s%s: %w", v.kind.Prefix, i.Key, err)
 }
 
 // Changed returns the revision of the newest change in the view. While it stays
