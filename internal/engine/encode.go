@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/transcode"
 )
 
 // form is one cached encoding of items: the key under which an item keeps it.
@@ -28,6 +31,9 @@ type form struct {
 	// encode makes the form of an object as it is served. It may change the
 	// object.
 	encode func(obj Object) ([]byte, error)
+	// plan makes the form of stored bytes without decoding them; nil: that cannot
+	// be done.
+	plan func() *transcode.Plan
 	// prefix precedes a single object: {"kind":…,"apiVersion":…, Nil: the form
 	// contains them itself, also inside a list.
 	prefix []byte
@@ -75,13 +81,71 @@ func newForms(ep *Endpoint) forms {
 		own = nil
 	}
 	meta := jsonPrefix(partialGVK)
-	return forms{
-		json:             &form{object(false), own},
-		jsonNoManaged:    &form{object(true), own},
-		partial:          &form{partial(false), meta},
-		partialNoManaged: &form{partial(true), meta},
+	f := forms{
+		json:             &form{encode: object(false), prefix: own},
+		jsonNoManaged:    &form{encode: object(true), prefix: own},
+		partial:          &form{encode: partial(false), prefix: meta},
+		partialNoManaged: &form{encode: partial(true), prefix: meta},
 		typeMeta:         typeMeta(ep.GVK),
 	}
+	f.addPlans(ep)
+	return f
+}
+
+// addPlans adds the plans of kinds whose stored protobuf is what is served.
+// Values of kinds with defaults may be from before a default was added, so they
+// are decoded.
+func (f *forms) addPlans(ep *Endpoint) {
+	if ep.R.Codec != nil || !ep.spliceable() || ep.hub.Default != nil {
+		return
+	}
+	t := reflect.TypeOf(ep.hub.New()).Elem()
+	whole := func(o transcode.Options) func() *transcode.Plan {
+		return sync.OnceValue(func() *transcode.Plan {
+			p, err := transcode.Compile(t, o)
+			if err != nil {
+				return nil // kinds with an unusual field are decoded
+			}
+			return p
+		})
+	}
+	f.json.plan, f.jsonNoManaged.plan = whole(transcode.Options{}), whole(transcode.Options{DropManaged: true})
+	if ep.R.HiddenAnnotation != "" {
+		return
+	}
+	metadata := func(of *form) func() *transcode.Plan {
+		return sync.OnceValue(func() *transcode.Plan {
+			if p := of.plan(); p != nil {
+				return p.Metadata()
+			}
+			return nil
+		})
+	}
+	f.partial.plan, f.partialNoManaged.plan = metadata(f.json), metadata(f.jsonNoManaged)
+}
+
+// direct returns an item in a form, made of its stored bytes without decoding
+// them, if that can be done.
+func (ep *Endpoint) direct(i *store.Item, f *form) ([]byte, bool) {
+	if i.Err != nil || i.Rev == 0 {
+		return nil, false
+	}
+	if f.plan == nil || !bytes.HasPrefix(i.Value, magic) {
+		return ep.canonical(i, f)
+	}
+	p := f.plan()
+	if p == nil {
+		return nil, false
+	}
+	raw, err := rawOf(i.Value)
+	if err != nil {
+		return nil, false
+	}
+	b, err := p.Append(make([]byte, 0, 2*len(raw)), raw, i.Rev)
+	if err != nil {
+		return nil, false // decoding tells what is wrong with them
+	}
+	return bytes.Clone(b), true // it may be kept for long
 }
 
 var (
@@ -128,7 +192,7 @@ func (ep *Endpoint) outgoing(obj Object) (Object, error) {
 // json returns the JSON of an item in a form, cached.
 func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 	return i.Encoding(ep.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
-		if b, ok := ep.canonical(i, f); ok {
+		if b, ok := ep.direct(i, f); ok {
 			return b, nil
 		}
 		obj, err := ep.present(i)
@@ -142,7 +206,7 @@ func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 // canonical returns the JSON of an item whose stored bytes are canonical, without decoding them.
 func (ep *Endpoint) canonical(i *store.Item, f *form) ([]byte, bool) {
 	c, ok := ep.R.Codec.(CanonicalCodec)
-	if !ok || f != ep.forms.json || i.Err != nil || i.Rev == 0 || ep.V != ep.hub || ep.R.Rules.Present != nil {
+	if !ok || f != ep.forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
 		return nil, false
 	}
 	at, ok := c.Canonical(i.Value)
@@ -171,7 +235,7 @@ func (ep *Endpoint) encodeTogether(ctx context.Context, items []*store.Item, f *
 		if i.Err != nil || i.Encoded(f) {
 			continue
 		}
-		if s, ok := ep.canonical(i, f); !ok {
+		if s, ok := ep.direct(i, f); !ok {
 			missing = append(missing, i)
 		} else if _, err := i.Encoding(ep.e.Store.Encodings, f, func(*store.Item) ([]byte, error) { return s, nil }); err != nil {
 			return err

@@ -218,7 +218,8 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 // it if its bytes can be served.
 func (c *call) writeStored(code int, out output, i *store.Item) error {
 	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
-		if b, ok := c.canonical(i, f); ok {
+		if b, ok := c.direct(i, f); ok {
+			b = f.object(b)
 			auditJSON(c.req, func() ([]byte, error) { return b, nil })
 			return writeJSON(c.w, c.req, code, out, b)
 		}

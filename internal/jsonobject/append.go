@@ -33,7 +33,7 @@ func (w *writer) append(dst []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(dst, t), nil
 	case string:
-		return appendString(dst, t), nil
+		return AppendString(dst, t), nil
 	case int64:
 		return strconv.AppendInt(dst, t, 10), nil
 	case float64:
@@ -63,7 +63,7 @@ func (w *writer) object(dst []byte, m map[string]any) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		k := w.keys[n]
-		dst = append(appendString(dst, k), ':')
+		dst = append(AppendString(dst, k), ':')
 		var err error
 		if dst, err = w.append(dst, m[k]); err != nil {
 			return nil, err
@@ -114,9 +114,9 @@ func plain(b byte) bool {
 
 const hex = "0123456789abcdef"
 
-// appendString appends a quoted string. It escapes HTML characters, and the line separators that JavaScript does not
+// AppendString appends a quoted string. It escapes HTML characters, and the line separators that JavaScript does not
 // allow in strings.
-func appendString(dst []byte, s string) []byte {
+func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -131,7 +131,7 @@ func appendString(dst []byte, s string) []byte {
 			start = i
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
+		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))])) // does not allocate
 		switch {
 		case r == utf8.RuneError && size == 1:
 			dst = append(append(dst, s[start:i]...), `\ufffd`...)

@@ -61,7 +61,7 @@ func (m *merger) object(changes map[string]any) bool {
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		if v := changes[name]; v != nil && !m.value(appendString(nil, name), v, empty) {
+		if v := changes[name]; v != nil && !m.value(AppendString(nil, name), v, empty) {
 			return false
 		}
 	}

@@ -84,7 +84,7 @@ func (s *Scanner) Text() (string, bool) {
 	begin := s.at
 	text, ok := s.string()
 	if ok && s.at-begin != len(text)+2 { // it has escapes
-		ok = string(appendString(nil, text)) == s.data[begin:s.at]
+		ok = string(AppendString(nil, text)) == s.data[begin:s.at]
 	}
 	return text, ok
 }
