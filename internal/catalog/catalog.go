@@ -136,6 +136,8 @@ type Live struct {
 	// builtin are the groups of the resources that always exist.
 	builtin map[string]bool
 	mu      sync.Mutex // held to create the next state
+	// followers are the calls of Follow that are under way; guarded by mu.
+	followers map[*store.Progress]bool
 	// settle are the funcs of sources that wait until the source has processed all acknowledged writes. They are set before
 	// anything is served.
 	settle []func(ctx context.Context) error
@@ -145,7 +147,7 @@ type Live struct {
 
 // New creates an empty catalog.
 func New() *Live {
-	l := &Live{builtin: map[string]bool{}}
+	l := &Live{builtin: map[string]bool{}, followers: map[*store.Progress]bool{}}
 	l.now.Store(&Catalog{})
 	return l
 }

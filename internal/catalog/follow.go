@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,11 +25,50 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 // until ctx ends. It calls caught after the existing objects. An object that cannot be decoded is removed: it grants
 // nothing.
 func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, set func(metav1.Object), remove func(namespace, name string), caught func()) {
-	Index[engine.Object](l, gr).Follow(ctx, func(c store.Change[engine.Object]) {
+	ep, err := l.Endpoint(gr)
+	if err != nil {
+		panic(err) // the caller misspelled a name
+	}
+	p := store.NewProgress(ep.View())
+	l.following(p)
+	defer l.followed(p)
+	engine.IndexOf[engine.Object](ep).Follow(ctx, func(c store.Change[engine.Object]) {
 		if c.Gone || c.Err != nil {
 			remove(c.Namespace(), c.Name())
 			return
 		}
 		set(c.Now)
-	}, func(int64) { caught() })
+	}, func(rev int64) {
+		p.Reached(rev)
+		caught()
+	})
+}
+
+func (l *Live) following(p *store.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers[p] = true
+}
+
+func (l *Live) followed(p *store.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.followers, p)
+}
+
+// CatchUp waits until the catalog and everything that follows objects through it (authorizers) reflect all acknowledged
+// writes.
+func (l *Live) CatchUp(ctx context.Context) error {
+	if err := l.Settle(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	all := slices.Collect(maps.Keys(l.followers))
+	l.mu.Unlock()
+	for _, p := range all {
+		if err := p.CatchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

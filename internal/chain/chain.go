@@ -86,6 +86,8 @@ type Config struct {
 
 	// Filters of other packages; nil leaves one out. OwnRequests counts the server's requests to itself.
 	Metrics, Tracing, OwnRequests, FlowControl Filter
+	// Observe and Intervene are the program's that holds the server: around every request, and once its user is known.
+	Observe, Intervene Filter
 }
 
 // New puts the filters in front of the handler.
@@ -138,6 +140,7 @@ func steps(c Config) []step {
 		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log include all requests that are refused below.
 		{"metrics", c.Metrics, nil},
+		{"observe", c.Observe, nil},
 		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess), nil},
 		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError), nil},
 		{"HSTS", HSTS(c.HSTS), nil},
@@ -159,6 +162,7 @@ func steps(c Config) []step {
 		{"audit", Audit(c.Auditor, c.WriteError), c.timer("audit", noLayer)},
 		{"impersonation", Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError),
 			c.timer(impersonationFilter(&c), request.LayerImpersonation)},
+		{"intervene", c.Intervene, nil},
 		// After impersonation: the impersonated user pays for the request.
 		{"flow control", c.FlowControl, c.timer("priorityandfairness", noLayer)},
 		{"authorization", Authorization(auditedAuthorizer{c.Authorizer}, c.Log, c.WriteError), c.timer("authorization", request.LayerAuthorization)},

@@ -64,7 +64,9 @@ type Bootstrapper struct {
 	AuthInfo   *AuthInfo
 	// APIServices creates those of the built-in groups and versions.
 	APIServices func(ctx context.Context) error
-	Now         func() time.Time
+	// Policy is the RBAC policy that every cluster starts with. Its objects are not changed.
+	Policy *bootstrap.Objects
+	Now    func() time.Time
 }
 
 // task ensures one object, or one step of it.
@@ -83,10 +85,6 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	roles, err := b.roles()
-	if err != nil {
-		return err
-	}
 	steps := []struct {
 		m     *Milestone
 		tasks []task
@@ -95,7 +93,7 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 		// A crash may have left addresses without services.
 		{new(Milestone), []task{b.Repair.Once}},
 		{&b.Milestones.kubernetesService, []task{func(ctx context.Context) error { b.Service.Start(ctx); return nil }}},
-		{&b.Milestones.roles, roles},
+		{&b.Milestones.roles, b.roles()},
 		{&b.Milestones.priorityClasses, static["PriorityClass"]},
 		{&b.Milestones.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
 		{&b.Milestones.authenticationInfo, []task{b.AuthInfo.ensure}},
@@ -201,11 +199,8 @@ func (b *Bootstrapper) static() (map[string][]task, error) {
 }
 
 // roles ensures the bootstrap policy, rule by rule if a role exists.
-func (b *Bootstrapper) roles() ([]task, error) {
-	p, err := bootstrap.Policy()
-	if err != nil {
-		return nil, err
-	}
+func (b *Bootstrapper) roles() []task {
+	p := b.Policy
 	var out []task
 	for _, o := range p.ClusterRoles {
 		out = append(out, reconcile(b, "clusterroles", o, bootstrap.ReconcileClusterRole))
@@ -219,7 +214,7 @@ func (b *Bootstrapper) roles() ([]task, error) {
 	for _, o := range p.RoleBindings {
 		out = append(out, reconcile(b, "rolebindings", o, bootstrap.ReconcileRoleBinding))
 	}
-	return out, nil
+	return out
 }
 
 func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f func(existing, wanted T) (T, bootstrap.Action)) task {

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/cel"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
@@ -33,22 +32,49 @@ type Ground struct {
 	DB       store.DB
 	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
-	// Expressions compiles the expressions of policies and webhooks, each once.
-	Expressions *cel.Compiler
+	// Shared has what is the same for all control planes.
+	*Shared
 	// Metrics has the metrics of the ground's parts.
 	Metrics *prometheus.Registry
 
 	closers closers
 }
 
+// Given are parts of a ground that its opener brings; Open makes those that are
+// nil.
+type Given struct {
+	Clock  clock.WithTicker
+	Shared *Shared
+	// DB is a log that the caller closes. Without it the log is the embedded
+	// etcd, or the cluster that the settings name.
+	DB store.DB
+}
+
 // Open opens the ground for the settings: the port first, so that nothing was
 // changed if it is in use, then the embedded etcd or the cluster. Call Close
 // after the control planes have ended.
-func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (_ *Ground, err error) {
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (*Ground, error) {
+	g, err := OpenWith(ctx, cfg, log, verbosity, Given{})
+	if err != nil {
+		return nil, err
+	}
+	g.closers.add(background(func(ctx context.Context) { trim.Run(ctx, g.Clock) }))
+	return g, nil
+}
+
+// OpenWith is Open with given parts. It leaves memory to the process, whose
+// other work it does not know.
+func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity, given Given) (_ *Ground, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Ground{Log: log, Verbosity: verbosity, Clock: clock.RealClock{}, Expressions: cel.NewCompiler(), Metrics: prometheus.NewRegistry()}
+	if given.Clock == nil {
+		given.Clock = clock.RealClock{}
+	}
+	if given.Shared == nil {
+		given.Shared = NewShared()
+	}
+	g := &Ground{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
@@ -63,13 +89,15 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *
 			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
 		}
 	}
+	if g.DB != nil {
+		return g, nil
+	}
 	db, err := openEtcd(ctx, cfg, g.Egress, log)
 	if err != nil {
 		return nil, err
 	}
 	g.DB = db
 	g.closers.add(db.Close)
-	g.closers.add(background(func(ctx context.Context) { trim.Run(ctx, g.Clock) }))
 	return g, nil
 }
 

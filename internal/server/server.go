@@ -31,7 +31,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -63,12 +62,18 @@ type base struct {
 	// itself is the client for the server's own requests.
 	itself *inprocess.Client
 	port   int
+	seams  Seams
 }
 
 // New assembles a control plane on a ground. Nothing is served before Run. If
 // New fails, it closes what it has opened. It does not change cfg, and the
 // caller must not change it either.
-func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, err error) {
+func New(ctx context.Context, cfg *config.Config, ground *Ground) (*Server, error) {
+	return NewWith(ctx, cfg, ground, Seams{})
+}
+
+// NewWith is New with seams.
+func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seams) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -95,7 +100,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	door := inprocess.NewDoor(requests)
 	b := &base{
 		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
-		door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg),
+		door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
 	}
 	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)
 	if err != nil {
@@ -104,8 +109,12 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 	opened.add(secrets.Close)
 
 	// Authentication, authorization and admission.
+	policy, err := ground.Policy()
+	if err != nil {
+		return nil, err
+	}
 	authorizers, err := modes.New(modes.Config{
-		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile,
+		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile, Bootstrap: policy,
 		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: ground.Egress.Dial(egress.ControlPlane),
 		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
 	})
@@ -125,7 +134,7 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		return nil, err
 	}
 	eng := engine.New(engine.Config{
-		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: openapi.NewTypeConverter(),
+		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Transformer: sealed.of,
@@ -185,12 +194,13 @@ func New(ctx context.Context, cfg *config.Config, ground *Ground) (_ *Server, er
 		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
+		Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: ground.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err := b.firstObjects(eng, secrets, services, agg, steps, health.NotReady)
+	first, err := b.firstObjects(eng, secrets, services, agg, steps, health.NotReady, policy)
 	if err != nil {
 		return nil, err
 	}

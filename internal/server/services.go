@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/allocation"
+	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -88,7 +89,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 
 // firstObjects makes the bootstrapper, which creates the first objects of a
 // cluster.
-func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, steps *controlplane.Milestones, ready func(context.Context) error) (*controlplane.Bootstrapper, error) {
+func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, steps *controlplane.Milestones, ready func(context.Context) error, policy *bootstrap.Objects) (*controlplane.Bootstrapper, error) {
 	service, err := b.kubernetesService(eng, services, ready)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Now: b.ground.Clock.Now,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Policy: policy, Now: b.ground.Clock.Now,
 	}, nil
 }
 

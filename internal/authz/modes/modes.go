@@ -19,6 +19,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/abac"
+	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	authzconfig "github.com/kanzen-io/kanzen/internal/authz/config"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
@@ -35,6 +36,8 @@ type Config struct {
 	File  string
 	// PolicyFile holds the policies of the mode ABAC.
 	PolicyFile string
+	// Bootstrap is the policy that clusters start with, which has the rules of nodes.
+	Bootstrap *bootstrap.Objects
 	// Server names this server in metrics.
 	Server string
 	// Follow delivers the objects on which RBAC and Node depend. Run calls it.
@@ -99,7 +102,7 @@ func New(cfg Config) (*Set, error) {
 func (a *Set) lasting(kind string) (err error) {
 	switch kind {
 	case "Node":
-		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock))
+		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.Bootstrap)
 	case "ABAC":
 		a.abac, err = abac.ReadFile(a.PolicyFile)
 	}

@@ -22,8 +22,8 @@ type nodeAuthorizer struct {
 	*node.Authorizer
 }
 
-func newNodeAuthorizer(m *node.Metrics) (*nodeAuthorizer, error) {
-	rules, err := nodeRules()
+func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthorizer, error) {
+	rules, err := nodeRules(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +61,7 @@ func newNodeAuthorizer(m *node.Metrics) (*nodeAuthorizer, error) {
 
 // nodeRules returns the rules of the role system:node from the bootstrap policy. An administrator's changes to the role
 // affect only RBAC.
-func nodeRules() ([]rbacv1.PolicyRule, error) {
-	policy, err := bootstrap.Policy()
-	if err != nil {
-		return nil, err
-	}
+func nodeRules(policy *bootstrap.Objects) ([]rbacv1.PolicyRule, error) {
 	for _, r := range policy.ClusterRoles {
 		if r.Name == "system:node" {
 			return r.Rules, nil

@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/kanzen-io/kanzen/internal/chain"
+)
+
+// Seams are where a program that holds a control plane, such as a test, takes part in it. The zero value is none: the
+// filters are left out of the chain.
+type Seams struct {
+	// Observe is a filter around all requests, also those that are refused. It knows what is requested (request.Info),
+	// not yet by whom.
+	Observe chain.Filter
+	// Intervene is a filter of requests whose user is known, before they are authorized.
+	Intervene chain.Filter
+	// Webhook returns a transport to a webhook in this process, by the host and port that its configuration names
+	// ("NAME.NAMESPACE.svc:443" for a service); nil: it is reached over the network. Optional.
+	Webhook func(host string) http.RoundTripper
+}
+
+// CatchUp returns once everything that requests depend on (the catalog, authorizers) reflects the writes that were
+// acknowledged before the call.
+func (s *Server) CatchUp(ctx context.Context) error {
+	return s.base.objects.CatchUp(ctx)
+}
