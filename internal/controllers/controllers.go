@@ -132,8 +132,8 @@ func full(name string) string {
 	return name
 }
 
-// enabled says whether names, as in --controllers, enable a controller.
-func enabled(name string, names []string) bool {
+// Enabled says whether names, as in --controllers, enable a controller.
+func Enabled(name string, names []string) bool {
 	on := false
 	for _, n := range names {
 		switch {
@@ -161,7 +161,7 @@ func Run(ctx context.Context, c Config, names []string) {
 func run(ctx context.Context, c Config, names []string) {
 	var wg sync.WaitGroup
 	for _, ctl := range all {
-		if !enabled(ctl.name, names) {
+		if !Enabled(ctl.name, names) {
 			continue
 		}
 		wg.Add(1)

@@ -112,18 +112,22 @@ func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicke
 	return k, k.serviceAccounts(cfg, f.signing, port, log)
 }
 
-// own creates the server's own keys.
-func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveClock) error {
+// Folder is where a server keeps its own keys, below its data directory.
+const Folder = "pki"
+
+// Make creates the keys and certificates that a server with these settings needs of its own, below its data directory.
+// It leaves those that are there and valid.
+func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, error) {
 	ranges, err := cfg.ServiceRanges()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	host := "127.0.0.1"
 	if ip := cfg.BindAddress; ip != nil && !ip.IsUnspecified() {
 		host = ip.String()
 	}
 	o := pki.Options{
-		Dir: filepath.Join(cfg.DataDir, "pki"), ServiceIP: config.FirstAddress(ranges[0]), Clock: clk,
+		Dir: filepath.Join(cfg.DataDir, Folder), ServiceIP: config.FirstAddress(ranges[0]), Clock: clk,
 		Server: "https://" + net.JoinHostPort(host, strconv.Itoa(port)),
 	}
 	if cfg.AdvertiseAddress != nil {
@@ -137,7 +141,16 @@ func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveCloc
 	}
 	made, err := pki.Ensure(o)
 	if err != nil {
-		return fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)
+		return nil, fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)
+	}
+	return made, nil
+}
+
+// own creates the server's own keys.
+func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveClock) error {
+	made, err := Make(cfg, port, clk)
+	if err != nil {
+		return err
 	}
 	k.Files = made
 	if f.servingCert == "" {

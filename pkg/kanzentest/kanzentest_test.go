@@ -100,9 +100,3 @@ func TestUsersAreAuthorized(t *testing.T) {
 		t.Errorf("list secrets: %v, want forbidden", err)
 	}
 }
-
-func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		b.Run("", func(b *testing.B) { kanzentest.Start(b) })
-	}
-}

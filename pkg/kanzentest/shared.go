@@ -1,0 +1,266 @@
+package kanzentest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+)
+
+// This file has what the servers of a process share, so that only the first one takes the time for it. Nobody can see
+// by it what another server does.
+
+// parts are what servers share.
+type parts struct {
+	*server.Shared
+	keys *keyFiles
+
+	mu    sync.Mutex
+	seeds map[string]*seed // by settings; guarded by mu
+}
+
+// sharedParts are made by the first server of a process. They are a cache: a server is the same without them.
+var sharedParts = sync.OnceValue(func() *parts {
+	return &parts{Shared: server.NewShared(), keys: &keyFiles{}, seeds: map[string]*seed{}}
+})
+
+// seed returns the log that servers with these settings begin with.
+func (p *parts) seed(o *Options) *seed {
+	key := fmt.Sprintf("%q %q", o.Controllers, o.Flags)
+	if o.Controllers == nil {
+		key = "*" + key
+	}
+	if o.Clock != nil && o.Clock.Now().Sub(time.Now()).Abs() > time.Hour {
+		return newSeed() // the times in its objects are its own
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seeds[key] == nil {
+		p.seeds[key] = newSeed()
+	}
+	return p.seeds[key]
+}
+
+// seed is the log of a server that has its first objects. The first server with some settings makes it.
+type seed struct {
+	first chan struct{} // a token: whoever takes it makes the seed
+	made  chan struct{} // closed when it is made
+	from  memory.Snapshot
+	// uids are the places of UIDs, by key: each server has its own.
+	uids map[string][]int
+}
+
+func newSeed() *seed {
+	s := &seed{first: make(chan struct{}, 1), made: make(chan struct{})}
+	s.first <- struct{}{}
+	return s
+}
+
+// log returns a log that begins with the seed if there is one.
+func (s *seed) log(c clock.WithTicker) *memory.DB {
+	timers := c.(clock.WithDelayedExecution) // the system's and Clock's both are
+	select {
+	case <-s.made:
+	default:
+		return memory.New(timers)
+	}
+	own := map[string]string{}
+	return memory.NewFrom(timers, s.from.Map(func(key string, value []byte) []byte {
+		places := s.uids[key]
+		if len(places) == 0 {
+			return value
+		}
+		value = slices.Clone(value)
+		for _, at := range places {
+			was := string(value[at : at+uidLength])
+			if own[was] == "" {
+				own[was] = uuid.NewString()
+			}
+			copy(value[at:], own[was])
+		}
+		return value
+	}))
+}
+
+const uidLength = 36
+
+// grow makes the seed of a log whose server has settled.
+func (s *seed) grow(db *memory.DB) {
+	pattern := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	s.uids = map[string][]int{}
+	s.from = db.Snapshot().Map(func(key string, value []byte) []byte {
+		for _, at := range pattern.FindAllIndex(value, -1) {
+			s.uids[key] = append(s.uids[key], at[0])
+		}
+		return value
+	})
+	close(s.made)
+}
+
+// settle waits until the controllers of a server without a seed have made what belongs to an empty cluster, and makes
+// the seed of later servers of it.
+func (s *Server) settle(ctx context.Context, from *seed) error {
+	if from == nil {
+		return nil
+	}
+	select {
+	case <-from.made:
+		return nil
+	default:
+	}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-from.first:
+		from.grow(s.memory)
+	default: // another server makes it
+	}
+	return nil
+}
+
+// quietFor is how long nothing is written once the controllers have done their part.
+const quietFor = 5 * time.Millisecond
+
+// quiet waits until every namespace has what controllers put into it, and nothing more is written.
+func (s *Server) quiet(ctx context.Context) error {
+	c, err := s.clients()
+	if err != nil {
+		return err
+	}
+	for _, wanted := range []struct{ controller, resource, name string }{
+		{"serviceaccount-controller", "serviceaccounts", "default"},
+		{"root-ca-certificate-publisher-controller", "configmaps", "kube-root-ca.crt"},
+	} {
+		if !controllers.Enabled(wanted.controller, s.cfg.Controllers) {
+			continue
+		}
+		for _, ns := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+			gvr := corev1.SchemeGroupVersion.WithResource(wanted.resource)
+			if err := poll(ctx, func() (bool, error) {
+				_, err := c.Resource(gvr).Namespace(ns).Get(ctx, wanted.name, metav1.GetOptions{})
+				return err == nil, nil //nolint:nilerr // it is asked again
+			}); err != nil {
+				return fmt.Errorf("%s %s/%s: %w", wanted.resource, ns, wanted.name, err)
+			}
+		}
+	}
+	last, since := int64(-1), time.Now()
+	return poll(ctx, func() (bool, error) {
+		rev, err := s.memory.Head(ctx)
+		if rev != last {
+			last, since = rev, time.Now()
+		}
+		return time.Since(since) > quietFor, err
+	})
+}
+
+// poll asks until f says yes, fails, or ctx ends.
+func poll(ctx context.Context, f func() (bool, error)) error {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		if done, err := f(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// keyFiles are the keys and certificates that the servers of a process share: those of the certificate authorities and
+// what they sign. The keys of service accounts are not among them.
+type keyFiles struct {
+	once  sync.Once
+	files map[string][]byte
+	err   error
+}
+
+// writeTo puts the keys, and a new one for service accounts, where the server looks for its own.
+func (k *keyFiles) writeTo(dataDir string, cfg *config.Config) error {
+	k.once.Do(func() { k.files, k.err = makeKeys(cfg) })
+	if k.err != nil {
+		return k.err
+	}
+	dir := filepath.Join(dataDir, keys.Folder)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	signing, err := newKey()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name, data := range k.files {
+		if name == "sa.key" {
+			data = signing
+		}
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	return errors.Join(errs...)
+}
+
+// makeKeys has a server's keys made in a directory and reads them.
+func makeKeys(cfg *config.Config) (_ map[string][]byte, err error) {
+	dir, err := os.MkdirTemp("", "kanzentest-keys-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	own := *cfg
+	own.DataDir = dir
+	if _, err := keys.Make(&own, 0, clock.RealClock{}); err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, keys.Folder)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// newKey makes a private key, in PEM.
+func newKey() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
