@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -21,7 +22,7 @@ import (
 // finalizer.
 func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(corev1.Resource("namespaces"))
-	n := &namespaceCleaner{Config: c, client: cl, remote: &remoteClient{cl.Transport()}, endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
+	n := &namespaceCleaner{Config: c, client: cl, remote: remotes.NewClient(cl.Transport()), endpoint: ep, namespaces: engine.IndexOf[*corev1.Namespace](ep)}
 	c.work(ctx, "namespace", once(n.clean), follow(n.namespaces, func(c store.Change[*corev1.Namespace]) (string, bool) {
 		return c.Name(), c.Now != nil && c.Now.DeletionTimestamp != nil
 	}))
@@ -30,7 +31,7 @@ func runNamespaces(ctx context.Context, c Config, cl *inprocess.Client) {
 type namespaceCleaner struct {
 	Config
 	client     *inprocess.Client
-	remote     *remoteClient
+	remote     *remotes.Client
 	endpoint   *engine.Endpoint
 	namespaces *store.Index[*corev1.Namespace]
 }

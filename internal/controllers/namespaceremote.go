@@ -88,25 +88,25 @@ func (n *namespaceCleaner) emptyRemote(ctx context.Context, name string, r catal
 	options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
 	together := slices.Contains(r.Verbs, "deletecollection")
 	if together {
-		err := n.remote.do(ctx, "DELETE", path, options, nil)
+		err := n.remote.Do(ctx, "DELETE", path, options, nil)
 		if together = !apierrors.IsMethodNotSupported(err); together && ignoreMissing(err) != nil {
 			out.err = err
 			return out
 		}
 	}
 	var there metav1.PartialObjectMetadataList
-	if out.err = ignoreMissing(n.remote.do(ctx, "GET", list, nil, &there)); out.err != nil {
+	if out.err = ignoreMissing(n.remote.Do(ctx, "GET", list, nil, &there)); out.err != nil {
 		return out
 	}
 	if !together {
 		for _, o := range there.Items {
-			if err := ignoreMissing(n.remote.do(ctx, "DELETE", path+"/"+o.Name, options, nil)); err != nil {
+			if err := ignoreMissing(n.remote.Do(ctx, "DELETE", path+"/"+o.Name, options, nil)); err != nil {
 				out.err = err
 				return out
 			}
 		}
 		there = metav1.PartialObjectMetadataList{}
-		if out.err = ignoreMissing(n.remote.do(ctx, "GET", list, nil, &there)); out.err != nil {
+		if out.err = ignoreMissing(n.remote.Do(ctx, "GET", list, nil, &there)); out.err != nil {
 			return out
 		}
 	}

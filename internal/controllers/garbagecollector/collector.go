@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
@@ -50,22 +50,29 @@ type Collector struct {
 	lost   chan struct{} // events are missing
 	warned warnings
 	scans  *rate.Limiter
+	remote *remotes.Client
+	// running are the goroutines of Run.
+	running sync.WaitGroup
+	lanes   lanes
+	listing listing
+	// moment counts what is learned of extension servers, in place of revisions.
+	moment atomic.Int64
 }
 
 // Run collects until ctx ends.
 func Run(ctx context.Context, c Config) {
 	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Log), lost: make(chan struct{}, 1),
-		scans: rate.NewLimiter(scansPerSecond, scansBurst)}
+		scans: rate.NewLimiter(scansPerSecond, scansBurst), remote: remotes.NewClient(c.Client.Transport())}
 	g.graph.locate, g.graph.look = g.locate, g.queue.Add
 	defer c.Store.Tap(g)()
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() {
+	defer g.running.Wait()
+	g.running.Go(func() {
 		if !g.scan(ctx) {
 			return
 		}
+		g.running.Go(func() { g.followRemotes(ctx) })
 		for range workers {
-			running.Go(func() { g.queue.Run(ctx, g.look) })
+			g.running.Go(func() { g.queue.Run(ctx, g.look) })
 		}
 		for {
 			select {
@@ -141,100 +148,3 @@ func (g *Collector) read(key string, rev int64, value []byte) *node {
 
 // ignored says that an object is never collected: events expire by themselves.
 func ignored(key string) bool { return strings.HasPrefix(key, "events/") }
-
-// places maps resources to the keys under which their objects are stored.
-type places struct {
-	changes  int64
-	byPrefix map[string]*catalog.Resource
-}
-
-// placesNow returns the places of what is served now.
-func (g *Collector) placesNow() *places {
-	now := g.Catalog.Now()
-	if p := g.places.Load(); p != nil && p.changes == now.Changes() {
-		return p
-	}
-	p := &places{changes: now.Changes(), byPrefix: map[string]*catalog.Resource{}}
-	for r := range now.All() {
-		if prefix := prefixOf(r); prefix != "" {
-			p.byPrefix[prefix] = r
-		}
-	}
-	g.places.Store(p)
-	return p
-}
-
-// prefixOf returns the key prefix of a resource's objects; "" if they are not stored.
-func prefixOf(r *catalog.Resource) string {
-	if d := r.Described(r.Storage); d != nil && d.Prefix != "" {
-		return d.Prefix + "/"
-	}
-	return ""
-}
-
-// object identifies the object at a key.
-type object struct {
-	resource        *catalog.Resource
-	namespace, name string
-}
-
-// object returns the object at a key; ok is false if its resource is not served.
-func (g *Collector) object(key string) (o object, ok bool) {
-	at := 0
-	for range 2 { // a prefix has one segment or two
-		n := strings.IndexByte(key[at:], '/')
-		if n < 0 {
-			return o, false
-		}
-		at += n + 1
-		r := g.placesNow().byPrefix[key[:at]]
-		if r == nil {
-			continue
-		}
-		namespace, name, namespaced := strings.Cut(key[at:], "/")
-		if namespaced != r.Namespaced {
-			continue
-		}
-		if !namespaced {
-			namespace, name = "", namespace
-		}
-		return object{r, namespace, name}, true
-	}
-	return o, false
-}
-
-func (o object) target() inprocess.Target {
-	return inprocess.Target{Resource: o.resource.WithVersion(o.resource.Storage), Namespace: o.namespace, Name: o.name}
-}
-
-// namespaceOf returns the namespace in a key. If the resource is not served, it goes by the form of the key.
-func (g *Collector) namespaceOf(key string) string {
-	o, _ := g.object(key)
-	return o.namespace
-}
-
-// ownerResource returns the resource of an owner; nil: its kind is not served.
-func (g *Collector) ownerResource(ref *metav1.OwnerReference) *catalog.Resource {
-	for _, r := range g.Catalog.Now().Kind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
-		if prefixOf(r) != "" {
-			return r
-		}
-	}
-	return nil
-}
-
-// locate returns the key of an owner that the object at a key names; "" if its kind is not served, or cannot own the
-// object.
-func (g *Collector) locate(ref *metav1.OwnerReference, of string) string {
-	r := g.ownerResource(ref)
-	switch {
-	case r == nil:
-		return ""
-	case !r.Namespaced:
-		return prefixOf(r) + ref.Name
-	}
-	if namespace := g.namespaceOf(of); namespace != "" {
-		return prefixOf(r) + namespace + "/" + ref.Name
-	}
-	return ""
-}

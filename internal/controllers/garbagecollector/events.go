@@ -54,10 +54,10 @@ func (g *Collector) warn(ctx context.Context, n *node, o object, ref *metav1.Own
 	}
 	now := metav1.NewTime(g.Clock.Now())
 	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", o.name, now.UnixNano()), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", o.object, now.UnixNano()), Namespace: namespace},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: o.resource.WithVersion(o.resource.Storage).GroupVersion().String(), Kind: o.resource.Kind,
-			Namespace: o.namespace, Name: o.name, UID: n.links.UID,
+			APIVersion: o.GroupVersion().String(), Kind: o.name,
+			Namespace: o.namespace, Name: o.object, UID: n.links.UID,
 		},
 		Reason: "OwnerRefInvalidNamespace",
 		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
@@ -77,11 +77,11 @@ const scansPerSecond, scansBurst = 1, 10
 
 // elsewhere says that an owner exists in another namespace than the one of its reference.
 func (g *Collector) elsewhere(ctx context.Context, ref *metav1.OwnerReference) (found bool, err error) {
-	r := g.ownerResource(ref)
-	if r == nil || !r.Namespaced || !g.scans.AllowN(g.Clock.Now(), 1) {
+	k := g.ownerKind(ref)
+	if k == nil || !k.namespaced || k.remote != nil || !g.scans.AllowN(g.Clock.Now(), 1) {
 		return false, nil
 	}
-	err = g.Store.Scan(ctx, prefixOf(r), func(key string, _ int64, value []byte) bool {
+	err = g.Store.Scan(ctx, k.prefix, func(key string, _ int64, value []byte) bool {
 		if strings.HasSuffix(key, "/"+ref.Name) {
 			links, err := engine.LinksOf(value)
 			found = err == nil && links.UID == ref.UID

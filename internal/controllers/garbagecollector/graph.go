@@ -2,6 +2,8 @@ package garbagecollector
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +15,12 @@ import (
 // node is an object that has owners, or whose deletion waits for its
 // dependents. It is immutable: a changed object gets a new one.
 type node struct {
-	key   string // below the store's prefix
-	rev   int64
+	key   string // below the store's prefix, or after remotePrefix
+	rev   int64  // of the log; that of an object of an extension server is the moment at which it was seen
 	links engine.Links
+	// remote: it is an object of an extension server, with this version.
+	remote  bool
+	version string
 	// owners are the IDs of the owners as of the time when the node was added to
 	// the graph, in the order of links.Owners.
 	owners []ownerID
@@ -36,6 +41,14 @@ func (n *node) blocks(uid types.UID) bool {
 	return slices.ContainsFunc(n.links.Owners, func(ref metav1.OwnerReference) bool {
 		return ref.UID == uid && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 	})
+}
+
+// resourceVersion returns the version of the object; "" if it has none.
+func (n *node) resourceVersion() string {
+	if n.remote {
+		return n.version
+	}
+	return strconv.FormatInt(n.rev, 10)
 }
 
 // relevant says that the graph must keep an object.
@@ -97,12 +110,19 @@ func (g *graph) clear() {
 	g.nodes, g.owners, g.at = map[string]*node{}, map[ownerID]*owner{}, map[string][]*owner{}
 }
 
-// beginScan drops everything: the scan reports all objects by scanned.
+// beginScan drops everything in the log: the scan reports all of its objects by scanned.
 func (g *graph) beginScan() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	before := g.nodes
 	g.clear()
 	g.told = map[string]bool{}
+	for _, n := range before {
+		if n.remote {
+			again := *n
+			g.take(&again)
+		}
+	}
 }
 
 // endScan queues the objects with owners that the scan has not found.
@@ -268,6 +288,47 @@ func (g *graph) deleted(key string, rev int64) {
 	}
 }
 
+// vanished takes what an extension server says of the deletion of an object. Dependents are looked at, and will ask for
+// it.
+func (g *graph) vanished(key string, moment int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.vanish(key, moment)
+}
+
+func (g *graph) vanish(key string, moment int64) {
+	if n := g.nodes[key]; n != nil {
+		g.unlink(n, nil)
+		delete(g.nodes, key)
+	}
+	for _, o := range g.at[key] {
+		if o.state != gone {
+			o.state, o.deletedAt = unknown, moment
+		}
+		g.lookAtDependents(o)
+	}
+}
+
+// missing takes all that an extension server has of a resource, as the keys that are there: others have vanished.
+func (g *graph) missing(prefix string, there map[string]bool, moment int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var lost []string
+	for key := range g.nodes {
+		if strings.HasPrefix(key, prefix) && !there[key] {
+			lost = append(lost, key)
+		}
+	}
+	for key := range g.at {
+		if strings.HasPrefix(key, prefix) && !there[key] && g.nodes[key] == nil {
+			lost = append(lost, key)
+		}
+	}
+	for _, key := range lost {
+		g.vanish(key, moment)
+	}
+}
+
 // node returns the object at a key, or nil.
 func (g *graph) node(key string) *node {
 	g.mu.Lock()
@@ -304,10 +365,10 @@ func (g *graph) relink(n *node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.nodes[n.key] == n {
-		again := &node{key: n.key, rev: n.rev, links: n.links}
-		g.nodes[n.key] = again
-		g.link(again, n)
-		g.unlink(n, again)
+		again := *n
+		g.nodes[n.key] = &again
+		g.link(&again, n)
+		g.unlink(n, &again)
 	}
 }
 

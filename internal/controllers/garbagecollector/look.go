@@ -5,20 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 )
 
-// look does the pending work for the object at a key.
+// look does the pending work for the object at a key, or leaves it to the workers of an extension server.
 func (g *Collector) look(ctx context.Context, key string) error {
+	n := g.graph.node(key)
+	if n == nil {
+		return nil
+	}
+	o, ok := g.object(key)
+	if !ok {
+		return nil // its definition was deleted, and its objects with it
+	}
+	if lane := g.lane(ctx, n, o); lane != nil {
+		lane.Add(key)
+		return nil
+	}
+	return g.act(ctx, key)
+}
+
+// act does the pending work for the object at a key.
+func (g *Collector) act(ctx context.Context, key string) error {
 	n := g.graph.node(key)
 	if n == nil {
 		return nil
@@ -37,19 +52,30 @@ func (g *Collector) look(ctx context.Context, key string) error {
 	default:
 		err = g.judge(ctx, n, o)
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+	if missing(o, err) || apierrors.IsMethodNotSupported(err) {
 		return nil // the log reports it if it was deleted; an object that cannot be deleted stays
 	}
 	return err
 }
 
+// missing reports whether an error says that there is no such object.
+func missing(o object, err error) bool {
+	if o.remote != nil {
+		return remotes.Absent(err, o.object)
+	}
+	return apierrors.IsNotFound(err)
+}
+
 // references are the references of an object, by the state of their owners.
 type references struct {
-	solid, dangling, waiting []metav1.OwnerReference
+	solid, dangling, waiting []types.UID
 }
 
 // errUnknownKind means that it cannot be known whether an owner exists: its kind may be served later.
 var errUnknownKind = errors.New("the kind of an owner is not served")
+
+// errChanged means that an object is not what was seen of it: the change will be.
+var errChanged = errors.New("the owners have changed")
 
 // judge deletes an object without existing owners, and otherwise removes its references to owners that do not
 // exist.
@@ -58,11 +84,21 @@ func (g *Collector) judge(ctx context.Context, n *node, o object) error {
 	if err != nil || refs == nil {
 		return err
 	}
+	if o.remote != nil {
+		// It may have changed since it was seen, and extension servers may ignore preconditions.
+		links, ok, _, err := g.now(ctx, o.kind, o.namespace, o.object)
+		if err != nil || !ok || links.UID != n.links.UID {
+			return err
+		}
+		if !equality.Semantic.DeepEqual(links.Owners, n.links.Owners) {
+			return errChanged
+		}
+	}
 	switch {
 	case len(refs.solid) > 0:
 		// A reference to an owner that waits for its dependents is removed too, because the owner would wait
 		// forever.
-		return g.disown(ctx, n, o, append(refs.dangling, refs.waiting...))
+		return g.disown(ctx, n, o, append(refs.dangling, refs.waiting...)...)
 	case len(refs.waiting) > 0 && len(g.graph.dependents(n)) > 0:
 		if slices.ContainsFunc(g.graph.dependents(n), (*node).foreground) {
 			// It may be part of a cycle whose members wait for each other.
@@ -84,15 +120,15 @@ func (g *Collector) classify(ctx context.Context, n *node, o object) (*reference
 	var refs references
 	for i := range n.links.Owners {
 		ref, id := &n.links.Owners[i], n.owners[i]
-		r := g.ownerResource(ref)
-		if r != nil && id.key == "" && (!r.Namespaced || o.namespace != "") {
-			g.graph.relink(n)
-			return nil, fmt.Errorf("%w: it was not", errUnknownKind) // look again
-		}
-		if r == nil {
+		k := g.ownerKind(ref)
+		if k == nil {
 			return nil, fmt.Errorf("%w: %s %s", errUnknownKind, ref.APIVersion, ref.Kind)
 		}
-		if r.Namespaced && o.namespace == "" {
+		if id.key != g.locate(ref, n.key) {
+			g.graph.relink(n)
+			return nil, fmt.Errorf("%w: it was not, or elsewhere", errUnknownKind) // look again
+		}
+		if k.namespaced && o.namespace == "" {
 			// Only a change of the object can resolve that.
 			found, err := g.elsewhere(ctx, ref)
 			if found {
@@ -106,11 +142,11 @@ func (g *Collector) classify(ctx context.Context, n *node, o object) (*reference
 		}
 		switch state {
 		case alive:
-			refs.solid = append(refs.solid, *ref)
+			refs.solid = append(refs.solid, ref.UID)
 		case foreground:
-			refs.waiting = append(refs.waiting, *ref)
+			refs.waiting = append(refs.waiting, ref.UID)
 		default:
-			refs.dangling = append(refs.dangling, *ref)
+			refs.dangling = append(refs.dangling, ref.UID)
 		}
 	}
 	if len(refs.dangling)+len(refs.waiting) == 0 {
@@ -119,7 +155,7 @@ func (g *Collector) classify(ctx context.Context, n *node, o object) (*reference
 	return &refs, nil
 }
 
-// ownerState returns the state of an owner, from the log or, if the log has not reported it, from the store.
+// ownerState returns the state of an owner, from the log or, if the log has not reported it, from where it is stored.
 func (g *Collector) ownerState(ctx context.Context, n *node, o object, ref *metav1.OwnerReference, id ownerID) (ownerState, error) {
 	state, elsewhere := g.graph.state(id)
 	if state == unknown {
@@ -143,80 +179,23 @@ func (g *Collector) ownerState(ctx context.Context, n *node, o object, ref *meta
 
 // stored reads the state of an owner, as of a revision.
 func (g *Collector) stored(ctx context.Context, id ownerID) (ownerState, int64, error) {
-	value, rev, err := g.Store.Read(ctx, id.key)
-	if errors.Is(err, store.ErrNotFound) {
-		return gone, rev, nil
+	o, ok := g.object(id.key)
+	if !ok {
+		return unknown, 0, errUnknownKind
 	}
-	if err != nil {
-		return unknown, 0, err
-	}
-	links, err := engine.LinksOf(value)
+	links, ok, rev, err := g.now(ctx, o.kind, o.namespace, o.object)
 	there := &node{links: links}
 	switch {
 	case err != nil:
-		return unknown, 0, err // an unreadable object may be the owner
-	case links.UID != id.uid:
+		return unknown, 0, err
+	case ok && o.remote != nil && links.UID == "":
+		return alive, rev, nil // it cannot be told from another one of its name
+	case !ok || links.UID != id.uid:
 		return gone, rev, nil
 	case there.foreground():
 		return foreground, rev, nil
 	}
 	return alive, rev, nil
-}
-
-// delete deletes an object if it has not changed since it was judged.
-func (g *Collector) delete(ctx context.Context, n *node, o object, policy metav1.DeletionPropagation) error {
-	rev := strconv.FormatInt(n.rev, 10)
-	options := &metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &n.links.UID, ResourceVersion: &rev}}
-	err := g.Client.Delete(ctx, o.target(), options)
-	if !apierrors.IsConflict(err) {
-		return err
-	}
-	// Changes that do not affect the owners must not keep the object alive.
-	value, _, rerr := g.Store.Read(ctx, n.key)
-	if errors.Is(rerr, store.ErrNotFound) {
-		return nil
-	}
-	links, rerr := engine.LinksOf(value)
-	if rerr != nil || links.UID != n.links.UID || !equality.Semantic.DeepEqual(links.Owners, n.links.Owners) {
-		return err
-	}
-	options.Preconditions.ResourceVersion = nil
-	return g.Client.Delete(ctx, o.target(), options)
-}
-
-// edit changes the metadata of an object, unless another one has its name by now.
-func (g *Collector) edit(ctx context.Context, n *node, o object, change func(obj engine.Object)) error {
-	_, err := inprocess.Edit(ctx, g.Client, o.target(), func(obj engine.Object) error {
-		if obj.GetUID() != n.links.UID {
-			return apierrors.NewNotFound(o.resource.GroupResource, o.name)
-		}
-		change(obj)
-		return nil
-	})
-	return err
-}
-
-// disown removes references from an object.
-func (g *Collector) disown(ctx context.Context, n *node, o object, refs []metav1.OwnerReference) error {
-	return g.edit(ctx, n, o, func(obj engine.Object) {
-		obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), func(have metav1.OwnerReference) bool {
-			return slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ref.UID == have.UID })
-		}))
-	})
-}
-
-// unblock lets the owners of an object no longer wait for it.
-func (g *Collector) unblock(ctx context.Context, n *node, o object) error {
-	return g.edit(ctx, n, o, func(obj engine.Object) {
-		refs := obj.GetOwnerReferences()
-		for i := range refs {
-			if refs[i].BlockOwnerDeletion != nil {
-				blocks := false
-				refs[i].BlockOwnerDeletion = &blocks
-			}
-		}
-		obj.SetOwnerReferences(refs)
-	})
 }
 
 // await completes the foreground deletion of an object once no dependent blocks it.
@@ -229,6 +208,9 @@ func (g *Collector) await(ctx context.Context, n *node, o object) error {
 
 // release removes the references of an object's dependents to it, and then completes its deletion.
 func (g *Collector) release(ctx context.Context, n *node, o object) error {
+	if err := g.listed(); err != nil {
+		return err
+	}
 	dependents := g.graph.dependents(n)
 	errs := make([]error, len(dependents))
 	slots := make(chan struct{}, workers)
@@ -242,8 +224,8 @@ func (g *Collector) release(ctx context.Context, n *node, o object) error {
 				if !ok {
 					return nil
 				}
-				err := g.disown(ctx, d, of, []metav1.OwnerReference{{UID: n.links.UID}})
-				if apierrors.IsNotFound(err) {
+				err := g.disown(ctx, d, of, n.links.UID)
+				if missing(of, err) {
 					return nil
 				}
 				return err
@@ -255,10 +237,4 @@ func (g *Collector) release(ctx context.Context, n *node, o object) error {
 		return err
 	}
 	return g.removeFinalizer(ctx, n, o, metav1.FinalizerOrphanDependents)
-}
-
-func (g *Collector) removeFinalizer(ctx context.Context, n *node, o object, finalizer string) error {
-	return g.edit(ctx, n, o, func(obj engine.Object) {
-		obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	})
 }

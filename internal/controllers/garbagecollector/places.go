@@ -1,0 +1,147 @@
+package garbagecollector
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+)
+
+// kind is a resource whose objects can be in the graph.
+type kind struct {
+	schema.GroupVersionResource // in the version in which objects are read and written
+	name                        string
+	namespaced                  bool
+	prefix                      string        // of the keys of its objects
+	remote                      *remotes.Kind // nil: it is in this server's store
+}
+
+// remotePrefix begins the keys of objects of extension servers, which are in the graph only.
+const remotePrefix = "remote:"
+
+func remotePrefixOf(gr schema.GroupResource) string {
+	return remotePrefix + gr.Group + "/" + gr.Resource + "/"
+}
+
+// key returns the key of an object.
+func (k *kind) key(namespace, name string) string {
+	if k.namespaced {
+		return k.prefix + namespace + "/" + name
+	}
+	return k.prefix + name
+}
+
+// places maps resources to the keys of their objects.
+type places struct {
+	changes  int64
+	byPrefix map[string]*kind
+}
+
+// placesNow returns the places of what is served now.
+func (g *Collector) placesNow() *places {
+	now := g.Catalog.Now()
+	if p := g.places.Load(); p != nil && p.changes == now.Changes() {
+		return p
+	}
+	p := &places{changes: now.Changes(), byPrefix: map[string]*kind{}}
+	for r := range now.All() {
+		// Requests for what an extension server hides would reach that one.
+		if prefix := prefixOf(r); prefix != "" && now.Remote(r.WithVersion(r.Storage).GroupVersion()) == nil {
+			p.byPrefix[prefix] = &kind{r.WithVersion(r.Storage), r.Kind, r.Namespaced, prefix, nil}
+		}
+	}
+	for gr, r := range remotes.Kinds(now) {
+		prefix := remotePrefixOf(gr)
+		p.byPrefix[prefix] = &kind{r.GroupVersionResource, r.Kind, r.Namespaced, prefix, r}
+	}
+	g.places.Store(p)
+	return p
+}
+
+// prefixOf returns the key prefix of a resource's objects; "" if they are not stored.
+func prefixOf(r *catalog.Resource) string {
+	if d := r.Described(r.Storage); d != nil && d.Prefix != "" {
+		return d.Prefix + "/"
+	}
+	return ""
+}
+
+// object identifies the object at a key.
+type object struct {
+	*kind
+	namespace, object string
+}
+
+// object returns the object at a key; ok is false if its resource is not served.
+func (g *Collector) object(key string) (o object, ok bool) {
+	at := 0
+	for range 2 { // a prefix has one segment or two
+		n := strings.IndexByte(key[at:], '/')
+		if n < 0 {
+			return o, false
+		}
+		at += n + 1
+		k := g.placesNow().byPrefix[key[:at]]
+		if k == nil {
+			continue
+		}
+		namespace, name, namespaced := strings.Cut(key[at:], "/")
+		if namespaced != k.namespaced {
+			continue
+		}
+		if !namespaced {
+			namespace, name = "", namespace
+		}
+		return object{k, namespace, name}, true
+	}
+	return o, false
+}
+
+func (o object) target() inprocess.Target {
+	return inprocess.Target{Resource: o.GroupVersionResource, Namespace: o.namespace, Name: o.object}
+}
+
+// namespaceOf returns the namespace in a key. If the resource is not served, it goes by the form of the key.
+func (g *Collector) namespaceOf(key string) string {
+	o, _ := g.object(key)
+	return o.namespace
+}
+
+// ownerKind returns the resource of an owner; nil: its kind is not served.
+func (g *Collector) ownerKind(ref *metav1.OwnerReference) *kind {
+	gvk, now, places := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), g.Catalog.Now(), g.placesNow()
+	if r := now.Remote(gvk.GroupVersion()); r != nil {
+		for _, resource := range r.Resources() {
+			if resource.Kind == gvk.Kind {
+				return places.byPrefix[remotePrefixOf(resource.GroupResource())]
+			}
+		}
+		return nil
+	}
+	for _, r := range now.Kind(gvk) {
+		if k := places.byPrefix[prefixOf(r)]; k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// locate returns the key of an owner that the object at a key names; "" if its kind is not served, or cannot own the
+// object.
+func (g *Collector) locate(ref *metav1.OwnerReference, of string) string {
+	k := g.ownerKind(ref)
+	switch {
+	case k == nil:
+		return ""
+	case !k.namespaced:
+		return k.key("", ref.Name)
+	}
+	if namespace := g.namespaceOf(of); namespace != "" {
+		return k.key(namespace, ref.Name)
+	}
+	return ""
+}
