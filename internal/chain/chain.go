@@ -48,8 +48,9 @@ type Config struct {
 	NewAuditID func() string
 	// OnPanic is told of each panic, for the metric.
 	OnPanic func(r *http.Request)
-	// OnFilter is called with the time that a request spent in a filter, by the filter's name in the metric. Optional.
-	OnFilter func(filter string, d time.Duration)
+	// OnFilter returns, for a filter's name in the metric, a func that is called with the time that each request spent
+	// in that filter. Optional.
+	OnFilter func(filter string) func(d time.Duration)
 	// RequestTimeout is how long a request may take; zero is a minute.
 	RequestTimeout time.Duration
 	// MaxReading and MaxWriting bound the requests served at the same time; zero means no bound. FlowControl replaces

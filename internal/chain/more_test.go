@@ -194,7 +194,9 @@ func (refusing) Close() error                   { return nil }
 func TestFiltersAreMeasured(t *testing.T) {
 	got := map[string]int{}
 	c := config(ok)
-	c.OnFilter = func(filter string, _ time.Duration) { got[filter]++ }
+	c.OnFilter = func(filter string) func(time.Duration) {
+		return func(time.Duration) { got[filter]++ }
+	}
 	h := New(c)
 	send(h, "GET /api", "Authorization: alice")
 	send(h, "GET /api", "Authorization: bad")
@@ -242,7 +244,9 @@ func TestFilterTimes(t *testing.T) {
 	})
 	c.Clock, c.Authenticator, c.Authorizer = clk, slowUsers{clk}, slowPolicy{clk}
 	c.Tracing, c.FlowControl = slow(time.Hour, time.Hour), slow(2*time.Second, time.Hour)
-	c.OnFilter = func(filter string, d time.Duration) { got[filter] += d }
+	c.OnFilter = func(filter string) func(time.Duration) {
+		return func(d time.Duration) { got[filter] += d }
+	}
 	h := New(c)
 	for user, want := range map[string]map[string]time.Duration{
 		"alice": {"authentication": time.Second, "constrainedimpersonation": 0, "priorityandfairness": 2 * time.Second, "authorization": 3 * time.Second},

@@ -58,11 +58,15 @@ type timer struct {
 	name   string // as the metric spells it
 	layer  request.Layer
 	clock  clock.PassiveClock
-	report func(filter string, d time.Duration) // nil: nobody is told
+	report func(d time.Duration) // nil: nobody is told
 }
 
 func (c *Config) timer(name string, layer request.Layer) *timer {
-	return &timer{name, layer, c.Clock, c.OnFilter}
+	t := &timer{name: name, layer: layer, clock: c.Clock}
+	if c.OnFilter != nil {
+		t.report = c.OnFilter(name)
+	}
+	return t
 }
 
 // stop ends the time of the filter, unless it has ended before.
@@ -75,7 +79,7 @@ func (t *timer) stop(l *request.Latency, now time.Time) {
 		l.Spend(t.layer, d)
 	}
 	if t.report != nil {
-		t.report(t.name, d)
+		t.report(d)
 	}
 }
 

@@ -154,6 +154,7 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	}
 	return store.Kind{
 		Prefix:      r.Prefix + "/",
+		Resource:    schema.GroupResource{Group: hub.Group, Resource: r.Plural},
 		Transformer: t,
 		Labels:      itemLabels,
 		Fields: func(value []byte) (fields.Set, error) {

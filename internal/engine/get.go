@@ -77,7 +77,7 @@ func (c *call) read(ctx context.Context, key, resourceVersion string) (*store.It
 func (c *call) awaitRevision(ctx context.Context, resourceVersion string) error {
 	switch resourceVersion {
 	case "":
-		return c.e.Store.Fresh(ctx)
+		return c.view.Fresh(ctx)
 	case "0":
 		return nil
 	}

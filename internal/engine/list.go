@@ -75,11 +75,16 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 	}
 	sel := c.selects(ctx, o)
 	p := &page{meta: metav1.ListMeta{ResourceVersion: formatRev(snap.Rev)}}
+	read := 0
+	defer func() { snap.Listed(c.view, read, len(p.items)) }()
 	if sel.name != "" && (c.namespace != "" || !c.R.Namespaced) {
 		// At most one object, found by its key.
 		i, err := snap.Get(ctx, sel.prefix+sel.name)
 		if err != nil {
 			return nil, err
+		}
+		if i != nil {
+			read = 1
 		}
 		if i != nil && i.Err != nil {
 			return nil, c.broken(i)
@@ -111,6 +116,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		if more = limit > 0 && len(p.items) == limit; more {
 			return false // the next page checks whether this item is selected
 		}
+		read++
 		if i.Err != nil {
 			failed = c.broken(i)
 			return false
@@ -162,7 +168,7 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 			return nil, "", err
 		}
 	} else if o.ResourceVersion == "" {
-		if err := c.e.Store.Fresh(ctx); err != nil {
+		if err := c.view.Fresh(ctx); err != nil {
 			return nil, "", err
 		}
 	}
@@ -194,7 +200,7 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 	if rev <= 0 {
 		// The token has no revision, because it was compacted: the rest is read
 		// at the newest one.
-		if err := c.e.Store.Fresh(ctx); err != nil {
+		if err := c.view.Fresh(ctx); err != nil {
 			return nil, "", err
 		}
 		s, err := c.view.Snapshot(ctx)

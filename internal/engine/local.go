@@ -21,7 +21,7 @@ func (ep *Endpoint) local(namespace, name string) *call {
 
 // GetObject returns the newest object of a name, in the hub version.
 func (ep *Endpoint) GetObject(ctx context.Context, namespace, name string) (Object, error) {
-	if err := ep.e.Store.Fresh(ctx); err != nil {
+	if err := ep.view.Fresh(ctx); err != nil {
 		return nil, err
 	}
 	i, err := ep.view.Get(ctx, key(namespace, name))
@@ -33,7 +33,7 @@ func (ep *Endpoint) GetObject(ctx context.Context, namespace, name string) (Obje
 
 // ListObjects returns the newest objects of a namespace ("" is all).
 func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object, error) {
-	if err := ep.e.Store.Fresh(ctx); err != nil {
+	if err := ep.view.Fresh(ctx); err != nil {
 		return nil, err
 	}
 	return ep.SeenObjects(ctx, namespace)
@@ -118,7 +118,7 @@ func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, op
 
 // Fresh returns the endpoint's objects as of now.
 func (ep *Endpoint) Fresh(ctx context.Context) (*store.Snapshot, error) {
-	if err := ep.e.Store.Fresh(ctx); err != nil {
+	if err := ep.view.Fresh(ctx); err != nil {
 		return nil, err
 	}
 	return ep.view.Snapshot(ctx)

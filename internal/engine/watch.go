@@ -106,7 +106,7 @@ func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (
 			return nil, 0, err
 		}
 	} else if o.ResourceVersion == "" {
-		if err := c.e.Store.Fresh(ctx); err != nil {
+		if err := c.view.Fresh(ctx); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +28,15 @@ type Metrics struct {
 	total, self, aborts, terminations *prometheus.CounterVec
 	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
 	sizes, bodySizes                  *prometheus.HistogramVec
-	filters                           *prometheus.HistogramVec
+	filters, validations              *prometheus.HistogramVec
 	long, deprecated                  *prometheus.GaugeVec
 	panics, background, tlsErrors     prometheus.Counter
 	healthcheck                       *prometheus.GaugeVec
 	healthchecks                      *prometheus.CounterVec
 	reading, writing                  inFlight
+
+	mu     sync.RWMutex
+	series map[labels]*series // guarded by mu
 }
 
 // inFlight counts concurrent requests of one kind.
@@ -55,7 +59,7 @@ func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 // New creates the metrics of a server. owns reports whether the path of a request belongs to a served resource; nil:
 // none does. process gathers the metrics of the process.
 func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Gatherer) *Metrics {
-	m := &Metrics{owns: owns, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry()}
+	m := &Metrics{owns: owns, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), series: map[labels]*series{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
@@ -67,19 +71,21 @@ func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Ga
 		return v
 	}
 	seconds := []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+	sli := seconds[2:]
 	where := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
 	dry := append([]string{"dry_run"}, where...)
 	m.total = counter("apiserver_request_total", "Requests by verb, dry run, group, version, resource, scope, component and code.", append([]string{"code"}, dry...)...)
 	m.self = counter("apiserver_selfrequest_total", "Requests that the server sent to itself.", "verb", "group", "resource", "subresource")
 	m.aborts = counter("apiserver_request_aborts_total", "Requests that were cut off.", "verb", "group", "version", "resource", "subresource", "scope")
 	m.terminations = counter("apiserver_request_terminations_total", "Requests that the server ended in self-defence.", append([]string{"code"}, where...)...)
-	m.seconds = histogram("apiserver_request_duration_seconds", "How long requests took, those that last by nature left out.", seconds, dry...)
-	m.sliSeconds = histogram("apiserver_request_sli_duration_seconds", "The same, without waiting for webhooks and in queues.", seconds, where...)
-	m.sloSeconds = histogram("apiserver_request_slo_duration_seconds", "Old name of apiserver_request_sli_duration_seconds.", seconds, where...)
+	m.seconds = histogram("apiserver_request_duration_seconds", "How long requests took.", seconds, dry...)
+	m.sliSeconds = histogram("apiserver_request_sli_duration_seconds", "The same, without waiting for webhooks and in queues.", sli, where...)
+	m.sloSeconds = histogram("apiserver_request_slo_duration_seconds", "Old name of apiserver_request_sli_duration_seconds.", sli, where...)
 	m.sizes = histogram("apiserver_response_sizes", "Bytes of the answers to reads.", prometheus.ExponentialBuckets(1000, 10, 7), where...)
 	m.bodySizes = histogram("apiserver_request_body_size_bytes", "Bytes of the bodies of writes.", bodyBuckets(), "group", "resource", "verb")
 	m.filters = histogram("apiserver_request_filter_duration_seconds", "How long requests were in a filter.",
 		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0}, "filter")
+	m.validations = histogram("field_validation_request_duration_seconds", "How long writes took, by their parameter fieldValidation.", sli, "field_validation")
 	m.long = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
 	m.deprecated = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
 		Help: "1 for each deprecated API that has been requested."}, []string{"group", "version", "resource", "subresource", "removed_release"})
@@ -87,7 +93,7 @@ func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Ga
 	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
 	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
 	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
 	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
 	m.slis.MustRegister(m.healthcheck, m.healthchecks)
@@ -116,15 +122,23 @@ func (m *Metrics) Handler(reset bool) http.Handler {
 	read := promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.others}, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reset && r.Method == http.MethodDelete {
-			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.filters} {
+			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.validations} {
 				v.Reset()
 			}
+			m.forget()
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte("metrics reset\n"))
 			return
 		}
 		read.ServeHTTP(w, r)
 	})
+}
+
+// forget looks the series of requests up anew, because they were reset.
+func (m *Metrics) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.series)
 }
 
 // SLIs serves the service level indicators.
@@ -144,9 +158,10 @@ func (m *Metrics) Deprecated(gvr schema.GroupVersionResource, subresource string
 // HandshakeFailed counts a TLS handshake that failed.
 func (m *Metrics) HandshakeFailed() { m.tlsErrors.Inc() }
 
-// Filtered measures the time of a request in a filter.
-func (m *Metrics) Filtered(filter string, d time.Duration) {
-	m.filters.WithLabelValues(filter).Observe(d.Seconds())
+// Filtered returns a func that measures the time of a request in a filter.
+func (m *Metrics) Filtered(filter string) func(d time.Duration) {
+	seconds := m.filters.WithLabelValues(filter)
+	return func(d time.Duration) { seconds.Observe(d.Seconds()) }
 }
 
 // Checked records the result of a health check; kind is healthz, livez or readyz.

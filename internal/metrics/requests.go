@@ -2,17 +2,17 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
-
-const component = "apiserver"
 
 // Filter measures each request.
 func (m *Metrics) Filter(next chain.Handler) chain.Handler {
@@ -22,71 +22,75 @@ func (m *Metrics) Filter(next chain.Handler) chain.Handler {
 			next(w, r)
 			return
 		}
-		l := m.labelsOf(i, r)
+		s := m.seriesOf(m.labelsOf(i, r))
+		start := time.Now()
 		if chain.LongRunning(i) {
-			g := m.long.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component)
+			g := s.long()
 			g.Inc()
 			defer g.Dec()
 			next(w, r)
-			m.count(l, chain.StatusOf(w))
+			m.measure(s, i, r, w, time.Since(start))
 			return
 		}
 		f := &m.reading
-		if l.mutating {
+		if mutating(i) {
 			f = &m.writing
 		}
 		f.enter()
 		defer f.leave()
-		start := time.Now()
 		ended := false
 		defer func() {
 			if !ended { // a panic ends the connection
+				l := s.l
 				m.aborts.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope).Inc()
 			}
 		}()
 		next(w, r)
 		ended = true
-		m.measure(l, r, w, time.Since(start))
+		m.measure(s, i, r, w, time.Since(start))
 	}
 }
 
-func (m *Metrics) measure(l labels, r *http.Request, w http.ResponseWriter, took time.Duration) {
+func (m *Metrics) measure(s *series, i *request.Info, r *http.Request, w http.ResponseWriter, took time.Duration) {
 	code := chain.StatusOf(w)
-	m.count(l, code)
-	m.seconds.WithLabelValues(l.dryRun, l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Observe(took.Seconds())
-	if l.dryRun == "" {
+	s.count(code)
+	t := s.timed()
+	t.seconds.Observe(took.Seconds())
+	if t.sliSeconds != nil {
 		latency := request.LatencyFrom(r.Context())
-		own := took - latency.Of(request.LayerMutatingWebhook) - latency.Of(request.LayerValidatingWebhook) - latency.Of(request.LayerQueue)
-		for _, h := range []*prometheus.HistogramVec{m.sliSeconds, m.sloSeconds} {
-			h.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Observe(own.Seconds())
-		}
+		own := (took - latency.Of(request.LayerMutatingWebhook) - latency.Of(request.LayerValidatingWebhook) - latency.Of(request.LayerQueue)).Seconds()
+		t.sliSeconds.Observe(own)
+		t.sloSeconds.Observe(own)
 	}
 	switch {
-	case l.verb == "GET" || l.verb == "LIST":
-		m.sizes.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Observe(float64(chain.SizeOf(w)))
-	case l.mutating && l.resource != "" && r.ContentLength > 0:
-		m.bodySizes.WithLabelValues(l.group, l.resource, bodyVerb(l.verb)).Observe(float64(r.ContentLength))
+	case t.sizes != nil:
+		t.sizes.Observe(float64(chain.SizeOf(w)))
+	case t.bodies != nil:
+		if r.ContentLength > 0 {
+			t.bodies.Observe(float64(r.ContentLength))
+		}
+	}
+	if i.IsResource && mutating(i) {
+		m.validated(r, took)
 	}
 	if code == http.StatusTooManyRequests || code == http.StatusGatewayTimeout {
-		m.terminations.WithLabelValues(strconv.Itoa(code), l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Inc()
+		l := s.l
+		m.terminations.WithLabelValues(strconv.Itoa(code), l.verb, l.group, l.version, l.resource, l.subresource, l.scope, l.component).Inc()
 	}
 }
 
-// bodyVerb returns the verb as the body size metric spells it.
-func bodyVerb(verb string) string {
-	switch verb {
-	case "POST":
-		return "create"
-	case "PUT":
-		return "update"
-	case "PATCH", "APPLY":
-		return "patch"
+// validated measures a write by how strictly it wants unknown fields to be judged.
+func (m *Metrics) validated(r *http.Request, took time.Duration) {
+	mode := ""
+	if strings.Contains(r.URL.RawQuery, "fieldValidation") {
+		switch v := r.URL.Query()["fieldValidation"]; {
+		case len(v) == 1 && (v[0] == metav1.FieldValidationIgnore || v[0] == metav1.FieldValidationWarn || v[0] == metav1.FieldValidationStrict || v[0] == ""):
+			mode = v[0]
+		default:
+			mode = "invalid"
+		}
 	}
-	return "delete"
-}
-
-func (m *Metrics) count(l labels, code int) {
-	m.total.WithLabelValues(strconv.Itoa(code), l.dryRun, l.verb, l.group, l.version, l.resource, l.subresource, l.scope, component).Inc()
+	m.validations.WithLabelValues(mode).Observe(took.Seconds())
 }
 
 // Self counts the server's requests to itself; it must run after authentication.
@@ -100,74 +104,106 @@ func (m *Metrics) Self(next chain.Handler) chain.Handler {
 	}
 }
 
-// labels of a request. Their number is bounded: object names and unknown resources are left out, and verbs are few.
-type labels struct {
-	verb, dryRun, group, version, resource, subresource, scope string
-	mutating                                                   bool
+func mutating(i *request.Info) bool {
+	switch i.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
 }
 
 func (m *Metrics) labelsOf(i *request.Info, r *http.Request) labels {
-	l := labels{verb: verbOf(i, r)}
+	l := labels{scope: scopeOf(i), component: "apiserver"}
+	l.verb = verbOf(i, r, l.scope)
 	switch {
 	case i.IsResource && m.owns != nil && m.owns(r, i):
 		l.group, l.version, l.resource = i.Group, i.Version, i.Resource
 		if l.subresource = i.Subresource; l.subresource != "" && !subresources[l.subresource] {
 			l.subresource = "other"
 		}
-	default:
+	case i.IsResource:
 		l.subresource = "other"
-		if known[i.Path] {
-			l.subresource = i.Path
-		}
-	}
-	switch i.Verb {
-	case "create", "update", "patch", "delete", "deletecollection":
-		l.mutating = true
-		if r.URL.RawQuery != "" && len(r.URL.Query()["dryRun"]) > 0 {
-			l.dryRun = "All"
-		}
-	}
-	switch {
-	case !i.IsResource:
-	case i.Name != "":
-		l.scope = "resource"
-	case i.Namespace != "":
-		l.scope = "namespace"
 	default:
-		l.scope = "cluster"
+		l.subresource, l.component = place(i.Path)
+	}
+	if mutating(i) && strings.Contains(r.URL.RawQuery, "dryRun") {
+		l.dryRun = dryRunOf(r.URL.Query()["dryRun"])
 	}
 	return l
+}
+
+// dryRunOf returns the dryRun parameter as a label.
+func dryRunOf(values []string) string {
+	switch {
+	case len(values) == 0:
+		return ""
+	case slices.ContainsFunc(values, func(v string) bool { return v != metav1.DryRunAll }):
+		return "invalid"
+	}
+	return metav1.DryRunAll
+}
+
+// scopeOf returns what a request is about: one object, those of a namespace, or all.
+func scopeOf(i *request.Info) string {
+	switch {
+	case i.Name != "", i.Verb == "create":
+		return "resource"
+	case i.Namespace != "":
+		return "namespace"
+	case i.IsResource:
+		return "cluster"
+	}
+	return ""
 }
 
 // subresources are the subresources of all kinds.
 var subresources = map[string]bool{"status": true, "scale": true, "binding": true, "eviction": true, "ephemeralcontainers": true, "resize": true,
 	"log": true, "exec": true, "attach": true, "portforward": true, "proxy": true, "token": true, "approval": true, "finalize": true}
 
-var known = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, "/version": true,
-	"/openapi/v2": true, "/openapi/v3": true, "/api": true, "/apis": true}
+// place returns the label subresource of a path that is no resource, and the label component, both as upstream spells
+// them.
+func place(path string) (subresource, component string) {
+	switch path {
+	case "/healthz", "/livez", "/readyz":
+		return path, ""
+	case "/api", "/apis":
+		return path[1:], "apiserver"
+	case "/openapi/v3":
+		return "openapi/v3", ""
+	case "/metrics", "/version", "/openapi/v2":
+		return path, "apiserver"
+	}
+	if strings.HasPrefix(path, "/openapi/v3/") {
+		return "openapi/v3/", ""
+	}
+	return "other", "apiserver"
+}
 
-// verbOf returns the verb as kube-apiserver's metrics spell it.
-func verbOf(i *request.Info, r *http.Request) string {
-	switch i.Verb {
-	case "create", "post":
-		return "POST"
-	case "update", "put":
-		return "PUT"
-	case "get":
-		return "GET"
-	case "list":
-		return "LIST"
-	case "watch":
+// verbOf returns the verb as kube-apiserver's metrics spell it: the HTTP method, but reads of several objects,
+// watches, applies and streams have verbs of their own.
+func verbOf(i *request.Info, r *http.Request, scope string) string {
+	switch {
+	case i.IsResource && connects[i.Subresource]:
+		return "CONNECT"
+	case i.Verb == "watch":
 		return "WATCH"
-	case "patch":
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		if scope == "namespace" || scope == "cluster" {
+			return "LIST"
+		}
+		return "GET"
+	case http.MethodPatch:
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			return "APPLY"
 		}
 		return "PATCH"
-	case "delete":
-		return "DELETE"
-	case "deletecollection":
-		return "DELETECOLLECTION"
+	case http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodConnect:
+		return r.Method
 	}
 	return "other"
 }
+
+// connects are the subresources whose requests are streams.
+var connects = map[string]bool{"log": true, "exec": true, "portforward": true, "attach": true, "proxy": true}

@@ -95,7 +95,9 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		return nil, err
 	}
 	opened.add(sealed.close)
-	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Clock: clk, Guard: guarded, Log: log})
+	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Clock: clk,
+		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
+	measured.Register(stored.Collector())
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
 	b := &base{

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -23,6 +24,7 @@ const (
 type leaser struct {
 	db    DB
 	clock clock.Clock
+	sizes prometheus.Observer // of leases that are full or over
 
 	// lock is a mutex whose holder has put a token into it. It is held also
 	// while etcd is asked for a lease; a waiter gives up when its ctx ends.
@@ -36,8 +38,8 @@ type lease struct {
 	objects int
 }
 
-func (l *leaser) init(db DB, clk clock.Clock) {
-	l.db, l.clock = db, clk
+func (l *leaser) init(db DB, clk clock.Clock, sizes prometheus.Observer) {
+	l.db, l.clock, l.sizes = db, clk, sizes
 	l.lock, l.current = make(chan struct{}, 1), map[time.Duration]*lease{}
 }
 
@@ -60,6 +62,9 @@ func (l *leaser) get(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
 	id, err := l.db.Grant(ctx, (ttl + reuse + time.Second - 1).Truncate(time.Second))
 	if err != nil {
 		return 0, err
+	}
+	if c := l.current[ttl]; c != nil {
+		l.sizes.Observe(float64(c.objects))
 	}
 	maps.DeleteFunc(l.current, func(_ time.Duration, c *lease) bool { return !now.Before(c.until) })
 	l.current[ttl] = &lease{id: id, until: now.Add(reuse), objects: 1}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"time"
 	"weak"
 
 	"github.com/tidwall/btree"
@@ -33,6 +34,7 @@ func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*I
 		var last []byte
 		enough := false
 		page := kv.Range{Key: from, End: end, Rev: rev, Limit: int64(limit)}
+		began := time.Now()
 		answer, err := v.store.db.Range(ctx, page, func(k kv.KeyValue) bool {
 			if ctx.Err() != nil {
 				return false
@@ -41,6 +43,7 @@ func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*I
 			enough = !yield(v.shared(ctx, now, k))
 			return !enough
 		})
+		v.asked(etcdList, began, err)
 		switch {
 		case err != nil || enough:
 			return err
@@ -70,7 +73,9 @@ func (v *View) countPast(ctx context.Context, rev int64, r Range) (int64, error)
 
 // pastItem is Snapshot.Get at a revision that is read from etcd.
 func (v *View) pastItem(ctx context.Context, key string, rev int64) (*Item, error) {
+	began := time.Now()
 	found, err := read(ctx, v.store.db, v.etcdPrefix+key, rev)
+	v.asked(etcdGet, began, err)
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -18,6 +19,8 @@ type Snapshot struct {
 	Rev   int64
 	items *btree.Map[string, *Item] // nil: items are read from etcd
 	view  *View
+	// shared says that the items are those of one value of the trigger field.
+	shared bool
 }
 
 // Range selects items of a snapshot.
@@ -150,7 +153,9 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 // Latest reads one item from etcd itself, or returns ErrNotFound. It is for a
 // writer that has found its view to be behind.
 func (v *View) Latest(ctx context.Context, key string) (*Item, error) {
+	began := time.Now()
 	found, err := read(ctx, v.store.db, v.etcdPrefix+key, 0)
+	v.asked(etcdGet, began, err)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
@@ -53,6 +54,8 @@ type Options struct {
 	Transformer func(key string) Transformer
 	Clock       clock.Clock
 	Log         *slog.Logger
+	// Metrics measure requests to etcd. Optional.
+	Metrics *Metrics
 	// Guard handles panics of functions that follow views.
 	Guard *guard.Guard
 }
@@ -64,6 +67,8 @@ type Store struct {
 	clock  clock.Clock
 	log    *slog.Logger
 	guard  *guard.Guard
+	// metrics is Options.Metrics; never nil.
+	metrics *Metrics
 	// transformer is Options.Transformer.
 	transformer func(key string) Transformer
 	// Encodings bounds what all items together may cache.
@@ -94,14 +99,17 @@ func New(db DB, o Options) *Store {
 	if o.Guard == nil {
 		o.Guard = guard.New(o.Log, o.Clock, nil)
 	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	s := &Store{
-		db: db, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
+		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{},
 
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
-	s.leases.init(db, o.Clock)
+	s.leases.init(db, o.Clock, o.Metrics.leases)
 	s.follow.init()
 	s.tasks.init()
 	return s

@@ -52,7 +52,7 @@ func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
 		v.shareLocked()
 	}
 	defer v.mu.Unlock()
-	s := &Snapshot{Rev: v.passedLocked(), items: &btree.Map[string, *Item]{}}
+	s := &Snapshot{Rev: v.passedLocked(), shared: true, items: &btree.Map[string, *Item]{}}
 	if m := v.shares[value]; m != nil {
 		s.items = m.Copy()
 	}

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -19,6 +21,8 @@ import (
 type Kind struct {
 	// Prefix is below the store's prefix, with a slash at its end: "pods/".
 	Prefix string
+	// Resource is what metrics call it; the zero value: metrics leave it out.
+	Resource schema.GroupResource
 	// Labels and Fields return what selectors look at, read from a stored
 	// value.
 	Labels func(value []byte) (labels.Set, error)
@@ -37,6 +41,7 @@ type View struct {
 	kind       Kind
 	etcdPrefix string
 	old        pastItems
+	counts     counts
 
 	mu sync.Mutex
 	// All below is guarded by mu. Snapshots of items may be read without it.
@@ -172,6 +177,7 @@ func (v *View) load(ctx context.Context, l *load) {
 		v.state = idle
 		return
 	}
+	v.counts.loads.Add(1)
 	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
 	v.bytes, v.broken = 0, nil
 	items.Scan(func(key string, i *Item) bool {
@@ -195,12 +201,14 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 	from, end := v.etcdPrefix, kv.PrefixEnd(v.etcdPrefix)
 	for {
 		var last []byte
+		began := time.Now()
 		answer, err := v.store.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
 			i := v.item(ctx, k)
 			items.Load(i.Key, i)
 			last = k.Key
 			return true
 		})
+		v.asked(etcdList, began, err)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -208,6 +216,9 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 			at = answer.Rev
 		}
 		if !answer.More || last == nil {
+			v.counts.etcd.lists.Add(1)
+			v.counts.etcd.read.Add(int64(items.Len()))
+			v.counts.etcd.returned.Add(int64(items.Len()))
 			return items, at, nil
 		}
 		from = kv.After(last)
@@ -217,6 +228,7 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 // apply takes events of the log. It gets all events that a transaction has in
 // this view in one call.
 func (v *View) apply(ctx context.Context, events []kv.Event) {
+	v.counts.received.Add(int64(len(events)))
 	v.mu.Lock()
 	skip := v.state == idle || v.state == forgotten
 	triggered := v.watchers.triggered > 0 || v.shares != nil
@@ -225,6 +237,7 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		// A load that begins now sees these events: they are in etcd already.
 		return
 	}
+	v.counts.taken.Add(int64(len(events)))
 	// Decoding may take long (decryption), so it is done without the lock.
 	changes := make([]change, len(events))
 	for n := range events {
@@ -277,6 +290,7 @@ func (v *View) applyLocked(c change) {
 	v.rev = ev.Rev
 	seq := v.window.next()
 	v.window.append(ev)
+	v.counts.dispatched.Add(1)
 	v.watchers.wake(v, ev, seq)
 }
 

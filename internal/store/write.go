@@ -38,7 +38,7 @@ func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Du
 	if len(guards) > 0 {
 		t.Else, t.ElseKey = put.Key, true
 	}
-	done, err := v.commit(ctx, "Create etcd3", key, t)
+	done, err := v.commit(ctx, etcdCreate, key, t)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Du
 	if err != nil {
 		return nil, err
 	}
-	rev, err := v.swap(ctx, "GuaranteedUpdate etcd3", prev, guards, put)
+	rev, err := v.swap(ctx, etcdUpdate, prev, guards, put)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Du
 // Delete removes prev. It returns a *ConflictError if prev is no longer what is
 // stored. The item returned is prev at the revision of its deletion.
 func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
-	rev, err := v.swap(ctx, "Delete etcd3", prev, nil, kv.Op{Delete: true, Key: v.etcdPrefix + prev.Key})
+	rev, err := v.swap(ctx, etcdDelete, prev, nil, kv.Op{Delete: true, Key: v.etcdPrefix + prev.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,9 @@ func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 }
 
 // swap carries out op if prev is what is stored and the guards hold, and returns
-// its revision. Name is the name of the trace's span.
-func (v *View) swap(ctx context.Context, name string, prev *Item, guards []Guard, op kv.Op) (int64, error) {
-	done, err := v.commit(ctx, name, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: op.Key})
+// its revision. kind is what etcd is asked for.
+func (v *View) swap(ctx context.Context, kind operation, prev *Item, guards []Guard, op kv.Op) (int64, error) {
+	done, err := v.commit(ctx, kind, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: op.Key})
 	if err != nil {
 		return 0, err
 	}
@@ -99,16 +99,21 @@ func (v *View) conditions(key string, rev int64, guards []Guard) []kv.Condition 
 	return v.store.guarded(kv.Condition{Key: key, Is: kv.ModRevision, N: rev}, guards)
 }
 
+// spanNames are the names of writes in traces.
+var spanNames = [...]string{etcdCreate: "Create etcd3", etcdUpdate: "GuaranteedUpdate etcd3", etcdDelete: "Delete etcd3"}
+
 // commit carries out a transaction that writes the object at key.
-func (v *View) commit(ctx context.Context, name, key string, t kv.Txn) (kv.Committed, error) {
+func (v *View) commit(ctx context.Context, op operation, key string, t kv.Txn) (kv.Committed, error) {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerStorage, began)
-	ctx, s := span.Start(ctx, name)
+	ctx, s := span.Start(ctx, spanNames[op])
 	defer s.End()
 	if s.On() {
 		s.Set(attribute.String("audit-id", request.AuditIDFrom(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
 	}
+	asked := time.Now()
 	done, err := v.store.db.Commit(ctx, t)
+	v.asked(op, asked, err)
 	switch {
 	case errors.Is(err, kv.ErrNoLease):
 		v.store.leases.forget(ctx)
