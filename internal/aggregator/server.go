@@ -49,6 +49,7 @@ type Config struct {
 	PassRedirects bool
 	WriteError    func(w http.ResponseWriter, r *http.Request, err error)
 	Metrics       *Metrics
+	Queues        *queue.Metrics // nil: the queue is not measured
 	Clock         clock.WithTicker
 	Guard         *guard.Guard
 	Log           *slog.Logger
@@ -84,7 +85,7 @@ type Server struct {
 // New creates a Server. It knows no APIService before Run.
 func New(c Config) *Server {
 	s := &Server{
-		Config: c, groups: queue.New("apiservices", c.Clock, c.Guard, c.Log), automatic: map[string]automatic{}, progress: store.NewProgress(c.APIServices.View()),
+		Config: c, groups: queue.New("apiservices", c.Clock, c.Guard, c.Queues, c.Log), automatic: map[string]automatic{}, progress: store.NewProgress(c.APIServices.View()),
 		services: map[string]*service{}, backends: map[backendKey]*backend{}, byGroup: map[string]map[string]bool{}, pending: map[string]bool{},
 		silent: log.New(io.Discard, "", 0),
 	}

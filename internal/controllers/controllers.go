@@ -65,9 +65,11 @@ type Config struct {
 	// Election elects the server that runs the controllers; nil: this one always
 	// runs them.
 	Election *Election
-	Clock    clock.WithTicker
-	Guard    *guard.Guard
-	Log      *slog.Logger
+	// Queues measures the queues of controllers; nil: nothing does.
+	Queues *queue.Metrics
+	Clock  clock.WithTicker
+	Guard  *guard.Guard
+	Log    *slog.Logger
 }
 
 // controller is one controller.
@@ -186,7 +188,7 @@ func (c *controller) user() user.Info {
 }
 
 func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
-	garbagecollector.Run(ctx, garbagecollector.Config{Store: c.Store, Catalog: c.Catalog, Client: cl, Clock: c.Clock, Guard: c.Guard, Log: c.Log})
+	garbagecollector.Run(ctx, garbagecollector.Config{Store: c.Store, Catalog: c.Catalog, Client: cl, Queues: c.Queues, Clock: c.Clock, Guard: c.Guard, Log: c.Log})
 }
 
 // endpoint returns the endpoint of a resource.
@@ -217,7 +219,7 @@ func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (st
 // work follows sources and calls look for the names in the queue until ctx ends.
 // It calls look again after the time that look returns; 0: only after a change.
 func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) (again time.Duration, err error), sources ...source) {
-	q := queue.New(name, c.Clock, c.Guard, c.Log)
+	q := queue.New(name, c.Clock, c.Guard, c.Queues, c.Log)
 	var following sync.WaitGroup
 	for _, s := range sources {
 		following.Go(func() { s(ctx, q) })

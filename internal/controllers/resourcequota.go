@@ -51,7 +51,7 @@ func runResourceQuotas(ctx context.Context, c Config, cl *inprocess.Client) {
 	k := &quotaKeeper{
 		Config: c, client: cl, quotas: c.endpoint(corev1.Resource("resourcequotas")),
 		counter: resourcequota.NewCounter(c.Objects, c.Clock),
-		queue:   queue.New("resourcequota", c.Clock, c.Guard, c.Log),
+		queue:   queue.New("resourcequota", c.Clock, c.Guard, c.Queues, c.Log),
 		took:    map[string]time.Duration{},
 	}
 	var running sync.WaitGroup

@@ -32,9 +32,11 @@ type Config struct {
 	Call Call
 	// Metrics measure schemas and conversions.
 	Metrics *Metrics
-	Clock   clock.WithTicker
-	Guard   *guard.Guard
-	Log     *slog.Logger
+	// Queues measures the queues of the controller; nil: nothing does.
+	Queues *queue.Metrics
+	Clock  clock.WithTicker
+	Guard  *guard.Guard
+	Log    *slog.Logger
 }
 
 // Server serves custom resources.
@@ -55,8 +57,8 @@ func New(c Config) *Server {
 	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}}
 	s.control = &controller{
 		Server:  s,
-		changed: queue.New("crd", c.Clock, c.Guard, c.Log),
-		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Log),
+		changed: queue.New("crd", c.Clock, c.Guard, c.Queues, c.Log),
+		dying:   queue.New("crd_finalizer", c.Clock, c.Guard, c.Queues, c.Log),
 	}
 	if c.Definitions != nil {
 		s.progress = store.NewProgress(c.Definitions.View())

@@ -54,6 +54,8 @@ type Config struct {
 	// Deprecated is called for requests in deprecated versions, for the metric.
 	// Optional.
 	Deprecated func(gvr schema.GroupVersionResource, subresource string)
+	// Metrics measure watches. Optional.
+	Metrics *Metrics
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer

@@ -49,7 +49,7 @@ func (c *call) watch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
 	defer cancel()
 
-	s := &watchStream{call: c, out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
+	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(); err != nil {
 			return err
@@ -128,6 +128,9 @@ type watchStream struct {
 	bookmarks bool
 	headed    bool      // the table's column definitions were sent
 	serving   span.Span // of sending the initial list
+	began     time.Time
+	sent      sentEvents
+	counts    *watchCounts // what sent is added to
 
 	emit  func(frame [][]byte) error // takes the pieces of one frame
 	flush func() error               // sends what emit has gathered
@@ -161,6 +164,7 @@ func (s *watchStream) begin() {
 		return g.err
 	}
 	s.flush = func() error {
+		s.sent.report(s.counts)
 		if g.flush(); g.err != nil {
 			return g.err
 		}
@@ -175,6 +179,9 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	if initial != nil {
 		if err := s.sendInitial(ctx, initial, initialEnd); err != nil {
 			return s.sendError(err)
+		}
+		if initialEnd {
+			s.e.Metrics.listed(s.GVR, s.scope(), time.Since(s.began))
 		}
 		s.serving.Event("Writing initial events done")
 		s.serving.End()
@@ -338,6 +345,11 @@ var frameTail = []byte("}\n")
 // emitFrame sends pieces as a frame, and keeps none of them.
 func (s *watchStream) emitFrame() error {
 	defer clear(s.pieces)
+	size := 0
+	for _, p := range s.pieces {
+		size += len(p)
+	}
+	s.sent.add(size)
 	if err := s.emit(s.pieces); err != nil {
 		return errGone
 	}

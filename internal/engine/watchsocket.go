@@ -38,7 +38,10 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 			_, _ = io.Copy(io.Discard, ws)
 		}()
 		s.emit = func(frame [][]byte) error { return message(ws, frame, binary) }
-		s.flush = func() error { return nil }
+		s.flush = func() error {
+			s.sent.report(s.counts)
+			return nil
+		}
 		err = run(ctx)
 		_ = ws.Close()
 	}).ServeHTTP(s.w, s.req)

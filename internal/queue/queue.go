@@ -16,16 +16,17 @@ import (
 // retried with growing pauses.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
-	name  string
-	guard *guard.Guard
-	log   *slog.Logger
+	name    string
+	guard   *guard.Guard
+	metrics *Metrics
+	log     *slog.Logger
 }
 
-// New creates an empty queue; its name is for metrics and the log.
-func New(name string, clk clock.WithTicker, g *guard.Guard, log *slog.Logger) *Queue {
+// New creates an empty queue; its name is for metrics (nil: none) and the log.
+func New(name string, clk clock.WithTicker, g *guard.Guard, m *Metrics, log *slog.Logger) *Queue {
 	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk}), name, g, log}
+		m.of(workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: clk})), name, g, m, log}
 }
 
 // Run calls look for each name until ctx ends. Several calls of Run may work concurrently.
@@ -39,6 +40,7 @@ func (q *Queue) Run(ctx context.Context, look func(ctx context.Context, name str
 		if down {
 			return
 		}
+		q.metrics.begin(q.name, name)
 		if err := q.guard.Call(q.name, func() error { return look(ctx, name) }); err != nil {
 			if ctx.Err() == nil {
 				q.log.Debug("will look again", "name", name, "reason", err)
@@ -47,6 +49,7 @@ func (q *Queue) Run(ctx context.Context, look func(ctx context.Context, name str
 		} else {
 			q.Forget(name)
 		}
+		q.metrics.end(q.name, name)
 		q.Done(name)
 	}
 }

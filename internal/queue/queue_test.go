@@ -16,7 +16,7 @@ import (
 func TestRun(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	panics := 0
-	q := queue.New("test", clock.RealClock{}, guard.New(log, clock.RealClock{}, func() { panics++ }), log)
+	q := queue.New("test", clock.RealClock{}, guard.New(log, clock.RealClock{}, func() { panics++ }), nil, log)
 	for _, name := range []string{"panics", "fails", "works"} {
 		q.Add(name)
 	}

@@ -32,7 +32,7 @@ func (b *base) aggregator(k *keys.Keys, custom *crd.Server) *aggregator.Server {
 		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), CustomReady: custom.Ready(),
 		Resolver: b.resolver(), Dial: b.ground.Egress.Dial(egress.Cluster),
 		PassRedirects: !b.cfg.AggregatorRejectRedirects, WriteError: engine.RefuseRequest,
-		Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
+		Queues: b.queues, Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
 	}
 	if k.FrontProxy != nil {
 		c.Certificate = k.FrontProxy.GetClientCertificate

@@ -24,8 +24,8 @@ func (b *base) customResources(eng *engine.Engine) *crd.Server {
 		Definitions: b.builtin(apiextensionsv1.GroupName, "customresourcedefinitions"), Catalog: b.objects.Live,
 		Call:    (&conversion{b.clients(webhook.Credentials{}), b.log}).call,
 		Client:  b.itself,
-		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock),
-		Clock:   b.ground.Clock, Guard: b.guard, Log: b.log,
+		Metrics: crd.NewMetrics(b.metrics.Registry(), b.ground.Clock), Queues: b.queues,
+		Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
 	})
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -56,6 +57,7 @@ type base struct {
 	log     *slog.Logger
 	ground  *Ground
 	metrics *metrics.Metrics
+	queues  *queue.Metrics
 	guard   *guard.Guard
 	objects *catalog.Raw
 	door    *inprocess.Door
@@ -100,9 +102,10 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	measured.Register(stored.Collector())
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
+	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
-		door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
+		queues: queues, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
 	}
 	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)
 	if err != nil {
@@ -139,7 +142,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Transformer: sealed.of,
+		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry()), Transformer: sealed.of,
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -215,7 +218,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
-			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Clock: clk, Guard: guarded, Log: log,
+			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
 	}
 	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), closers: opened}

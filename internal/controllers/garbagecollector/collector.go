@@ -33,6 +33,7 @@ type Config struct {
 	Store   *store.Store
 	Catalog *catalog.Live
 	Client  *inprocess.Client
+	Queues  *queue.Metrics // nil: the queue is not measured
 	Clock   clock.WithTicker
 	Guard   *guard.Guard
 	Log     *slog.Logger
@@ -61,7 +62,7 @@ type Collector struct {
 
 // Run collects until ctx ends.
 func Run(ctx context.Context, c Config) {
-	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Log), lost: make(chan struct{}, 1),
+	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Queues, c.Log), lost: make(chan struct{}, 1),
 		scans: rate.NewLimiter(scansPerSecond, scansBurst), remote: remotes.NewClient(c.Client.Transport())}
 	g.graph.locate, g.graph.look = g.locate, g.queue.Add
 	defer c.Store.Tap(g)()

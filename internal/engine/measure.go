@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Metrics are the metrics of watches, under kube-apiserver's names.
+type Metrics struct {
+	events, sizes *prometheus.Desc
+	lists         *prometheus.HistogramVec
+
+	mu sync.Mutex
+	// watched are the counts of resources that have been watched; guarded by mu.
+	watched map[schema.GroupVersionResource]*watchCounts
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	labels := []string{"group", "version", "resource"}
+	m := &Metrics{
+		watched: map[schema.GroupVersionResource]*watchCounts{},
+		events:  prometheus.NewDesc("apiserver_watch_events_total", "Events sent to watchers.", labels, nil),
+		sizes:   prometheus.NewDesc("apiserver_watch_events_sizes", "Bytes of the events sent to watchers.", labels, nil),
+		lists: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
+			Help:    "How long it took until a watch had sent the objects that existed when it began.",
+			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}, append(labels, "scope")),
+	}
+	r.MustRegister(m, m.lists)
+	return m
+}
+
+// Describe is part of prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.events
+	ch <- m.sizes
+}
+
+// Collect is part of prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for of, w := range m.watched {
+		buckets, n := map[float64]uint64{}, uint64(0)
+		for i, limit := range eventSizes {
+			n += w.buckets[i].Load()
+			buckets[limit] = n
+		}
+		n += w.buckets[len(eventSizes)].Load()
+		ch <- prometheus.MustNewConstMetric(m.events, prometheus.CounterValue, float64(n), of.Group, of.Version, of.Resource)
+		ch <- prometheus.MustNewConstHistogram(m.sizes, n, float64(w.bytes.Load()), buckets, of.Group, of.Version, of.Resource)
+	}
+}
+
+// eventSizes are the upper limits of the buckets of event sizes. They do not change.
+var eventSizes = [...]float64{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10}
+
+// watchCounts are the events sent of one resource.
+type watchCounts struct {
+	buckets [len(eventSizes) + 1]atomic.Uint64
+	bytes   atomic.Uint64
+}
+
+// sentEvents are the events that one watch has sent since it last reported them. Thousands of watches send the same
+// event at the same time, so they share no counter until they flush.
+type sentEvents struct {
+	buckets [len(eventSizes) + 1]uint32
+	bytes   uint64
+	any     bool
+}
+
+// add counts an event.
+func (e *sentEvents) add(size int) {
+	e.buckets[sort.SearchFloat64s(eventSizes[:], float64(size))]++
+	e.bytes += uint64(size)
+	e.any = true
+}
+
+// report adds the events to the counts of their resource.
+func (e *sentEvents) report(to *watchCounts) {
+	if !e.any || to == nil {
+		return
+	}
+	for i, n := range e.buckets {
+		if n > 0 {
+			to.buckets[i].Add(uint64(n))
+		}
+	}
+	to.bytes.Add(e.bytes)
+	*e = sentEvents{}
+}
+
+// of returns the counts of a resource.
+func (m *Metrics) of(gvr schema.GroupVersionResource) *watchCounts {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.watched[gvr]
+	if w == nil {
+		w = &watchCounts{}
+		m.watched[gvr] = w
+	}
+	return w
+}
+
+// listed measures a watch that has sent its first objects.
+func (m *Metrics) listed(gvr schema.GroupVersionResource, scope string, took time.Duration) {
+	if m != nil {
+		m.lists.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, scope).Observe(took.Seconds())
+	}
+}
+
+// scope is what a list is about, as metrics spell it.
+func (s *watchStream) scope() string {
+	switch {
+	case s.exact():
+		return "resource"
+	case s.namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}

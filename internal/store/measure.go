@@ -1,0 +1,262 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can
+// tell themselves is read from them when metrics are requested (Collector).
+type Metrics struct {
+	seconds          *prometheus.HistogramVec
+	requests, failed *prometheus.CounterVec
+	waits            *prometheus.HistogramVec
+	leases           prometheus.Histogram
+}
+
+// NewMetrics makes the metrics of a store and registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	operation, resource := []string{"operation", "group", "resource"}, []string{"group", "resource"}
+	m := &Metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}}, operation),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
+		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
+			Help:    "How long reads waited until the view had everything that they must see.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}, resource),
+		leases: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "etcd_lease_object_counts", Help: "How many objects shared a lease.",
+			Buckets: []float64{10, 50, 100, 500, 1000, 2500, 5000}}),
+	}
+	r.MustRegister(m.seconds, m.requests, m.failed, m.waits, m.leases)
+	return m
+}
+
+// operation is a kind of request to etcd.
+type operation int
+
+const (
+	etcdCreate operation = iota
+	etcdUpdate
+	etcdDelete
+	etcdGet
+	etcdList
+	etcdCount
+	operations
+)
+
+var operationNames = [operations]string{"create", "update", "delete", "get", "list", "count"}
+
+// counts are what a view counts about itself.
+type counts struct {
+	received   atomic.Int64 // events of the log
+	taken      atomic.Int64 // events that came while it was loaded
+	dispatched atomic.Int64 // changes that its watchers can get
+	loads      atomic.Int64
+	fresh      atomic.Int64 // reads that waited for the newest revision
+	stale      atomic.Int64 // those of them that it did not reach in time
+	// Lists by where they were answered from.
+	memory, index, etcd listCounts
+
+	// The time series of requests, made by the first one.
+	requests [operations]atomic.Pointer[requestSeries]
+	waits    atomic.Pointer[prometheus.Observer]
+}
+
+type listCounts struct{ lists, read, returned atomic.Int64 }
+
+type requestSeries struct {
+	seconds  prometheus.Observer
+	requests prometheus.Counter
+}
+
+// asked measures a request to etcd that began at a time.
+func (v *View) asked(op operation, began time.Time, err error) {
+	s := v.counts.requests[op].Load()
+	if s == nil {
+		labels := []string{operationNames[op], v.kind.Resource.Group, v.kind.Resource.Resource}
+		s = &requestSeries{v.store.metrics.seconds.WithLabelValues(labels...), v.store.metrics.requests.WithLabelValues(labels...)}
+		v.counts.requests[op].Store(s)
+	}
+	s.seconds.Observe(time.Since(began).Seconds())
+	s.requests.Inc()
+	if err != nil {
+		v.store.metrics.failed.WithLabelValues(operationNames[op], v.kind.Resource.Group, v.kind.Resource.Resource).Inc()
+	}
+}
+
+// Fresh is Store.Fresh for a read of this view.
+func (v *View) Fresh(ctx context.Context) error {
+	began := time.Now()
+	err := v.store.Fresh(ctx)
+	v.counts.fresh.Add(1)
+	if err != nil {
+		v.counts.stale.Add(1)
+	}
+	wait := v.counts.waits.Load()
+	if wait == nil {
+		made := v.store.metrics.waits.WithLabelValues(v.kind.Resource.Group, v.kind.Resource.Resource)
+		wait = &made
+		v.counts.waits.Store(wait)
+	}
+	(*wait).Observe(time.Since(began).Seconds())
+	return err
+}
+
+// Listed counts a list of this view that has read and returned some items of a snapshot.
+func (s *Snapshot) Listed(v *View, read, returned int) {
+	of := &v.counts.memory
+	switch {
+	case s.items == nil:
+		of = &v.counts.etcd
+	case s.shared:
+		of = &v.counts.index
+	}
+	of.lists.Add(1)
+	of.read.Add(int64(read))
+	of.returned.Add(int64(returned))
+}
+
+// Bounds of counting objects of views that are not loaded: by etcd, and no more often than this.
+const (
+	recount      = time.Minute
+	countTimeout = 5 * time.Second
+)
+
+// Collector tells the metrics of views when they are requested. It loads no view: what is not in memory is counted by
+// etcd, once a minute.
+type Collector struct {
+	store *Store
+
+	mu      sync.Mutex
+	counted map[string]counted // by prefix; guarded by mu
+}
+
+type counted struct {
+	n  int64
+	at time.Time
+}
+
+// Collector returns the collector of the store's views.
+func (s *Store) Collector() *Collector { return &Collector{store: s, counted: map[string]counted{}} }
+
+func viewDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"group", "resource"}, labels...), nil)
+}
+
+// descs are the descriptions of what views tell. They do not change.
+var descs = struct {
+	objects, storageObjects, size, database, received, taken, dispatched, loads, revision, window, reads *prometheus.Desc
+	lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                               *prometheus.Desc
+}{
+	objects:        viewDesc("apiserver_resource_objects", "Stored objects, -1 if they could not be counted."),
+	storageObjects: prometheus.NewDesc("apiserver_storage_objects", "Old name of apiserver_resource_objects.", []string{"resource"}, nil),
+	size:           viewDesc("apiserver_resource_size_estimate_bytes", "Bytes of the stored objects of views in memory."),
+	database:       prometheus.NewDesc("apiserver_storage_size_bytes", "Size of the storage database file physically allocated in bytes.", []string{"storage_cluster_id"}, nil),
+	received:       viewDesc("apiserver_storage_events_received_total", "Events received from etcd."),
+	taken:          viewDesc("apiserver_watch_cache_events_received_total", "Events received by views in memory."),
+	dispatched:     viewDesc("apiserver_watch_cache_events_dispatched_total", "Events that views offered to their watchers."),
+	loads:          viewDesc("apiserver_watch_cache_initializations_total", "How often the view was loaded from etcd."),
+	revision:       viewDesc("apiserver_watch_cache_resource_version", "The revision that the view has, its 15 last digits."),
+	window:         viewDesc("watch_cache_capacity", "Events that the view keeps for watches that begin in the past."),
+	reads:          viewDesc("apiserver_watch_cache_consistent_read_total", "Reads that had to see every write before.", "success", "fallback"),
+	lists:          viewDesc("apiserver_storage_list_total", "Lists answered from etcd, and loads of the view."),
+	read:           viewDesc("apiserver_storage_list_fetched_objects_total", "Objects read from etcd for them."),
+	evaluated:      viewDesc("apiserver_storage_list_evaluated_objects_total", "Objects compared with a selector for them."),
+	returned:       viewDesc("apiserver_storage_list_returned_objects_total", "Objects returned by them."),
+	cacheLists:     viewDesc("apiserver_cache_list_total", "Lists answered from memory.", "index"),
+	cacheRead:      viewDesc("apiserver_cache_list_fetched_objects_total", "Objects looked at for them.", "index"),
+	cacheReturned:  viewDesc("apiserver_cache_list_returned_objects_total", "Objects returned by them."),
+}
+
+// Describe is part of prometheus.Collector. It describes nothing, which leaves the checks to the time of Collect.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is part of prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	if size, err := c.store.Size(ctx); err == nil {
+		ch <- prometheus.MustNewConstMetric(descs.database, prometheus.GaugeValue, float64(size), "etcd-0")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	views := map[string]bool{}
+	for _, v := range c.store.allViews() {
+		if v.kind.Resource.Resource != "" {
+			views[v.kind.Prefix] = true
+			c.collect(ctx, v, ch)
+		}
+	}
+	for prefix := range c.counted {
+		if !views[prefix] {
+			delete(c.counted, prefix)
+		}
+	}
+}
+
+func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.Metric) {
+	of := v.kind.Resource
+	tell := func(d *prometheus.Desc, t prometheus.ValueType, value int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, t, float64(value), append([]string{of.Group, of.Resource}, labels...)...)
+	}
+	v.mu.Lock()
+	objects, bytes, inMemory := int64(v.items.Len()), v.bytes, v.state == loaded
+	revision, events := v.passedLocked(), len(v.window.events)
+	v.mu.Unlock()
+	n := &v.counts
+	tell(descs.received, prometheus.CounterValue, n.received.Load())
+	if !inMemory {
+		objects = c.count(ctx, v)
+	} else {
+		delete(c.counted, v.kind.Prefix)
+		tell(descs.size, prometheus.GaugeValue, bytes)
+		tell(descs.revision, prometheus.GaugeValue, revision%1e15)
+		tell(descs.window, prometheus.GaugeValue, int64(events))
+	}
+	tell(descs.objects, prometheus.GaugeValue, objects)
+	ch <- prometheus.MustNewConstMetric(descs.storageObjects, prometheus.GaugeValue, float64(objects), of.String())
+	if n.loads.Load() == 0 {
+		return // the rest is of views that have been used
+	}
+	tell(descs.taken, prometheus.CounterValue, n.taken.Load())
+	tell(descs.dispatched, prometheus.CounterValue, n.dispatched.Load())
+	tell(descs.loads, prometheus.CounterValue, n.loads.Load())
+	tell(descs.reads, prometheus.CounterValue, n.fresh.Load()-n.stale.Load(), "true", "false")
+	if stale := n.stale.Load(); stale > 0 {
+		tell(descs.reads, prometheus.CounterValue, stale, "false", "false")
+	}
+	tell(descs.lists, prometheus.CounterValue, n.etcd.lists.Load())
+	tell(descs.read, prometheus.CounterValue, n.etcd.read.Load())
+	tell(descs.evaluated, prometheus.CounterValue, n.etcd.read.Load())
+	tell(descs.returned, prometheus.CounterValue, n.etcd.returned.Load())
+	tell(descs.cacheLists, prometheus.CounterValue, n.memory.lists.Load(), "")
+	tell(descs.cacheRead, prometheus.CounterValue, n.memory.read.Load(), "")
+	if n.index.lists.Load() > 0 {
+		index := "f:" + v.kind.Trigger // as upstream names the index of a field
+		tell(descs.cacheLists, prometheus.CounterValue, n.index.lists.Load(), index)
+		tell(descs.cacheRead, prometheus.CounterValue, n.index.read.Load(), index)
+	}
+	tell(descs.cacheReturned, prometheus.CounterValue, n.memory.returned.Load()+n.index.returned.Load())
+}
+
+// count returns how many objects a view has that is not in memory, -1 if that is not known. c.mu is held.
+func (c *Collector) count(ctx context.Context, v *View) int64 {
+	now := c.store.clock.Now()
+	have, ok := c.counted[v.kind.Prefix]
+	if ok && now.Sub(have.at) < recount {
+		return have.n
+	}
+	began := time.Now()
+	n, err := v.countPast(ctx, 0, Range{})
+	v.asked(etcdCount, began, err)
+	if err != nil {
+		return -1
+	}
+	c.counted[v.kind.Prefix] = counted{n, now}
+	return n
+}
