@@ -98,7 +98,12 @@ func (v *service) isAvailable() bool { return v.available.Status == apiregistrat
 
 // remote returns the catalog's entry of a remote APIService with a discovery document.
 func (v *service) remote(doc apidiscoveryv2.APIVersionDiscovery) *catalog.Remote {
+	server := ""
+	if v.backend != nil {
+		server = v.backend.key.String()
+	}
 	return &catalog.Remote{
+		Server:       server,
 		GroupVersion: v.GroupVersion, GroupPriority: int(v.groupPriority), VersionPriority: int(v.versionPriority),
 		Handler: v.claim, Discovery: doc, Dead: v.available.Status == apiregistrationv1.ConditionFalse,
 	}

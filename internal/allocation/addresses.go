@@ -120,8 +120,8 @@ func (a *Addresses) take(ctx context.Context, service *corev1.Service, address n
 	return err
 }
 
-// managedBy labels addresses that are allocated to services, to distinguish them from those that others create.
-const managedBy = "ipallocator.k8s.io"
+// ManagedBy labels addresses that are allocated to services, to distinguish them from those that others create.
+const ManagedBy = "ipallocator.k8s.io"
 
 // hold records in obj that address is allocated to a service.
 func hold(obj *networkingv1.IPAddress, service *corev1.Service, address netip.Addr) {
@@ -129,7 +129,7 @@ func hold(obj *networkingv1.IPAddress, service *corev1.Service, address netip.Ad
 		obj.Labels = make(map[string]string, 2)
 	}
 	obj.Labels[networkingv1.LabelIPAddressFamily] = string(familyOf(address))
-	obj.Labels[networkingv1.LabelManagedBy] = managedBy
+	obj.Labels[networkingv1.LabelManagedBy] = ManagedBy
 	obj.Spec.ParentRef = &networkingv1.ParentReference{Resource: services.Resource, Namespace: service.Namespace, Name: service.Name}
 }
 

@@ -124,7 +124,7 @@ func inOrder(obj *networkingv1.IPAddress, s *corev1.Service, address netip.Addr)
 }
 
 func managed(obj *networkingv1.IPAddress) bool {
-	return obj.Labels[networkingv1.LabelManagedBy] == managedBy
+	return obj.Labels[networkingv1.LabelManagedBy] == ManagedBy
 }
 
 // adopt allocates to a service an address that it has, unless another service has it too or may be about to. The object

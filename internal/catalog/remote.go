@@ -21,6 +21,8 @@ type Remote struct {
 	Handler http.Handler
 	// Discovery is what the extension server last said that it serves; Freshness is Stale while it does not answer.
 	Discovery apidiscoveryv2.APIVersionDiscovery
+	// Server names the service of the extension server, for messages: "namespace/name:port".
+	Server string
 	// Dead means that the extension server is known not to answer.
 	Dead bool
 }

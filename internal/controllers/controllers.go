@@ -101,16 +101,21 @@ var all = []controller{
 	{"serviceaccount-token-controller", "serviceaccount-token", "", runTokens},
 	{"token-cleaner-controller", "tokencleaner", "token-cleaner", runTokenCleaner},
 	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens},
+	{"service-cidr-controller", "", "service-cidrs-controller", runServiceCIDRs},
+	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection},
+	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner},
 }
 
-// ValidNames returns an error for names in --controllers that are unknown.
+// ValidNames returns an error for names in --controllers that kube-controller-manager does not have either.
 func ValidNames(names []string) error {
 	for _, n := range names {
 		n = full(strings.TrimPrefix(n, "-"))
-		if n == "*" || n == "" || slices.ContainsFunc(all, func(c controller) bool { return c.name == n }) {
+		if n == "*" || n == "" || slices.ContainsFunc(all, func(c controller) bool { return c.name == n }) ||
+			slices.ContainsFunc(elsewhere, func(a absent) bool { return a.name == n }) {
 			continue
 		}
-		return fmt.Errorf("there is no controller %q; there are %s", n, strings.Join(Names(), ", "))
+		return fmt.Errorf("there is no controller %q; there are %s, and for the sake of kube-controller-manager's users, without effect, %s",
+			n, strings.Join(Names(), ", "), strings.Join(absentNames(), ", "))
 	}
 	return nil
 }
@@ -126,9 +131,17 @@ func Names() []string {
 }
 
 func full(name string) string {
+	if name == "" {
+		return ""
+	}
 	for _, c := range all {
 		if c.alias == name {
 			return c.name
+		}
+	}
+	for _, a := range elsewhere {
+		if a.alias == name {
+			return a.name
 		}
 	}
 	return name
@@ -153,6 +166,9 @@ func Enabled(name string, names []string) bool {
 // Run runs the controllers that names enable, on one server of a cluster, until
 // ctx ends.
 func Run(ctx context.Context, c Config, names []string) {
+	for name, why := range Absent(names) {
+		c.Log.Warn("a controller that was asked for is not in kanzen; kube-controller-manager has it", "controller", name, "reason", why)
+	}
 	if c.Election == nil {
 		run(ctx, c, names)
 		return

@@ -22,6 +22,7 @@ const remoteTimeout = 10 * time.Second
 
 // remoteLeft is the content of a namespace in one extension server after an attempt.
 type remoteLeft struct {
+	server     string
 	resource   catalog.RemoteResource
 	finalizers []string // of all objects
 	count      int
@@ -38,9 +39,9 @@ func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *
 	for r := range n.Remotes() {
 		resources := deletable(r)
 		if r.Discovery.Freshness == apidiscoveryv2.DiscoveryFreshnessStale && len(r.Discovery.Resources) == 0 {
-			left.undiscovered = append(left.undiscovered, r.String())
+			left.undiscovered = append(left.undiscovered, fmt.Sprintf("%s: stale GroupVersion discovery: %[1]s (extension server %s)", r, r.Server))
 			if !r.Dead {
-				left.failed = append(left.failed, "unable to retrieve the resources of "+r.String())
+				left.failed = append(left.failed, fmt.Sprintf("unable to retrieve the resources of %s (extension server %s)", r, r.Server))
 			}
 		}
 		for _, resource := range resources {
@@ -48,6 +49,7 @@ func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *
 				ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 				defer cancel()
 				l := n.emptyRemote(ctx, name, resource)
+				l.server = r.Server
 				mu.Lock()
 				defer mu.Unlock()
 				found = append(found, l)
@@ -58,7 +60,7 @@ func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *
 	for _, l := range found {
 		gr := l.resource.GroupResource()
 		if l.err != nil {
-			left.failed = append(left.failed, fmt.Sprintf("delete %s: %v", gr, l.err))
+			left.failed = append(left.failed, fmt.Sprintf("delete %s: %v (extension server %s)", gr, l.err, l.server))
 		}
 		if l.count > 0 {
 			left.count += l.count

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
@@ -88,24 +90,36 @@ func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 		all, err := pods.Objects(ctx, claim.Namespace+"/")
 		used := slices.ContainsFunc(all, func(pod *corev1.Pod) bool { return usesClaim(pod, claim) })
 		if used {
-			select {
-			case waiting <- struct{}{}:
-			default:
-			}
+			need(waiting)
 		}
 		return used, err
 	}
-	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), podsOfClaims(pods, waiting))
+	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), whenNeeded(waiting, podsOfClaims(pods)))
 }
 
-// podsOfClaims is a source that follows pods once the first claim waits for one.
-func podsOfClaims(pods *store.Index[*corev1.Pod], waiting <-chan struct{}) source {
+// whenNeeded is a source that begins once need was called for the channel, so that nothing is loaded for what nobody
+// waits for. The channel has room for one value.
+func whenNeeded(needed <-chan struct{}, s source) source {
 	return func(ctx context.Context, q *queue.Queue) {
 		select {
-		case <-waiting:
+		case <-needed:
+			s(ctx, q)
 		case <-ctx.Done():
-			return
 		}
+	}
+}
+
+// need lets the sources begin that wait for the channel.
+func need(needed chan<- struct{}) {
+	select {
+	case needed <- struct{}{}:
+	default:
+	}
+}
+
+// podsOfClaims is a source that queues the claims of pods that end.
+func podsOfClaims(pods *store.Index[*corev1.Pod]) source {
+	return func(ctx context.Context, q *queue.Queue) {
 		pods.Follow(ctx, func(c store.Change[*corev1.Pod]) {
 			pod := c.Now
 			if c.Gone {
@@ -121,6 +135,75 @@ func podsOfClaims(pods *store.Index[*corev1.Pod], waiting <-chan struct{}) sourc
 			}
 		}, nil)
 	}
+}
+
+// runAttributesClassProtection keeps VolumeAttributesClasses until no volume or claim names them.
+func runAttributesClassProtection(ctx context.Context, c Config, cl *inprocess.Client) {
+	ep := c.endpoint(schema.GroupResource{Group: storagev1.GroupName, Resource: "volumeattributesclasses"})
+	volumes := engine.IndexOf[*corev1.PersistentVolume](c.endpoint(corev1.Resource("persistentvolumes")))
+	claims := engine.IndexOf[*corev1.PersistentVolumeClaim](c.endpoint(corev1.Resource("persistentvolumeclaims")))
+	waiting := make(chan struct{}, 2) // a class waits for volumes or claims: each of the sources takes one value
+	p := &protector[*storagev1.VolumeAttributesClass]{
+		endpoint: ep, objects: engine.IndexOf[*storagev1.VolumeAttributesClass](ep), client: cl, finalizer: "kubernetes.io/vac-protection",
+	}
+	p.used = func(ctx context.Context, class *storagev1.VolumeAttributesClass) (bool, error) {
+		if err := c.Store.Fresh(ctx); err != nil {
+			return false, err
+		}
+		allVolumes, err := volumes.Objects(ctx, "")
+		if err != nil {
+			return false, err
+		}
+		allClaims, err := claims.Objects(ctx, "")
+		used := slices.ContainsFunc(allVolumes, func(v *corev1.PersistentVolume) bool { return slices.Contains(classesOfVolume(v), class.Name) }) ||
+			slices.ContainsFunc(allClaims, func(v *corev1.PersistentVolumeClaim) bool { return slices.Contains(classesOfClaim(v), class.Name) })
+		if used {
+			need(waiting)
+			need(waiting)
+		}
+		return used, err
+	}
+	c.work(ctx, "vacprotection", once(p.look), follow(p.objects, p.changed),
+		whenNeeded(waiting, dropped(volumes, classesOfVolume)), whenNeeded(waiting, dropped(claims, classesOfClaim)))
+}
+
+// dropped is a source that queues the names that an object no longer has.
+func dropped[T engine.Object](x *store.Index[T], names func(T) []string) source {
+	return func(ctx context.Context, q *queue.Queue) {
+		x.Follow(ctx, func(c store.Change[T]) {
+			was, ok := c.Was()
+			if !ok {
+				return
+			}
+			for _, name := range names(was) {
+				if c.Gone || c.Err == nil && !slices.Contains(names(c.Now), name) {
+					q.Add(name)
+				}
+			}
+		}, nil)
+	}
+}
+
+func classesOfVolume(v *corev1.PersistentVolume) []string {
+	return notEmpty(v.Spec.VolumeAttributesClassName)
+}
+
+func classesOfClaim(c *corev1.PersistentVolumeClaim) []string {
+	out := notEmpty(c.Spec.VolumeAttributesClassName, c.Status.CurrentVolumeAttributesClassName)
+	if s := c.Status.ModifyVolumeStatus; s != nil {
+		out = append(out, notEmpty(&s.TargetVolumeAttributesClassName)...)
+	}
+	return out
+}
+
+func notEmpty(names ...*string) []string {
+	var out []string
+	for _, n := range names {
+		if n != nil && *n != "" {
+			out = append(out, *n)
+		}
+	}
+	return out
 }
 
 // claimName returns the claim of a pod's volume; "" if it has none.

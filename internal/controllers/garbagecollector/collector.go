@@ -89,16 +89,15 @@ func Run(ctx context.Context, c Config) {
 // retryAfter is the pause before another scan after one failed.
 const retryAfter = time.Second
 
-// scan reads all stored objects, and returns false if ctx ends before it is done.
+// scan reads all stored objects, and returns false if ctx ends before it is done. It waits for the definitions of custom
+// resources: what is stored may be owned by or be objects of them, also after a restart.
 func (g *Collector) scan(ctx context.Context) bool {
 	for {
 		g.graph.beginScan()
-		err := g.Store.Scan(ctx, "", func(key string, rev int64, value []byte) bool {
-			if n := g.read(key, rev, value); n != nil {
-				g.graph.scanned(n)
-			}
-			return true
-		})
+		err := g.Catalog.Settle(ctx)
+		if err == nil {
+			err = g.scanStored(ctx)
+		}
 		if err == nil {
 			g.graph.endScan()
 			return true
@@ -112,6 +111,15 @@ func (g *Collector) scan(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+func (g *Collector) scanStored(ctx context.Context) error {
+	return g.Store.Scan(ctx, "", func(key string, rev int64, value []byte) bool {
+		if n := g.read(key, rev, value); n != nil {
+			g.graph.scanned(n)
+		}
+		return true
+	})
 }
 
 // Put is part of store.Tap.

@@ -23,7 +23,13 @@ func (g *Collector) look(ctx context.Context, key string) error {
 	}
 	o, ok := g.object(key)
 	if !ok {
-		return nil // its definition was deleted, and its objects with it
+		// The log may be ahead of the definitions of custom resources, which follow it.
+		if err := g.Catalog.Settle(ctx); err != nil {
+			return err
+		}
+		if o, ok = g.object(key); !ok {
+			return nil // its definition was deleted, and its objects with it
+		}
 	}
 	if lane := g.lane(ctx, n, o); lane != nil {
 		lane.Add(key)
