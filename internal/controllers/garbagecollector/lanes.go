@@ -31,7 +31,7 @@ func (g *Collector) lane(ctx context.Context, n *node, o object) *queue.Queue {
 	defer g.lanes.mu.Unlock()
 	q := g.lanes.queues[k.prefix]
 	if q == nil {
-		q = queue.New("garbage_collector_remote", g.Clock, g.Guard, g.Log)
+		q = queue.New("garbage_collector_remote", g.Clock, g.Guard, g.Queues, g.Log)
 		if g.lanes.queues == nil {
 			g.lanes.queues = map[string]*queue.Queue{}
 		}
