@@ -13,16 +13,13 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
 // To make a custom resource block the deletion of its owner, a user needs permission for the owner's finalizers. To
 // change its owners, a user needs permission to delete it.
 func TestOwnersThatBlock(t *testing.T) {
-	s := kanzentest.Start(t, func(c *config.Config) {
-		c.EnableAdmission = append(c.EnableAdmission, "OwnerReferencesPermissionEnforcement")
-	})
+	s := kanzentest.Start(t, kanzentest.Flags("--enable-admission-plugins=OwnerReferencesPermissionEnforcement"))
 	c := &cluster{t, s.Config(), dynamic.NewForConfigOrDie(s.Config())}
 	c.define(definition("things", nil))
 	c.create("v1", "things", "owner", nil)
