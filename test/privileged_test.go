@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
@@ -265,8 +264,7 @@ func TestPrivileged(t *testing.T) {
 		p.store(kanzentest.Start(t, dir, kanzentest.Controllers()).Config())
 	})
 	t.Run("forbidden", func(t *testing.T) {
-		forbid := func(c *config.Config) { c.AllowPrivileged = false }
-		p.ask(kanzentest.Start(t, dir, kanzentest.Controllers(), forbid).Config())
+		p.ask(kanzentest.Start(t, dir, kanzentest.Controllers(), kanzentest.Flags("--allow-privileged=false")).Config())
 	})
 	p.compare()
 }

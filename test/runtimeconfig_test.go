@@ -16,14 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kanzen-io/kanzen/internal/builtin"
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 
 const runtimeConfig = "api/all=true,apps/v1=false,batch/v1/cronjobs=false,autoscaling/v1=false,policy/v1=false"
 
-func withRuntimeConfig(c *config.Config) { c.RuntimeConfig = []string{runtimeConfig} }
+var withRuntimeConfig = kanzentest.Flags("--runtime-config=" + runtimeConfig)
 
 // What --runtime-config chooses is served, and what it turns off is answered, as on kube-apiserver.
 func TestRuntimeConfig(t *testing.T) {

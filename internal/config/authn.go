@@ -166,10 +166,13 @@ func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error
 	return out, nil
 }
 
-// Anonymous returns which requests may be anonymous, by the file or the flags.
+// Anonymous returns which requests may be anonymous, by the file or the flags. Who gives the flag wants what it does in
+// kube-apiserver: all requests, and not just those for health.
 func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (authn.Anonymous, error) {
+	asked := c.given != nil && c.given("anonymous-auth")
+	healthOnly := c.AnonymousHealthOnly && !asked
 	switch {
-	case file != nil && c.given != nil && c.given("anonymous-auth"):
+	case file != nil && asked:
 		return authn.Anonymous{}, fmt.Errorf("--anonymous-auth: cannot be set when anonymous field is configured in authentication configuration file")
 	case file != nil && !file.Enabled:
 		return authn.Anonymous{}, nil
@@ -179,10 +182,10 @@ func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (
 			a.Paths = append(a.Paths, condition.Path)
 		}
 		return a, nil
-	case !c.AnonymousAuth, allowAll && !c.AnonymousHealthOnly:
+	case !c.AnonymousAuth, allowAll && !healthOnly:
 		// With AlwaysAllow, anonymous requests would be allowed everything, which is not intended.
 		return authn.Anonymous{}, nil
-	case c.AnonymousHealthOnly:
+	case healthOnly:
 		return authn.AnonymousHealth(), nil
 	}
 	return authn.Anonymous{All: true}, nil

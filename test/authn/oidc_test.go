@@ -16,7 +16,6 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
@@ -79,10 +78,8 @@ func jane() *mockoidc.MockUser {
 
 func TestOIDCByFlags(t *testing.T) {
 	m, ca := provider(t)
-	s := kanzentest.Start(t, func(c *config.Config) {
-		c.OIDCIssuerURL, c.OIDCClientID, c.OIDCCAFile = m.Issuer(), m.ClientID, write(t, "ca", string(ca))
-		c.OIDCUsernameClaim, c.OIDCGroupsClaim, c.OIDCGroupsPrefix = "preferred_username", "groups", "oidc:"
-	})
+	s := kanzentest.Start(t, kanzentest.Flags("--oidc-issuer-url="+m.Issuer(), "--oidc-client-id="+m.ClientID, "--oidc-ca-file="+write(t, "ca", string(ca)),
+		"--oidc-username-claim=preferred_username", "--oidc-groups-claim=groups", "--oidc-groups-prefix=oidc:"))
 	token := login(t, m, ca, jane())
 	within(t, 15*time.Second, "the issuer is known", func() bool { _, err := whoami(t.Context(), with(s, token)); return err == nil })
 	u, err := whoami(t.Context(), with(s, token))
@@ -125,7 +122,7 @@ func TestOIDCByFile(t *testing.T) {
   userValidationRules: [{expression: '!user.username.startsWith("system:")', message: "reserved"}]
 `)
 	path := write(t, "authentication.yaml", head+first)
-	s := kanzentest.Start(t, func(c *config.Config) { c.AuthenticationConfigFile = path })
+	s := kanzentest.Start(t, kanzentest.Flags("--authentication-config="+path))
 	token1, token2 := login(t, one, ca1, jane()), login(t, two, ca2, jane())
 	known := func(token string) bool { _, err := whoami(t.Context(), with(s, token)); return err == nil }
 	within(t, 15*time.Second, "the first issuer is known", func() bool { return known(token1) })

@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	externaljwtv1 "k8s.io/externaljwt/apis/v1"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 
@@ -70,7 +69,7 @@ func TestExternalSigner(t *testing.T) {
 	externaljwtv1.RegisterExternalJWTSignerServer(g, &signer{key: key})
 	go func() { _ = g.Serve(l) }()
 	t.Cleanup(g.Stop)
-	s, c := started(t, func(cfg *config.Config) { cfg.ServiceAccountSigningEndpoint = path })
+	s, c := started(t, kanzentest.Flags("--service-account-signing-endpoint="+path))
 	day := int64(24 * 60 * 60)
 	r, err := c.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}, metav1.CreateOptions{})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
@@ -55,9 +54,8 @@ authorizers:
 `, permissions, condition)
 	}
 	path := write(t, "authorization.yaml", authorization(`"hooked" in request.groups`))
-	s := kanzentest.Start(t, func(c *config.Config) {
-		c.TokenWebhookFile, c.TokenWebhookVersion, c.AuthorizationConfigFile = users, "v1", path
-	})
+	s := kanzentest.Start(t, kanzentest.Flags("--authentication-token-webhook-config-file="+users,
+		"--authentication-token-webhook-version=v1", "--authorization-config="+path))
 	c := with(s, "hook")
 	if u, err := whoami(t.Context(), c); err != nil || u.Username != "hook-user" {
 		t.Fatalf("%+v, %v", u, err)

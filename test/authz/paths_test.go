@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
@@ -169,9 +168,7 @@ func heldPaths(t *testing.T, all []trick) {
 	if err := os.WriteFile(file, []byte("root,admin,admin,system:masters\nask0,ask0,ask0,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := kanzentest.Start(t, kanzentest.Listen(), func(c *config.Config) {
-		c.TokenAuthFile, c.AnonymousAuth, c.AnonymousHealthOnly = file, true, false
-	})
+	s := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Flags("--token-auth-file="+file, "--anonymous-auth"))
 	c := s.SocketConfig()
 	prepared(t, s.Config())
 	same := 0

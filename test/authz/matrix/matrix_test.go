@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
@@ -48,10 +47,8 @@ func newPeer(t *testing.T) *side {
 }
 
 func newKanzen(t *testing.T) *side {
-	s := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers(), func(c *config.Config) {
-		c.TokenAuthFile, c.AnonymousAuth, c.AnonymousHealthOnly = tokenFile(t), true, false
-		c.EnableAdmission = []string{"NodeRestriction"}
-	})
+	s := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers(),
+		kanzentest.Flags("--token-auth-file="+tokenFile(t), "--anonymous-auth", "--enable-admission-plugins=NodeRestriction"))
 	return &side{server: &asked{name: "kanzen", address: s.Address()}}
 }
 
