@@ -58,6 +58,11 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	if upgradeOf(r.Header) != "" {
+		stream, leave := newStream(ctx)
+		defer leave()
+		r = r.WithContext(stream)
+	}
 	// Flow control gets its seats back: the extension server has its own.
 	request.Watching(ctx)
 	forward := &forward{server: c.server, service: v, address: address, user: u}
@@ -138,7 +143,9 @@ func (f *forward) modify(resp *http.Response) error {
 	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" && !f.mayRedirect(resp) {
 		refuseRedirect(resp)
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		streamBegins(resp.Request.Context())
+	} else { // whose body is the connection
 		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
 	}
 	return nil
@@ -178,11 +185,12 @@ func refuseRedirect(resp *http.Response) {
 
 // fail answers a request that the extension server did not.
 func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(r.Context().Err(), context.Canceled) {
+	ctx := ofRequest(r.Context())
+	if errors.Is(ctx.Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 	f.server.Log.Debug("an extension server did not answer", "name", f.service.name, "error", err)
-	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource && request.TimedOut(r.Context()) {
+	if i := request.InfoFrom(ctx); i != nil && i.IsResource && request.TimedOut(ctx) {
 		return // the deadline's filter answers
 	}
 	message := "error trying to reach service: " + err.Error()

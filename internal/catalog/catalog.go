@@ -48,6 +48,16 @@ type Definition struct {
 	Hash func() string
 	// Load returns the definition. It is called whenever a document is generated; the result is not changed.
 	Load func() (*apiextensionsv1.CustomResourceDefinition, error)
+	// Connects are subresources that the definition does not name; Hash covers them.
+	Connects []Connect
+}
+
+// Connect describes a subresource that takes and gives anything.
+type Connect struct {
+	Name, Doc string
+	Verbs     []string // of requests: get, create, update, patch, delete
+	// Behind: there are paths below its own.
+	Behind bool
 }
 
 // serves reports whether a version is served.

@@ -27,6 +27,7 @@ type expiry struct {
 	over bool // the handler has returned, so its writer is not to be touched; guarded by mu
 	done bool // the deadline was dealt with; guarded by mu
 	cut  bool // an answer that had begun was cut off; guarded by mu
+	away bool // the connection is the handler's; guarded by mu
 }
 
 func newExpiry(r *http.Request, resp *response) *expiry {
@@ -54,7 +55,7 @@ func (e *expiry) interrupt() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over || e.done {
+	if e.over || e.done || e.away {
 		return
 	}
 	e.done = true
@@ -67,6 +68,13 @@ func (e *expiry) interrupt() {
 		return
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(Grace))
+}
+
+// hijacked is told that the handler has taken over the connection, on which there is no deadline any more.
+func (e *expiry) hijacked() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.away = true
 }
 
 // end is called when the handler has returned; after it there are no interruptions. It reports whether the answer was

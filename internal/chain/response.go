@@ -106,6 +106,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.begin(http.StatusSwitchingProtocols)
+		if w.expiry != nil {
+			w.expiry.hijacked()
+		}
 		if w.writes != nil {
 			conn, buffer = w.writes.hijacked(conn, buffer)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -68,6 +70,7 @@ type quotaKeeper struct {
 	quotas  *engine.Endpoint
 	counter *resourcequota.Counter
 	queue   *queue.Queue // of namespaces
+	remote  remoteUsage
 
 	mu   sync.Mutex
 	took map[string]time.Duration // the last count of each namespace
@@ -187,6 +190,9 @@ func (k *quotaKeeper) stored(ctx context.Context, namespace string, quotas []*co
 		}
 		out = append(out, storedIn(ctx, snap, ep, namespace))
 	}
+	out = append(out, k.remote.stored(namespace, func(gr schema.GroupResource) bool {
+		return slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool { return k.counter.Measures(gr, q.Spec.Hard) })
+	})...)
 	return out, errors.Join(errs...)
 }
 

@@ -20,7 +20,8 @@ const servedEvery = 5 * time.Second
 // follow queues namespaces when their quotas change, or when the usage of a
 // limited resource is reduced, until ctx ends.
 func (k *quotaKeeper) follow(ctx context.Context) {
-	l := &limits{keeper: k, hard: map[string]map[string]corev1.ResourceList{}, followed: map[*store.View]bool{}, anew: make(chan struct{}, 1)}
+	l := &limits{keeper: k, hard: map[string]map[string]corev1.ResourceList{}, followed: map[*store.View]bool{}, anew: make(chan struct{}, 1), remoteAnew: make(chan struct{}, 1)}
+	l.running.Go(func() { l.followRemotes(ctx) })
 	l.running.Go(func() { engine.IndexOf[*corev1.ResourceQuota](k.quotas).Follow(ctx, l.changed, nil) })
 	tick := k.Clock.NewTicker(servedEvery)
 	defer tick.Stop()
@@ -41,7 +42,8 @@ func (k *quotaKeeper) follow(ctx context.Context) {
 type limits struct {
 	keeper  *quotaKeeper
 	running sync.WaitGroup
-	anew    chan struct{} // the limited resources have changed
+	// The limited resources have changed: for those of this server, and those of extension servers.
+	anew, remoteAnew chan struct{}
 
 	mu       sync.Mutex
 	hard     map[string]map[string]corev1.ResourceList // by namespace and quota
@@ -73,9 +75,11 @@ func (l *limits) changed(c store.Change[*corev1.ResourceQuota]) {
 		return
 	}
 	l.keeper.queue.Add(q.Namespace)
-	select {
-	case l.anew <- struct{}{}:
-	default:
+	for _, anew := range []chan struct{}{l.anew, l.remoteAnew} {
+		select {
+		case anew <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -87,6 +91,10 @@ func (l *limits) gone(namespace, name string) {
 	}
 	l.mu.Unlock()
 	l.keeper.queue.Add(namespace)
+	select {
+	case l.remoteAnew <- struct{}{}:
+	default:
+	}
 }
 
 // limited says whether a quota of a namespace limits a resource.

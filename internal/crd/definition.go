@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -32,9 +33,10 @@ type definition struct {
 	item *store.Item
 	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.
 	serving *serving
-	// finish and engine are Fixed.Finish and Fixed.Engine.
-	finish func(*engine.Resource)
-	engine *engine.Engine
+	// finish, engine and connects are Fixed.Finish, Fixed.Engine and Fixed.Connects.
+	finish   func(*engine.Resource)
+	connects []catalog.Connect
+	engine   *engine.Engine
 }
 
 // version is a version's discovery information.

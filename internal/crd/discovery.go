@@ -41,8 +41,9 @@ func (s *Server) resource(d *definition) *catalog.Resource {
 		View:      func() *store.View { return d.serving.view() },
 		Described: d.described,
 		Definition: &catalog.Definition{
-			Hash: func() string { return fmt.Sprint(d.uid, d.generation, d.accepted) },
-			Load: func() (*apiextensionsv1.CustomResourceDefinition, error) { return s.decode(d.item) },
+			Hash:     func() string { return fmt.Sprint(d.uid, d.generation, d.accepted) },
+			Load:     func() (*apiextensionsv1.CustomResourceDefinition, error) { return s.decode(d.item) },
+			Connects: d.connects,
 		},
 	}
 	for _, v := range d.versions {

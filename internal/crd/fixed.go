@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -21,6 +22,8 @@ type Fixed struct {
 	// Finish changes the resource that is made of the definition, and its description, which has neither rules nor
 	// columns. Optional.
 	Finish func(*engine.Resource)
+	// Connects describes subresources that Finish adds. Optional.
+	Connects []catalog.Connect
 }
 
 // NewFixed creates a Server of definitions that never change, and puts them into the catalog. Config.Definitions and
@@ -50,6 +53,9 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
+	if len(f.Connects) > 0 {
+		text = fmt.Appendf(text, "%q", f.Connects)
+	}
 	crd.UID = types.UID(fmt.Sprintf("%x", sha256.Sum256(text))) // by which clients know the documents of another build
 	value, err := json.Marshal(crd)
 	if err != nil {
@@ -59,7 +65,7 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
-	d.finish, d.engine = f.Finish, f.Engine
+	d.finish, d.engine, d.connects = f.Finish, f.Engine, f.Connects
 	return d, nil
 }
 

@@ -33,6 +33,20 @@ func (c *call) connect() error {
 	return c.e.Connect(c.w, c.req, c.sub, options)
 }
 
+// delegate has a func answer a request for a subresource of an object.
+func (c *call) delegate() error {
+	if c.sub.MustCreate && c.info.Verb != "create" {
+		if err := c.mayCreate(c.req.Context()); err != nil {
+			return err
+		}
+	}
+	obj, err := c.GetObject(c.req.Context(), c.namespace, c.name)
+	if err != nil {
+		return err
+	}
+	return c.sub.Answer(c.w, c.req, obj)
+}
+
 // admitConnect asks admission about the options of a connection, and returns
 // them as plugins have changed them.
 func (c *call) admitConnect() (runtime.Object, error) {

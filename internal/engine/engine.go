@@ -304,6 +304,8 @@ func (c *call) serveSubresource(name string) error {
 	switch {
 	case c.sub.Connect != "":
 		return c.connect()
+	case c.sub.Answer != nil:
+		return c.delegate()
 	case c.sub.Create != nil:
 		c.trace()
 		return c.createSubresource()

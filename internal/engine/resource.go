@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -99,7 +100,7 @@ func (r *Resource) Declared() *route.Declared {
 		d.Verbs = route.AllVerbs()
 	}
 	for _, s := range r.Subresources {
-		d.Subresources = append(d.Subresources, route.Subresource{Name: s.Name, Verbs: s.Verbs, Proxy: s.Connect == "proxy"})
+		d.Subresources = append(d.Subresources, route.Subresource{Name: s.Name, Verbs: s.Verbs, Proxy: s.Connect == "proxy" || s.Behind})
 	}
 	return d
 }
@@ -264,6 +265,10 @@ type Subresource struct {
 	// Options reads the options of a Connect, for admission, from the query and the
 	// path after the subresource. Nil: admission is not asked.
 	Options func(query url.Values, path string) (runtime.Object, error)
+	// Answer answers requests by itself, for an object that exists.
+	Answer func(w http.ResponseWriter, r *http.Request, obj Object) error
+	// Behind: Answer also takes the paths below the subresource's.
+	Behind bool
 
 	New func() Object
 }

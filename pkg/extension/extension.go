@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -51,6 +52,8 @@ type Kind[T any] struct {
 	Validate func(ctx context.Context, obj, old *T) field.ErrorList
 	// Functions have the objects; nil: the server's storage has.
 	Functions *Functions[T]
+	// Subresources are further paths below an object's, beside status.
+	Subresources []Subresource[T]
 }
 
 // Column is a column of kubectl get.
@@ -74,6 +77,9 @@ func Add[T any, P Object[T]](s *Server, k Kind[T]) {
 	if k.Functions != nil {
 		made.source = newSource[T, P](k.Functions)
 	}
+	for n := range k.Subresources {
+		made.err = errors.Join(made.err, made.connect(k.Subresources[n].untyped()))
+	}
 	s.kinds = append(s.kinds, made)
 }
 
@@ -82,7 +88,8 @@ type kind struct {
 	definition *apiextensionsv1.CustomResourceDefinition
 	validate   func(ctx context.Context, obj, old engine.Object) field.ErrorList // nil: there is none
 	source     *source                                                           // nil: the objects are in the storage
-	err        error                                                             // what is wrong with the kind
+	connects   []connect
+	err        error // what is wrong with the kind
 }
 
 // definition makes the definition that a custom resource of the kind would have.
@@ -136,9 +143,12 @@ func complete(d *apiextensionsv1.CustomResourceDefinition) error {
 
 // fixed is the kind as an engine serves it.
 func (k *kind) fixed(eng *engine.Engine) crd.Fixed {
-	return crd.Fixed{Definition: k.definition, Engine: eng, Finish: func(r *engine.Resource) {
+	return crd.Fixed{Definition: k.definition, Engine: eng, Connects: k.described(), Finish: func(r *engine.Resource) {
 		if k.source != nil {
 			k.source.limit(r)
+		}
+		for n := range k.connects {
+			r.Subresources = append(r.Subresources, k.connects[n].subresource())
 		}
 		if k.validate == nil || r.Rules.Validate == nil {
 			return

@@ -19,6 +19,7 @@ type kind struct {
 	preserve                           bool // preserves unknown fields, by an old definition
 	schema                             *apiextensionsv1.JSONSchemaProps
 	selectable                         []apiextensionsv1.SelectableField
+	connects                           []catalog.Connect
 }
 
 func load(s *catalog.Definition, version string, c *common) (*kind, error) {
@@ -37,6 +38,7 @@ func load(s *catalog.Definition, version string, c *common) (*kind, error) {
 		namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		preserve:   d.Spec.PreserveUnknownFields,
 		selectable: v.SelectableFields,
+		connects:   s.Connects,
 	}
 	if v.Subresources != nil {
 		k.status, k.scale = v.Subresources.Status != nil, v.Subresources.Scale != nil

@@ -3,6 +3,8 @@ package openapi
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/catalog"
 )
 
 // operation is an operation of a path.
@@ -52,7 +54,29 @@ func (k *kind) paths() object {
 	if k.scale {
 		out[root+"/scale"] = k.path(k.reads(" scale of", scalePackage+"Scale"), shared, id+"Scale")
 	}
+	for n := range k.connects {
+		k.connect(out, root, &k.connects[n], shared, id)
+	}
 	return out
+}
+
+// connect adds the paths of a subresource that takes and gives anything, in the words of kube-apiserver for its streams.
+func (k *kind) connect(paths object, root string, c *catalog.Connect, shared []json.RawMessage, id string) {
+	methods := map[string]string{"get": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
+	var ops []operation
+	for _, verb := range c.Verbs {
+		method := methods[verb]
+		description := c.Doc
+		if description == "" {
+			description = "connect " + strings.ToUpper(method) + " requests to " + c.Name + " of " + k.name
+		}
+		ops = append(ops, operation{method: method, action: "connect", verb: "connect" + strings.ToUpper(method[:1]) + method[1:], description: description})
+	}
+	paths[root+"/"+c.Name] = k.path(ops, shared, id+identifier(c.Name, true))
+	if c.Behind {
+		behind := append([]json.RawMessage{k.pathParameter("path", "path to the resource")}, shared...)
+		paths[root+"/"+c.Name+"/{path}"] = k.path(ops, behind, id+identifier(c.Name, true)+"WithPath")
+	}
 }
 
 // reads returns the operations that an object and its subresources share.
@@ -121,6 +145,10 @@ func (k *kind) describeV3(op *operation, o object) {
 		}
 		o["requestBody"] = body
 	}
+	if op.answer == "" {
+		o["responses"] = op.responses("content", object{"*/*": object{"schema": object{"type": "string"}}})
+		return
+	}
 	o["responses"] = op.responses("content", content(mediaTypes("get"), op.answer))
 }
 
@@ -134,6 +162,11 @@ func (k *kind) describeV2(op *operation, o object) {
 	}
 	if len(parameters) > 0 {
 		o["parameters"] = parameters
+	}
+	if op.answer == "" {
+		o["consumes"], o["produces"], o["schemes"] = []string{"*/*"}, []string{"*/*"}, []string{"https"}
+		o["responses"] = op.responses("schema", object{"type": "string"})
+		return
 	}
 	o["consumes"], o["produces"], o["schemes"] = mediaTypes(op.method), mediaTypes("get"), []string{"https"}
 	o["responses"] = op.responses("schema", k.ref(op.answer))
@@ -152,8 +185,10 @@ func (op *operation) responses(member string, of object) object {
 	return out
 }
 
-func (k *kind) nameParameter() json.RawMessage {
-	p := object{"name": "name", "in": "path", "description": "name of the " + k.name, "required": true}
+func (k *kind) nameParameter() json.RawMessage { return k.pathParameter("name", "name of the "+k.name) }
+
+func (k *kind) pathParameter(name, description string) json.RawMessage {
+	p := object{"name": name, "in": "path", "description": description, "required": true}
 	if k.v2 {
 		p["type"], p["uniqueItems"] = "string", true
 	} else {

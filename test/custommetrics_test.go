@@ -1,0 +1,75 @@
+package test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+)
+
+// TestCustomMetrics puts the test adapter of custom-metrics-apiserver behind kanzen, where it serves two groups, the paths
+// of which name resources of others, and asks for metrics as autoscalers do.
+func TestCustomMetrics(t *testing.T) {
+	t.Parallel()
+	program, err := build("CUSTOM_METRICS", filepath.Join(t.TempDir(), "custommetrics"), ".", "./custommetrics")
+	must(t, err)
+	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	pair := pkitest.Server(t, "metrics.custom.svc", "localhost")
+	cert, key := pair.Write(t, t.TempDir())
+	port, writes := freePort(t), freePort(t)
+	start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--write-listen", "127.0.0.1:"+writes,
+		"--lister-kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
+	ctx, c := t.Context(), k.client()
+	_, err = c.CoreV1().Namespaces().Create(ctx, namespace("custom"), metav1.CreateOptions{})
+	must(t, err)
+	_, err = c.CoreV1().Services("custom").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
+	must(t, err)
+	number, err := strconv.Atoi(port)
+	must(t, err)
+	at := int32(number)
+	for _, gv := range []string{"custom.metrics.k8s.io/v1beta2", "custom.metrics.k8s.io/v1beta1", "external.metrics.k8s.io/v1beta1"} {
+		group, version, _ := strings.Cut(gv, "/")
+		createAPIService(t, c.RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: version + "." + group},
+			Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: version, GroupPriorityMinimum: 100, VersionPriority: 100, CABundle: pair.PEM(),
+				Service: &apiregistrationv1.ServiceReference{Namespace: "custom", Name: "metrics", Port: &at}}})
+	}
+	for _, name := range []string{"v1beta2.custom.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"} {
+		awaitAvailable(t, c.RESTClient(), name, "Passed")
+	}
+	within(t, time.Minute, "a metric is written", func(ctx context.Context) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+writes+"/write-metrics/namespaces/default/services/kubernetes/requests", strings.NewReader(`"300m"`))
+		must(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	})
+	raw := func(path string, args ...string) string {
+		stdout, stderr, _ := output(t, binaries.kubectl, append([]string{"--kubeconfig", k.kubeconfig(), "get", "--raw", path}, args...)...)
+		return stdout + stderr
+	}
+	for path, part := range map[string]string{
+		"/apis/custom.metrics.k8s.io/v1beta2":                                                 `"services/requests"`,
+		"/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/services/kubernetes/requests": `"value":"300m"`,
+		"/apis/custom.metrics.k8s.io/v1beta1/namespaces/default/services/*/requests":          `"value":"300m"`,
+		"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/my-external-metric":         `"ExternalMetricValueList"`,
+	} {
+		within(t, time.Minute, path+" has "+part, func(context.Context) bool { return strings.Contains(raw(path), part) })
+	}
+	// Who may do nothing here may do nothing there.
+	if got := raw("/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/services/kubernetes/requests", "--as=nobody"); !strings.Contains(got, `User "nobody" cannot get resource "services/requests" in API group "custom.metrics.k8s.io"`) {
+		t.Errorf("as nobody: %s", got)
+	}
+}
