@@ -3,8 +3,11 @@ package aggregator_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -50,6 +53,17 @@ func BenchmarkProxied(b *testing.B) {
 			for b.Loop() {
 				fetch(b, c.rt, c.url)
 			}
+			b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1000, "cpu-µs/op")
+		})
+		b.Run(c.name+" by 16 clients", func(b *testing.B) {
+			fetch(b, c.rt, c.url)
+			b.SetParallelism(16 / runtime.GOMAXPROCS(0))
+			before := cpu(b)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					fetch(b, c.rt, c.url)
+				}
+			})
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1000, "cpu-µs/op")
 		})
 	}
@@ -127,4 +141,36 @@ func BenchmarkWatchEvent(b *testing.B) {
 			b.ReportMetric(float64(slowest.Microseconds()), "slowest-µs")
 		})
 	}
+}
+
+// BenchmarkLocalBesideBroken measures local requests of a server alone and of one with a thousand groups of extension
+// servers that hang, crash, lie and have the wrong certificate, in turn. The ratio of their 99th percentiles is the
+// metric p99-ratio; 1.2 is the bar.
+func BenchmarkLocalBesideBroken(b *testing.B) {
+	alone, beside := kanzentest.Start(b), kanzentest.Start(b)
+	const each = 250
+	broken := map[string]http.Handler{
+		"hang": http.HandlerFunc(hang), "crash": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+		"garbage": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{") }), "wrong": things("wrong.test", "v1"),
+	}
+	for name, h := range broken {
+		hosts := []string{name + ".default.svc"}
+		if name == "wrong" {
+			hosts = []string{"other.default.svc"}
+		}
+		e := newExtension(b, beside, name, h, hosts...)
+		for n := range each {
+			e.register(b, beside, fmt.Sprintf("g%d.%s.test", n, name), "v1")
+		}
+	}
+	for _, name := range []string{"hang", "crash", "wrong"} {
+		awaitCondition(b, beside, "v1.g0."+name+".test", "FailedDiscoveryCheck")
+	}
+	var ratios []float64
+	for b.Loop() {
+		without := latency(b, alone)
+		ratios = append(ratios, float64(latency(b, beside))/float64(without))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "p99-ratio")
 }
