@@ -338,3 +338,70 @@ resources: [{resources: [secrets, configmaps], providers: [{kms: {apiVersion: v2
 	_, err = k.client().CoreV1().Services("default").Get(ctx, "owned", metav1.GetOptions{})
 	must(t, err)
 }
+
+// TestEncryptionRewrite has the command rewrite everything while the server serves: built-in and custom resources, events
+// with their leases, and what a plugin has encrypted. What it cannot read it names.
+func TestEncryptionRewrite(t *testing.T) {
+	t.Parallel()
+	kms := standin.StartKMS(t, "key-1")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "encryption.yaml")
+	must(t, os.WriteFile(file, []byte(encryptionConfig(kms, "k1")), 0o600))
+	etcd, member := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	start(t, link(t, "etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+		"--listen-peer-urls="+member, "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync=true")
+	within(t, 20*time.Second, "etcd is healthy", func(ctx context.Context) bool { return healthy(ctx, http.DefaultClient, etcd+"/health") })
+	data := filepath.Join(dir, "kanzen")
+	args := []string{"--etcd-servers=" + etcd, "--encryption-provider-config=" + file, "--controllers=", "--disable-admission-plugins=ServiceAccount"}
+	k := serve(t, data, args...)
+	s := newSealingServer(t, k.config(), etcd)
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	_, err := s.client.Resource(crds).Create(t.Context(), gadgetDefinition(), metav1.CreateOptions{})
+	must(t, err)
+	s.write("a")
+	before := s.objects()
+	for _, key := range []string{"secrets/default/unreadable", "nobody.example.com/default/x"} {
+		_, err = s.etcd.Put(t.Context(), "/registry/"+key, "k8s:enc:aescbc:v1:k9:0123456789abcdef0123456789abcdef")
+		must(t, err)
+	}
+	k.end(syscall.SIGTERM)
+
+	// The server begins anew with other keys, so that it has no view of custom resources yet.
+	kms.Rotate("key-2")
+	must(t, os.WriteFile(file, []byte(strings.Replace(encryptionConfig(kms, "k2", "k1"), "{secretbox: {keys: [", "{secretbox: {keys: ["+encryptionKey("new")+", ", 1)), 0o600))
+	k = serve(t, data, args...)
+	stdout, stderr, code := output(t, binaries.kanzen, "encryption", "rewrite", "--data-dir", data)
+	t.Log(stdout)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{"/registry/secrets/default/unreadable: no matching key was found", "/registry/nobody.example.com/default/x: ",
+		" 0 of them would be stored differently", "needed until etcd's history is compacted"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	for _, kind := range sealedKinds {
+		prefix := strings.NewReplacer("k1:", "k2:", ":box:", ":new:").Replace(kind.prefix)
+		stored := s.stored(kind.key + "a")
+		if !bytes.HasPrefix(stored, []byte(prefix)) || strings.Contains(prefix, "kms") && !bytes.Contains(stored, []byte("key-2")) {
+			t.Errorf("%s is stored as %.60q", kind.kind, stored)
+		}
+	}
+	r, err := s.etcd.Get(t.Context(), "/registry/events/default/a")
+	must(t, err)
+	if r.Kvs[0].Lease == 0 {
+		t.Error("the event has lost its lease")
+	}
+	_, err = s.etcd.Delete(t.Context(), "/registry/secrets/default/unreadable")
+	must(t, err)
+	after := newSealingServer(t, k.config(), etcd).objects()
+	for _, objects := range []map[string]any{before, after} {
+		for _, o := range objects { // the revision tells of the writing, and of nothing else
+			unstructured.RemoveNestedField(o.(map[string]any), "metadata", "resourceVersion")
+		}
+	}
+	if !equal(before, after) {
+		t.Errorf("was\n%v\nis\n%v", before, after)
+	}
+}

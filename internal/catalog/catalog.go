@@ -142,7 +142,8 @@ func (c *Catalog) CustomVersions(group string) []string {
 
 // Live is the current catalog. It is safe for concurrent use.
 type Live struct {
-	now atomic.Pointer[Catalog]
+	now    atomic.Pointer[Catalog]
+	places atomic.Pointer[places]
 	// builtin are the groups of the resources that always exist.
 	builtin map[string]bool
 	mu      sync.Mutex // held to create the next state

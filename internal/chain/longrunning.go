@@ -14,7 +14,7 @@ func LongRunning(i *request.Info) bool {
 		return true
 	}
 	if !i.IsResource {
-		return strings.HasPrefix(i.Path, "/debug/pprof/")
+		return strings.HasPrefix(i.Path, "/debug/pprof/") || i.Path == "/encryption"
 	}
 	switch i.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":

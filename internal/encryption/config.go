@@ -50,10 +50,10 @@ func spelled(gr schema.GroupResource) string {
 // build makes the providers of a configuration, and calls plugin for each that is a KMS plugin.
 func build(c *apiserver.EncryptionConfiguration, m *metrics, plugin func(*apiserver.KMSConfiguration) (provider, error)) (map[schema.GroupResource]*options, error) {
 	out := map[schema.GroupResource]*options{}
-	for _, each := range c.Resources {
+	for i, each := range c.Resources {
 		var list []option
-		for _, p := range each.Providers {
-			made, err := newOption(p, m, plugin)
+		for j, p := range each.Providers {
+			made, err := newOption(fmt.Sprintf("resources[%d].providers[%d]", i, j), p, m, plugin)
 			if err != nil {
 				return nil, err
 			}
@@ -75,39 +75,47 @@ func build(c *apiserver.EncryptionConfiguration, m *metrics, plugin func(*apiser
 	return out, nil
 }
 
-func newOption(p apiserver.ProviderConfiguration, m *metrics, plugin func(*apiserver.KMSConfiguration) (provider, error)) (option, error) {
+// newOption makes the provider that is at a place of the configuration.
+func newOption(at string, p apiserver.ProviderConfiguration, m *metrics, plugin func(*apiserver.KMSConfiguration) (provider, error)) (option, error) {
+	k := keyed{at: at, metrics: m}
 	switch {
 	case p.AESGCM != nil:
-		return keyed("k8s:enc:aesgcm:v1:", "AES", p.AESGCM.Keys, m, func(key []byte) (provider, error) { return newGCM(key) })
+		return k.option("aesgcm", "AES", p.AESGCM.Keys, func(key []byte) (provider, error) { return newGCM(key) })
 	case p.AESCBC != nil:
-		return keyed("k8s:enc:aescbc:v1:", "AES", p.AESCBC.Keys, m, func(key []byte) (provider, error) {
+		return k.option("aescbc", "AES", p.AESCBC.Keys, func(key []byte) (provider, error) {
 			block, err := aes.NewCipher(key)
 			return aesCBC{block}, err
 		})
 	case p.Secretbox != nil:
-		return keyed("k8s:enc:secretbox:v1:", "Secretbox", p.Secretbox.Keys, m, func(key []byte) (provider, error) {
+		return k.option("secretbox", "Secretbox", p.Secretbox.Keys, func(key []byte) (provider, error) {
 			return &secretBox{[32]byte(key)}, nil
 		})
 	case p.KMS != nil:
 		made, err := plugin(p.KMS)
-		return option{"k8s:enc:kms:v2:" + p.KMS.Name + ":", made}, err
+		return option{"k8s:enc:kms:v2:" + p.KMS.Name + ":", made, Source{At: at + ".kms", Provider: "kms", Key: p.KMS.Name}}, err
 	}
-	return option{"", identity{}}, nil
+	return option{"", identity{}, Source{At: at + ".identity", Provider: "identity"}}, nil
 }
 
-// keyed makes a provider with several keys, of which the first one writes.
-func keyed(prefix, kind string, keys []apiserver.Key, m *metrics, make func(key []byte) (provider, error)) (option, error) {
-	o := &options{none: fmt.Errorf("no matching key was found for the provided %s transformer", kind), metrics: m}
-	for _, k := range keys {
-		secret, err := base64.StdEncoding.DecodeString(k.Secret)
+// keyed makes providers that have several keys, of which the first one writes.
+type keyed struct {
+	at      string
+	metrics *metrics
+}
+
+func (k keyed) option(name, kind string, keys []apiserver.Key, make func(key []byte) (provider, error)) (option, error) {
+	o := &options{none: fmt.Errorf("no matching key was found for the provided %s transformer", kind), metrics: k.metrics}
+	for n, key := range keys {
+		secret, err := base64.StdEncoding.DecodeString(key.Secret)
 		if err != nil {
-			return option{}, fmt.Errorf("could not obtain secret for named key %s: %w", k.Name, err)
+			return option{}, fmt.Errorf("could not obtain secret for named key %s: %w", key.Name, err)
 		}
 		made, err := make(secret)
 		if err != nil {
-			return option{}, fmt.Errorf("error while creating cipher for named key %s: %w", k.Name, err)
+			return option{}, fmt.Errorf("error while creating cipher for named key %s: %w", key.Name, err)
 		}
-		o.list = append(o.list, option{k.Name + ":", made})
+		source := Source{At: fmt.Sprintf("%s.%s.keys[%d]", k.at, name, n), Provider: name, Key: key.Name}
+		o.list = append(o.list, option{key.Name + ":", made, source})
 	}
-	return option{prefix, o}, nil
+	return option{"k8s:enc:" + name + ":v1:", o, Source{}}, nil
 }

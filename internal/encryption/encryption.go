@@ -46,6 +46,7 @@ type Encryption struct {
 
 // setup is one version of the configuration.
 type setup struct {
+	hash      string // of the file
 	resources map[schema.GroupResource]*options
 	plugins   []*kms
 	// grace is how long calls of plugins may take.
@@ -98,7 +99,7 @@ func (e *Encryption) setup(data []byte) (_ *setup, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("error while parsing file: %w", err)
 	}
-	s := &setup{}
+	s := &setup{hash: hashOf(string(data))}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.resources, err = build(c, e.metrics, func(c *apiserver.KMSConfiguration) (provider, error) {
 		if c.APIVersion != "v2" {

@@ -94,7 +94,7 @@ func testProviders(t testing.TB) map[string]struct {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cbc, err := newOption(aescbcConfig(key), testMetrics(), nil)
+	cbc, err := newOption("", aescbcConfig(key), testMetrics(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func testProviders(t testing.TB) map[string]struct {
 func FuzzOpen(f *testing.F) {
 	providers := testProviders(f)
 	for _, p := range providers {
-		sealed, err := p.seal(f.Context(), place{testKey, "secrets"}, nil, []byte("value"))
+		sealed, err := p.seal(f.Context(), place{key: testKey, resource: "secrets"}, nil, []byte("value"))
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(sealed, 3)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, change int) {
-		at, other := place{testKey, "secrets"}, place{testKey + "b", "secrets"}
+		at, other := place{key: testKey, resource: "secrets"}, place{key: testKey + "b", resource: "secrets"}
 		for name, p := range providers {
 			before := bytes.Clone(data)
 			if value, _, err := p.open(t.Context(), at, data); err != nil && value != nil {
@@ -158,7 +158,7 @@ func FuzzOpen(f *testing.F) {
 func TestPluginRotates(t *testing.T) {
 	f := &fakePlugin{id: "k1", err: errors.New("not yet")}
 	k, clk := newTestKMS(t, f)
-	at := place{testKey, "secrets"}
+	at := place{key: testKey, resource: "secrets"}
 	if err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), "not yet") {
 		t.Fatalf("a plugin that is not there: %v", err)
 	}
@@ -211,7 +211,7 @@ func TestPluginRotates(t *testing.T) {
 func TestSeedsAreAskedForOnce(t *testing.T) {
 	f := &fakePlugin{id: "k1"}
 	writer, _ := newTestKMS(t, f)
-	at := place{testKey, "secrets"}
+	at := place{key: testKey, resource: "secrets"}
 	if err := writer.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +249,8 @@ func TestSeedsAreAskedForOnce(t *testing.T) {
 // TestNonces seals the same value twice.
 func TestNonces(t *testing.T) {
 	for name, p := range testProviders(t) {
-		one, _ := p.seal(t.Context(), place{testKey, "secrets"}, nil, []byte("value"))
-		other, _ := p.seal(t.Context(), place{testKey, "secrets"}, nil, []byte("value"))
+		one, _ := p.seal(t.Context(), place{key: testKey, resource: "secrets"}, nil, []byte("value"))
+		other, _ := p.seal(t.Context(), place{key: testKey, resource: "secrets"}, nil, []byte("value"))
 		if bytes.Equal(one, other) && name != "identity" {
 			t.Errorf("%s gives the same bytes twice", name)
 		}
@@ -377,7 +377,7 @@ func BenchmarkTransform(b *testing.B) {
 		if err := k.check(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		e.current.Load().resources[schema.GroupResource{Resource: "secrets"}].list = []option{{"k8s:enc:kms:v2:plugin:", k}}
+		e.current.Load().resources[schema.GroupResource{Resource: "secrets"}].list = []option{{prefix: "k8s:enc:kms:v2:plugin:", provider: k}}
 		run(b, t)
 	})
 }

@@ -80,6 +80,7 @@ func (k *kms) open(ctx context.Context, at place, data []byte) ([]byte, bool, er
 	if err != nil {
 		return nil, false, err
 	}
+	at.opened(Source{Plugin: source.keyHash})
 	w := k.current.Load()
 	return value, w == nil || e.keyID != w.keyID || e.sourceType != sourceSeed, nil
 }

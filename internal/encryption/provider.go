@@ -11,6 +11,8 @@ import (
 type place struct {
 	key      string // in etcd; what authenticated ciphertexts are bound to
 	resource string // for metrics: "secrets", "deployments.apps"
+	// source is told what a value was encrypted with, if it is set.
+	source *Source
 }
 
 // provider encrypts and decrypts values. It is safe for concurrent use and changes no input.
@@ -25,6 +27,7 @@ type provider interface {
 type option struct {
 	prefix string
 	provider
+	source Source // what it is in the configuration; of a provider with keys, each key has its own
 }
 
 // sealedMore is by how much a sealed value is larger than the value, about.
@@ -60,8 +63,9 @@ func (o *options) open(ctx context.Context, at place, data []byte) ([]byte, bool
 		if each.prefix == "" && err != nil {
 			continue // identity leaves what is encrypted to others
 		}
-		o.opened(at, each.prefix, began, err)
+		o.measure(at, each.prefix, began, err)
 		if err == nil {
+			at.opened(each.source)
 			return value, stale || n != 0, nil
 		}
 		errs = append(errs, err)
@@ -76,7 +80,7 @@ func (o *options) open(ctx context.Context, at place, data []byte) ([]byte, bool
 	return nil, false, &manyErrors{errs}
 }
 
-func (o *options) opened(at place, prefix string, began time.Time, err error) {
+func (o *options) measure(at place, prefix string, began time.Time, err error) {
 	if prefix == "" {
 		prefix = "identity"
 	}

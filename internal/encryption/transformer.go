@@ -41,12 +41,12 @@ func (t *transformer) provider() provider {
 
 // ToStorage is part of store.Transformer.
 func (t *transformer) ToStorage(ctx context.Context, key string, value []byte) ([]byte, error) {
-	return t.provider().seal(ctx, place{key, t.name}, nil, value)
+	return t.provider().seal(ctx, place{key: key, resource: t.name}, nil, value)
 }
 
 // FromStorage is part of store.Transformer.
 func (t *transformer) FromStorage(ctx context.Context, key string, stored []byte) ([]byte, bool, error) {
-	return t.provider().open(ctx, place{key, t.name}, stored)
+	return t.provider().open(ctx, place{key: key, resource: t.name}, stored)
 }
 
 // None stores values as they are, and reads those only.

@@ -16,6 +16,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
+// LeasesPlural is the name of the leases as a resource, and the prefix of their keys.
+const LeasesPlural = "masterleases"
+
 // leaseTTL is how long a crashed server stays in the roster; one renewal may fail.
 const leaseTTL = 15 * time.Second
 
@@ -30,8 +33,8 @@ type Leases struct {
 func NewLeases(e *engine.Engine, address net.IP) (*Leases, error) {
 	v1 := corev1.SchemeGroupVersion
 	ep, err := e.Endpoint(&engine.Resource{
-		Plural: "masterleases", Singular: "masterlease", Kind: "Endpoints",
-		Prefix:              "masterleases",
+		Plural: LeasesPlural, Singular: "masterlease", Kind: "Endpoints",
+		Prefix:              LeasesPlural,
 		Hub:                 v1,
 		Versions:            []*engine.Version{engine.VersionOf[corev1.Endpoints, corev1.EndpointsList](v1, nil)},
 		NoGarbageCollection: true,

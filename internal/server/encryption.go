@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/encryption"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -66,4 +68,18 @@ func (s sealed) close() error {
 		return nil
 	}
 	return s.Close()
+}
+
+// rewriter stores anew what former keys have encrypted.
+func (b *base) rewriter(s sealed) *encryption.Rewriter {
+	return &encryption.Rewriter{Encryption: s.Encryption, Stores: []*store.Store{b.objects.Store}, Clock: b.ground.Clock,
+		Resource: func(key string) (schema.GroupResource, bool) {
+			if r, _, _ := b.objects.At(key); r != nil {
+				return r.GroupResource, true
+			}
+			if strings.HasPrefix(key, kubernetesservice.LeasesPlural+"/") {
+				return schema.GroupResource{Resource: kubernetesservice.LeasesPlural}, true
+			}
+			return schema.GroupResource{}, false
+		}}
 }

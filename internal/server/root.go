@@ -10,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/encryption"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -35,6 +36,7 @@ type root struct {
 	zpages    *debug.Zpages
 	version   version.Build
 	verbosity *debug.Verbosity
+	rewriter  *encryption.Rewriter
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -96,6 +98,10 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		debug.ServeProfile(w, r)
 	case h.profiling && strings.HasPrefix(path, debug.FlagsPath):
 		h.verbosity.ServeHTTP(w, r)
+	case path == encryption.Path:
+		if err := h.rewriter.Serve(w, r); err != nil {
+			engine.WriteError(w, r, schema.GroupVersion{}, err)
+		}
 	case h.zpages.Serve(w, r):
 	case h.health.Serve(w, r):
 	default:

@@ -190,6 +190,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
+			rewriter: b.rewriter(sealed),
 		},
 		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
 		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),

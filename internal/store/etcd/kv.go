@@ -92,6 +92,10 @@ func operation(o kv.Op) clientv3.Op {
 	switch {
 	case o.Delete:
 		return clientv3.OpDelete(o.Key)
+	case o.KeepLease:
+		op := clientv3.OpPut(o.Key, "", clientv3.WithIgnoreLease())
+		op.WithValueBytes(o.Value)
+		return op
 	case o.Lease == 0:
 		op := clientv3.OpPut(o.Key, "")
 		op.WithValueBytes(o.Value) // OpPut would copy it

@@ -117,6 +117,8 @@ type Op struct {
 	Key    string
 	Value  []byte
 	Lease  Lease // the lease of the value; 0: none
+	// KeepLease leaves the key, which exists, with the lease that it has.
+	KeepLease bool
 }
 
 // Lease is the number of a lease: keys that were put with it are deleted when

@@ -269,13 +269,16 @@ func (d *DB) apply(ops []kv.Op) {
 		if !o.Delete {
 			e.Value, e.CreateRevision, e.Version = o.Value, rev, 1
 		}
+		if o.KeepLease {
+			e.lease = prev.lease
+		}
 		if was {
 			e.prev = prev.KeyValue
 			if !o.Delete {
 				e.CreateRevision, e.Version = prev.CreateRevision, prev.Version+1
 			}
 		}
-		d.rebind(o.Key, prev.lease, o.Lease)
+		d.rebind(o.Key, prev.lease, e.lease)
 		versions, _ := d.keys.Get(o.Key)
 		d.keys.Set(o.Key, append(versions, e.version))
 		d.events = append(d.events, e)
