@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	kmsapi "k8s.io/kms/apis/v2"
@@ -34,6 +35,8 @@ type fakePlugin struct {
 	id       string
 	err      error
 	decrypts int
+	garbage  func([]byte) []byte // changes what is decrypted; nil: nothing
+	hang     chan struct{}       // what is decrypted waits until it is closed; nil: it does not
 }
 
 func (f *fakePlugin) set(id string, err error) {
@@ -54,7 +57,17 @@ func (f *fakePlugin) Encrypt(_ context.Context, r *kmsapi.EncryptRequest, _ ...g
 	return &kmsapi.EncryptResponse{KeyId: f.id, Ciphertext: append([]byte(f.id), r.Plaintext...), Annotations: map[string][]byte{"a.b": []byte("c")}}, f.err
 }
 
-func (f *fakePlugin) Decrypt(_ context.Context, r *kmsapi.DecryptRequest, _ ...grpc.CallOption) (*kmsapi.DecryptResponse, error) {
+func (f *fakePlugin) Decrypt(ctx context.Context, r *kmsapi.DecryptRequest, _ ...grpc.CallOption) (*kmsapi.DecryptResponse, error) {
+	f.mu.Lock()
+	hang := f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -64,6 +77,9 @@ func (f *fakePlugin) Decrypt(_ context.Context, r *kmsapi.DecryptRequest, _ ...g
 	plain, ok := bytes.CutPrefix(r.Ciphertext, []byte(r.KeyId))
 	if !ok {
 		return nil, errors.New("another key")
+	}
+	if f.garbage != nil {
+		plain = f.garbage(plain)
 	}
 	return &kmsapi.DecryptResponse{Plaintext: plain}, nil
 }
@@ -186,7 +202,7 @@ func TestPluginRotates(t *testing.T) {
 	if value, stale, err := k.open(t.Context(), at, old); string(value) != "v" || !stale || err != nil {
 		t.Errorf("a value of the former key: %q, stale %v, %v", value, stale, err)
 	}
-	if f.decrypts != 0 {
+	if f.decrypts != 2 { // each new seed is tried once
 		t.Error("the plugin was asked for a seed that was made here")
 	}
 
@@ -219,6 +235,7 @@ func TestSeedsAreAskedForOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.decrypts = 0
 	reader, clk := newTestKMS(t, f)
 	f.set("k1", errors.New("down"))
 	if _, _, err := reader.open(t.Context(), at, stored); err == nil || err.Error() != "failed to decrypt DEK, error: down" {
@@ -243,6 +260,101 @@ func TestSeedsAreAskedForOnce(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(reader.metrics.seedsKept.WithLabelValues("plugin")); n != 1 {
 		t.Errorf("%v seeds are kept", n)
+	}
+}
+
+// TestGarbage has a plugin decrypt to something else: nothing is written with a seed that would be lost, and what is read
+// is read again once the plugin is right.
+func TestGarbage(t *testing.T) {
+	f := &fakePlugin{id: "k1"}
+	writer, _ := newTestKMS(t, f)
+	at := place{key: testKey, resource: "secrets"}
+	if err := writer.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := writer.seal(t.Context(), at, nil, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, garbage := range map[string]func([]byte) []byte{
+		"other": func([]byte) []byte { return bytes.Repeat([]byte{7}, 32) },
+		"short": func(b []byte) []byte { return b[:5] },
+		"none":  func([]byte) []byte { return nil },
+	} {
+		f.garbage = garbage
+		k, clk := newTestKMS(t, f)
+		if err := k.check(t.Context()); !errors.Is(err, errGarbage) {
+			t.Errorf("%s: health says %v", name, err)
+		}
+		if _, err := k.seal(t.Context(), at, nil, []byte("v")); !errors.Is(err, errNoSeed) {
+			t.Errorf("%s: a write: %v", name, err)
+		}
+		if _, _, err := k.open(t.Context(), at, stored); err == nil {
+			t.Errorf("%s: it was read", name)
+		}
+		f.garbage = nil
+		clk.Step(failedHolds)
+		if value, _, err := k.open(t.Context(), at, stored); string(value) != "v" || err != nil {
+			t.Errorf("%s: after the plugin has recovered: %q, %v", name, value, err)
+		}
+		// Now the seed is known to be right, so damage of a value is no reason to ask for it again.
+		f.decrypts = 0
+		if _, _, err := k.open(t.Context(), place{key: "another", resource: "secrets"}, stored); err == nil {
+			t.Errorf("%s: a moved value was read", name)
+		}
+		if _, _, err := k.open(t.Context(), at, stored); err != nil || f.decrypts != 0 {
+			t.Errorf("%s: asked %d times, %v", name, f.decrypts, err)
+		}
+	}
+}
+
+// TestPluginHangs has a plugin not answer: only the first who needs an unknown seed waits, as long as it wants to, and
+// cached seeds are read on.
+func TestPluginHangs(t *testing.T) {
+	f := &fakePlugin{id: "k1"}
+	at := place{key: testKey, resource: "secrets"}
+	var stored [][]byte
+	for range 3 { // three seeds
+		writer, _ := newTestKMS(t, f)
+		if err := writer.check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b, err := writer.seal(t.Context(), at, nil, []byte("v"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, b)
+	}
+	k, clk := newTestKMS(t, f)
+	k.plugin.timeout = time.Hour // it hangs for as long as the test
+	k.seeds.plugin.timeout = time.Hour
+	if _, _, err := k.open(t.Context(), at, stored[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.hang = make(chan struct{})
+	patience, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, _, err := k.open(patience, at, stored[1]); !errors.Is(err, errHangs) {
+		t.Errorf("the first: %v", err)
+	}
+	for n, b := range stored[1:] { // with all the patience there is
+		if _, _, err := k.open(t.Context(), at, b); !errors.Is(err, errHangs) {
+			t.Errorf("value %d: %v", n+1, err)
+		}
+	}
+	if value, _, err := k.open(t.Context(), at, stored[0]); string(value) != "v" || err != nil {
+		t.Errorf("a cached seed: %q, %v", value, err)
+	}
+	close(f.hang)
+	for n, b := range stored {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			clk.Step(failedHolds)
+			if value, _, err := k.open(t.Context(), at, b); err == nil && string(value) == "v" {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("value %d after the plugin has recovered: %v", n, err)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package encryption
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,8 +79,10 @@ func (k *kms) open(ctx context.Context, at place, data []byte) ([]byte, bool, er
 	k.metrics.keyUsed(fromStorage, k.name, source.keyHash)
 	value, _, err := source.open(ctx, at, sealed)
 	if err != nil {
+		k.seeds.wrong(source, err)
 		return nil, false, err
 	}
+	source.proven.Store(true)
 	at.opened(Source{Plugin: source.keyHash})
 	w := k.current.Load()
 	return value, w == nil || e.keyID != w.keyID || e.sourceType != sourceSeed, nil
@@ -124,6 +127,8 @@ func orNone(err error) error {
 
 var errNone = errors.New("<nil>")
 
+var errGarbage = errors.New("the KMS plugin decrypts to something else than it has encrypted")
+
 // newWriting makes a seed and has the plugin encrypt it.
 func (k *kms) newWriting(ctx context.Context, uid string) (*writing, *envelope, error) {
 	began := k.clock.Now()
@@ -137,6 +142,14 @@ func (k *kms) newWriting(ctx context.Context, uid string) (*writing, *envelope, 
 	e := &envelope{keyID: answer.KeyId, source: answer.Ciphertext, annotations: answer.Annotations, sourceType: sourceSeed}
 	if err := e.validate(); err != nil {
 		return nil, e, err
+	}
+	// What a plugin could not decrypt again would be lost with everything that the seed encrypts.
+	again, err := k.plugin.decrypt(ctx, uid, e)
+	if err != nil {
+		return nil, e, fmt.Errorf("failed to decrypt DEK again, error: %w", err)
+	}
+	if !bytes.Equal(again, s) {
+		return nil, e, errGarbage
 	}
 	return &writing{seed: s, keyID: e.keyID, keyHash: hashOf(e.keyID), tail: e.tail()}, e, nil
 }

@@ -2,11 +2,14 @@ package encryption
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
+	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 )
@@ -20,6 +23,9 @@ const (
 
 // seeds are the sources of keys that a plugin has decrypted, by their envelopes. A failure is kept for a short while
 // too: thousands of values have the same seed, and each would wait for a plugin that does not answer.
+//
+// A plugin that hangs holds up nobody twice: once a caller's patience has ended, unknown seeds are asked for in the
+// background, and callers are refused at once until the plugin has answered.
 type seeds struct {
 	name    string
 	plugin  *plugin
@@ -28,12 +34,15 @@ type seeds struct {
 	kept    *lru.Cache // *source by envelope.tail
 	failed  *lru.Cache // *failure by envelope.tail
 	calls   singleflight.Group
+	hangs   atomic.Bool
 }
 
 // source decrypts the values of an envelope.
 type source struct {
 	provider
+	key     string // in seeds
 	keyHash string
+	proven  atomic.Bool // it has decrypted a value, so it is the right one
 }
 
 type failure struct {
@@ -57,13 +66,18 @@ func (s *seeds) get(ctx context.Context, e *envelope) (*source, error) {
 	shared := context.WithoutCancel(ctx) // the plugin's timeout bounds it
 	result := s.calls.DoChan(key, func() (any, error) {
 		made, err := s.decrypt(shared, e)
+		s.hangs.Store(isDeadline(err))
 		if err != nil {
 			s.failed.Add(key, &failure{err, s.clock.Now().Add(failedHolds)})
 			return nil, err
 		}
-		s.keep(key, made)
+		made.key = key
+		s.keep(made)
 		return made, nil
 	})
+	if s.hangs.Load() {
+		return nil, errHangs
+	}
 	select {
 	case r := <-result:
 		if r.Err != nil {
@@ -71,17 +85,40 @@ func (s *seeds) get(ctx context.Context, e *envelope) (*source, error) {
 		}
 		return r.Val.(*source), nil
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.hangs.Store(true)
+			return nil, errHangs
+		}
 		return nil, ctx.Err()
+	}
+}
+
+// errHangs is why a value cannot be read whose seed is not known yet.
+var errHangs = errors.New("failed to decrypt DEK, error: the KMS plugin does not answer")
+
+// isDeadline says that a call has ended because the plugin did not answer.
+func isDeadline(err error) bool {
+	return err != nil && (errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codes.DeadlineExceeded.String())
+}
+
+// wrong drops a source that could not decrypt what was encrypted with it, unless it could decrypt something before: then the
+// value is damaged. The plugin may give the right one later.
+func (s *seeds) wrong(bad *source, err error) {
+	if !bad.proven.Load() {
+		s.failed.Add(bad.key, &failure{err, s.clock.Now().Add(failedHolds)})
+		s.kept.Remove(bad.key)
 	}
 }
 
 // put keeps the seed of an envelope that this server has made.
 func (s *seeds) put(e *envelope, made seed) {
-	s.keep(string(e.tail()), &source{made, hashOf(e.keyID)})
+	own := &source{provider: made, key: string(e.tail()), keyHash: hashOf(e.keyID)}
+	own.proven.Store(true)
+	s.keep(own)
 }
 
-func (s *seeds) keep(key string, made *source) {
-	s.kept.Add(key, made)
+func (s *seeds) keep(made *source) {
+	s.kept.Add(made.key, made)
 	s.metrics.seedsKept.WithLabelValues(s.name).Set(float64(s.kept.Len()))
 }
 

@@ -141,12 +141,22 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		next = head + 1
 	}
 	err := s.db.Watch(ctx, kv.Watch{Key: s.prefix, Prefix: true, From: next, Ask: s.follow.ask}, func(events []kv.Event, rev int64) error {
-		s.apply(ctx, events)
+		s.applyInTime(ctx, events)
 		next = max(next, rev+1)
 		s.follow.advance(rev)
 		return nil
 	})
 	return next, err
+}
+
+// decryptPatience bounds how long a batch of events may wait for the keys of its values. What cannot be decrypted by then is
+// broken until it is healed: one kind's keys must not hold up all others.
+const decryptPatience = 250 * time.Millisecond
+
+func (s *Store) applyInTime(ctx context.Context, events []kv.Event) {
+	ctx, cancel := context.WithTimeout(ctx, decryptPatience)
+	defer cancel()
+	s.apply(ctx, events)
 }
 
 // apply passes events to their views, in order. Consecutive events of one view
