@@ -157,7 +157,7 @@ func (o *Raw) NamespaceLabels(ctx context.Context, name string) (labels.Set, err
 	i, err := v.Get(ctx, name)
 	if err != nil {
 		// The namespace may be new.
-		if err := o.Store.Fresh(ctx); err != nil {
+		if err := v.Fresh(ctx); err != nil {
 			return nil, err
 		}
 		if i, err = v.Get(ctx, name); err != nil {

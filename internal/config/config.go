@@ -34,6 +34,7 @@ type Config struct {
 
 	// etcd
 	EtcdServers            []string
+	EtcdOverrides          []string // values of --etcd-servers-overrides; see EtcdOverridden
 	EtcdPrefix             string
 	EtcdCAFile             string
 	EtcdCertFile           string
@@ -274,6 +275,9 @@ func (c *Config) Validate() error {
 	}
 	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
 		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
+	}
+	if _, err := c.EtcdOverridden(); err != nil {
+		bad("etcd-servers-overrides", "%v", err)
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		bad("tls-cert-file", "goes together with --tls-private-key-file")

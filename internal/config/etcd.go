@@ -3,9 +3,47 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// EtcdOverride is an etcd cluster that some resources lie in.
+type EtcdOverride struct {
+	Servers   []string
+	Resources []schema.GroupResource
+}
+
+var errOverride = errors.New("invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
+
+// EtcdOverridden returns the other etcd clusters, each once, whatever the order in which its servers are named.
+func (c *Config) EtcdOverridden() (out []EtcdOverride, err error) {
+	for _, value := range c.EtcdOverrides {
+		resource, list, ok := strings.Cut(value, "#")
+		group, name, named := strings.Cut(resource, "/")
+		servers := strings.Split(list, ";")
+		if !ok || !named || strings.ContainsAny(name, "/") || strings.Contains(list, "#") || slices.Contains(servers, "") {
+			return nil, errOverride
+		}
+		gr := schema.GroupResource{Group: group, Resource: name}
+		same := func(o EtcdOverride) bool {
+			return slices.Equal(slices.Sorted(slices.Values(o.Servers)), slices.Sorted(slices.Values(servers)))
+		}
+		for n := range out { // the last one that names a resource counts
+			out[n].Resources = slices.DeleteFunc(out[n].Resources, func(had schema.GroupResource) bool { return had == gr })
+		}
+		if n := slices.IndexFunc(out, same); n >= 0 {
+			out[n].Resources = append(out[n].Resources, gr)
+		} else {
+			out = append(out, EtcdOverride{servers, []schema.GroupResource{gr}})
+		}
+	}
+	return out, nil
+}
 
 // EtcdTLS returns the TLS configuration for the etcd cluster; nil: no TLS.
 func (c *Config) EtcdTLS() (*tls.Config, error) {

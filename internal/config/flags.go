@@ -63,6 +63,7 @@ func (c *Config) addKubeletFlags(fs *pflag.FlagSet) {
 
 func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.EtcdServers, "etcd-servers", c.EtcdServers, "URLs of an etcd cluster; none: etcd runs in this process.")
+	fs.StringSliceVar(&c.EtcdOverrides, "etcd-servers-overrides", c.EtcdOverrides, "Resources that lie in another etcd: group/resource#servers, the servers' URLs separated by semicolons. For built-in resources.")
 	fs.StringVar(&c.EtcdPrefix, "etcd-prefix", c.EtcdPrefix, "What all keys in etcd begin with.")
 	fs.StringVar(&c.EtcdCAFile, "etcd-cafile", c.EtcdCAFile, "Authority of the etcd servers' certificates.")
 	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", c.EtcdCertFile, "Client certificate for etcd.")

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Health check URLs of the other control plane components, on the machine that they usually share with the API server.
@@ -21,8 +23,8 @@ var componentHealth = map[string]string{
 // componentTimeout bounds each health check.
 const componentTimeout = 2 * time.Second
 
-// ComponentStatuses returns the health of the control plane components. etcd checks the storage.
-func ComponentStatuses(ctx context.Context, etcd func(ctx context.Context) error) ([]*corev1.ComponentStatus, error) {
+// ComponentStatuses returns the health of the control plane components.
+func ComponentStatuses(ctx context.Context, st *store.Store) ([]*corev1.ComponentStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, componentTimeout)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{
@@ -34,7 +36,10 @@ func ComponentStatuses(ctx context.Context, etcd func(ctx context.Context) error
 	for _, name := range []string{"controller-manager", "scheduler"} {
 		out = append(out, componentStatus(name, askHealth(ctx, client, componentHealth[name])))
 	}
-	return append(out, componentStatus("etcd-0", etcd(ctx))), nil
+	for n, s := range st.All() {
+		out = append(out, componentStatus(fmt.Sprintf("etcd-%d", n), s.Ping(ctx)))
+	}
+	return out, nil
 }
 
 func askHealth(ctx context.Context, client *http.Client, url string) error {

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -38,13 +39,20 @@ const etcdTimeout = 2 * time.Second
 // Health returns the checks of a server, with kube-apiserver's names for the same steps. m is set during the startup;
 // stopping is closed when the shutdown begins; others are the steps of other components.
 func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, others ...debug.Check) *debug.Health {
-	etcd := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
-		defer cancel()
-		return st.Ping(ctx)
+	etcd := func(st *store.Store) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+			defer cancel()
+			return st.Ping(ctx)
+		}
 	}
 	ok := func(context.Context) error { return nil }
-	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: etcd}}
+	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: etcd(st)}}
+	ready := []debug.Check{{Name: "etcd-readiness", Test: etcd(st)}}
+	for n, other := range st.All()[1:] {
+		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Test: etcd(other)})
+		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: etcd(other)})
+	}
 	started := []debug.Check{
 		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},
 		{Name: "poststarthook/rbac/bootstrap-roles", Test: m.roles.test},
@@ -68,7 +76,8 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 		h.Live = append(h.Live, c.After(clk.Now().Add(livezGrace), clk))
 	}
 	h.Ready = append(h.Ready, common...)
-	h.Ready = append(h.Ready, debug.Check{Name: "etcd-readiness", Test: etcd}, debug.Check{Name: "informer-sync", Test: m.Authorizer.test})
+	h.Ready = append(h.Ready, ready...)
+	h.Ready = append(h.Ready, debug.Check{Name: "informer-sync", Test: m.Authorizer.test})
 	h.Ready = append(h.Ready, started...)
 	h.Ready = append(h.Ready, debug.Check{Name: "shutdown", Test: func(context.Context) error {
 		select {

@@ -211,7 +211,7 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, key, err)
 	}
 	if a.DryRun {
-		if err := c.e.Store.Fresh(ctx); err != nil {
+		if err := c.view.Fresh(ctx); err != nil {
 			return nil, err
 		}
 		if _, err := c.view.Get(ctx, key); err == nil {

@@ -109,14 +109,14 @@ const futureWait = 3 * time.Second
 
 // waitFor waits for a revision that a client named.
 func (c *call) waitFor(ctx context.Context, rev int64) error {
-	if c.e.Store.Revision() >= rev {
+	if c.view.Store().Revision() >= rev {
 		return nil
 	}
 	wait, cancel := context.WithTimeout(ctx, futureWait)
 	defer cancel()
-	err := c.e.Store.WaitFor(wait, rev)
+	err := c.view.Store().WaitFor(wait, rev)
 	if err != nil && ctx.Err() == nil {
-		return tooLargeRevision(rev, c.e.Store.Revision())
+		return tooLargeRevision(rev, c.view.Store().Revision())
 	}
 	return err
 }

@@ -175,7 +175,7 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 	if exact && rev > 0 {
 		s, err := c.view.SnapshotAt(ctx, rev)
 		if errors.Is(err, store.ErrFuture) {
-			err = tooLargeRevision(rev, c.e.Store.Revision())
+			err = tooLargeRevision(rev, c.view.Store().Revision())
 		}
 		return s, "", err
 	}

@@ -101,7 +101,7 @@ func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
 // is behind.
 func (c *call) current(ctx context.Context, key string, dryRun []string) (*store.Item, error) {
 	if admission.IsDryRun(dryRun) {
-		if err := c.e.Store.Fresh(ctx); err != nil {
+		if err := c.view.Fresh(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -280,7 +280,7 @@ func reserved(ctx context.Context, r *admission.Reservation, write func(...store
 // committed, so a timeout here is not an error.
 func (c *call) awaitSeen(ctx context.Context, dryRun []string) {
 	if c.R.AwaitSeen && !admission.IsDryRun(dryRun) {
-		_ = c.e.Store.Fresh(ctx)
+		_ = c.view.Fresh(ctx)
 	}
 }
 

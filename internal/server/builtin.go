@@ -41,7 +41,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		Addresses: services.addresses, NodePorts: services.nodePorts,
 		CreateToken: tokens.Create,
 		ComponentStatuses: func(ctx context.Context) ([]*corev1.ComponentStatus, error) {
-			return controlplane.ComponentStatuses(ctx, b.objects.Store.Ping)
+			return controlplane.ComponentStatuses(ctx, b.objects.Store)
 		},
 	}
 	pods := podspec.Policy{ForbidPrivileged: !b.cfg.AllowPrivileged}

@@ -72,7 +72,7 @@ func (s sealed) close() error {
 
 // rewriter stores anew what former keys have encrypted.
 func (b *base) rewriter(s sealed) *encryption.Rewriter {
-	return &encryption.Rewriter{Encryption: s.Encryption, Stores: []*store.Store{b.objects.Store}, Clock: b.ground.Clock,
+	return &encryption.Rewriter{Encryption: s.Encryption, Stores: b.objects.Store.All(), Clock: b.ground.Clock,
 		Resource: func(key string) (schema.GroupResource, bool) {
 			if r, _, _ := b.objects.At(key); r != nil {
 				return r.GroupResource, true

@@ -10,8 +10,10 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
@@ -30,6 +32,8 @@ type Ground struct {
 	// there is none.
 	Listener net.Listener
 	DB       store.DB
+	// Others are further etcd clusters, and the resources that lie there.
+	Others []Other
 	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
 	// Shared has what is the same for all control planes.
@@ -48,6 +52,12 @@ type Given struct {
 	// DB is a log that the caller closes. Without it the log is the embedded
 	// etcd, or the cluster that the settings name.
 	DB store.DB
+}
+
+// Other is an etcd cluster beside the main one.
+type Other struct {
+	DB        store.DB
+	Resources []schema.GroupResource
 }
 
 // Open opens the ground for the settings: the port first, so that nothing was
@@ -98,6 +108,9 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	}
 	g.DB = db
 	g.closers.add(db.Close)
+	if err := g.openOthers(cfg); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 
@@ -132,11 +145,59 @@ func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector,
 			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync,
 			Verbose: log.Enabled(ctx, slog.LevelDebug)})
 	}
+	return dialEtcd(cfg, cfg.EtcdServers, proxies)
+}
+
+func dialEtcd(cfg *config.Config, servers []string, proxies *egress.Selector) (*etcd.DB, error) {
 	t, err := cfg.EtcdTLS()
 	if err != nil {
 		return nil, err
 	}
-	return etcd.Dial(etcd.Cluster{Endpoints: cfg.EtcdServers, TLS: t, Dial: proxies.Dial(egress.Etcd)})
+	return etcd.Dial(etcd.Cluster{Endpoints: servers, TLS: t, Dial: proxies.Dial(egress.Etcd)})
+}
+
+// openOthers opens the clusters of --etcd-servers-overrides.
+func (g *Ground) openOthers(cfg *config.Config) error {
+	overrides, err := cfg.EtcdOverridden()
+	if err != nil {
+		return err
+	}
+	for _, o := range overrides {
+		db, err := dialEtcd(cfg, o.Servers, g.Egress)
+		if err != nil {
+			return fmt.Errorf("--etcd-servers-overrides: %w", err)
+		}
+		g.closers.add(db.Close)
+		g.Others = append(g.Others, Other{db, o.Resources})
+	}
+	return nil
+}
+
+// parts returns what lies in the other clusters, by the prefixes of keys.
+func (g *Ground) parts() (out []store.Part) {
+	if len(g.Others) == 0 {
+		return nil
+	}
+	prefixes := map[schema.GroupResource]string{}
+	for _, r := range builtin.Resources(builtin.Deps{}) {
+		for _, v := range r.Versions {
+			if r.Prefix != "" {
+				prefixes[schema.GroupResource{Group: v.Group, Resource: r.Plural}] = r.Prefix + "/"
+			}
+		}
+	}
+	for _, o := range g.Others {
+		part := store.Part{DB: o.DB}
+		for _, gr := range o.Resources {
+			if prefixes[gr] == "" {
+				g.Log.Warn("no such built-in resource, so nothing of it lies in another etcd", "flag", "etcd-servers-overrides", "resource", gr)
+				continue
+			}
+			part.Prefixes = append(part.Prefixes, prefixes[gr])
+		}
+		out = append(out, part)
+	}
+	return out
 }
 
 // closers close resources, the last opened first.

@@ -97,7 +97,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		return nil, err
 	}
 	opened.add(sealed.close)
-	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Clock: clk,
+	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Parts: ground.parts(), Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
 	measured.Register(stored.Collector())
 	objects := &catalog.Raw{Live: serving, Store: stored}

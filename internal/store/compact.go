@@ -15,9 +15,8 @@ import (
 // writes the key compacts.
 const compactKey = "compact_rev_key"
 
-// RunCompaction compacts, every interval, the history that is older than one
-// interval. Of several servers on one etcd only one does it at a time.
-func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error {
+// runCompaction is RunCompaction without the parts.
+func (s *Store) runCompaction(ctx context.Context, interval time.Duration) error {
 	var version, rev int64
 	for {
 		select {

@@ -11,7 +11,8 @@ import (
 // the write relied on has changed.
 var ErrVoid = errors.New("what the write relies on was marked again")
 
-// Guard lets a write happen only if its mark was not set after a revision.
+// Guard lets a write happen only if its mark was not set after a revision. A mark lies in the etcd of the resource that its
+// name begins with, and a write of an object that lies in another etcd is not held back.
 type Guard struct {
 	Mark string
 	Rev  int64
@@ -24,6 +25,7 @@ const marks = "marks/"
 // Mark sets a mark and returns its revision. Writes that rely on an earlier
 // revision of the mark and are not stored yet fail from now on.
 func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
+	s = s.At(name)
 	done, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name}}})
 	return done.Rev, err
 }
@@ -31,6 +33,7 @@ func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
 // Unmark removes a mark that no write relies on any more. It is no error if the
 // mark does not exist.
 func (s *Store) Unmark(ctx context.Context, name string) error {
+	s = s.At(name)
 	_, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name, Delete: true}}})
 	return err
 }
@@ -41,6 +44,9 @@ func (s *Store) guarded(first kv.Condition, guards []Guard) []kv.Condition {
 	out := make([]kv.Condition, 1, 1+len(guards))
 	out[0] = first
 	for _, g := range guards {
+		if !s.holds(g) {
+			continue // their revisions cannot be compared
+		}
 		out = append(out, kv.Condition{Key: s.prefix + marks + g.Mark, Is: kv.ModRevisionAtMost, N: g.Rev})
 	}
 	return out

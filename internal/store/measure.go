@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,7 +93,7 @@ func (v *View) asked(op operation, began time.Time, err error) {
 // Fresh is Store.Fresh for a read of this view.
 func (v *View) Fresh(ctx context.Context) error {
 	began := time.Now()
-	err := v.store.Fresh(ctx)
+	err := v.store.freshOne(ctx)
 	v.counts.fresh.Add(1)
 	if err != nil {
 		v.counts.stale.Add(1)
@@ -180,13 +181,17 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	if size, err := c.store.Size(ctx); err == nil {
-		ch <- prometheus.MustNewConstMetric(descs.database, prometheus.GaugeValue, float64(size), "etcd-0")
+	var all []*View
+	for n, s := range c.store.All() {
+		if size, err := s.Size(ctx); err == nil {
+			ch <- prometheus.MustNewConstMetric(descs.database, prometheus.GaugeValue, float64(size), fmt.Sprintf("etcd-%d", n))
+		}
+		all = append(all, s.allViews()...)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	views := map[string]bool{}
-	for _, v := range c.store.allViews() {
+	for _, v := range all {
 		if v.kind.Resource.Resource != "" {
 			views[v.kind.Prefix] = true
 			c.collect(ctx, v, ch)

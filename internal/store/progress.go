@@ -46,7 +46,7 @@ func (p *Progress) CatchUp(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := p.view.store.Fresh(ctx); err != nil {
+	if err := p.view.Fresh(ctx); err != nil {
 		return err
 	}
 	want, err := p.view.Changed(ctx)

@@ -52,8 +52,10 @@ type Options struct {
 	// Transformer returns the transformer of the values at a key below Prefix
 	// that belongs to no view. Optional: they are stored as they are.
 	Transformer func(key string) Transformer
-	Clock       clock.Clock
-	Log         *slog.Logger
+	// Parts are the resources that lie in other etcds.
+	Parts []Part
+	Clock clock.Clock
+	Log   *slog.Logger
 	// Metrics measure requests to etcd. Optional.
 	Metrics *Metrics
 	// Guard handles panics of functions that follow views.
@@ -71,6 +73,11 @@ type Store struct {
 	metrics *Metrics
 	// transformer is Options.Transformer.
 	transformer func(key string) Transformer
+	// parts are the stores of other etcds, elsewhere those of some prefixes; main is the store that this one is a part of. None
+	// changes after New.
+	parts     []*Store
+	elsewhere map[string]*Store
+	main      *Store
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
@@ -105,19 +112,19 @@ func New(db DB, o Options) *Store {
 	s := &Store{
 		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
 		Encodings: NewBudget(o.EncodingBytes),
-		views:     map[string]*View{},
+		views:     map[string]*View{}, elsewhere: map[string]*Store{},
 
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
 	s.leases.init(db, o.Clock, o.Metrics.leases)
 	s.follow.init()
 	s.tasks.init()
+	s.addParts(o.Parts, o)
 	return s
 }
 
-// Run follows etcd until ctx ends; it is called once. Reads and writes need it
-// to be running. When it returns, no goroutine of the store is running.
-func (s *Store) Run(ctx context.Context) error {
+// runOne is Run without the parts.
+func (s *Store) runOne(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
 	s.tasks.start(s.runHeal)
@@ -133,9 +140,8 @@ func (s *Store) Size(ctx context.Context) (int64, error) { return s.db.Size(ctx)
 // Revision is the newest revision up to which this server has seen everything.
 func (s *Store) Revision() int64 { return s.follow.rev.Load() }
 
-// Fresh returns once this server has seen every write that was acknowledged,
-// by any server, before the call.
-func (s *Store) Fresh(ctx context.Context) error {
+// freshOne is Fresh without the parts.
+func (s *Store) freshOne(ctx context.Context) error {
 	began := request.Begin(ctx)
 	defer request.End(ctx, request.LayerStorage, began)
 	ctx, sp := span.Start(ctx, "Fresh etcd3")

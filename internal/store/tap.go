@@ -20,8 +20,8 @@ type Tap interface {
 	Lost()
 }
 
-// Tap passes everything to t from now on, until remove is called.
-func (s *Store) Tap(t Tap) (remove func()) {
+// tap is Tap without the parts.
+func (s *Store) tap(t Tap) (remove func()) {
 	entry := &t
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,10 +86,8 @@ func (s *Store) lost() {
 	}
 }
 
-// Scan calls put for every key below a prefix, as of one revision, until put
-// returns false. It loads no view. A Tap that was set before misses nothing:
-// its events are newer than the scan, or the same.
-func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
+// scan is Scan without the parts.
+func (s *Store) scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
 	from, end, at := s.prefix+prefix, kv.PrefixEnd(s.prefix+prefix), int64(0)
 	for more := true; more; {
 		var last []byte
@@ -114,9 +112,8 @@ func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, re
 	return nil
 }
 
-// Read returns the newest value of a key below the store's prefix, or
-// ErrNotFound, and the revision of the read. It loads no view.
-func (s *Store) Read(ctx context.Context, key string) (value []byte, at int64, err error) {
+// read is Read without the parts.
+func (s *Store) read(ctx context.Context, key string) (value []byte, at int64, err error) {
 	missing := true
 	var unreadable error
 	answer, err := s.db.Range(ctx, kv.Range{Key: s.prefix + key}, func(k kv.KeyValue) bool {

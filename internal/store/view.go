@@ -83,6 +83,9 @@ type change struct {
 
 // View returns the view of a kind, made on the first call for its prefix.
 func (s *Store) View(k Kind) *View {
+	if p := s.elsewhere[k.Prefix]; p != nil {
+		return p.View(k)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.views[k.Prefix]; v != nil {
@@ -99,6 +102,7 @@ func (s *Store) View(k Kind) *View {
 // Forget drops a view: reads of it return ErrForgotten, and so do its watchers
 // once they have delivered what the window holds for them.
 func (s *Store) Forget(v *View) {
+	s = v.store
 	s.mu.Lock()
 	if s.views[v.kind.Prefix] == v {
 		delete(s.views, v.kind.Prefix)
