@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -25,10 +24,17 @@ import (
 // token is the administrator's.
 const token = "peer-admin"
 
-// bin is where the binaries are.
+// bin is where the binaries are: tests run in folders below the root of the repository.
 func bin() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "bench", "peer", "bin")
+	dir, err := os.Getwd()
+	for err == nil {
+		path := filepath.Join(dir, "bench", "peer", "bin")
+		if _, err := os.Stat(path); err == nil || dir == filepath.Dir(dir) {
+			return path
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ""
 }
 
 // Users are people beside the administrator, each of whom has its name as token.
