@@ -106,6 +106,7 @@ func New(c Config) *Server {
 
 // Run follows the APIServices, and serves what they register, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.groups.ShutDown() // Register may not have been called
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	routes := sync.OnceFunc(func() {

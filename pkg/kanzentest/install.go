@@ -295,7 +295,7 @@ func (s *Server) established(ctx context.Context, c dynamic.Interface, definitio
 			return fmt.Errorf("%s is not established: %w %s", d.GetName(), err, last)
 		}
 	}
-	return nil
+	return s.server.CatchUp(ctx) // discovery has them now
 }
 
 func definitionsOf(d *unstructured.Unstructured) schema.GroupVersionResource {

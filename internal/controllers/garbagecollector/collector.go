@@ -65,6 +65,7 @@ func Run(ctx context.Context, c Config) {
 	g := &Collector{Config: c, graph: newGraph(), queue: queue.New("garbage_collector", c.Clock, c.Guard, c.Queues, c.Log), lost: make(chan struct{}, 1),
 		scans: rate.NewLimiter(scansPerSecond, scansBurst), remote: remotes.NewClient(c.Client.Transport())}
 	g.graph.locate, g.graph.look = g.locate, g.queue.Add
+	defer g.queue.ShutDown() // the end may come before it runs
 	defer c.Store.Tap(g)()
 	defer g.running.Wait()
 	g.running.Go(func() {
