@@ -33,6 +33,9 @@ func main() {
 		cmd = apiserverCommand()
 	}
 	if err := cmd.ExecuteContext(ctx); err != nil {
+		if code := exitCode(0); errors.As(err, &code) {
+			os.Exit(int(code)) // a command that kanzen ran has said why
+		}
 		for _, line := range lines(err) {
 			fmt.Fprintln(os.Stderr, "Error: "+line)
 		}

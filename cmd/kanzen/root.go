@@ -19,6 +19,6 @@ started under the name etcd it is etcd's own server.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(serveCommand(), kubeconfigCommand(), encryptionCommand(), versionCommand(), etcdCommand())
+	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), encryptionCommand(), versionCommand(), etcdCommand())
 	return cmd
 }

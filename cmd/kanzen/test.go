@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+)
+
+// exitCode ends the program with the code of a command that it ran.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+func testCommand() *cobra.Command {
+	cfg := config.Standalone()
+	cfg.DataDir, cfg.SecurePort, cfg.WarnWorkloads = "", 0, false
+	cmd := &cobra.Command{
+		Use:   "test [flags] -- COMMAND [ARGUMENTS]",
+		Short: "Run a command with a fresh server, which ends with it",
+		Long: `Runs a command with KUBECONFIG set to a server of its own, which keeps all in
+memory and ends with the command. Signals are passed on; the exit code is the
+command's.
+
+  kanzen test -- pytest
+  kanzen test -- kubectl get namespaces`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runTest(cmd, cfg, args) },
+	}
+	cfg.AddFlags(cmd.Flags(), true)
+	cmd.Flags().SetInterspersed(false) // flags after the command are its own
+	cmd.SetUsageFunc(usage)
+	return cmd
+}
+
+func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "kanzen-test-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	given := server.Given{Clock: clock.RealClock{}}
+	if cfg.DataDir == "" && cfg.Embedded() {
+		db := memory.New(clock.RealClock{})
+		defer func() { err = errors.Join(err, db.Close()) }()
+		given.DB = db
+	}
+	if cfg.DataDir == "" {
+		cfg.DataDir = filepath.Join(dir, "data")
+	}
+	v := verbosity(cmd.Flags())
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
+	// The command decides how a signal ends it; the server ends after it.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	defer cancel()
+	ground, err := server.OpenWith(ctx, &cfg, log, v, given)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ground.Close()) }()
+	s, err := server.New(ctx, &cfg, ground)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	select {
+	case <-s.Ready():
+	case err := <-ended:
+		return err
+	case <-cmd.Context().Done():
+		cancel()
+		return errors.Join(context.Cause(cmd.Context()), <-ended)
+	}
+	failed := runWith(s, path, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	cancel()
+	return errors.Join(<-ended, failed)
+}
+
+// killAfter is how long a command may go on after its server has ended.
+const killAfter = 10 * time.Second
+
+// runWith runs a command on a server and passes signals on to it.
+func runWith(s *server.Server, path string, args []string, in io.Reader, out, errs io.Writer) error {
+	c := exec.Command(path, args[1:]...)
+	c.Args[0] = args[0]
+	c.Stdin, c.Stdout, c.Stderr = in, out, errs
+	c.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig())
+	c.WaitDelay = killAfter
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	// A terminal sends its signals to the command too, which would get them twice.
+	terminal := term.IsTerminal(int(os.Stdin.Fd()))
+	defer signal.Stop(signals)
+	if err := c.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case sig := <-signals:
+				if terminal && (sig == os.Interrupt || sig == syscall.SIGQUIT) {
+					continue
+				}
+				_ = c.Process.Signal(sig) // it may have ended
+			case <-done:
+				return
+			}
+		}
+	}()
+	err := c.Wait()
+	close(done)
+	<-passed
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if code := exit.ExitCode(); code >= 0 {
+		return exitCode(code)
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok {
+		return exitCode(128 + int(status.Signal())) // as shells say it
+	}
+	return exitCode(1)
+}
