@@ -225,17 +225,15 @@ func (k *keyFiles) writeTo(dataDir string, cfg *config.Config) error {
 
 // makeKeys has a server's keys made in a directory and reads them.
 func makeKeys(cfg *config.Config) (_ map[string][]byte, err error) {
-	dir, err := os.MkdirTemp("", "kanzentest-keys-")
-	if err != nil {
+	own := *cfg
+	if own.DataDir, err = os.MkdirTemp("", "kanzentest-keys-"); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	own := *cfg
-	own.DataDir = dir
+	defer func() { err = errors.Join(err, os.RemoveAll(own.DataDir)) }()
 	if _, err := keys.Make(&own, 0, clock.RealClock{}); err != nil {
 		return nil, err
 	}
-	dir = filepath.Join(dir, keys.Folder)
+	dir := filepath.Join(own.DataDir, keys.Folder)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
