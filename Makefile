@@ -12,10 +12,10 @@ build:
 test: lint unit race e2e stale
 
 lint:
-	@test -z "$$(gofmt -l cmd internal pkg test bench)" || { gofmt -l cmd internal pkg test bench; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test bench examples)" || { gofmt -l cmd internal pkg test bench examples; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@for m in test bench; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=../go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
+	@for m in test bench test/kubebuilder examples/operator-test; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff
 
