@@ -48,6 +48,8 @@ type WebhookInstallOptions struct {
 	LocalServingHostExternalName string
 	// MaxTime is how long to wait for the configurations, PollInterval how often to look; zero: 10 s and 5 ms.
 	MaxTime, PollInterval time.Duration
+
+	made string // the directory that certify made; not one that was given
 }
 
 // PrepWithoutInstalling chooses the port, makes the certificates, and reads and changes the configurations.
@@ -148,6 +150,7 @@ func (o *WebhookInstallOptions) certify() (err error) {
 		if o.LocalServingCertDir, err = os.MkdirTemp("", "envtest-serving-certs-"); err != nil {
 			return err
 		}
+		o.made = o.LocalServingCertDir
 	}
 	o.LocalServingCAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return errors.Join(
@@ -235,10 +238,12 @@ func WaitForWebhooks(config *rest.Config, mutating []*admissionv1.MutatingWebhoo
 	return nil
 }
 
-// Cleanup removes the certificates.
+// Cleanup removes the certificates, unless they are in a directory that was given.
 func (o *WebhookInstallOptions) Cleanup() error {
-	if o.LocalServingCertDir == "" {
+	if o.made == "" {
 		return nil
 	}
-	return os.RemoveAll(o.LocalServingCertDir)
+	err := os.RemoveAll(o.made)
+	o.made, o.LocalServingCertDir = "", ""
+	return err
 }
