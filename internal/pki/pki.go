@@ -73,6 +73,24 @@ func filesIn(dir string) *Files {
 	}
 }
 
+// authorityName is the name in the certificate of the authority that Ensure makes.
+const authorityName = "kanzen-ca"
+
+// Paths returns the paths of the files that Ensure makes in a directory.
+func Paths(dir string) []string {
+	f := filesIn(dir)
+	return []string{
+		f.CACert, f.CAKey, f.ServingCert, f.ServingKey, f.AdminCert, f.AdminKey, f.FrontProxyCACert, f.FrontProxyCAKey,
+		f.FrontProxyCert, f.FrontProxyKey, f.ServiceAccountKey, f.Kubeconfig,
+	}
+}
+
+// MadeAuthority reports whether the authority in a directory is one that Ensure has made.
+func MadeAuthority(dir string) bool {
+	cert, err := readCert(filesIn(dir).CACert)
+	return err == nil && cert != nil && cert.Subject.CommonName == authorityName
+}
+
 // Ensure creates missing files in the directory, and renews certificates that are about to expire or no longer fit the
 // options.
 func Ensure(o Options) (*Files, error) {
@@ -80,7 +98,7 @@ func Ensure(o Options) (*Files, error) {
 		return nil, err
 	}
 	f, now := filesIn(o.Dir), o.Clock.Now()
-	ca, err := ensureAuthority(f.CACert, f.CAKey, "kanzen-ca", now)
+	ca, err := ensureAuthority(f.CACert, f.CAKey, authorityName, now)
 	if err != nil {
 		return nil, err
 	}

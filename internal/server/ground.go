@@ -142,8 +142,7 @@ func closeListener(l net.Listener) error {
 func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, log *slog.Logger) (*etcd.DB, error) {
 	if cfg.Embedded() {
 		return etcd.OpenEmbedded(ctx, etcd.Embedded{
-			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync,
-			Verbose: log.Enabled(ctx, slog.LevelDebug)})
+			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, Log: log})
 	}
 	return dialEtcd(cfg, cfg.EtcdServers, proxies)
 }

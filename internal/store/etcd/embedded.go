@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
 // Embedded says how the etcd inside this process runs.
@@ -30,8 +33,9 @@ type Embedded struct {
 	// UnsafeNoFsync skips fsync: faster, but a power loss may lose writes. For
 	// tests.
 	UnsafeNoFsync bool
-	// Verbose writes etcd's log to standard error.
-	Verbose bool
+	// Log receives what an operator can act on, and everything if it is for debugging; nil: what ends the process is
+	// written to standard error.
+	Log *slog.Logger
 }
 
 // OpenEmbedded starts an etcd of one member in this process and returns once it
@@ -143,18 +147,14 @@ func (e Embedded) serverConfig() (config.ServerConfig, error) {
 		ServerFeatureGate:                 gate,
 		UnsafeNoFsync:                     e.UnsafeNoFsync,
 		BootstrapDefragThresholdMegabytes: 0,
-		Logger:                            newLogger(e.Verbose),
+		Logger:                            e.logger(),
 	}, nil
 }
 
-// newLogger makes etcd's logger. Unless verbose, it logs only what ends the
-// process: most of what etcd logs as errors is harmless noise at the start.
-func newLogger(verbose bool) *zap.Logger {
-	level := zap.DPanicLevel
-	if verbose {
-		level = zap.InfoLevel
+func (e Embedded) logger() *zap.Logger {
+	log := e.Log
+	if log == nil {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	}
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), level))
+	return logs.Zap(log, clock.RealClock{})
 }
