@@ -20,6 +20,7 @@ func apiserverCommand() *cobra.Command {
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), false)
-	cmd.SetUsageFunc(usage)
+	cmd.SetUsageFunc(usageByGroup)
+	cmd.SetFlagErrorFunc(flagError)
 	return cmd
 }

@@ -1,34 +1,171 @@
 package main
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/kubeconfig"
+	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
+// kubeconfigOptions are the flags of `kanzen kubeconfig`.
+type kubeconfigOptions struct {
+	dir, context, user, bind, namespace string
+	groups                              []string
+	ttl                                 time.Duration
+	merge                               bool
+}
+
 func kubeconfigCommand() *cobra.Command {
-	dir := config.Standalone().DataDir
+	o := kubeconfigOptions{dir: config.Standalone().DataDir, ttl: 24 * time.Hour}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Print the kubeconfig of a server's administrator",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := os.ReadFile(filepath.Join(dir, "pki", "admin.kubeconfig"))
-			if os.IsNotExist(err) {
-				return fmt.Errorf("no server has been started on %s yet; 'kanzen serve' makes the kubeconfig", dir)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(b)
-			return err
-		},
+		Short: "Print a kubeconfig for a server, or add it to your own",
+		Long: `Prints the kubeconfig of a server's administrator, or of a user whose
+certificate is made now.
+
+  kanzen kubeconfig > kubeconfig
+  kanzen kubeconfig --merge                                into ~/.kube/config or $KUBECONFIG
+  kanzen kubeconfig --user alice --group dev --bind edit -n team > alice`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the server.")
+	fs := cmd.Flags()
+	fs.StringVar(&o.dir, "data-dir", o.dir, "Data directory of the server.")
+	fs.BoolVar(&o.merge, "merge", false, "Add a context to ~/.kube/config, or to the file of $KUBECONFIG.")
+	fs.StringVar(&o.context, "context", "", "Name of that context. (default kanzen, or kanzen-USER)")
+	fs.StringVar(&o.user, "user", "", "Make a certificate for this user, in place of the administrator's.")
+	fs.StringSliceVar(&o.groups, "group", nil, "Groups of the user.")
+	fs.DurationVar(&o.ttl, "ttl", o.ttl, "How long the user's certificate is valid.")
+	fs.StringVar(&o.bind, "bind", "", "Role to give the user: a ClusterRole, or with --namespace also a Role.")
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "Namespace in which the role is given, and which the user's context has.")
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
+
+func (o *kubeconfigOptions) validate(changed func(flag string) bool) error {
+	if o.user == "" {
+		for _, f := range []string{"group", "ttl", "bind", "namespace"} {
+			if changed(f) {
+				return fmt.Errorf("--%s: goes together with --user", f)
+			}
+		}
+	}
+	if o.ttl <= 0 {
+		return fmt.Errorf("--ttl: %s is not a time that a certificate can be valid", o.ttl)
+	}
+	if strings.HasPrefix(o.user, "system:") && o.bind != "" {
+		return fmt.Errorf("--bind: %s is a user of Kubernetes' own and needs no role", o.user)
+	}
+	if o.context != "" && !o.merge {
+		return errors.New("--context: goes together with --merge")
+	}
+	return nil
+}
+
+func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
+	if err := o.validate(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	path, err := adminKubeconfig(o.dir)
+	if err != nil {
+		return err
+	}
+	admin, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return fmt.Errorf("%s is broken (%s); remove it, and 'kanzen serve' makes it again", path, oneLine(err))
+	}
+	c := admin.Contexts[admin.CurrentContext]
+	if c == nil || admin.Clusters[c.Cluster] == nil || admin.AuthInfos[c.AuthInfo] == nil {
+		return fmt.Errorf("%s is broken (it has no current context); remove it, and 'kanzen serve' makes it again", path)
+	}
+	credentials := userOf(c.AuthInfo, admin)
+	if o.user != "" {
+		if credentials, err = o.issue(path); err != nil {
+			return err
+		}
+		if o.bind != "" {
+			if err := o.grant(cmd, path); err != nil {
+				return err
+			}
+		}
+	}
+	server := admin.Clusters[c.Cluster].Server
+	if o.merge {
+		return o.mergeInto(cmd, server, credentials)
+	}
+	if o.user == "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(b)
+		return err
+	}
+	b, err := pki.Kubeconfig{
+		Cluster: "kanzen", User: o.user, Server: server, CA: credentials.ca, Namespace: o.namespace,
+		ClientCert: credentials.cert, ClientKey: credentials.key,
+	}.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(b)
+	return err
+}
+
+// credentials are how a user is known, and how the server is, in PEM.
+type credentials struct{ ca, cert, key []byte }
+
+func userOf(name string, c *clientcmdapi.Config) credentials {
+	return credentials{
+		ca:   c.Clusters[c.Contexts[c.CurrentContext].Cluster].CertificateAuthorityData,
+		cert: c.AuthInfos[name].ClientCertificateData, key: c.AuthInfos[name].ClientKeyData,
+	}
+}
+
+// issue makes the user's certificate.
+func (o *kubeconfigOptions) issue(adminPath string) (credentials, error) {
+	s := pki.Subject{Name: o.user, Groups: o.groups, Life: o.ttl}
+	ca, cert, key, err := pki.NewClient(filepath.Dir(adminPath), s, time.Now())
+	return credentials{ca, cert, key}, err
+}
+
+func (o *kubeconfigOptions) mergeInto(cmd *cobra.Command, server string, c credentials) error {
+	name := o.context
+	if name == "" {
+		name = "kanzen"
+		if o.user != "" {
+			name += "-" + o.user
+		}
+	}
+	path, err := kubeconfig.Path()
+	if err != nil {
+		return err
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	current, err := kubeconfig.Merge(path, kubeconfig.Entry{
+		Context: name, Cluster: name, User: name, Server: server, Namespace: o.namespace,
+		CA: b64(c.ca), ClientCert: b64(c.cert), ClientKey: b64(c.key),
+	})
+	if err != nil {
+		return err
+	}
+	use := "kubectl --context " + shellWord(name) + " get namespaces"
+	if current {
+		use = "kubectl get namespaces"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s has the context %s: %s\n", path, name, use)
+	return nil
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -33,14 +35,24 @@ func main() {
 		cmd = apiserverCommand()
 	}
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		if code := exitCode(0); errors.As(err, &code) {
-			os.Exit(int(code)) // a command that kanzen ran has said why
-		}
-		for _, line := range lines(err) {
-			fmt.Fprintln(os.Stderr, "Error: "+line)
-		}
-		os.Exit(1)
+		os.Exit(exitCode(os.Stderr, err))
 	}
+}
+
+// exitCode tells an error and returns the code to end with: that of a program that was run, which has told its own
+// errors, or 1.
+func exitCode(w io.Writer, err error) int {
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal()) // as shells say it
+		}
+		return max(ended.ExitCode(), 1)
+	}
+	for _, line := range lines(err) {
+		fmt.Fprintln(w, "Error: "+line)
+	}
+	return 1
 }
 
 // lines takes an error apart that holds several, one line each.

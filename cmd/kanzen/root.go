@@ -1,24 +1,47 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
+
+	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 func rootCommand() *cobra.Command {
+	show := false
 	cmd := &cobra.Command{
 		Use:   "kanzen",
 		Short: "The Kubernetes API server in one binary",
 		Long: `kanzen is a Kubernetes API server: one binary with everything kube-apiserver
 does, on an etcd inside the process or on a cluster.
 
-  kanzen serve         start a server; it says what to type next
-  kanzen kubeconfig    print the kubeconfig of its administrator
+  kanzen serve                 start a server; it says what to type next
+  kanzen kubectl get pods      kubectl, for that server
+  kanzen kubeconfig --merge    add that server to your own kubeconfig
 
 Started under the name kube-apiserver it takes that program's flags and place;
 started under the name etcd it is etcd's own server.`,
 		SilenceUsage: true, SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknownCommand(cmd, args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if show {
+				fmt.Fprintln(cmd.OutOrStdout(), "kanzen "+version.Kanzen+" (Kubernetes "+version.Info().GitVersion+")")
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nAll commands: kanzen --help\n", cmd.Long)
+			return nil
+		},
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), encryptionCommand(), versionCommand(), etcdCommand())
+	cmd.Flags().BoolVar(&show, "version", false, "Print the version.")
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
+	cmd.AddCommand(encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	return cmd
 }

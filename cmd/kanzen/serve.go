@@ -1,33 +1,50 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 func serveCommand() *cobra.Command {
 	cfg := config.Standalone()
+	all := false
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start a server; all it needs it makes below --data-dir",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return usageByGroup(cmd)
+			}
+			if cfg.DataDir == "" {
+				return errors.New("--data-dir: name a directory; there is no home directory to keep data in")
+			}
+			var err error
+			if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
+				return fmt.Errorf("--data-dir: %w", err)
+			}
 			return serve(cmd, &cfg, func(s *server.Server) { greet(cmd.OutOrStdout(), s, cfg.DataDir) })
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), true)
-	cmd.SetUsageFunc(usage)
+	cmd.Flags().BoolVar(&all, "help-all", false, "Show all flags.")
+	cmd.SetUsageFunc(shortUsage)
 	return cmd
 }
 
@@ -36,8 +53,20 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 		printVersion(cmd.OutOrStdout(), cfg)
 		return nil
 	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
 	v := verbosity(cmd.Flags())
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
+	scr := newScreen(cmd.ErrOrStderr())
+	handler, err := scr.handler(cfg.LoggingFormat, v)
+	if err != nil {
+		return err
+	}
+	defer scr.show("")
+	log := slog.New(handler)
+	klog.SetSlogLogger(log) // libraries of Kubernetes
+	slog.SetDefault(log)    // and others, by package log
+	up := logs.Step(log, clock.RealClock{}, "starting", "serving", "kanzen", version.Kanzen, "kubernetes", version.Kubernetes)
 	cfg.Flags = map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
 	cfg.WarnIgnored(cmd.Flags(), log)
@@ -52,10 +81,14 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 	go func() {
 		select {
 		case <-s.Ready():
+			up()
+			scr.show("")
+			notify(log, "READY=1")
 			started(s)
 		case <-cmd.Context().Done():
 		}
 	}()
+	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })
 	return errors.Join(s.Run(cmd.Context()), ground.Close())
 }
 
@@ -72,10 +105,10 @@ func verbosity(fs *pflag.FlagSet) *debug.Verbosity {
 func greet(w io.Writer, s *server.Server, dataDir string) {
 	arg := ""
 	if dataDir != config.Standalone().DataDir {
-		arg = " --data-dir " + dataDir
+		arg = " --data-dir " + shellWord(dataDir)
 	}
 	fmt.Fprintf(w, `kanzen %s serves Kubernetes %s at https://%s (Ctrl-C stops it)
   export KUBECONFIG=%s
-  kubectl get namespaces        # or: kanzen kubeconfig%s > kubeconfig
-`, version.Kanzen, version.Kubernetes, s.Address(), s.Kubeconfig(), arg)
+  kubectl get namespaces        # or: kanzen kubectl%s get namespaces
+`, version.Kanzen, version.Kubernetes, s.Address(), shellWord(s.Kubeconfig()), arg)
 }

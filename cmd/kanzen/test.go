@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -21,11 +20,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
-
-// exitCode ends the program with the code of a command that it ran.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func testCommand() *cobra.Command {
 	cfg := config.Standalone()
@@ -133,15 +127,5 @@ func runWith(s *server.Server, path string, args []string, in io.Reader, out, er
 	err := c.Wait()
 	close(done)
 	<-passed
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return err
-	}
-	if code := exit.ExitCode(); code >= 0 {
-		return exitCode(code)
-	}
-	if status, ok := exit.Sys().(syscall.WaitStatus); ok {
-		return exitCode(128 + int(status.Signal())) // as shells say it
-	}
-	return exitCode(1)
+	return err
 }

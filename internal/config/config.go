@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
 // Config is every setting of a server, flat: one field for each setting, named after its flag. Default or Standalone
@@ -77,6 +79,8 @@ type Config struct {
 	TracingConfigFile   string
 	// EgressSelectorConfigFile configures which connections use proxies.
 	EgressSelectorConfigFile string
+	// LoggingFormat is text or json.
+	LoggingFormat string
 	// Flags are the settings by flag, as shown at /flagz.
 	Flags map[string]string
 
@@ -197,6 +201,7 @@ func Default() Config {
 		RequestTimeout:         time.Minute,
 		MinRequestTimeout:      1800,
 		Profiling:              true,
+		LoggingFormat:          "text",
 		AnonymousAuth:          true,
 		ServiceAccountLookup:   true,
 		ServiceAccountExtend:   true,
@@ -247,15 +252,21 @@ func Standalone() Config {
 	return c
 }
 
+// defaultDataDir returns the user's directory for data; "" if there is none. It is never below the current directory.
 func defaultDataDir() string {
 	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
 		return filepath.Join(d, "kanzen")
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "kanzen-data"
+	if d := os.Getenv("LocalAppData"); runtime.GOOS == "windows" && filepath.IsAbs(d) {
+		return filepath.Join(d, "kanzen")
 	}
-	return filepath.Join(home, ".local", "share", "kanzen")
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "share", "kanzen")
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/kanzen"
+	}
+	return ""
 }
 
 // Embedded reports whether etcd runs inside this process.
@@ -273,6 +284,7 @@ func (c *Config) Validate() error {
 	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
 		bad("secure-port", "%d is not a port", c.SecurePort)
 	}
+	c.validateEtcd(bad)
 	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
 		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
 	}
@@ -333,6 +345,9 @@ func (c *Config) Validate() error {
 		if name, _, _ := strings.Cut(strings.TrimSpace(d), "="); name != "max-age" && d != "includeSubDomains" && d != "preload" {
 			bad("strict-transport-security-directives", "%q is none of max-age=n, includeSubDomains, preload", d)
 		}
+	}
+	if !slices.Contains(logs.Formats, c.LoggingFormat) {
+		bad("logging-format", "%q is none of %s", c.LoggingFormat, strings.Join(logs.Formats, ", "))
 	}
 	if c.RequestTimeout <= 0 {
 		bad("request-timeout", "must be positive")

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -69,4 +71,20 @@ func (c *Config) EtcdTLS() (*tls.Config, error) {
 		t.Certificates = []tls.Certificate{cert}
 	}
 	return t, nil
+}
+
+// validateEtcd validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
+func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
+	for _, e := range c.EtcdServers {
+		scheme, _, isURL := strings.Cut(e, "://")
+		u, err := url.Parse(e)
+		if !isURL {
+			_, _, err = net.SplitHostPort(e)
+		} else if err == nil && (!slices.Contains([]string{"http", "https", "unix", "unixs"}, scheme) || u.Host+u.Path == "") {
+			err = errors.New("not a URL of etcd")
+		}
+		if err != nil {
+			bad("etcd-servers", "%q is not a URL like https://10.0.0.1:2379", e)
+		}
+	}
 }

@@ -13,34 +13,87 @@ import (
 
 // AddFlags binds the flags to a Config, whose values are their defaults.
 func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
-	if standalone {
-		fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "Directory of the embedded etcd and of the server's own keys and certificates; made if missing.")
-		fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
+	groups := []flagGroup{
+		{"etcd", c.addEtcdFlags},
+		{"Serving", c.addServingFlags},
+		{"Authentication and service accounts", c.addAuthFlags},
+		{"Authorization", c.addAuthorizationFlags},
+		{"Admission", c.addAdmissionFlags},
+		{"The API", c.addAPIFlags},
+		{"Versions and features", c.addCompatibilityFlags},
+		{"Extension API servers", c.addAggregatorFlags},
+		{"The kubernetes service", c.addKubernetesServiceFlags},
+		{"Kubelets", c.addKubeletFlags},
+		{"Audit", c.addAuditFlags},
+		{"Logs", c.addLogFlags},
+		{WithoutEffect, addHarmless},
 	}
-	c.addEtcdFlags(fs)
-	c.addServingFlags(fs)
-	c.addAuthFlags(fs)
-	c.addAuditFlags(fs)
-	c.addAuthorizationFlags(fs)
+	if standalone {
+		groups = slices.Insert(groups, 0, flagGroup{"This server", c.addStandaloneFlags})
+	}
+	for _, g := range groups {
+		part := pflag.NewFlagSet(g.name, pflag.ContinueOnError)
+		g.add(part)
+		part.VisitAll(func(f *pflag.Flag) {
+			if f.Annotations == nil {
+				f.Annotations = map[string][]string{}
+			}
+			f.Annotations[groupAnnotation] = []string{g.name}
+			fs.AddFlag(f)
+		})
+	}
+	c.given = fs.Changed
+}
+
+// flagGroup is flags that the help shows together.
+type flagGroup struct {
+	name string
+	add  func(fs *pflag.FlagSet)
+}
+
+const groupAnnotation = "group"
+
+// WithoutEffect is the group of the flags that are accepted and ignored.
+const WithoutEffect = "Without effect on this server, accepted because kube-apiserver has them"
+
+// Group returns the group of a flag, as the help shows it.
+func Group(f *pflag.Flag) string {
+	if g := f.Annotations[groupAnnotation]; len(g) > 0 {
+		return g[0]
+	}
+	return "Other"
+}
+
+func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "Directory of the embedded etcd and of the server's own keys and certificates; made if missing.")
+	fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
+}
+
+func (c *Config) addLogFlags(fs *pflag.FlagSet) {
+	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
+	fs.StringVar(&c.LoggingFormat, "logging-format", c.LoggingFormat, "Format of the log: text or json.")
+}
+
+func (c *Config) addAdmissionFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", c.EnableAdmission, "Admission plugins to run beside those on by default.")
 	fs.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", c.DisableAdmission, "Admission plugins not to run although they are on by default.")
-	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
-	fs.BoolVar(&c.AggregatorRejectRedirects, "aggregator-reject-forwarding-redirect", c.AggregatorRejectRedirects, "Do not pass redirects of extension API servers on to clients; otherwise those that stay on this server are.")
-	fs.StringVar(&c.ProxyClientCertFile, "proxy-client-cert-file", c.ProxyClientCertFile, "Client certificate by which extension API servers know this server as a front proxy.")
-	fs.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", c.ProxyClientKeyFile, "Key of that certificate.")
 	fs.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", c.AdmissionConfigFile, "File that configures admission plugins.")
 	fs.Int64Var(&c.NotReadySeconds, "default-not-ready-toleration-seconds", c.NotReadySeconds, "How long pods tolerate a node that is not ready, if they do not say.")
 	fs.Int64Var(&c.UnreachableSeconds, "default-unreachable-toleration-seconds", c.UnreachableSeconds, "How long pods tolerate a node that is unreachable, if they do not say.")
 	fs.BoolVar(&c.AllowPrivileged, "allow-privileged", c.AllowPrivileged, "Allow privileged containers.")
+}
+
+func (c *Config) addAggregatorFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&c.AggregatorRouting, "enable-aggregator-routing", c.AggregatorRouting, "Send requests for services to their endpoints and not their cluster IP.")
+	fs.BoolVar(&c.AggregatorRejectRedirects, "aggregator-reject-forwarding-redirect", c.AggregatorRejectRedirects, "Do not pass redirects of extension API servers on to clients; otherwise those that stay on this server are.")
+	fs.StringVar(&c.ProxyClientCertFile, "proxy-client-cert-file", c.ProxyClientCertFile, "Client certificate by which extension API servers know this server as a front proxy.")
+	fs.StringVar(&c.ProxyClientKeyFile, "proxy-client-key-file", c.ProxyClientKeyFile, "Key of that certificate.")
+}
+
+func (c *Config) addAPIFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.EventTTL, "event-ttl", c.EventTTL, "How long events are kept.")
 	fs.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", c.ServiceClusterIPRange, "Range of the addresses of services, or two of different families, separated by a comma.")
 	fs.StringVar(&c.ServiceNodePortRange, "service-node-port-range", c.ServiceNodePortRange, "Range of the ports that services open on nodes.")
-	c.addCompatibilityFlags(fs)
-	c.addKubernetesServiceFlags(fs)
-	c.addKubeletFlags(fs)
-	fs.StringP("v", "v", "0", "How much to log: 0 warnings, 1 and 2 information, 3 each request too, 4 and above everything.")
-	addHarmless(fs)
-	c.given = fs.Changed
 }
 
 func (c *Config) addKubernetesServiceFlags(fs *pflag.FlagSet) {
@@ -139,7 +192,7 @@ var harmless = map[string]string{
 	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
-	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool", "logging-format": "string",
+	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",
 	"peer-advertise-ip": "string", "peer-advertise-port": "string", "peer-ca-file": "string",
 	"permit-address-sharing": "bool", "permit-port-sharing": "bool", "runtime-config-emulation-forward-compatible": "bool",
 	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
@@ -148,7 +201,7 @@ var harmless = map[string]string{
 }
 
 func addHarmless(fs *pflag.FlagSet) {
-	const usage = "Taken for the sake of kube-apiserver's users and ignored."
+	const usage = "No effect."
 	for name, kind := range harmless {
 		if kind == "bool" {
 			fs.Bool(name, false, usage)

@@ -30,6 +30,8 @@ type Subject struct {
 	Server bool
 	DNS    []string
 	IPs    []net.IP
+	// Life is how long the certificate is valid; 0: a year.
+	Life time.Duration
 }
 
 // addHosts adds hosts to names or addresses, without duplicates.
@@ -130,7 +132,11 @@ func (a *Authority) stands(cert *x509.Certificate, key crypto.Signer, s Subject,
 
 // Issue signs a certificate for a subject's public key and returns it in DER.
 func (a *Authority) Issue(s Subject, public crypto.PublicKey, now time.Time) ([]byte, error) {
-	template, err := template(s.Name, s.Groups, now, leafLife)
+	life := s.Life
+	if life == 0 {
+		life = leafLife
+	}
+	template, err := template(s.Name, s.Groups, now, life)
 	if err != nil {
 		return nil, err
 	}

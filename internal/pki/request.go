@@ -64,3 +64,28 @@ func (a *Authority) Sign(r *x509.CertificateRequest, usage x509.KeyUsage, extend
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
+
+// NewClient makes a key and a client certificate by the authority in a directory that Ensure has filled. It returns the
+// authority's certificate too, all in PEM.
+func NewClient(dir string, s Subject, now time.Time) (ca, cert, key []byte, err error) {
+	f := filesIn(dir)
+	if !exists(f.CAKey) {
+		return nil, nil, nil, fmt.Errorf("%s is missing: it signs certificates", f.CAKey)
+	}
+	a, err := LoadAuthority(f.CACert, f.CAKey)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	k, err := newKey()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	der, err := a.Issue(s, k.Public(), now)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if key, err = encodeKey(k); err != nil {
+		return nil, nil, nil, err
+	}
+	return encodeCerts(a.cert.Raw), encodeCerts(der), key, nil
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
 // drainTimeout bounds how long shutting down waits for requests.
@@ -45,6 +46,9 @@ func (e *ending) retryAfter() <-chan struct{} {
 // balancers have ShutdownDelay to notice.
 func (e *ending) run(l *listener, leave func()) error {
 	close(e.stopping) // /readyz fails from here on
+	log, clk := e.base.log, e.base.ground.Clock
+	over := logs.Step(log, clk, "stopping", "stopped")
+	drained := logs.Step(log, clk, "waiting for requests under way", "requests are done")
 	var left sync.WaitGroup
 	left.Go(leave)
 	if e.base.cfg.ShutdownDelay > 0 {
@@ -60,10 +64,11 @@ func (e *ending) run(l *listener, leave func()) error {
 	if err := e.inFlight.Drain(ctx); err != nil {
 		e.base.log.Warn("shutting down although requests are still under way")
 	}
+	drained()
 	if err := e.cutWatches(l); err != nil {
 		return err
 	}
-	e.base.log.Info("shut down")
+	over()
 	return nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,8 +17,10 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/datadir"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/trim"
@@ -102,6 +106,13 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if g.DB != nil {
 		return g, nil
 	}
+	if cfg.DataDir != "" {
+		unlock, err := datadir.Open(cfg.DataDir)
+		if err != nil {
+			return nil, err
+		}
+		g.closers.add(unlock)
+	}
 	db, err := openEtcd(ctx, cfg, g.Egress, log)
 	if err != nil {
 		return nil, err
@@ -124,9 +135,20 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	addr := net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, errors.Unwrap(err))
+		return nil, fmt.Errorf("listen on %s: %w; %s", addr, errors.Unwrap(err), listenAdvice(err))
 	}
 	return l, nil
+}
+
+// listenAdvice says what to do about a port or an address that cannot be had.
+func listenAdvice(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "ports below 1024 need more rights; choose another with --secure-port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "this machine does not have the address; choose another with --bind-address"
+	}
+	return "choose another port with --secure-port (0: any that is free)"
 }
 
 func closeListener(l net.Listener) error {
@@ -141,8 +163,17 @@ func closeListener(l net.Listener) error {
 
 func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, log *slog.Logger) (*etcd.DB, error) {
 	if cfg.Embedded() {
-		return etcd.OpenEmbedded(ctx, etcd.Embedded{
+		opened := logs.Step(log, clock.RealClock{}, "opening the embedded etcd", "embedded etcd is open")
+		db, err := etcd.OpenEmbedded(ctx, etcd.Embedded{
 			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, Log: log})
+		if errors.Is(err, etcd.ErrInUse) {
+			err = fmt.Errorf("%w; another server runs on it: stop that one, or name another directory with --data-dir", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		opened()
+		return db, nil
 	}
 	return dialEtcd(cfg, cfg.EtcdServers, proxies)
 }

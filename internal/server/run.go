@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+
+	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
 // Run serves until ctx ends, then shuts down in order. It is called once.
@@ -24,9 +26,13 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, s.listener.Close()) }()
 		running.start(task{run: func(context.Context) error { return s.listener.serve() }})
 	}
+	made := logs.Step(s.base.log, s.base.ground.Clock, "making the first objects", "first objects are there")
 	if err := s.work.bootstrap(ctx); err != nil && ctx.Err() == nil {
 		s.ending.cut()
 		return err
+	}
+	if ctx.Err() == nil {
+		made()
 	}
 	// acting writes through the door: it ends before requests are cut.
 	acting := newGroup(lasting, s.base.guard, failed)

@@ -30,6 +30,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/queue"
@@ -107,10 +108,12 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
 		queues: queues, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
 	}
+	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)
 	if err != nil {
 		return nil, err
 	}
+	loaded()
 	opened.add(secrets.Close)
 
 	// Authentication, authorization and admission.

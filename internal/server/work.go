@@ -133,9 +133,14 @@ func reached(ready <-chan struct{}, m *controlplane.Milestone) func(ctx context.
 	}
 }
 
+// embeddedPatience is how long the embedded etcd may refuse the first objects: a disk can be slow, but nothing else can
+// come back.
+const embeddedPatience = time.Minute
+
 // bootstrap creates the first objects. It tries again while etcd or a KMS
 // plugin cannot be reached.
 func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
+	begin := b.ground.Clock.Now()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := first.Run(attempt)
@@ -143,16 +148,26 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" { // a KMS plugin may come later
-			return fmt.Errorf("make the first objects: %w", err)
+		err, more := firstOf(err)
+		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && b.ground.Clock.Since(begin) > embeddedPatience { // a KMS plugin may come later
+			return fmt.Errorf("make the first objects: %w (and %d errors more)", err, more)
 		}
-		b.log.Warn("could not make the first objects, trying again", "error", err)
+		b.log.Warn("could not make the first objects, trying again", "error", err, "errorsMore", more)
 		select {
 		case <-b.ground.Clock.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// firstOf returns the first of the errors that an error holds, and how many more there are.
+func firstOf(err error) (first error, more int) {
+	var many interface{ Unwrap() []error }
+	if !errors.As(err, &many) || len(many.Unwrap()) == 0 {
+		return err, 0
+	}
+	return many.Unwrap()[0], len(many.Unwrap()) - 1
 }
 
 // group is tasks that run together and are stopped together.

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/datadir"
+)
+
+func resetCommand() *cobra.Command {
+	dir, yes := config.Standalone().DataDir, false
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Remove a server's data, keys and certificates",
+		Long:  "Removes what kanzen made below --data-dir: all objects, keys and certificates.\nFiles that it did not make stay.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return errors.New("--data-dir: name the server's data directory")
+			}
+			dir, err := filepath.Abs(dir)
+			if err != nil {
+				return err
+			}
+			r, err := datadir.Reset(dir)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if !yes {
+				fmt.Fprintf(out, "Remove all objects, keys and certificates of the server in %s? [y/N] ", dir)
+				answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is a no
+				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+					fmt.Fprintln(out)
+					return errors.Join(errors.New("nothing was removed; --yes answers the question"), r.Close())
+				}
+			}
+			left, err := r.Remove()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "Removed the server's data in %s\n", dir)
+			for _, path := range left {
+				fmt.Fprintf(out, "  kept, as kanzen did not make it: %s\n", path)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the server.")
+	cmd.Flags().BoolVar(&yes, "yes", yes, "Do not ask.")
+	cmd.SetUsageFunc(usage)
+	return cmd
+}

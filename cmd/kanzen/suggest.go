@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+)
+
+// flagError says in one line what is wrong with a flag, and which one may be meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	name := unknown.GetSpecifiedName()
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && config.Group(f) != config.WithoutEffect {
+			names = append(names, f.Name)
+		}
+	})
+	if near := nearest(name, names); near != "" && len(name) > 1 {
+		return fmt.Errorf("unknown flag: --%s; did you mean --%s?", name, near)
+	}
+	return fmt.Errorf("%w; '%s --help' shows the flags", err, cmd.CommandPath())
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := nearest(name, names); near != "" {
+		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", name, cmd.CommandPath(), near)
+	}
+	return fmt.Errorf("unknown command %q; '%s --help' shows the commands", name, cmd.CommandPath())
+}
+
+// nearest returns the name that differs least from what was typed; "" if none is close to it.
+func nearest(typed string, names []string) string {
+	best, least := "", max(len(typed)/3, 2)+1
+	for _, n := range names {
+		d := distance(strings.ToLower(typed), n)
+		if strings.HasPrefix(n, typed+"-") || strings.HasSuffix(n, "-"+typed) {
+			d = min(d, 2) // a part of a flag's name
+		}
+		if d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters must be changed, added or removed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
