@@ -1,4 +1,5 @@
-# Everything a developer types. `make test` is what CI runs.
+SHELL := /bin/bash
+# Everything a developer types. CI runs `make test`, `make test-peer` and `make fresh`.
 GO ?= go
 GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
@@ -6,13 +7,54 @@ RACE := ./internal/store/... ./internal/engine/... ./internal/fieldmanager/... .
 	./internal/allocation/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
 	./internal/catalog/... ./internal/inprocess/... ./internal/keys/... ./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
 
-build:
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-test: lint unit race e2e stale
+# The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
+PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
+
+build:
+	@echo "building bin/kanzen (about 2 minutes on two cores the first time, seconds after that)"
+	@set -o pipefail; CGO_ENABLED=0 $(GO) build -v $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen $(PROGRESS)
+
+# The first command of the README: builds, saying how far it is, and serves.
+serve: build
+	@exec bin/kanzen serve
+
+# What needs no more than Go and this repository.
+test:
+	@echo "1/4 lint: format, vet, staticcheck, in three modules"
+	@$(MAKE) --no-print-directory lint
+	@echo "2/4 unit tests"
+	@$(MAKE) --no-print-directory unit
+	@echo "3/4 race: tests of packages whose goroutines meet (needs a C compiler)"
+	@$(MAKE) --no-print-directory race
+	@echo "4/4 e2e: the binary with real clients"
+	@$(MAKE) --no-print-directory e2e
+	@echo "all passed; what needs kube-apiserver itself (it is built first, minutes): make test-peer"
+
+# What needs kube-apiserver: whether what is generated from it is stale.
+test-peer:
+	@echo "building kube-apiserver and etcd of Kubernetes 1.36 (minutes the first time), then comparing what was generated from them"
+	@$(MAKE) --no-print-directory stale
+
+# Compiles for every platform; vet reads the code of each system.
+cross:
+	@set -e; for p in $(PLATFORMS); do echo "compiling for $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/kanzen; done
+
+cross-vet:
+	@set -e; for os in linux darwin windows; do echo "vet for $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./cmd/kanzen ./internal/filelock ./internal/datadir ./internal/space; done
+
+# dist/: binaries, packages, an image, checksums, a bill of materials. The same commit gives the same bytes.
+release:
+	release/build.sh $(PLATFORMS)
+
+# The binary alone in an empty root: serve, a CRD and its objects, stop, start.
+fresh: build
+	release/fresh.sh bin/kanzen
 
 lint:
-	@test -z "$$(gofmt -l cmd internal pkg test bench examples)" || { gofmt -l cmd internal pkg test bench examples; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test bench examples release)" || { gofmt -l cmd internal pkg test bench examples release; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@for m in test bench test/kubebuilder examples/operator-test; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
@@ -54,4 +96,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/...
 
-.PHONY: build test lint unit race e2e e2e-slow vuln generate stale bench bench-go
+.PHONY: build serve test test-peer cross cross-vet release fresh lint unit race e2e e2e-slow vuln generate stale bench bench-go

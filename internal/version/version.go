@@ -9,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Kanzen is the version of this program.
-const Kanzen = "0.1.0"
+// Kanzen is the version of this program. A release sets it when it links the binary (-ldflags -X); nothing else may.
+var Kanzen = "0.1.0"
+
+// commit and date are the commit and its time, where a release sets them; otherwise the Go tool knows.
+var commit, date string
 
 // Kubernetes is the version of the API served: that of the k8s.io modules.
 const Kubernetes = "1.36.6"
@@ -27,36 +30,39 @@ type Build = version.Info
 // Info is what /version answers. Clients compare major and minor, and read
 // gitVersion as a semantic version.
 func Info() Build {
-	commit, state, date := built()
+	revision, state, at := built()
 	return Build{
 		Major: major, Minor: minor,
 		EmulationMajor: major, EmulationMinor: minor,
 		MinCompatibilityMajor: major, MinCompatibilityMinor: minCompatibility,
 		GitVersion: "v" + Kubernetes + "+kanzen." + Kanzen,
-		GitCommit:  commit, GitTreeState: state, BuildDate: date,
+		GitCommit:  revision, GitTreeState: state, BuildDate: at,
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
 		Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
 	}
 }
 
-// built reads what the Go tool wrote into the binary of its origin.
-func built() (commit, state, date string) {
-	state, date = "clean", "1970-01-01T00:00:00Z"
+// built reads what a release, or the Go tool, wrote into the binary of its origin.
+func built() (revision, state, at string) {
+	state, at = "clean", "1970-01-01T00:00:00Z"
+	if commit != "" {
+		return commit, state, date
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", state, date
+		return "", state, at
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			commit = s.Value
+			revision = s.Value
 		case "vcs.time":
-			date = s.Value
+			at = s.Value
 		case "vcs.modified":
 			if s.Value == "true" {
 				state = "dirty"
 			}
 		}
 	}
-	return commit, state, date
+	return revision, state, at
 }

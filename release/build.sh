@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds a release into dist/: binaries for the platforms given (os/arch ...), packages, a container image, completions,
+# man pages, a bill of materials, checksums. The same commit and Go give the same bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${DIST:-dist}
+nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
+cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
+
+commit=$(git rev-parse HEAD)
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+version=$(git describe --tags --match 'v*' 2>/dev/null | sed 's/^v//' || true)
+version=${VERSION:-${version:-$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' internal/version/version.go)}}
+date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+module=github.com/kanzen-io/kanzen/internal/version
+ldflags="-s -w -buildid= -X $module.Kanzen=$version -X $module.commit=$commit -X $module.date=$date"
+echo "kanzen $version, commit $commit"
+rm -rf "$out" && mkdir -p "$out"
+
+for platform in "$@"; do
+	os=${platform%/*} arch=${platform#*/} ext=
+	[ "$os" = windows ] && ext=.exe
+	echo "binary for $platform"
+	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$out/kanzen-$os-$arch$ext" ./cmd/kanzen
+done
+
+echo "completions and man pages"
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$work/kanzen" ./cmd/kanzen
+mkdir -p "$out/completions"
+for shell in bash zsh fish powershell; do "$work/kanzen" completion $shell >"$out/completions/kanzen.$shell"; done
+"$work/kanzen" man "$out/man"
+find "$out/man" -name '*.1' -exec gzip -9n {} +
+
+image=()
+for arch in amd64 arm64; do
+	[ -f "$out/kanzen-linux-$arch" ] || continue
+	image+=("linux/$arch=$PWD/$out/kanzen-linux-$arch")
+	if [ -z "${NO_PACKAGES:-}" ]; then
+		echo "packages for $arch"
+		for kind in deb rpm; do
+			ARCH=$arch VERSION=$version DIST=$out go run $nfpm package --config release/nfpm.yaml --packager $kind --target "$out/" >/dev/null
+		done
+	fi
+done
+if [ ${#image[@]} -gt 0 ]; then
+	echo "container image"
+	(cd release && go run ./image -o "$PWD/../$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" "${image[@]}")
+	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$out/image" -cf "$out/kanzen-image-oci.tar" .
+	rm -rf "$out/image"
+fi
+
+if [ -z "${NO_SBOM:-}" ]; then
+	echo "bill of materials"
+	first=("$out"/kanzen-linux-*)
+	go run $cyclonedx bin -json -noserial -notimestamp -output "$out/kanzen.cdx.json" "${first[0]}" 2>/dev/null
+fi
+cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
+(cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+ls -l "$out"

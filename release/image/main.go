@@ -1,0 +1,123 @@
+// Command image writes a container image with a static binary and nothing else as an OCI layout, without a daemon.
+//
+//	image -o DIR -created SECONDS linux/amd64=FILE linux/arm64=FILE
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+func main() {
+	out := flag.String("o", "image", "directory of the layout")
+	created := flag.Int64("created", 0, "seconds since 1970 that files and image have as their time")
+	version := flag.String("version", "", "version for the image's label")
+	flag.Parse()
+	if err := write(*out, *version, time.Unix(*created, 0).UTC(), flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func write(out, version string, created time.Time, platforms []string) error {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range platforms {
+		platform, file, ok := strings.Cut(p, "=")
+		system, arch, isPlatform := strings.Cut(platform, "/")
+		if !ok || !isPlatform {
+			return fmt.Errorf("%q is not OS/ARCH=FILE", p)
+		}
+		img, err := image(file, version, system, arch, created)
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{
+			Platform: &v1.Platform{OS: system, Architecture: arch}}})
+	}
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	_, err := layout.Write(out, index)
+	return err
+}
+
+// user is nobody: the server needs no rights.
+const user = "65532"
+
+func image(file, version, system, arch string, created time.Time) (v1.Image, error) {
+	files, err := root(file, created)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err = mutate.AppendLayers(img, layer)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, &v1.ConfigFile{
+		OS: system, Architecture: arch, Created: v1.Time{Time: created},
+		RootFS:  rootFS(img),
+		History: []v1.History{{Created: v1.Time{Time: created}, CreatedBy: "kanzen release"}},
+		Config: v1.Config{
+			User: user, Entrypoint: []string{"/kanzen"}, WorkingDir: "/data",
+			Cmd:          []string{"serve", "--data-dir=/data", "--bind-address=0.0.0.0"},
+			ExposedPorts: map[string]struct{}{"6443/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
+			Labels: map[string]string{"org.opencontainers.image.title": "kanzen", "org.opencontainers.image.version": version},
+		},
+	})
+}
+
+func rootFS(img v1.Image) v1.RootFS {
+	c, err := img.ConfigFile()
+	if err != nil {
+		return v1.RootFS{}
+	}
+	return c.RootFS
+}
+
+// root is the file system of the image: the binary, also by the names of what it stands in for, and room for data.
+func root(file string, created time.Time) ([]byte, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	t := tar.NewWriter(&out)
+	headers := []*tar.Header{
+		{Typeflag: tar.TypeReg, Name: "kanzen", Mode: 0o755, Size: int64(len(b))},
+		{Typeflag: tar.TypeSymlink, Name: "kube-apiserver", Linkname: "kanzen", Mode: 0o777},
+		{Typeflag: tar.TypeSymlink, Name: "etcd", Linkname: "kanzen", Mode: 0o777},
+		{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: 65532, Gid: 65532},
+		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
+	}
+	for _, h := range headers {
+		h.ModTime, h.Format = created, tar.FormatPAX
+		if err := t.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := t.Write(b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out.Bytes(), t.Close()
+}
