@@ -50,6 +50,14 @@ func LoadPolicy(path string, log *slog.Logger) (*Policy, error) {
 	return p, nil
 }
 
+// MetadataPolicy records of each request who asked for what and how it ended, once it has ended.
+func MetadataPolicy() *Policy {
+	return compile(&auditv1.Policy{
+		OmitStages: []auditv1.Stage{auditv1.StageRequestReceived},
+		Rules:      []auditv1.PolicyRule{{Level: auditv1.LevelMetadata}},
+	})
+}
+
 // ParsePolicy parses a policy in YAML or JSON. It logs and ignores unknown fields, as kube-apiserver does.
 func ParsePolicy(data []byte, log *slog.Logger) (*Policy, error) {
 	doc, err := yaml.YAMLToJSONStrict(data)

@@ -4,6 +4,7 @@ package keys
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -241,6 +242,35 @@ func (k *Keys) RequestHeaderCAPEM() []byte {
 		return nil
 	}
 	return k.RequestHeaderCA.PEM()
+}
+
+// NamedCertificate is a certificate in use, with the flag that names its file.
+type NamedCertificate struct {
+	Flag        string
+	Certificate *x509.Certificate
+}
+
+// Certificates returns the certificates by which this server is known.
+func (k *Keys) Certificates() []NamedCertificate {
+	var out []NamedCertificate
+	add := func(flag string, f *pki.CertFile) {
+		if f == nil {
+			return
+		}
+		pair, err := f.GetCertificate(nil)
+		if err != nil || pair == nil || len(pair.Certificate) == 0 {
+			return
+		}
+		if c, err := x509.ParseCertificate(pair.Certificate[0]); err == nil {
+			out = append(out, NamedCertificate{flag, c})
+		}
+	}
+	add("--tls-cert-file", k.Serving)
+	for _, c := range k.sni {
+		add("--tls-sni-cert-key", c.file)
+	}
+	add("--proxy-client-cert-file", k.FrontProxy)
+	return out
 }
 
 // Close releases the resources that Load acquired.

@@ -12,12 +12,9 @@ import (
 
 // auditor makes the auditor of requests, nil if auditing is off.
 func (b *base) auditor() (*audit.Auditor, error) {
-	if b.cfg.AuditPolicyFile == "" {
-		return nil, nil
-	}
-	policy, err := audit.LoadPolicy(b.cfg.AuditPolicyFile, b.log)
-	if err != nil {
-		return nil, fmt.Errorf("--audit-policy-file: %w", err)
+	policy, err := b.auditPolicy()
+	if policy == nil || err != nil {
+		return nil, err
 	}
 	if b.cfg.AuditLog.Path == "" && b.cfg.AuditWebhookConfigFile == "" {
 		b.log.Info("an audit policy without --audit-log-path or --audit-webhook-config-file keeps nothing")
@@ -46,6 +43,31 @@ func (b *base) auditor() (*audit.Auditor, error) {
 		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, true, report))
 	}
 	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.ground.Clock, Metrics: metrics}, nil
+}
+
+// auditPolicy returns the policy of the file. Without one, `kanzen serve` records who did what to which object (Metadata) if
+// there is a backend, and kube-apiserver nothing.
+func (b *base) auditPolicy() (*audit.Policy, error) {
+	cfg := b.cfg
+	switch {
+	case cfg.AuditPolicyFile != "":
+		p, err := audit.LoadPolicy(cfg.AuditPolicyFile, b.log)
+		if err != nil {
+			return nil, fmt.Errorf("--audit-policy-file: %w", err)
+		}
+		return p, nil
+	case cfg.AuditLog.Path == "" && cfg.AuditWebhookConfigFile == "":
+		return nil, nil
+	case cfg.DataDir != "":
+		return audit.MetadataPolicy(), nil
+	}
+	if cfg.AuditLog.Path != "" {
+		b.log.Warn("No audit policy file provided, no events will be recorded for log backend") // its words
+	}
+	if cfg.AuditWebhookConfigFile != "" {
+		b.log.Warn("No audit policy file provided, no events will be recorded for webhook backend")
+	}
+	return nil, nil
 }
 
 // deliver wraps a backend as its flags say: in batches or blocking, and

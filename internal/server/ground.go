@@ -122,6 +122,11 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if err := g.openOthers(cfg); err != nil {
 		return nil, err
 	}
+	dir := ""
+	if cfg.Embedded() {
+		dir = cfg.DataDir
+	}
+	g.watchEtcd(db, cfg.EtcdServers, dir)
 	return g, nil
 }
 

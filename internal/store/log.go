@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -102,6 +103,7 @@ const retryAfter = 100 * time.Millisecond
 // run follows etcd until ctx ends. It starts a new watch when one breaks off.
 func (s *Store) run(ctx context.Context) error {
 	next := int64(0) // the first revision not yet seen; 0: begin at the head
+	seldom := logs.NewSeldom(s.log, s.clock, time.Minute)
 	for {
 		seen, err := s.runWatch(ctx, next)
 		if ctx.Err() != nil {
@@ -115,7 +117,7 @@ func (s *Store) run(ctx context.Context) error {
 			s.log.Error("the log fell behind etcd's compaction; all views start over")
 			next = 0
 		case err != nil:
-			s.log.Warn("following etcd broke off, beginning again", "error", err)
+			seldom.Warn("broke off", "following etcd broke off, beginning again", "error", err)
 		}
 		select {
 		case <-s.clock.After(retryAfter):

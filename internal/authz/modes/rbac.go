@@ -2,6 +2,7 @@ package modes
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,7 +40,8 @@ func newRBAC() *RBAC {
 
 // Authorize is part of authz.Authorizer. Until the roles have been read, no request can be denied: clients would trust
 // the denial and, for example, drop a watch that they were about to resume. So requests for resources wait. Other
-// requests do not wait, because health checks must be answered even while etcd is unavailable.
+// requests do not wait, because health checks must be answered even while etcd is unavailable: until then everyone may ask
+// for them, as the role system:public-info-viewer has it by default.
 func (r *RBAC) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decision, string, error) {
 	if a.IsResource {
 		select {
@@ -48,7 +50,23 @@ func (r *RBAC) Authorize(ctx context.Context, a *authz.Attributes) (authz.Decisi
 			return authz.NoOpinion, "", ctx.Err()
 		}
 	}
+	if isHealth(a) {
+		select {
+		case <-r.ready:
+		default:
+			return authz.Allow, "the roles have not been read yet", nil
+		}
+	}
 	return r.Index.Authorize(ctx, a)
+}
+
+// isHealth reports whether a request asks for the health of the server.
+func isHealth(a *authz.Attributes) bool {
+	if a.IsResource || a.Verb != "get" {
+		return false
+	}
+	root, _, _ := strings.Cut(strings.TrimPrefix(a.Path, "/"), "/")
+	return strings.HasPrefix(a.Path, "/") && (root == "healthz" || root == "livez" || root == "readyz")
 }
 
 // RulesFor is part of authz.RuleResolver.

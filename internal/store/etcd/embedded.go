@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/features"
+	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
 	"k8s.io/utils/clock"
@@ -73,6 +74,13 @@ func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
 		Client: client,
 		head:   func(context.Context) (int64, error) { return head(srv), nil },
 		size:   func(context.Context) (int64, error) { return srv.Backend().SizeInUse(), nil },
+		quota: func(context.Context) (used, quota int64, err error) {
+			quota = e.QuotaBytes
+			if quota == 0 {
+				quota = storage.DefaultQuotaBytes
+			}
+			return srv.Backend().Size(), quota, nil
+		},
 		close: func() error {
 			err := client.Close()
 			if errors.Is(err, context.Canceled) {

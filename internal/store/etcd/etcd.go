@@ -25,12 +25,18 @@ import (
 // exceed.
 const maxRequestBytes = 1536 << 10
 
+// reachTimeout bounds looking for the reason why a cluster does not answer.
+const reachTimeout = 3 * time.Second
+
 // DB is an open etcd.
 type DB struct {
 	Client *clientv3.Client
 	head   func(ctx context.Context) (int64, error)
 	size   func(ctx context.Context) (int64, error)
 	close  func() error
+	// reach is how servers of a cluster are connected to; nil: etcd is embedded.
+	reach func(ctx context.Context) error
+	quota func(ctx context.Context) (used, quota int64, err error)
 
 	streams atomic.Uint64 // numbers the watches
 }
@@ -106,5 +112,13 @@ func Dial(c Cluster) (*DB, error) {
 			return s.DbSize, nil
 		},
 		close: client.Close,
+		reach: c.reach,
+		quota: func(ctx context.Context) (used, quota int64, err error) {
+			s, err := client.Status(ctx, c.Endpoints[0])
+			if err != nil {
+				return 0, 0, err
+			}
+			return s.DbSize, s.DbSizeQuota, nil
+		},
 	}, nil
 }

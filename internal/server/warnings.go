@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+)
+
+// This file warns of what an operator can still prevent, or must know at once: a datastore that does not answer, one that is
+// nearly full, a full disk, certificates that expire.
+
+const (
+	// firstLook is how long a datastore may take to answer before it is named.
+	firstLook = time.Second
+	// longestSilence is the longest pause between two lines about a datastore that does not answer.
+	longestSilence = time.Minute
+	// lookEvery is how often a datastore that answers, the disk and the certificates are looked at.
+	lookEvery = 10 * time.Second
+	// warnAgain is how often a warning is repeated while its reason lasts.
+	warnAgain = time.Hour
+	// expirySoon is how long before its end a certificate is warned of.
+	expirySoon = 30 * 24 * time.Hour
+	// nearlyFull is the part of etcd's quota from which it is warned of.
+	nearlyFull = 0.8
+	// littleSpace is the room on the disk, in bytes, below which it is warned of.
+	littleSpace = 512 << 20
+)
+
+// datastore is the log in etcd, as far as warnings need it.
+type datastore interface {
+	Reach(ctx context.Context) error
+	Quota(ctx context.Context) (used, quota int64, err error)
+}
+
+// watchDatastore names a cluster that does not answer: after a second, and again while that lasts, ever less often.
+func (g *Ground) watchDatastore(ctx context.Context, db datastore, addresses []string) {
+	named, pause, since := false, firstLook, time.Time{}
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithTimeout(ctx, firstLook)
+		began := g.Clock.Now()
+		err := db.Reach(attempt)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if !named {
+				named, since = true, began
+			}
+			g.Log.Warn("etcd does not answer; trying again", "etcd-servers", strings.Join(addresses, ","), "error", oneLine(err),
+				"for", g.Clock.Since(since).Round(time.Second), "again", pause)
+		case named:
+			named, pause = false, firstLook
+			g.Log.Log(ctx, logs.Ended, "etcd answers again", "etcd-servers", strings.Join(addresses, ","), "took", g.Clock.Since(since).Round(time.Second))
+		}
+		wait := lookEvery
+		if named {
+			wait, pause = pause, min(2*pause, longestSilence)
+		}
+		select {
+		case <-g.Clock.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// oneLine is an error that has several, in one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// watchRoom warns of an etcd near its quota and of a disk that fills. dir is the directory of the embedded etcd; "" for a
+// cluster, whose disks are elsewhere.
+func (g *Ground) watchRoom(ctx context.Context, db datastore, dir string) {
+	seldom := logs.NewSeldom(g.Log, g.Clock, warnAgain)
+	for ctx.Err() == nil {
+		warnQuota(ctx, db, seldom)
+		if dir != "" {
+			warnDisk(dir, seldom)
+		}
+		select {
+		case <-g.Clock.After(lookEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func warnQuota(ctx context.Context, db datastore, seldom *logs.Seldom) {
+	ctx, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	used, quota, err := db.Quota(ctx)
+	if err != nil || quota <= 0 || float64(used) < nearlyFull*float64(quota) {
+		return
+	}
+	seldom.Warn("quota", "etcd is near its quota, beyond which it accepts no writes: delete objects, compact and defragment it, or raise --quota-backend-bytes",
+		"usedMB", used>>20, "quotaMB", quota>>20)
+}
+
+func warnDisk(dir string, seldom *logs.Seldom) {
+	d, err := space.Of(dir)
+	if err != nil || d.Free >= littleSpace {
+		return
+	}
+	seldom.Warn("disk", "the disk is nearly full, and a server whose disk is full ends: free space, or move the data directory",
+		"directory", dir, "freeMB", d.Free>>20)
+}
+
+// watchCertificates warns of certificates that expire soon or have expired.
+func watchCertificates(ctx context.Context, k *keys.Keys, etcdTLS *tls.Config, log *slog.Logger, clk clock.Clock) {
+	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
+	for ctx.Err() == nil {
+		for _, c := range k.Certificates() {
+			warnExpiry(c.Flag, c.Certificate, clk.Now(), seldom)
+		}
+		if etcdTLS != nil {
+			for i := range etcdTLS.Certificates {
+				if leaf, err := x509.ParseCertificate(etcdTLS.Certificates[i].Certificate[0]); err == nil {
+					warnExpiry("--etcd-certfile", leaf, clk.Now(), seldom)
+				}
+			}
+		}
+		select {
+		case <-clk.After(time.Hour):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func warnExpiry(flag string, c *x509.Certificate, now time.Time, seldom *logs.Seldom) {
+	left := c.NotAfter.Sub(now)
+	key := flag + c.SerialNumber.String()
+	switch {
+	case left <= 0:
+		seldom.Warn(key, "a certificate has expired, and clients refuse it: replace the file, which is read again at once",
+			"flag", flag, "subject", c.Subject.String(), "expired", c.NotAfter.UTC().Format(time.RFC3339))
+	case left < expirySoon:
+		seldom.Warn(key, "a certificate expires soon: replace the file, which is read again at once",
+			"flag", flag, "subject", c.Subject.String(), "expires", c.NotAfter.UTC().Format(time.RFC3339), "days", int(left.Hours()/24))
+	}
+}
+
+// watchEtcd starts the warnings about an open etcd, until the ground is closed.
+func (g *Ground) watchEtcd(db *etcd.DB, addresses []string, dir string) {
+	if len(addresses) > 0 {
+		g.closers.add(background(func(ctx context.Context) { g.watchDatastore(ctx, db, addresses) }))
+	}
+	g.closers.add(background(func(ctx context.Context) { g.watchRoom(ctx, db, dir) }))
+}
