@@ -1,0 +1,67 @@
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fileBlock    = regexp.MustCompile("(?ms)^```\\S+ file=(\\S+)\n(.*?)^```$")
+	commandBlock = regexp.MustCompile("(?ms)^```console test\n(.*?)^```$")
+)
+
+// TestDocs runs the commands of the documentation, in their order, as a person would: in a shell, with kanzen and kubectl on
+// PATH, and a server that was started by `kanzen serve`.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"first-steps.md", "replacing.md"} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("..", "docs", page))
+			must(t, err)
+			home := t.TempDir()
+			serve(t, filepath.Join(home, ".local", "share", "kanzen"))
+			for _, f := range fileBlock.FindAllStringSubmatch(string(text), -1) {
+				must(t, os.WriteFile(filepath.Join(home, f[1]), []byte(f[2]), 0o600))
+			}
+			n := 0
+			for _, block := range commandBlock.FindAllStringSubmatch(string(text), -1) {
+				for line := range strings.Lines(block[1]) {
+					command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+					if !ok {
+						t.Fatalf("%q does not begin with $", line)
+					}
+					n++
+					cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+					cmd.Dir = home
+					cmd.Env = []string{"HOME=" + home, "PATH=" + binaries.dir + string(os.PathListSeparator) + os.Getenv("PATH")}
+					if out, err := cmd.CombinedOutput(); err != nil {
+						t.Fatalf("%s: %v\n%s", command, err, out)
+					}
+				}
+			}
+			if n < 4 {
+				t.Errorf("%d commands were found", n)
+			}
+		})
+	}
+}
+
+// The manifest that a release brings is one that a server accepts.
+func TestReleasedManifest(t *testing.T) {
+	t.Parallel()
+	k := serve(t, t.TempDir())
+	kubectl := func(args ...string) {
+		t.Helper()
+		if _, stderr, code := output(t, binaries.kubectl, append([]string{"--kubeconfig", k.kubeconfig()}, args...)...); code != 0 {
+			t.Errorf("%v: %s", args, stderr)
+		}
+	}
+	kubectl("create", "namespace", "kanzen") // a dry run does not make it
+	kubectl("label", "namespace", "kanzen", "pod-security.kubernetes.io/enforce=restricted")
+	kubectl("apply", "--dry-run=server", "-f", filepath.Join("..", "release", "kubernetes", "kanzen.yaml"))
+}
