@@ -30,6 +30,7 @@ func (s *Store) runHeal(ctx context.Context) {
 func (s *Store) heal(ctx context.Context) {
 	healed := false
 	for _, v := range s.allViews() {
+		v.reportBroken()
 		if v.heals(ctx) {
 			s.log.Info("values can be decrypted that could not be before", "view", v.kind.Prefix)
 			v.reset()
@@ -38,6 +39,26 @@ func (s *Store) heal(ctx context.Context) {
 	}
 	if healed {
 		s.lost()
+	}
+}
+
+// reportBroken logs the values that cannot be decrypted, each once as long as it stays so.
+func (v *View) reportBroken() {
+	type report struct {
+		key string
+		err error
+	}
+	var reports []report
+	v.mu.Lock()
+	for key, told := range v.broken {
+		if i, ok := v.items.Get(key); ok && !told && len(reports) < healTries {
+			v.broken[key] = true
+			reports = append(reports, report{v.etcdPrefix + key, i.Err})
+		}
+	}
+	v.mu.Unlock()
+	for _, r := range reports {
+		v.store.log.Error("a stored value cannot be decrypted", "key", r.key, "reason", r.err)
 	}
 }
 
@@ -71,7 +92,7 @@ func (v *View) noteLocked(key string, i *Item) {
 	if v.broken == nil {
 		v.broken = map[string]bool{}
 	}
-	v.broken[key] = true
+	v.broken[key] = v.broken[key]
 }
 
 // healings counts how often values could be decrypted that could not be before: who followed the view was not told of them.

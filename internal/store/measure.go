@@ -152,11 +152,12 @@ func viewDesc(name, help string, labels ...string) *prometheus.Desc {
 // descs are the descriptions of what views tell. They do not change.
 var descs = struct {
 	objects, storageObjects, size, database, received, taken, dispatched, loads, revision, window, reads *prometheus.Desc
-	lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                               *prometheus.Desc
+	unreadable, lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                   *prometheus.Desc
 }{
 	objects:        viewDesc("apiserver_resource_objects", "Stored objects, -1 if they could not be counted."),
 	storageObjects: prometheus.NewDesc("apiserver_storage_objects", "Old name of apiserver_resource_objects.", []string{"resource"}, nil),
 	size:           viewDesc("apiserver_resource_size_estimate_bytes", "Bytes of the stored objects of views in memory."),
+	unreadable:     viewDesc("kanzen_storage_unreadable_objects", "Stored values that cannot be decrypted."),
 	database:       prometheus.NewDesc("apiserver_storage_size_bytes", "Size of the storage database file physically allocated in bytes.", []string{"storage_cluster_id"}, nil),
 	received:       viewDesc("apiserver_storage_events_received_total", "Events received from etcd."),
 	taken:          viewDesc("apiserver_watch_cache_events_received_total", "Events received by views in memory."),
@@ -211,7 +212,7 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 	}
 	v.mu.Lock()
 	objects, bytes, inMemory := int64(v.items.Len()), v.bytes, v.state == loaded
-	revision, events := v.passedLocked(), len(v.window.events)
+	revision, events, broken := v.passedLocked(), len(v.window.events), int64(len(v.broken))
 	v.mu.Unlock()
 	n := &v.counts
 	tell(descs.received, prometheus.CounterValue, n.received.Load())
@@ -224,6 +225,9 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 		tell(descs.window, prometheus.GaugeValue, int64(events))
 	}
 	tell(descs.objects, prometheus.GaugeValue, objects)
+	if broken > 0 {
+		tell(descs.unreadable, prometheus.GaugeValue, broken)
+	}
 	ch <- prometheus.MustNewConstMetric(descs.storageObjects, prometheus.GaugeValue, float64(objects), of.String())
 	if n.loads.Load() == 0 {
 		return // the rest is of views that have been used

@@ -55,7 +55,7 @@ type View struct {
 	rev      int64  // the newest change in items, or loadedAt
 	window   window
 	watchers watchers
-	broken   map[string]bool // keys of items that could not be decrypted
+	broken   map[string]bool // keys of items that could not be decrypted, and whether that was logged
 	healed   int             // how often some of them could be later
 }
 
