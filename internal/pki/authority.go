@@ -28,6 +28,8 @@ type Subject struct {
 	Groups []string
 	// Server makes it a serving certificate for the names and addresses; otherwise it is a client certificate.
 	Server bool
+	// Client makes it a client certificate as well, for members of a cluster, which connect to one another.
+	Client bool
 	DNS    []string
 	IPs    []net.IP
 	// Life is how long the certificate is valid; 0: a year.
@@ -47,11 +49,14 @@ func (s *Subject) addHosts(hosts ...string) {
 	}
 }
 
-func (s Subject) usage() x509.ExtKeyUsage {
-	if s.Server {
-		return x509.ExtKeyUsageServerAuth
+func (s Subject) usage() []x509.ExtKeyUsage {
+	switch {
+	case s.Server && s.Client:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	case s.Server:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	}
-	return x509.ExtKeyUsageClientAuth
+	return []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 }
 
 // ensureAuthority loads or creates an authority. A renewal keeps key and name, so that certificates it has signed stay
@@ -127,7 +132,7 @@ func (a *Authority) stands(cert *x509.Certificate, key crypto.Signer, s Subject,
 			return false
 		}
 	}
-	return slices.Contains(cert.ExtKeyUsage, s.usage())
+	return slices.Equal(cert.ExtKeyUsage, s.usage())
 }
 
 // Issue signs a certificate for a subject's public key and returns it in DER.
@@ -144,7 +149,7 @@ func (a *Authority) Issue(s Subject, public crypto.PublicKey, now time.Time) ([]
 		template.NotAfter = a.cert.NotAfter
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
-	template.ExtKeyUsage = []x509.ExtKeyUsage{s.usage()}
+	template.ExtKeyUsage = s.usage()
 	template.DNSNames, template.IPAddresses = s.DNS, s.IPs
 	return x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
 }
