@@ -31,6 +31,9 @@ type DB interface {
 	Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error)
 	// Ping returns an error if the database does not accept requests.
 	Ping(ctx context.Context) error
+	// Writable returns an error if the database accepts reads but no writes:
+	// its disk or its quota is full.
+	Writable(ctx context.Context) error
 	// Size returns the bytes of the database.
 	Size(ctx context.Context) (int64, error)
 }

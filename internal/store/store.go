@@ -134,6 +134,9 @@ func (s *Store) runOne(ctx context.Context) error {
 // Ping returns an error if etcd does not accept requests.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
+// Writable returns an error if etcd takes no writes.
+func (s *Store) Writable(ctx context.Context) error { return s.db.Writable(ctx) }
+
 // Size returns the bytes of etcd's database.
 func (s *Store) Size(ctx context.Context) (int64, error) { return s.db.Size(ctx) }
 

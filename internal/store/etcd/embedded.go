@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"runtime/debug"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,12 +16,15 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/features"
-	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
-	"k8s.io/utils/clock"
+)
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+// The identity of an etcd that is the only member of its cluster. Nothing listens at the URL.
+const (
+	SoleName  = "kanzen"
+	SoleURL   = "http://localhost:2380"
+	SoleToken = "kanzen"
 )
 
 // Embedded says how the etcd inside this process runs.
@@ -34,61 +37,143 @@ type Embedded struct {
 	// UnsafeNoFsync skips fsync: faster, but a power loss may lose writes. For
 	// tests.
 	UnsafeNoFsync bool
-	// Log receives what an operator can act on, and everything if it is for debugging; nil: what ends the process is
-	// written to standard error.
+	// Name of the member; empty: SoleName.
+	Name string
+	// Listen opens sockets; nil: requests are function calls of this process.
+	Listen *Listen
+	// Log receives what an operator can act on, and everything if it is for debugging. Optional.
 	Log *slog.Logger
+	// AnyDisk takes writes until the disk is full.
+	AnyDisk bool
 }
 
-// OpenEmbedded starts an etcd of one member in this process and returns once it
-// accepts requests. It has no socket: requests are function calls. If another
-// process uses the directory, it returns an error at once.
-func OpenEmbedded(ctx context.Context, e Embedded) (*DB, error) {
+// OpenEmbedded starts an etcd in this process and returns once it accepts requests. If another process uses the
+// directory, it returns an error at once. A member of a cluster of several may not get a quorum: then it returns without
+// waiting, and requests wait.
+func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
+	if e.Name == "" {
+		e.Name = SoleName
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
 	unlock, err := lockDir(e.Dir)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := e.serverConfig()
+	ports, err := e.Listen.open()
 	if err != nil {
-		unlock()
-		return nil, err
+		return nil, errors.Join(err, unlock())
 	}
-	srv, err := etcdserver.NewServer(cfg)
+	broken := newBreakage()
+	srv, err := e.newServer(broken)
 	if err != nil {
-		unlock()
-		return nil, fmt.Errorf("open etcd data in %s: %w", e.Dir, err)
+		return nil, errors.Join(err, ports.close(), unlock())
 	}
-	srv.Start()
 	stop := func() error {
-		srv.HardStop()
-		return unlock()
+		err := ports.close()
+		if broken.err() == nil { // what is left of a broken etcd does not end
+			srv.HardStop()
+		}
+		return errors.Join(err, unlock())
 	}
-	select {
-	case <-srv.ReadyNotify():
-	case <-srv.StopNotify():
-		return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), unlock())
-	case <-ctx.Done():
-		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, ctx.Err()), stop())
+	members := len(srv.Cluster().Members())
+	if members > 1 && e.Listen == nil {
+		return nil, errors.Join(fmt.Errorf("%s belongs to an etcd cluster of %d members: --etcd-listen-peer-urls must be given", e.Dir, members), unlock())
 	}
+	// Whoever is alone elects itself at once: its election timeout is spent in one go.
+	srv.Cfg.ElectionTicks = 2 * e.ticks()
+	srv.Start()
+	ports.serve(srv, e.Listen)
+	if members <= 1 {
+		select {
+		case <-srv.ReadyNotify():
+		case <-srv.StopNotify():
+			return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), ports.close(), unlock())
+		case <-broken.happened:
+			return nil, errors.Join(e.damaged(broken.err()), ports.close(), unlock())
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, ctx.Err()), stop())
+		}
+	}
+	d, err := e.db(srv, broken, stop)
+	if err == nil && e.Listen != nil && members <= 1 {
+		if err = d.announce(ctx, srv, e.Listen.PeerURLs); err != nil {
+			return nil, errors.Join(fmt.Errorf("etcd in %s: announce the addresses of this member: %w", e.Dir, err), d.Close())
+		}
+	}
+	return d, err
+}
+
+// db returns the open log.
+func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() error) (*DB, error) {
 	client := v3client.New(srv)
-	return &DB{
+	d := &DB{
 		Client: client,
 		head:   func(context.Context) (int64, error) { return head(srv), nil },
 		size:   func(context.Context) (int64, error) { return srv.Backend().SizeInUse(), nil },
-		quota: func(context.Context) (used, quota int64, err error) {
-			quota = e.QuotaBytes
-			if quota == 0 {
-				quota = storage.DefaultQuotaBytes
+		quota:  func(context.Context) (used, quota int64, err error) { return srv.Backend().Size(), e.quota(), nil },
+		broken: broken, backend: srv.Backend(),
+		alarms: func(context.Context) ([]string, error) { return alarmsOf(srv), nil },
+	}
+	if !e.AnyDisk {
+		d.disk = &disk{dir: e.Dir, need: needBytes, free: freeBytes}
+	}
+	if e.Listen != nil {
+		// Writes may be acknowledged by other members, which this one has yet to follow.
+		d.head = (&batcher{fetch: d.linearized}).get
+	}
+	upkeep, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.upkeep(upkeep, srv, d)
+	}()
+	d.close = func() error {
+		cancel()
+		<-done
+		err := client.Close()
+		if errors.Is(err, context.Canceled) {
+			err = nil // the in-process client reports its own closing
+		}
+		return errors.Join(err, stop())
+	}
+	return d, nil
+}
+
+// newServer opens the data directory. Where etcd would end the process because of what it finds there, it returns an
+// error.
+func (e Embedded) newServer(broken *breakage) (*etcdserver.EtcdServer, error) {
+	cfg, err := e.serverConfig(broken)
+	if err != nil {
+		return nil, err
+	}
+	var srv *etcdserver.EtcdServer
+	opened := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				opened <- e.damaged(fmt.Errorf("%v", p))
 			}
-			return srv.Backend().Size(), quota, nil
-		},
-		close: func() error {
-			err := client.Close()
-			if errors.Is(err, context.Canceled) {
-				err = nil // the in-process client reports its own closing
-			}
-			return errors.Join(err, stop())
-		},
-	}, nil
+		}()
+		debug.SetPanicOnFault(true) // a file that is cut off, mapped into memory
+		var err error
+		if srv, err = etcdserver.NewServer(cfg); err != nil {
+			err = e.damaged(err)
+		}
+		opened <- err
+	}()
+	select {
+	case err = <-opened:
+	case <-broken.happened:
+		err = e.damaged(broken.err())
+	}
+	return srv, err
+}
+
+// damaged explains why etcd could not go on.
+func (e Embedded) damaged(err error) error {
+	return fmt.Errorf("etcd in %s: %w (if its files are damaged, restore a backup to a new directory: kanzen snapshot restore FILE --to-data-dir DIR)", e.Dir, err)
 }
 
 // head is the newest applied revision. KV.Rev would copy etcd's buffer of
@@ -99,38 +184,56 @@ func head(srv *etcdserver.EtcdServer) int64 {
 	return r.Rev()
 }
 
+// alarmsOf returns etcd's alarms: NOSPACE, CORRUPT.
+func alarmsOf(srv *etcdserver.EtcdServer) []string {
+	var out []string
+	for _, a := range srv.Alarms() {
+		out = append(out, a.Alarm.String())
+	}
+	return out
+}
+
 // A member waits for electionTicks ticks before it elects itself. The only
-// member of a cluster need not wait for others.
+// member of a cluster need not wait for others. Those of a cluster have etcd's
+// own times.
 const (
-	tick          = 10 * time.Millisecond
-	electionTicks = 3
+	tick                 = 10 * time.Millisecond
+	electionTicks        = 3
+	clusterTick          = 100 * time.Millisecond
+	clusterElectionTicks = 10
 )
+
+func (e Embedded) ticks() int {
+	if e.Listen != nil {
+		return clusterElectionTicks
+	}
+	return electionTicks
+}
 
 // Raft keeps its recent entries in memory for members that fall behind. A
 // single member needs few: with etcd's defaults they would take about 100 MB.
 const (
-	snapshotCount  = 1000
-	catchUpEntries = 10
+	snapshotCount         = 1000
+	catchUpEntries        = 10
+	clusterCatchUpEntries = 1000
 )
 
-func (e Embedded) serverConfig() (config.ServerConfig, error) {
-	const name = "kanzen"
-	peer, err := types.NewURLs([]string{"http://localhost:2380"}) // an identity; nothing listens there
+func (e Embedded) serverConfig(broken *breakage) (config.ServerConfig, error) {
+	sole, err := types.NewURLs([]string{SoleURL})
 	if err != nil {
 		return config.ServerConfig{}, err
 	}
 	d := embed.NewConfig() // etcd's defaults
-	gate := features.NewDefaultServerFeatureGate(name, zap.NewNop())
-	return config.ServerConfig{
-		Name:                              name,
+	gate := features.NewDefaultServerFeatureGate(e.Name, zap.NewNop())
+	c := config.ServerConfig{
+		Name:                              e.Name,
 		DataDir:                           e.Dir,
-		ClientURLs:                        peer,
-		PeerURLs:                          peer,
-		InitialPeerURLsMap:                types.URLsMap{name: peer},
-		InitialClusterToken:               "kanzen",
+		ClientURLs:                        sole,
+		PeerURLs:                          sole,
+		InitialClusterToken:               SoleToken,
 		NewCluster:                        true,
 		TickMs:                            uint(tick / time.Millisecond),
-		ElectionTicks:                     electionTicks,
+		ElectionTicks:                     e.ticks(),
 		InitialElectionTickAdvance:        true,
 		PreVote:                           true,
 		SnapshotCount:                     snapshotCount,
@@ -155,14 +258,18 @@ func (e Embedded) serverConfig() (config.ServerConfig, error) {
 		ServerFeatureGate:                 gate,
 		UnsafeNoFsync:                     e.UnsafeNoFsync,
 		BootstrapDefragThresholdMegabytes: 0,
-		Logger:                            e.logger(),
-	}, nil
-}
-
-func (e Embedded) logger() *zap.Logger {
-	log := e.Log
-	if log == nil {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+		Logger:                            newLogger(e.Log, broken),
 	}
-	return logs.Zap(log, clock.RealClock{})
+	if e.Listen != nil {
+		c.TickMs, c.SnapshotCatchUpEntries = uint(clusterTick/time.Millisecond), clusterCatchUpEntries
+		c.ClientURLs, c.PeerURLs, c.PeerTLSInfo = e.Listen.ClientURLs, e.Listen.PeerURLs, e.Listen.peerTLS()
+		if len(c.ClientURLs) == 0 {
+			c.ClientURLs = sole
+		}
+		if len(c.PeerURLs) == 0 {
+			c.PeerURLs = sole
+		}
+	}
+	c.InitialPeerURLsMap = types.URLsMap{e.Name: c.PeerURLs}
+	return c, nil
 }

@@ -6,12 +6,14 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -37,6 +39,12 @@ type DB struct {
 	// reach is how servers of a cluster are connected to; nil: etcd is embedded.
 	reach func(ctx context.Context) error
 	quota func(ctx context.Context) (used, quota int64, err error)
+	// alarms returns etcd's alarms, by name.
+	alarms func(ctx context.Context) ([]string, error)
+	// Of the embedded etcd; nil with a cluster.
+	broken  *breakage
+	disk    *disk
+	backend backend.Backend
 
 	streams atomic.Uint64 // numbers the watches
 }
@@ -48,10 +56,38 @@ func (d *DB) Head(ctx context.Context) (int64, error) { return d.head(ctx) }
 // Size returns the bytes of the database.
 func (d *DB) Size(ctx context.Context) (int64, error) { return d.size(ctx) }
 
-// Ping returns an error if etcd does not accept requests.
+// Ping returns an error if etcd does not accept requests. It asks what a quorum of members must answer: one member
+// alone would go on to serve reads of the past.
 func (d *DB) Ping(ctx context.Context) error {
-	_, err := d.Client.Get(ctx, "health", clientv3.WithSerializable())
+	if err := d.broken.err(); err != nil {
+		return err
+	}
+	_, err := d.linearized(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("etcd does not answer in time; it is slow, cannot be reached or has lost its quorum: %w", err)
+	}
 	return err
+}
+
+// Broken is closed when the embedded etcd cannot go on; Err says why. It is nil with a cluster.
+func (d *DB) Broken() <-chan struct{} {
+	if d.broken == nil {
+		return nil
+	}
+	return d.broken.happened
+}
+
+// Err is why the embedded etcd cannot go on.
+func (d *DB) Err() error { return d.broken.err() }
+
+// linearized asks for the newest revision, by a linearizable read of a key that does not exist: the header of the answer
+// carries the revision, and there is no other data.
+func (d *DB) linearized(ctx context.Context) (int64, error) {
+	r, err := d.Client.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return r.Header.Revision, nil
 }
 
 // Close closes the connection and stops the embedded server.
@@ -92,33 +128,31 @@ func Dial(c Cluster) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd at %v: %w", c.Endpoints, err)
 	}
-	heads := &batcher{fetch: func(ctx context.Context) (int64, error) {
-		// A linearizable read of a key that does not exist: the header of the
-		// answer carries the revision, and there is no other data.
-		r, err := client.Get(ctx, "/", clientv3.WithCountOnly())
+	d := &DB{Client: client, close: client.Close}
+	d.head = (&batcher{fetch: d.linearized}).get
+	d.size = func(ctx context.Context) (int64, error) {
+		s, err := client.Status(ctx, c.Endpoints[0])
 		if err != nil {
 			return 0, err
 		}
-		return r.Header.Revision, nil
-	}}
-	return &DB{
-		Client: client,
-		head:   heads.get,
-		size: func(ctx context.Context) (int64, error) {
-			s, err := client.Status(ctx, c.Endpoints[0])
-			if err != nil {
-				return 0, err
+		return s.DbSize, nil
+	}
+	d.alarms = func(ctx context.Context) (alarms []string, err error) {
+		for _, endpoint := range c.Endpoints { // one that answers knows those of all members
+			var s *clientv3.StatusResponse
+			if s, err = client.Status(ctx, endpoint); err == nil {
+				return s.Errors, nil
 			}
-			return s.DbSize, nil
-		},
-		close: client.Close,
-		reach: c.reach,
-		quota: func(ctx context.Context) (used, quota int64, err error) {
-			s, err := client.Status(ctx, c.Endpoints[0])
-			if err != nil {
-				return 0, 0, err
-			}
-			return s.DbSize, s.DbSizeQuota, nil
-		},
-	}, nil
+		}
+		return nil, err
+	}
+	d.reach = c.reach
+	d.quota = func(ctx context.Context) (used, quota int64, err error) {
+		s, err := client.Status(ctx, c.Endpoints[0])
+		if err != nil {
+			return 0, 0, err
+		}
+		return s.DbSize, s.DbSizeQuota, nil
+	}
+	return d, nil
 }

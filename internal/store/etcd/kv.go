@@ -41,12 +41,27 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 	return kv.Answer{Rev: resp.Header.Revision, Count: resp.Count, More: resp.More}, nil
 }
 
+// Keys returns the next keys, from one on, without their values.
+func (d *DB) Keys(ctx context.Context, from string, limit int64) (keys []kv.KeyValue, more bool, err error) {
+	r, err := d.Client.Get(ctx, from, clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithLimit(limit))
+	if err != nil {
+		return nil, false, translated(err)
+	}
+	for _, k := range r.Kvs {
+		keys = append(keys, keyValue(k))
+	}
+	return keys, r.More, nil
+}
+
 func keyValue(k *mvccpb.KeyValue) kv.KeyValue {
 	return kv.KeyValue{Key: k.Key, Value: k.Value, CreateRevision: k.CreateRevision, ModRevision: k.ModRevision, Version: k.Version}
 }
 
 // Commit is part of store.DB.
 func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	if err := d.disk.room(); err != nil {
+		return kv.Committed{}, err
+	}
 	conditions := make([]clientv3.Cmp, 0, len(t.If))
 	for _, c := range t.If {
 		conditions = append(conditions, comparison(c))
@@ -115,6 +130,9 @@ func (d *DB) Compact(ctx context.Context, rev int64) error {
 
 // Grant is part of store.DB.
 func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
+	if err := d.disk.room(); err != nil {
+		return 0, err
+	}
 	r, err := d.Client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return 0, translated(err)
@@ -134,6 +152,8 @@ func translated(err error) error {
 		return kv.ErrFuture
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return known{err, kv.ErrNoLease}
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return known{err, kv.ErrNoSpace}
 	case errors.Is(err, rpctypes.ErrRequestTooLarge),
 		strings.Contains(err.Error(), "request is too large"),
 		strings.Contains(err.Error(), "trying to send message larger than max"): // the client's own limit

@@ -18,6 +18,8 @@ var (
 	ErrNoLease = errors.New("lease not found")
 	// ErrTooLarge: a value is larger than the database accepts.
 	ErrTooLarge = errors.New("request is too large")
+	// ErrNoSpace: the disk or the quota of the database is full.
+	ErrNoSpace = errors.New("no space is left for etcd")
 )
 
 // KeyValue is a key at one revision.

@@ -67,6 +67,9 @@ func (d *DB) Head(ctx context.Context) (int64, error) {
 // Ping is part of store.DB.
 func (d *DB) Ping(ctx context.Context) error { return d.do(ctx, Ping, func() error { return nil }) }
 
+// Writable is part of store.DB.
+func (d *DB) Writable(context.Context) error { return nil }
+
 // Size is part of store.DB. It counts the bytes of keys and values, now and in
 // history.
 func (d *DB) Size(ctx context.Context) (int64, error) {

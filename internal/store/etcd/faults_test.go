@@ -1,0 +1,235 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+func open(t *testing.T, e Embedded) *DB {
+	t.Helper()
+	e.UnsafeNoFsync = true
+	db, err := OpenEmbedded(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func write(ctx context.Context, db *DB, key string, size int) error {
+	_, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: key, Value: bytes.Repeat([]byte{'x'}, size)}}})
+	return err
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+// TestQuota fills the quota by writing one key again and again: the history is what fills it, so that etcd takes writes
+// again by itself. Then it is filled by what is there, and takes writes again once some of that is deleted.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := open(t, Embedded{Dir: t.TempDir(), QuotaBytes: 16 << 20, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	fill := func(key func(n int) string) (n int) {
+		t.Helper()
+		for ; ; n++ {
+			err := write(ctx, db, key(n), 512<<10)
+			if errors.Is(err, kv.ErrNoSpace) {
+				break
+			}
+			if err != nil || n > 100 {
+				t.Fatalf("write %d: %v", n, err)
+			}
+		}
+		if err := db.Writable(ctx); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "quota") {
+			t.Errorf("it says %v", err)
+		}
+		if err := db.Ping(ctx); err != nil {
+			t.Errorf("reads go on, but: %v", err)
+		}
+		return n
+	}
+	fill(func(int) string { return "/one" })
+	eventually(t, "it takes writes again", func() bool { return write(ctx, db, "/two", 1) == nil && db.Writable(ctx) == nil })
+	written := fill(func(n int) string { return fmt.Sprintf("/many/%d", n) })
+	for n := range written {
+		if _, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Delete: true, Key: fmt.Sprintf("/many/%d", n)}}}); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+	}
+	eventually(t, "it takes writes again", func() bool { return write(ctx, db, "/two", 1) == nil })
+}
+
+// TestDamagedFiles opens directories whose files are damaged: an error says so, and the process goes on.
+func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := OpenEmbedded(t.Context(), Embedded{Dir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 50 {
+		if err := write(t.Context(), db, fmt.Sprintf("/registry/c%d", n), 2000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wal := func(to string) string {
+		files, _ := filepath.Glob(filepath.Join(to, "member", "wal", "*.wal"))
+		return files[0]
+	}
+	database := func(to string) string { return filepath.Join(to, "member", "snap", "db") }
+	change := func(path string, f func(b []byte) []byte) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, damage := range map[string]func(to string){
+		"the log has other bytes": func(to string) {
+			change(wal(to), func(b []byte) []byte { copy(b[20_000:], bytes.Repeat([]byte{0xff}, 4000)); return b })
+		},
+		"the log has no beginning": func(to string) { change(wal(to), func(b []byte) []byte { return b[:3] }) },
+		"the database is cut off":  func(to string) { change(database(to), func(b []byte) []byte { return b[:5000] }) },
+		"the database is something else": func(to string) {
+			change(database(to), func(b []byte) []byte { return bytes.Repeat([]byte("no db "), 9000) })
+		},
+		"the database is zeros": func(to string) { change(database(to), func(b []byte) []byte { return make([]byte, len(b)) }) },
+	} {
+		to := filepath.Join(t.TempDir(), "etcd")
+		if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		damage(to)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		db, err := OpenEmbedded(ctx, Embedded{Dir: to, UnsafeNoFsync: true})
+		cancel()
+		if err == nil {
+			t.Errorf("%s: it was opened", name)
+			_ = db.Close()
+			continue
+		}
+		if text := err.Error(); !strings.Contains(text, to) || !strings.Contains(text, "kanzen snapshot restore") || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAlmostFullDisk has the disk fill up and get space again. Nothing is written in between.
+func TestAlmostFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := open(t, Embedded{Dir: t.TempDir()})
+	free := uint64(1 << 40)
+	db.disk.free = func(string) (uint64, error) { return free, nil }
+	measure := func(bytes uint64) {
+		db.disk.mu.Lock()
+		defer db.disk.mu.Unlock()
+		free, db.disk.read = bytes, time.Time{}
+	}
+	for _, c := range []struct {
+		free uint64
+		full bool
+	}{{1 << 40, false}, {10 << 20, true}, {needBytes, false}} {
+		measure(c.free)
+		err := write(ctx, db, "/a", 10)
+		if errors.Is(err, kv.ErrNoSpace) != c.full {
+			t.Errorf("%d bytes free: %v", c.free, err)
+		}
+		if err := db.Writable(ctx); errors.Is(err, kv.ErrNoSpace) != c.full {
+			t.Errorf("%d bytes free: it says %v", c.free, err)
+		}
+		if err := db.Ping(ctx); err != nil {
+			t.Errorf("reads go on, but: %v", err)
+		}
+	}
+}
+
+// TestFullDisk fills a small file system for good. etcd refuses writes before it must end, and goes on when there is space.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system takes root")
+	}
+	dir, ctx := t.TempDir(), t.Context()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=320m", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("mount: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	db := open(t, Embedded{Dir: filepath.Join(dir, "etcd")})
+	if err := write(ctx, db, "/kept", 100); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 1<<20); ; { // someone else fills the disk
+		if _, err := f.Write(block); err != nil {
+			break
+		}
+	}
+	_ = f.Close()
+	eventually(t, "writes are refused", func() bool { return errors.Is(write(ctx, db, "/more", 1000), kv.ErrNoSpace) })
+	if err := db.Writable(ctx); err == nil || !strings.Contains(err.Error(), "almost full") {
+		t.Errorf("it says %v", err)
+	}
+	if rev, err := db.Head(ctx); err != nil || rev == 0 {
+		t.Errorf("reads go on, but: %d, %v", rev, err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "writes go on", func() bool { return write(ctx, db, "/more", 1000) == nil && db.Writable(ctx) == nil })
+	if err := db.broken.err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBroken has etcd's code end itself: its goroutine ends, the process does not, and everyone is told.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	db := open(t, Embedded{Dir: t.TempDir()})
+	log := newLogger(slog.New(slog.DiscardHandler), db.broken)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		log.Fatal("the disk is on fire")
+		t.Error("it went on")
+	}()
+	<-done
+	select {
+	case <-db.Broken():
+	default:
+		t.Error("nobody is told")
+	}
+	for what, err := range map[string]error{"Err": db.Err(), "Ping": db.Ping(t.Context()), "Writable": db.Writable(t.Context())} {
+		if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "on fire") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
