@@ -88,6 +88,16 @@ type unmarshaler interface {
 	Unmarshal(data []byte) error
 }
 
+// Decode makes the hub object of bytes stored in etcd, without a server: of a snapshot, say.
+func (r *Resource) Decode(value []byte) (Object, error) {
+	for _, v := range r.Versions {
+		if v.GroupVersion == r.Hub {
+			return r.decodeStored(v, value)
+		}
+	}
+	return nil, fmt.Errorf("%s has no storage version %s", r.Plural, r.Hub)
+}
+
 // decodeStored makes the hub object of stored bytes, and sets defaults that were
 // added after the bytes were stored.
 func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {

@@ -1,0 +1,83 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// fileMode is the mode of snapshots: they hold all secrets of a cluster.
+const fileMode = 0o600
+
+// Save writes a snapshot that a server streams to a file. The file appears under its name only when it is complete, on
+// disk, and its checksum is right. progress is called with the number of bytes so far; nil: it is not.
+func Save(ctx context.Context, from io.Reader, path string, progress func(bytes int64)) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreClosed(tmp.Close()), os.Remove(tmp.Name()))
+		}
+	}()
+	if err := tmp.Chmod(fileMode); err != nil {
+		return err
+	}
+	if _, err := io.Copy(tmp, &counted{ctx: ctx, from: from, told: progress}); err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if _, err := checksum(tmp); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// syncDir makes a rename durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// counted is a reader that ends with its context and tells how much was read.
+type counted struct {
+	ctx  context.Context //nolint:containedctx // io.Reader has none
+	from io.Reader
+	n    int64
+	told func(int64)
+}
+
+// Read is part of io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	if c.told != nil && n > 0 {
+		c.told(c.n)
+	}
+	return n, err
+}
