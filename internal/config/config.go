@@ -42,9 +42,27 @@ type Config struct {
 	EtcdCertFile           string
 	EtcdKeyFile            string
 	EtcdCompactionInterval time.Duration
+	// EtcdHealthTimeout and EtcdReadyTimeout bound how long /healthz, /livez and /readyz wait for etcd.
+	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// Embedded etcd: the member's name, its quota, and where it listens.
+	EtcdName                           string
+	EtcdQuotaBytes                     int64
+	EtcdListenClients, EtcdListenPeers []string
 	// EncryptionConfigFile configures encryption; EncryptionConfigReload takes up changes of it.
 	EncryptionConfigFile   string
 	EncryptionConfigReload bool
+
+	// scheduled snapshots of etcd
+	SnapshotSchedule          string // of cron; empty: none
+	SnapshotDir               string
+	SnapshotKeep              int           // newest ones; 0: all
+	SnapshotKeepFor           time.Duration // 0: for ever
+	SnapshotS3                string        // URL of an S3-compatible store; empty: none
+	SnapshotS3Bucket          string
+	SnapshotS3Prefix          string
+	SnapshotS3Region          string
+	SnapshotS3CredentialsFile string
+	SnapshotS3CAFile          string
 
 	// serving
 	BindAddress         net.IP
@@ -192,6 +210,9 @@ func Default() Config {
 	return Config{
 		EtcdPrefix:             "/registry",
 		EtcdCompactionInterval: 5 * time.Minute,
+		EtcdHealthTimeout:      2 * time.Second,
+		EtcdReadyTimeout:       2 * time.Second,
+		SnapshotKeep:           14,
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,
 		CertDir:                "/var/run/kubernetes",
@@ -367,6 +388,8 @@ func (c *Config) Validate() error {
 	if c.EtcdCompactionInterval < 0 {
 		bad("etcd-compaction-interval", "must not be negative")
 	}
+	c.validateEtcd(bad)
+	c.validateSnapshots(bad)
 	c.validateAudit(bad)
 	c.validateCompatibility(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {

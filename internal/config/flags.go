@@ -15,6 +15,7 @@ import (
 func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	groups := []flagGroup{
 		{"etcd", c.addEtcdFlags},
+		{"Snapshots", c.addSnapshotFlags},
 		{"Serving", c.addServingFlags},
 		{"Authentication and service accounts", c.addAuthFlags},
 		{"Authorization", c.addAuthorizationFlags},
@@ -66,6 +67,7 @@ func Group(f *pflag.Flag) string {
 
 func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "Directory of the embedded etcd and of the server's own keys and certificates; made if missing.")
+	c.addEmbeddedFlags(fs)
 	fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
 }
 
@@ -122,6 +124,8 @@ func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", c.EtcdCertFile, "Client certificate for etcd.")
 	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", c.EtcdKeyFile, "Key of the client certificate for etcd.")
 	fs.DurationVar(&c.EtcdCompactionInterval, "etcd-compaction-interval", c.EtcdCompactionInterval, "How often etcd is compacted; 0: not by this server.")
+	fs.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", c.EtcdHealthTimeout, "How long /healthz and /livez wait for etcd.")
+	fs.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", c.EtcdReadyTimeout, "How long /readyz waits for etcd.")
 	fs.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", c.EncryptionConfigFile, "File of an EncryptionConfiguration: which resources are encrypted in etcd, and with which keys.")
 	fs.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", c.EncryptionConfigReload, "Take up changes of the file of --encryption-provider-config.")
 }
@@ -189,7 +193,7 @@ var harmless = map[string]string{
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
-	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string", "etcd-healthcheck-timeout": "string", "etcd-readycheck-timeout": "string",
+	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string",
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",

@@ -33,25 +33,27 @@ type Milestones struct {
 	FlowConsumer, Authorizer, Definitions Milestone
 }
 
-// etcdTimeout bounds the health check of etcd.
-const etcdTimeout = 2 * time.Second
+// EtcdTimeouts bound the checks of etcd.
+type EtcdTimeouts struct{ Health, Ready time.Duration }
 
 // Health returns the checks of a server, with kube-apiserver's names for the same steps. m is set during the startup;
 // stopping is closed when the shutdown begins; others are the steps of other components.
-func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, others ...debug.Check) *debug.Health {
-	etcd := func(st *store.Store) func(ctx context.Context) error {
+func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, timeouts EtcdTimeouts, others ...debug.Check) *debug.Health {
+	within := func(limit time.Duration, test func(ctx context.Context) error) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			return st.Ping(ctx)
+			return test(ctx)
 		}
 	}
 	ok := func(context.Context) error { return nil }
-	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: etcd(st)}}
-	ready := []debug.Check{{Name: "etcd-readiness", Test: etcd(st)}}
+	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: within(timeouts.Health, st.Ping)}}
+	// Writable is not among the checks of /livez: a restart makes no room.
+	ready := []debug.Check{{Name: "etcd-readiness", Test: within(timeouts.Ready, st.Ping)}, {Name: "etcd-writable", Test: within(timeouts.Ready, st.Writable)}}
 	for n, other := range st.All()[1:] {
-		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Test: etcd(other)})
-		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: etcd(other)})
+		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Test: within(timeouts.Health, other.Ping)})
+		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: within(timeouts.Ready, other.Ping)},
+			debug.Check{Name: fmt.Sprintf("etcd-override-writable-%d", n), Test: within(timeouts.Ready, other.Writable)})
 	}
 	started := []debug.Check{
 		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/trim"
@@ -38,6 +41,8 @@ type Ground struct {
 	DB       store.DB
 	// Others are further etcd clusters, and the resources that lie there.
 	Others []Other
+	// Snapshot streams a backup of the database.
+	Snapshot func(ctx context.Context) (io.ReadCloser, error)
 	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
 	// Shared has what is the same for all control planes.
@@ -45,6 +50,7 @@ type Ground struct {
 	// Metrics has the metrics of the ground's parts.
 	Metrics *prometheus.Registry
 
+	broken  *etcd.DB // tells whether the embedded etcd has given up; nil: there is none
 	closers closers
 }
 
@@ -62,6 +68,19 @@ type Given struct {
 type Other struct {
 	DB        store.DB
 	Resources []schema.GroupResource
+}
+
+// watch returns an error when the embedded etcd cannot go on.
+func (g *Ground) watch(ctx context.Context) error {
+	if g.broken == nil {
+		return nil
+	}
+	select {
+	case <-g.broken.Broken():
+		return g.broken.Err()
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // Open opens the ground for the settings: the port first, so that nothing was
@@ -117,7 +136,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if err != nil {
 		return nil, err
 	}
-	g.DB = db
+	g.DB, g.Snapshot, g.broken = db, db.Snapshot, db
 	g.closers.add(db.Close)
 	if err := g.openOthers(cfg); err != nil {
 		return nil, err
@@ -168,9 +187,14 @@ func closeListener(l net.Listener) error {
 
 func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, log *slog.Logger) (*etcd.DB, error) {
 	if cfg.Embedded() {
+		listen, err := etcdListen(cfg)
+		if err != nil {
+			return nil, err
+		}
 		opened := logs.Step(log, clock.RealClock{}, "opening the embedded etcd", "embedded etcd is open")
 		db, err := etcd.OpenEmbedded(ctx, etcd.Embedded{
-			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, Log: log})
+			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, QuotaBytes: cfg.EtcdQuotaBytes, Name: cfg.EtcdName,
+			Listen: listen, Log: log})
 		if errors.Is(err, etcd.ErrInUse) {
 			err = fmt.Errorf("%w; another server runs on it: stop that one, or name another directory with --data-dir", err)
 		}
@@ -233,6 +257,24 @@ func (g *Ground) parts() (out []store.Part) {
 		out = append(out, part)
 	}
 	return out
+}
+
+// etcdListen says where the embedded etcd listens; nil: nowhere. Its authority and certificates are made below the data
+// directory.
+func etcdListen(cfg *config.Config) (*etcd.Listen, error) {
+	clients, peers, err := cfg.EtcdListen()
+	if err != nil || len(clients)+len(peers) == 0 {
+		return nil, err
+	}
+	var hosts []string
+	for _, u := range append(slices.Clone(clients), peers...) {
+		hosts = append(hosts, u.Hostname())
+	}
+	f, err := pki.EnsureEtcd(filepath.Join(cfg.DataDir, "pki", "etcd"), clock.RealClock{}, hosts...)
+	if err != nil {
+		return nil, fmt.Errorf("etcd's certificates: %w", err)
+	}
+	return &etcd.Listen{ClientURLs: clients, PeerURLs: peers, CA: f.CACert, Cert: f.ServerCert, Key: f.ServerKey}, nil
 }
 
 // closers close resources, the last opened first.

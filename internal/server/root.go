@@ -8,6 +8,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/encryption"
@@ -37,6 +38,7 @@ type root struct {
 	version   version.Build
 	verbosity *debug.Verbosity
 	rewriter  *encryption.Rewriter
+	snapshots *snapshots // nil: this control plane serves none
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -102,6 +104,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err := h.rewriter.Serve(w, r); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
+	case h.snapshots != nil && path == chain.SnapshotPath:
+		h.snapshots.ServeHTTP(w, r)
 	case h.zpages.Serve(w, r):
 	case h.health.Serve(w, r):
 	default:

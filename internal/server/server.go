@@ -186,14 +186,15 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	opened.add(traces.close)
 	steps := &controlplane.Milestones{}
 	end := newEnding(b, cut)
-	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace, append(agg.Checks(), sealed.started()...)...)
+	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
+		controlplane.EtcdTimeouts{Health: cfg.EtcdHealthTimeout, Ready: cfg.EtcdReadyTimeout}, append(agg.Checks(), sealed.started()...)...)
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin
 	handler := chain.New(chain.Config{
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
-			rewriter: b.rewriter(sealed),
+			rewriter: b.rewriter(sealed), snapshots: b.snapshots(),
 		},
 		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
 		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),

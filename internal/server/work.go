@@ -69,7 +69,7 @@ func (b *base) work(p parts) (work, error) {
 	}
 	after := b.ground.Clock.After
 	w := work{
-		storage:   []task{{"", p.store.Run}},
+		storage:   []task{{"", p.store.Run}, {"", b.ground.watch}},
 		bootstrap: func(ctx context.Context) error { return b.bootstrap(ctx, p.first) },
 		judged:    p.authorizers.RBAC.Ready(),
 		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
@@ -118,6 +118,13 @@ func (b *base) work(p parts) (work, error) {
 		{"dangling flow schemas", b.dangling().Run},
 		{"", quietly(p.aggregator.Register)},
 	}
+	backups, err := b.backups()
+	if err != nil {
+		return work{}, err
+	}
+	if backups != nil {
+		w.upkeep = append(w.upkeep, task{"scheduled snapshots", quietly(backups.Run)})
+	}
 	return w, nil
 }
 
@@ -156,7 +163,8 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 			return err
 		}
 		err, more := firstOf(err)
-		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && b.ground.Clock.Since(begin) > embeddedPatience { // a KMS plugin may come later
+		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && len(b.cfg.EtcdListenPeers) == 0 && // a KMS plugin or a quorum may come later
+			b.ground.Clock.Since(begin) > embeddedPatience {
 			return fmt.Errorf("make the first objects: %w (and %d errors more)", err, more)
 		}
 		b.log.Warn("could not make the first objects, trying again", "error", err, "errorsMore", more)

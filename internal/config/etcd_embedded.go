@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// This file contains the settings of the etcd inside this process.
+
+func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.EtcdName, "etcd-name", c.EtcdName, "Name of the embedded etcd among the members of its cluster. (default \"kanzen\")")
+	fs.Int64Var(&c.EtcdQuotaBytes, "etcd-quota-backend-bytes", c.EtcdQuotaBytes, "Largest size of the embedded etcd's database; 0: 2 GiB.")
+	fs.StringSliceVar(&c.EtcdListenClients, "etcd-listen-client-urls", c.EtcdListenClients, "https URLs at which the embedded etcd serves etcdctl and other API servers, to those with a certificate of pki/etcd/ca.crt in the data directory; none: it has no socket.")
+	fs.StringSliceVar(&c.EtcdListenPeers, "etcd-listen-peer-urls", c.EtcdListenPeers, "https URLs at which the embedded etcd serves other members of its cluster, and by which they know it.")
+}
+
+// validateEtcd validates the settings of etcd.
+func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
+	for flag, d := range map[string]time.Duration{"etcd-healthcheck-timeout": c.EtcdHealthTimeout, "etcd-readycheck-timeout": c.EtcdReadyTimeout} {
+		if d <= 0 {
+			bad(flag, "must be positive")
+		}
+	}
+	if c.EtcdQuotaBytes < 0 {
+		bad("etcd-quota-backend-bytes", "must not be negative")
+	}
+	if _, _, err := c.EtcdListen(); err != nil {
+		bad("etcd-listen-client-urls", "%v", err)
+	}
+	if c.Embedded() {
+		return
+	}
+	if len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0 || c.EtcdName != "" || c.EtcdQuotaBytes != 0 {
+		bad("etcd-servers", "goes with none of --etcd-name, --etcd-listen-client-urls, --etcd-listen-peer-urls, --etcd-quota-backend-bytes: they are about the etcd inside this process")
+	}
+}
+
+// EtcdListen returns where the embedded etcd listens.
+func (c *Config) EtcdListen() (clients, peers []url.URL, err error) {
+	parse := func(list []string) (out []url.URL, err error) {
+		for _, text := range list {
+			u, err := url.Parse(text)
+			if err != nil {
+				return nil, err
+			}
+			if u.Scheme != "https" || u.Port() == "" || u.Hostname() == "" || u.Path != "" {
+				return nil, fmt.Errorf("%q is not of the form https://address:port", text)
+			}
+			out = append(out, *u)
+		}
+		return out, nil
+	}
+	if clients, err = parse(c.EtcdListenClients); err != nil {
+		return nil, nil, err
+	}
+	peers, err = parse(c.EtcdListenPeers)
+	return clients, peers, err
+}
