@@ -305,7 +305,7 @@ func (c *Config) Validate() error {
 	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
 		bad("secure-port", "%d is not a port", c.SecurePort)
 	}
-	c.validateEtcd(bad)
+	c.validateEtcdServers(bad)
 	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
 		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
 	}

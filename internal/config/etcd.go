@@ -73,8 +73,8 @@ func (c *Config) EtcdTLS() (*tls.Config, error) {
 	return t, nil
 }
 
-// validateEtcd validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
-func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
+// validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
+func (c *Config) validateEtcdServers(bad func(flag, format string, args ...any)) {
 	for _, e := range c.EtcdServers {
 		scheme, _, isURL := strings.Cut(e, "://")
 		u, err := url.Parse(e)

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/encryption"
+	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+)
+
+func snapshotCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Save, restore, inspect and compare backups",
+		Long: `Snapshots are those of etcdctl and etcdutl: etcd's database with its SHA-256.
+
+  kanzen snapshot save FILE                      of a running 'kanzen serve', or of --etcd-servers
+  kanzen snapshot inspect FILE                   what is in it
+  kanzen snapshot diff FILE [OTHER]              two snapshots, or a snapshot and the running server
+  kanzen snapshot restore FILE --to-data-dir D   a new data directory
+  kanzen snapshot restore FILE --namespace N     what is missing in the running server`,
+	}
+	cmd.AddCommand(snapshotSaveCommand(), snapshotInspectCommand(), snapshotDiffCommand(), snapshotRestoreCommand())
+	return cmd
+}
+
+// reached says which server or etcd a command is about.
+type reached struct {
+	dataDir, kubeconfig string
+	etcd                config.Config // its etcd settings
+}
+
+func (r *reached) addServer(fs *pflag.FlagSet) {
+	r.dataDir = config.Standalone().DataDir
+	fs.StringVar(&r.dataDir, "data-dir", r.dataDir, "Data directory of the server, for its administrator's kubeconfig.")
+	fs.StringVar(&r.kubeconfig, "kubeconfig", "", "Kubeconfig of the server, in place of --data-dir's.")
+}
+
+func (r *reached) addEtcd(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&r.etcd.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, in place of a server's embedded etcd.")
+	fs.StringVar(&r.etcd.EtcdCAFile, "etcd-cafile", "", "Authority of the etcd servers' certificates.")
+	fs.StringVar(&r.etcd.EtcdCertFile, "etcd-certfile", "", "Client certificate for etcd.")
+	fs.StringVar(&r.etcd.EtcdKeyFile, "etcd-keyfile", "", "Key of the client certificate for etcd.")
+}
+
+// server connects to the running server.
+func (r *reached) server() (*snapshot.Server, error) {
+	path := r.kubeconfig
+	if path == "" {
+		path = filepath.Join(r.dataDir, "pki", "admin.kubeconfig")
+		if _, err := os.Stat(path); os.IsNotExist(err) {
+			return nil, fmt.Errorf("no server has been started on %s yet; name another by --data-dir or --kubeconfig", r.dataDir)
+		}
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.NewServer(c)
+}
+
+// cluster connects to the etcd cluster; nil: none was named.
+func (r *reached) cluster() (*etcd.DB, error) {
+	if len(r.etcd.EtcdServers) == 0 {
+		return nil, nil
+	}
+	t, err := r.etcd.EtcdTLS()
+	if err != nil {
+		return nil, err
+	}
+	return etcd.Dial(etcd.Cluster{Endpoints: r.etcd.EtcdServers, TLS: t})
+}
+
+// read has what commands need that read snapshots.
+type read struct {
+	prefix, encryption, output string
+	filter                     snapshot.Filter
+}
+
+func (r *read) add(fs *pflag.FlagSet, filtered bool) {
+	fs.StringVar(&r.prefix, "etcd-prefix", "/registry", "What all keys in etcd begin with.")
+	fs.StringVar(&r.encryption, "encryption-provider-config", "", "File of the EncryptionConfiguration with which values were encrypted.")
+	if filtered {
+		fs.StringSliceVarP(&r.filter.Namespaces, "namespace", "n", nil, "Only these namespaces and what is in them.")
+		fs.StringSliceVar(&r.filter.Resources, "resource", nil, "Only these resources: secrets, deployments.apps.")
+		fs.StringSliceVar(&r.filter.Names, "name", nil, "Only objects of these names.")
+	}
+}
+
+// kinds returns what knows the objects in snapshots; done gives back what it needs.
+func (r *read) kinds(ctx context.Context) (_ *snapshot.Kinds, done func(), err error) {
+	transformer := func(schema.GroupResource) store.Transformer { return encryption.None{} }
+	done = func() {}
+	if r.encryption != "" {
+		log := slog.New(slog.DiscardHandler)
+		e, err := encryption.New(ctx, encryption.Config{
+			File: r.encryption, Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Guard: guard.New(log, clock.RealClock{}, nil), Log: log,
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("--encryption-provider-config: %w", err)
+		}
+		transformer, done = e.Transformer, func() { _ = e.Close() }
+	}
+	return snapshot.NewKinds(r.prefix, builtin.Resources(builtin.Deps{}), transformer), done, nil
+}
+
+func snapshotSaveCommand() *cobra.Command {
+	var r reached
+	cmd := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save what a server's etcd has, while it serves",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			began := time.Now()
+			from, done, err := r.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			p := newProgress(cmd.ErrOrStderr())
+			err = snapshot.Save(cmd.Context(), from, args[0], p.told)
+			p.end()
+			if err != nil {
+				return err
+			}
+			f, err := snapshot.Open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, revision %d, %d keys, sha256 %s, %v\n", args[0], size(f.Bytes), f.Revision, len(f.Entries),
+				f.SHA256, time.Since(began).Round(time.Millisecond))
+			return nil
+		},
+	}
+	r.addServer(cmd.Flags())
+	r.addEtcd(cmd.Flags())
+	return cmd
+}
+
+// stream begins a snapshot of what was named.
+func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), err error) {
+	db, err := r.cluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	if db != nil {
+		if from, err = db.Snapshot(ctx); err != nil {
+			return nil, nil, errors.Join(err, db.Close())
+		}
+		return from, func() { _, _ = from.Close(), db.Close() }, nil
+	}
+	s, err := r.server()
+	if err != nil {
+		return nil, nil, err
+	}
+	if from, err = s.Snapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	return from, func() { _ = from.Close() }, nil
+}
+
+func snapshotInspectCommand() *cobra.Command {
+	var r read
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Tell what is in a snapshot: resources, counts, bytes, revision, checksum",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, done, err := r.kinds(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			f, err := snapshot.Open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			found, err := k.Inspect(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if r.output == "json" {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(found)
+			}
+			return printInspection(cmd.OutOrStdout(), found)
+		},
+	}
+	r.add(cmd.Flags(), false)
+	cmd.Flags().StringVarP(&r.output, "output", "o", "", "json: print JSON.")
+	return cmd
+}
+
+func printInspection(out io.Writer, i *snapshot.Inspection) error {
+	fmt.Fprintf(out, "file:      %s, %s\nsha256:    %s\nrevision:  %d (history from %d)\nkeys:      %d\n\n", i.Path, size(i.Bytes), i.SHA256, i.Revision, i.Compacted, i.Keys)
+	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "RESOURCE\tOBJECTS\tBYTES\tENCRYPTED BY")
+	rows := i.Resources
+	if i.Other.Objects > 0 {
+		rows = append(rows, i.Other)
+	}
+	for _, s := range rows {
+		by := ""
+		for provider, n := range s.Encryption {
+			by += fmt.Sprintf("%s (%d) ", provider, n)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", s.Resource, s.Objects, s.Bytes, by)
+	}
+	return w.Flush()
+}
+
+// size prints bytes for humans.
+func size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d KiB", (n+1023)>>10)
+}
+
+// progress tells, on a terminal, how many bytes have come.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	last     time.Time
+}
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out}
+	if f, ok := out.(*os.File); ok {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+func (p *progress) told(bytes int64) {
+	if now := time.Now(); p.terminal && now.Sub(p.last) > 200*time.Millisecond {
+		p.last = now
+		fmt.Fprintf(p.out, "\r%s ", size(bytes))
+	}
+}
+
+func (p *progress) end() {
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\033[K")
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/snapshot"
+)
+
+func snapshotDiffCommand() *cobra.Command {
+	var from reached
+	var r read
+	cmd := &cobra.Command{
+		Use:   "diff FILE [OTHER]",
+		Short: "Compare two snapshots, or a snapshot and the running server",
+		Long: `Prints a line for each object that differs: '+' is only in the second, '-' only in the first, '~' in both with
+the fields that differ, '!' cannot be read. What a server decides anew for an object that is made again (uid,
+resourceVersion, generation, times, managed fields) makes no difference. Values are not printed.
+
+The exit code is 1 on errors only.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			k, done, err := r.kinds(ctx)
+			if err != nil {
+				return err
+			}
+			defer done()
+			a, err := snapshot.Open(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			n := 0
+			told := func(c snapshot.Change) { n++; fmt.Fprintln(cmd.OutOrStdout(), c) }
+			if len(args) == 2 {
+				b, err := snapshot.Open(ctx, args[1])
+				if err != nil {
+					return err
+				}
+				defer b.Close()
+				err = k.Diff(ctx, a, b, &r.filter, told)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
+				return err
+			}
+			s, err := from.server()
+			if err != nil {
+				return err
+			}
+			err = k.DiffServer(ctx, a, s, &r.filter, told)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
+			return err
+		},
+	}
+	r.add(cmd.Flags(), true)
+	from.addServer(cmd.Flags())
+	return cmd
+}
+
+// restoring are the settings of restore.
+type restoring struct {
+	to        reached
+	read      read
+	dir       string
+	member    snapshot.Member
+	bump      uint64
+	compacted bool
+	overwrite bool
+	dryRun    bool
+	all       bool
+}
+
+func snapshotRestoreCommand() *cobra.Command {
+	r := restoring{member: snapshot.SoleMember()}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Restore a snapshot to a new data directory, or objects of it into the running server",
+		Long: `With --to-data-dir, makes a new data directory: 'kanzen serve --data-dir' starts on it. etcd's revision is moved on
+and marked as compacted, so that all clients list again and none takes old for new. Keys and certificates are not
+in snapshots: copy pki/ from the old data directory to keep them.
+
+With --namespace, --resource, --name or --all, restores objects into the running server through its API: what is
+missing is created, what differs is told and, with --overwrite, updated. Nothing is deleted.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			objects := r.all || len(r.read.filter.Namespaces)+len(r.read.filter.Resources)+len(r.read.filter.Names) > 0
+			switch {
+			case r.dir != "" && objects:
+				return errors.New("--to-data-dir restores everything; it goes with none of --namespace, --resource, --name, --all")
+			case r.dir != "":
+				return r.data(cmd, args[0])
+			case objects:
+				return r.objects(cmd, args[0])
+			}
+			return errors.New("say where to: --to-data-dir makes a new data directory; --namespace, --resource, --name or --all restore into the running server")
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&r.dir, "to-data-dir", "", "New data directory, for 'kanzen serve --data-dir'. etcd's is in etcd/ in it.")
+	fs.Uint64Var(&r.bump, "bump-revision", snapshot.DefaultBump, "How far etcd's revision is moved on.")
+	fs.BoolVar(&r.compacted, "mark-compacted", true, "Mark what is before the new revision as compacted.")
+	fs.StringVar(&r.member.Name, "member-name", r.member.Name, "Name of the etcd member that the directory is for.")
+	fs.StringSliceVar(&r.member.PeerURLs, "initial-advertise-peer-urls", r.member.PeerURLs, "Peer URLs of that member.")
+	fs.StringVar(&r.member.InitialCluster, "initial-cluster", r.member.InitialCluster, "All members of the new cluster: name=URL, separated by commas.")
+	fs.StringVar(&r.member.InitialClusterToken, "initial-cluster-token", r.member.InitialClusterToken, "Token of the new cluster.")
+	r.to.addServer(fs)
+	r.read.add(fs, true)
+	fs.BoolVar(&r.all, "all", false, "All objects, into the running server.")
+	fs.BoolVar(&r.overwrite, "overwrite", false, "Update objects of the running server that differ.")
+	fs.BoolVar(&r.dryRun, "dry-run", false, "Change nothing, and tell what would be done.")
+	return cmd
+}
+
+// data restores a snapshot to a new data directory.
+func (r *restoring) data(cmd *cobra.Command, file string) error {
+	if !r.compacted && r.bump > 0 && cmd.Flags().Changed("bump-revision") {
+		return errors.New("--bump-revision needs --mark-compacted: clients would take events of the past for those of now")
+	}
+	if !r.compacted {
+		r.bump = 0
+	}
+	if r.dryRun {
+		return errors.New("--dry-run is for objects that are restored into a running server")
+	}
+	dir := filepath.Join(r.dir, "etcd")
+	if err := snapshot.RestoreData(cmd.Context(), file, dir, r.member, r.bump); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "restored to %s; start it with: kanzen serve --data-dir %s\n", dir, r.dir)
+	return nil
+}
+
+// objects restores objects into the running server.
+func (r *restoring) objects(cmd *cobra.Command, file string) error {
+	ctx := cmd.Context()
+	k, done, err := r.read.kinds(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := snapshot.Open(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, err := r.to.server()
+	if err != nil {
+		return err
+	}
+	counts := map[snapshot.Outcome]int{}
+	err = k.Apply(ctx, f, s, &r.read.filter, snapshot.ApplyOptions{Overwrite: r.overwrite, DryRun: r.dryRun, Clock: clock.RealClock{}}, func(result snapshot.Result) {
+		counts[result.Outcome]++
+		if result.Outcome != snapshot.Unchanged {
+			fmt.Fprintln(cmd.OutOrStdout(), result)
+		}
+	})
+	summary := ""
+	for _, o := range []snapshot.Outcome{snapshot.Created, snapshot.Updated, snapshot.Unchanged, snapshot.Differs, snapshot.Skipped, snapshot.Failed} {
+		summary += fmt.Sprintf("%d %s, ", counts[o], o)
+	}
+	dry := ""
+	if r.dryRun {
+		dry = " (dry run)"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s%s\n", summary[:len(summary)-2], dry)
+	if err == nil && counts[snapshot.Failed] > 0 {
+		err = fmt.Errorf("%d objects could not be restored", counts[snapshot.Failed])
+	}
+	return err
+}
