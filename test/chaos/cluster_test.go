@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const members = 3
+
+// node is one process at an address of its own.
+type node struct {
+	name, address string
+	link          string // the host's end of its network; empty: it is on the loopback interface
+	space         string // its network namespace
+	binary        string
+	args          []string
+	log           *os.File
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+}
+
+// start starts the process, which may have run before.
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	args := append([]string{n.binary}, n.args...)
+	if n.space != "" {
+		args = append([]string{"ip", "netns", "exec", n.space}, args...)
+	}
+	n.cmd = exec.Command(args[0], args[1:]...)
+	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := n.cmd.Start(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (n *node) signal(s syscall.Signal) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_ = n.cmd.Process.Signal(s)
+}
+
+// end sends a signal and waits for the end.
+func (n *node) end(s syscall.Signal) {
+	n.signal(s)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_ = n.cmd.Wait()
+}
+
+func (n *node) cut(t *testing.T, off bool) {
+	t.Helper()
+	state := "up"
+	if off {
+		state = "down"
+	}
+	ip(t, "link", "set", n.link, state)
+}
+
+// cluster is three members of etcd and three servers.
+type cluster struct {
+	etcds, servers [members]*node
+	partitions     bool // processes can be cut off
+	dir            string
+}
+
+// ip runs ip(8).
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// canPartition says why processes cannot be cut off; empty: they can.
+func canPartition() string {
+	if os.Geteuid() != 0 {
+		return "it takes root"
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return "there is no ip(8)"
+	}
+	probe := fmt.Sprintf("kzprobe%d", os.Getpid())
+	if out, err := exec.Command("ip", "netns", "add", probe).CombinedOutput(); err != nil {
+		return "ip netns: " + string(bytes.TrimSpace(out))
+	}
+	_ = exec.Command("ip", "netns", "del", probe).Run()
+	return ""
+}
+
+func newCluster(t *testing.T, kanzen string) *cluster {
+	c := &cluster{dir: t.TempDir()}
+	why := canPartition()
+	c.partitions = why == ""
+	if !c.partitions {
+		t.Logf("nothing is cut off from the network: %s", why)
+	}
+	id, subnet := fmt.Sprintf("kz%d", os.Getpid()%100000), fmt.Sprintf("10.%d.%d.", 200+rand.IntN(50), rand.IntN(250))
+	if c.partitions {
+		ip(t, "link", "add", id, "type", "bridge")
+		t.Cleanup(func() { _ = exec.Command("ip", "link", "del", id).Run() })
+		ip(t, "addr", "add", subnet+"1/24", "dev", id)
+		ip(t, "link", "set", id, "up")
+	}
+	var etcdURLs, initial []string
+	etcdPorts := [members][2]string{}
+	for n := range members {
+		c.etcds[n] = c.node(t, kanzen, id, subnet, "e", n)
+		c.servers[n] = c.node(t, kanzen, id, subnet, "s", n)
+		etcdPorts[n] = [2]string{c.port(t, "2379"), c.port(t, "2380")}
+		etcdURLs = append(etcdURLs, "http://"+c.etcds[n].address+":"+etcdPorts[n][0])
+		initial = append(initial, fmt.Sprintf("e%d=http://%s:%s", n, c.etcds[n].address, etcdPorts[n][1]))
+	}
+	for n, e := range c.etcds {
+		client, peer := etcdURLs[n], "http://"+e.address+":"+etcdPorts[n][1]
+		e.args = []string{"etcd", "--name=" + e.name, "--data-dir=" + filepath.Join(c.dir, e.name), "--log-level=error",
+			"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+			"--initial-cluster=" + strings.Join(initial, ",")}
+		e.start(t)
+	}
+	for _, s := range c.servers {
+		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(etcdURLs, ","),
+			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "-v=2"}
+		s.start(t)
+	}
+	for _, s := range c.servers {
+		c.await(t, s)
+	}
+	return c
+}
+
+// port is a port: the usual one in a network of its own, else a free one.
+func (c *cluster) port(t *testing.T, usual string) string {
+	if c.partitions {
+		return usual
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func (c *cluster) node(t *testing.T, binary, id, subnet, kind string, number int) *node {
+	n := &node{name: fmt.Sprintf("%s%d", kind, number), address: "127.0.0.1", binary: binary}
+	var err error
+	if n.log, err = os.Create(filepath.Join(c.dir, n.name+".log")); err != nil {
+		t.Fatal(err)
+	}
+	if c.partitions {
+		host := map[string]int{"e": 10, "s": 20}[kind] + number
+		n.address, n.space, n.link = fmt.Sprint(subnet, host), id+n.name, id+n.name
+		ip(t, "netns", "add", n.space)
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.space).Run() })
+		ip(t, "link", "add", n.link, "type", "veth", "peer", "name", "eth0", "netns", n.space)
+		t.Cleanup(func() { _ = exec.Command("ip", "link", "del", n.link).Run() })
+		ip(t, "link", "set", n.link, "master", id)
+		ip(t, "link", "set", n.link, "up")
+		for _, args := range [][]string{{"addr", "add", n.address + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"}, {"link", "set", "lo", "up"},
+			{"route", "add", "default", "via", subnet + "1"}} {
+			ip(t, append([]string{"-n", n.space}, args...)...)
+		}
+	}
+	t.Cleanup(func() {
+		n.end(syscall.SIGKILL)
+		if t.Failed() {
+			text, _ := os.ReadFile(n.log.Name())
+			t.Logf("%s:\n%s", n.name, text[max(0, len(text)-6000):])
+		}
+	})
+	return n
+}
+
+// client returns a client of one server.
+func (c *cluster) client(s *node) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, s.name, "pki", "admin.kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
+}
+
+// await waits until a server is ready.
+func (c *cluster) await(t *testing.T, s *node) {
+	t.Helper()
+	deadline := time.Now().Add(90 * time.Second)
+	for {
+		client, err := c.client(s)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			_, err = client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+			cancel()
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not ready: %v", s.name, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
