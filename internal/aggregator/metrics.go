@@ -1,11 +1,12 @@
 package aggregator
 
 import (
-	"crypto/x509"
 	"net/http"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/remote"
 )
 
 // Metrics measure the Aggregator Server under kube-apiserver's names.
@@ -73,34 +74,5 @@ func (a availability) Collect(to chan<- prometheus.Metric) {
 
 // certificates counts deprecated certificates of extension servers.
 func (m *Metrics) certificates(next http.RoundTripper) http.RoundTripper {
-	return &certificates{m, next}
-}
-
-type certificates struct {
-	metrics *Metrics
-	next    http.RoundTripper
-}
-
-// RoundTrip is part of http.RoundTripper.
-func (c *certificates) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
-	switch {
-	case err != nil:
-		text := err.Error()
-		if strings.Contains(text, "x509: certificate relies on legacy Common Name field") {
-			c.metrics.missingNames.Inc()
-		}
-		if strings.Contains(text, "insecure algorithm SHA1") {
-			c.metrics.insecureSignature.Inc()
-		}
-	case resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0:
-		cert := resp.TLS.PeerCertificates[0]
-		if len(cert.DNSNames)+len(cert.IPAddresses)+len(cert.EmailAddresses)+len(cert.URIs) == 0 {
-			c.metrics.missingNames.Inc()
-		}
-		if cert.SignatureAlgorithm == x509.SHA1WithRSA || cert.SignatureAlgorithm == x509.ECDSAWithSHA1 {
-			c.metrics.insecureSignature.Inc()
-		}
-	}
-	return resp, err
+	return &remote.Certificates{Next: next, MissingNames: m.missingNames.Inc, InsecureSignature: m.insecureSignature.Inc}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,6 +25,8 @@ type Addresses struct {
 	families []corev1.IPFamily
 	random   Random
 	clock    clock.PassiveClock
+	// Metrics are set before the first use; nil: nothing is measured.
+	Metrics *Metrics
 }
 
 var _ core.Addresses = (*Addresses)(nil)
@@ -51,14 +54,24 @@ func (a *Addresses) Allocate(ctx context.Context, service *corev1.Service, famil
 		return netip.Addr{}, err
 	}
 	ranges = slices.DeleteFunc(ranges, func(r addressRange) bool { return r.family() != family })
+	began := time.Now()
 	if address.IsValid() {
-		return address, a.allocateOne(ctx, service, ranges, address, dryRun)
+		err := a.allocateOne(ctx, service, ranges, address, dryRun)
+		if in := slices.IndexFunc(ranges, func(r addressRange) bool { return r.contains(address) }); in >= 0 && !dryRun {
+			a.Metrics.address(ranges[in].prefix, true, began, err)
+		}
+		return address, err
 	}
 	for i := range ranges {
 		if dryRun {
 			return ranges[i].prefix.Addr(), nil
 		}
 		got, err := a.allocateAny(ctx, service, &ranges[i])
+		failed := err
+		if failed == nil && !got.IsValid() {
+			failed = core.ErrExhausted
+		}
+		a.Metrics.address(ranges[i].prefix, false, began, failed)
 		if err != nil || got.IsValid() {
 			return got, err
 		}

@@ -23,6 +23,9 @@ type NodePorts struct {
 	// last, the stored set as last seen, nil if unknown.
 	turn chan struct{}
 	last *store.Item
+
+	// Metrics are set before the first use; nil: nothing is measured.
+	Metrics *Metrics
 }
 
 var _ core.NodePorts = (*NodePorts)(nil)
@@ -70,6 +73,7 @@ func (n *NodePorts) Allocate(ctx context.Context, _ *corev1.Service, port int32,
 		s.add(port)
 		return nil
 	})
+	n.Metrics.port(asked != 0, err)
 	if err != nil {
 		return 0, err
 	}

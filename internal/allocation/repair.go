@@ -49,5 +49,7 @@ func (r *Repair) Run(ctx context.Context) error {
 
 // Once runs one repair. It is not safe for concurrent use.
 func (r *Repair) Once(ctx context.Context) error {
-	return errors.Join(r.repairAddresses(ctx), r.repairPorts(ctx))
+	addresses, ports := r.repairAddresses(ctx), r.repairPorts(ctx)
+	r.ports.Metrics.repaired(addresses, ports)
+	return errors.Join(addresses, ports)
 }

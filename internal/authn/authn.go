@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 )
@@ -47,6 +48,8 @@ type Config struct {
 	// Anonymous says which requests without credentials are anonymous.
 	Anonymous Anonymous
 	Clock     clock.PassiveClock
+	// Registry gets the metric of client certificates. Optional.
+	Registry prometheus.Registerer
 }
 
 // New creates the authenticator of a server.
@@ -56,7 +59,11 @@ func New(c Config) Authenticator {
 		ways = append(ways, &frontProxy{RequestHeader: *c.RequestHeader, clock: c.Clock})
 	}
 	if c.ClientCA != nil {
-		ways = append(ways, &clientCert{authorities: c.ClientCA, clock: c.Clock})
+		cert := &clientCert{authorities: c.ClientCA, clock: c.Clock}
+		if c.Registry != nil {
+			cert.left = newExpirations(c.Registry)
+		}
+		ways = append(ways, cert)
 	}
 	if len(c.Tokens.Authenticators) > 0 {
 		ways = append(ways, &bearer{c.Tokens}, &websocketBearer{c.Tokens})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
@@ -24,6 +25,18 @@ type clientCert struct {
 	// known are the users of verified certificates, by a hash of the presented chain: clients send the same chain with
 	// every request.
 	known cache.Cache[[sha256.Size]byte, knownCert]
+	// left receives the remaining validity of each presented certificate, in seconds; nil: nobody does.
+	left prometheus.Observer
+}
+
+// newExpirations makes the metric of how long certificates of clients will be valid, and registers it.
+func newExpirations(r prometheus.Registerer) prometheus.Observer {
+	const hour, day = 3600, 24 * 3600
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
+		Help:    "How long the certificates with which clients authenticate will be valid.",
+		Buckets: []float64{0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
+	r.MustRegister(h)
+	return h
 }
 
 // knownCert is a verified certificate. It is valid while the authorities are the same and the time is within the
@@ -39,6 +52,9 @@ func (c *clientCert) Authenticate(r *http.Request) (user.Info, bool, error) {
 		return nil, false, nil
 	}
 	presented, authorities, now := r.TLS.PeerCertificates, c.authorities(), c.clock.Now()
+	if c.left != nil {
+		c.left.Observe(presented[0].NotAfter.Sub(now).Seconds())
+	}
 	hash := hashOf(presented)
 	if k := c.known.Get(hash); k != nil && k.authorities == authorities && !now.Before(k.from) && now.Before(k.until) {
 		return k.user, true, nil

@@ -44,6 +44,9 @@ type metrics struct {
 	used, told *lru.Cache
 }
 
+// RegisterIdle registers the metrics of a server that encrypts nothing: dashboards ask for them.
+func RegisterIdle(r prometheus.Registerer, clk clock.PassiveClock) { newMetrics(r, "", clk) }
+
 func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) *metrics {
 	const storage, envelopes = "apiserver_storage_", "apiserver_envelope_encryption_"
 	keyLabels := []string{"transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"}

@@ -132,6 +132,16 @@ func (s Set) Enabled(name string) bool {
 	return Known()[name].Default
 }
 
+// All returns whether each known gate is on.
+func (s Set) All() map[string]bool {
+	all := map[string]bool{}
+	for name, gate := range Known() {
+		all[name] = gate.Default
+	}
+	maps.Copy(all, s.values)
+	return all
+}
+
 // Ignored returns the settings, as name=bool, that have no effect on this server, sorted.
 func (s Set) Ignored() []string {
 	var out []string

@@ -2,12 +2,14 @@ package inprocess
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,8 +154,12 @@ func (c *Client) do(ctx context.Context, method string, t Target, query url.Valu
 	defer cancel()
 	req := c.request(inner, method, t, query, contentType, body)
 	w := &recorder{header: http.Header{}}
+	began := time.Now()
 	if err := serve(*handler, w, req); err != nil {
 		return err
+	}
+	if c.door.Measure != nil {
+		c.door.Measure(method, cmp.Or(w.code, http.StatusOK), time.Since(began))
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -28,7 +28,8 @@ import (
 // admission makes the chain of plugins, in order.
 func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	d := plugin.Deps{
-		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.ground.Clock,
+		Registry: b.metrics.Registry(),
+		Objects:  b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.ground.Clock,
 		CreateNamespace: b.createNamespace,
 		NotReadySeconds: b.cfg.NotReadySeconds, UnreachableSeconds: b.cfg.UnreachableSeconds,
 		Others: map[string]admission.Plugin{},

@@ -12,6 +12,7 @@ import (
 
 // auditor makes the auditor of requests, nil if auditing is off.
 func (b *base) auditor() (*audit.Auditor, error) {
+	metrics := audit.NewMetrics(b.metrics.Register) // also where there is no log: dashboards ask for them
 	policy, err := b.auditPolicy()
 	if policy == nil || err != nil {
 		return nil, err
@@ -20,7 +21,6 @@ func (b *base) auditor() (*audit.Auditor, error) {
 		b.log.Info("an audit policy without --audit-log-path or --audit-webhook-config-file keeps nothing")
 		return nil, nil
 	}
-	metrics := audit.NewMetrics(b.metrics.Register)
 	report := &audit.Reporter{Log: b.log, Metrics: metrics}
 	var backends audit.Union
 	if b.cfg.AuditLog.Path != "" {

@@ -22,6 +22,7 @@ type sealed struct{ *encryption.Encryption }
 
 func encrypted(ctx context.Context, cfg *config.Config, ground *Ground, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
 	if cfg.EncryptionConfigFile == "" {
+		encryption.RegisterIdle(measured.Registry(), ground.Clock)
 		return sealed{}, nil
 	}
 	e, err := encryption.New(ctx, encryption.Config{

@@ -185,7 +185,7 @@ func closeListener(l net.Listener) error {
 	return nil
 }
 
-func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, log *slog.Logger) (*etcd.DB, error) {
+func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, metrics prometheus.Registerer, log *slog.Logger) (*etcd.DB, error) {
 	if cfg.Embedded() {
 		listen, err := etcdListen(cfg)
 		if err != nil {

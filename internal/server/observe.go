@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -91,6 +92,29 @@ func (b *base) zpages() *debug.Zpages {
 		Started: b.ground.Clock.Now(), Clock: b.ground.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
 		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),
 	}
+}
+
+// identity returns the metrics that tell what this server is: its version, as /version does, and its feature gates.
+func identity(cfg *config.Config) []prometheus.Collector {
+	v := cfg.VersionInfo()
+	gates := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_feature_enabled", Help: "1 for each feature gate that is on."}, []string{"name", "stage"})
+	set, _ := features.Parse(cfg.FeatureGates) // Validate has reported the error
+	all := set.All()
+	for name, gate := range features.Known() {
+		stage, on := gate.Stage, 0.0
+		if stage == "GA" {
+			stage = "" // as kube-apiserver
+		}
+		if all[name] {
+			on = 1
+		}
+		gates.WithLabelValues(name, stage).Set(on)
+	}
+	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
+		ConstLabels: prometheus.Labels{"component": "kube", "binary": v.Major + "." + v.Minor, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
+			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
+	compatible.Set(1)
+	return []prometheus.Collector{buildInfo(v), gates, compatible}
 }
 
 // buildInfo is the metric that tells the version, as /version does.

@@ -59,6 +59,7 @@ type base struct {
 	ground  *Ground
 	metrics *metrics.Metrics
 	queues  *queue.Metrics
+	sends   *metrics.Clients
 	guard   *guard.Guard
 	objects *catalog.Raw
 	door    *inprocess.Door
@@ -91,7 +92,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	opened.add(func() error { cut(); return nil })
 	serving := catalog.New()
 	measured := metrics.New(serving.Owns, ground.Metrics)
-	measured.Register(buildInfo(cfg.VersionInfo()))
+	measured.Register(identity(cfg)...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
 	if err != nil {
@@ -103,6 +104,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	measured.Register(stored.Collector())
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
+	sends := metrics.NewClients(measured.Registry())
+	door.Measure = sends.InProcess
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,

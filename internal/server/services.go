@@ -50,6 +50,9 @@ func (b *base) allocation(ctx context.Context) (*services, error) {
 	}
 	addresses := allocation.NewAddresses(b.objects, families, mathrand.Uint64N, b.ground.Clock)
 	nodePorts := allocation.NewNodePorts(b.objects.Store, b.objects, first, last, mathrand.Uint64N)
+	addresses.Metrics = allocation.NewMetrics(b.metrics.Registry())
+	nodePorts.Metrics = addresses.Metrics
+	b.metrics.Register(&allocation.Collector{Addresses: addresses, NodePorts: nodePorts})
 	repair := allocation.NewRepair(addresses, nodePorts, b.ground.Clock, b.log)
 	if b.cfg.Embedded() {
 		// No other server uses this etcd, so allocations from before now that no

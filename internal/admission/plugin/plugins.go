@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
@@ -64,6 +65,8 @@ type Deps struct {
 	// Others are plugins that are made elsewhere (webhooks and policies), by
 	// their names. One that is missing is left out. Optional.
 	Others map[string]admission.Plugin
+	// Registry gets the metrics of plugins. Optional.
+	Registry prometheus.Registerer
 }
 
 // entry is a plugin's place in the order.
@@ -91,7 +94,7 @@ var order = []entry{
 		return imagepolicy.New(d.Clock, d.Config[imagepolicy.Name])
 	}},
 	{podsecurity.Name, true, func(d *Deps) (admission.Plugin, error) {
-		return podsecurity.New(d.Objects, d.Config[podsecurity.Name])
+		return podsecurity.New(d.Objects, d.Config[podsecurity.Name], d.Registry)
 	}},
 	{podnodeselector.Name, false, func(d *Deps) (admission.Plugin, error) {
 		return podnodeselector.New(d.Objects, d.Config[podnodeselector.Name])

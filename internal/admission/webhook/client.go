@@ -58,6 +58,8 @@ type Clients struct {
 	services    Resolver
 	// self is the transport for requests to this server itself.
 	self http.RoundTripper
+	// Measured wraps the transports to webhooks; set before the first use. Optional.
+	Measured func(http.RoundTripper) http.RoundTripper
 
 	mu      sync.Mutex
 	decoder decoder
@@ -104,6 +106,9 @@ func (c *Clients) of(cc *admissionv1.WebhookClientConfig) (*client, error) {
 	}
 	made, err := c.new(cc)
 	if err == nil {
+		if c.Measured != nil {
+			made.transport = c.Measured(made.transport)
+		}
 		c.known.Add(string(key), made)
 	}
 	return made, err

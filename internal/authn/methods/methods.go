@@ -230,5 +230,5 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 
 // Authenticator returns the authenticator with all configured methods.
 func (s *Set) Authenticator() authn.Authenticator {
-	return authn.New(authn.Config{Clock: s.Clock, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
+	return authn.New(authn.Config{Clock: s.Clock, Registry: s.Registry, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
 }

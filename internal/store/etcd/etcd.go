@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.uber.org/zap"
@@ -99,6 +101,8 @@ type Cluster struct {
 	TLS       *tls.Config // nil: plain TCP
 	// Dial connects to the servers; nil: a plain dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Registry gets the metrics of the connection. Optional.
+	Registry prometheus.Registerer
 }
 
 // Dial connects to a cluster. It does not wait for the cluster to answer;
@@ -111,6 +115,11 @@ func Dial(c Cluster) (*DB, error) {
 		}),
 		grpc.WithChainUnaryInterceptor(rpc.Unary),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	}
+	if c.Registry != nil {
+		calls := grpcprom.NewClientMetrics()
+		c.Registry.MustRegister(calls)
+		options = append(options, grpc.WithChainUnaryInterceptor(calls.UnaryClientInterceptor()), grpc.WithChainStreamInterceptor(calls.StreamClientInterceptor()))
 	}
 	if c.Dial != nil {
 		options = append(options, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.Dial(ctx, "tcp", addr) }))

@@ -19,11 +19,12 @@ func annotate(ctx context.Context, key, value string) {
 }
 
 // audit adds violations of the namespace's audit level to the audit event.
-func (p *plugin) audit(ctx context.Context, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+func (p *plugin) audit(ctx context.Context, a *admission.Attributes, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !request.AuditFrom(ctx).Wants(request.AuditMetadata) {
 		return
 	}
 	if r := p.judge(lv, meta, spec); !r.Allowed {
+		p.metrics.evaluated(a, lv, "audit", false)
 		annotate(ctx, api.AuditViolationsAnnotationKey, fmt.Sprintf("would violate PodSecurity %q: %s", lv.String(), r.ForbiddenDetail()))
 	}
 }
@@ -38,16 +39,18 @@ func (p *plugin) exempt(ctx context.Context, a *admission.Attributes) bool {
 	if slices.Contains(p.Exemptions.Namespaces, a.Namespace) {
 		reason = "namespace"
 	}
+	p.metrics.exempted(a)
 	annotate(ctx, api.ExemptionReasonAnnotationKey, reason)
 	return true
 }
 
 // exemptClass says that the runtime class of a pod is exempt, and adds that to
 // the audit event.
-func (p *plugin) exemptClass(ctx context.Context, spec *corev1.PodSpec) bool {
+func (p *plugin) exemptClass(ctx context.Context, a *admission.Attributes, spec *corev1.PodSpec) bool {
 	if !p.exemptsClass(spec) {
 		return false
 	}
+	p.metrics.exempted(a)
 	annotate(ctx, api.ExemptionReasonAnnotationKey, "runtimeClass")
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +29,14 @@ const Name = "PodSecurity"
 type plugin struct {
 	objects   admission.Objects
 	evaluator policy.Evaluator
+	metrics   *metrics
 	config
 }
 
 // New makes the plugin. configuration is a PodSecurityConfiguration in YAML or
-// JSON; without one, namespaces without labels are privileged.
-func New(objects admission.Objects, configuration []byte) (admission.Plugin, error) {
+// JSON; without one, namespaces without labels are privileged. The registry, if
+// there is one, gets the plugin's metrics.
+func New(objects admission.Objects, configuration []byte, registry prometheus.Registerer) (admission.Plugin, error) {
 	c, err := parse(configuration)
 	if err != nil {
 		return admission.Plugin{}, fmt.Errorf("configuration of %s: %w", Name, err)
@@ -43,7 +46,7 @@ func New(objects admission.Objects, configuration []byte) (admission.Plugin, err
 		return admission.Plugin{}, err
 	}
 	return admission.Plugin{
-		Name: Name, Validator: &plugin{objects, evaluator, c},
+		Name: Name, Validator: &plugin{objects, evaluator, newMetrics(registry), c},
 		On: []admission.Operation{admission.Create, admission.Update},
 		Of: []schema.GroupResource{
 			admission.Pods, admission.Namespaces,
@@ -80,6 +83,7 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 	wanted, errs := api.PolicyToEvaluate(ns.Labels, p.defaults)
 	if len(errs) == 0 && wanted.FullyPrivileged() {
 		annotate(ctx, api.EnforcedPolicyAnnotationKey, api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}.String())
+		p.metrics.evaluated(a, wanted.Enforce, "enforce", true)
 		return nil
 	}
 	pod, ok := a.Object.(*corev1.Pod)
@@ -95,19 +99,22 @@ func (p *plugin) validatePod(ctx context.Context, a *admission.Attributes) error
 			return nil
 		}
 	}
-	if p.exemptClass(ctx, &pod.Spec) {
+	if p.exemptClass(ctx, a, &pod.Spec) {
 		return nil
 	}
 	if len(errs) > 0 {
+		p.metrics.unreadable(a)
 		annotate(ctx, "error", fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate()))
 	}
 	annotate(ctx, api.EnforcedPolicyAnnotationKey, wanted.Enforce.String())
-	p.audit(ctx, wanted.Audit, &pod.ObjectMeta, &pod.Spec)
-	if r := p.judge(wanted.Enforce, &pod.ObjectMeta, &pod.Spec); !r.Allowed {
+	p.audit(ctx, a, wanted.Audit, &pod.ObjectMeta, &pod.Spec)
+	r := p.judge(wanted.Enforce, &pod.ObjectMeta, &pod.Spec)
+	p.metrics.evaluated(a, wanted.Enforce, "enforce", r.Allowed)
+	if !r.Allowed {
 		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name,
 			fmt.Errorf("violates PodSecurity %q: %s", wanted.Enforce.String(), r.ForbiddenDetail()))
 	}
-	p.warn(ctx, wanted.Warn, &pod.ObjectMeta, &pod.Spec)
+	p.warn(ctx, a, wanted.Warn, &pod.ObjectMeta, &pod.Spec)
 	return nil
 }
 
@@ -129,9 +136,9 @@ func (p *plugin) validateTemplate(ctx context.Context, a *admission.Attributes) 
 	if len(errs) == 0 && wanted.FullyPrivileged() {
 		return nil
 	}
-	if !p.exemptClass(ctx, &t.Spec) {
-		p.audit(ctx, wanted.Audit, &t.ObjectMeta, &t.Spec)
-		p.warn(ctx, wanted.Warn, &t.ObjectMeta, &t.Spec)
+	if !p.exemptClass(ctx, a, &t.Spec) {
+		p.audit(ctx, a, wanted.Audit, &t.ObjectMeta, &t.Spec)
+		p.warn(ctx, a, wanted.Warn, &t.ObjectMeta, &t.Spec)
 	}
 	return nil
 }
@@ -162,8 +169,9 @@ func (p *plugin) judge(lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev
 	return policy.AggregateCheckResults(p.evaluator.EvaluatePod(lv, meta, spec))
 }
 
-func (p *plugin) warn(ctx context.Context, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+func (p *plugin) warn(ctx context.Context, a *admission.Attributes, lv api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if r := p.judge(lv, meta, spec); !r.Allowed {
+		p.metrics.evaluated(a, lv, "warn", false)
 		request.AddWarning(ctx, fmt.Sprintf("would violate PodSecurity %q: %s", lv.String(), r.ForbiddenDetail()))
 	}
 }

@@ -37,7 +37,7 @@ func newPod(image string, hostNetwork bool) *corev1.Pod {
 // run returns the warnings and the error of a write.
 func run(t *testing.T, objects admission.Objects, config string, a *admission.Attributes) ([]string, error) {
 	t.Helper()
-	p, err := New(objects, []byte(config))
+	p, err := New(objects, []byte(config), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
