@@ -111,7 +111,7 @@ func identity(cfg *config.Config) []prometheus.Collector {
 		gates.WithLabelValues(name, stage).Set(on)
 	}
 	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
-		ConstLabels: prometheus.Labels{"component": "kube", "binary": v.Major + "." + v.Minor, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
+		ConstLabels: prometheus.Labels{"component": "kube", "binary": version.Kubernetes, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
 			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
 	compatible.Set(1)
 	return []prometheus.Collector{buildInfo(v), gates, compatible}

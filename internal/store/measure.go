@@ -50,7 +50,7 @@ const (
 	operations
 )
 
-var operationNames = [operations]string{"create", "update", "delete", "get", "list", "count"}
+var operationNames = [operations]string{"create", "update", "delete", "get", "list", "listWithCount"}
 
 // counts are what a view counts about itself.
 type counts struct {
