@@ -91,13 +91,14 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	}{
 		{&b.Milestones.serviceCIDR, []task{b.serviceCIDR}},
 		// A crash may have left addresses without services.
-		{new(Milestone), []task{b.Repair.Once}},
+		{&b.Milestones.serviceRepair, []task{b.Repair.Once}},
 		{&b.Milestones.kubernetesService, []task{func(ctx context.Context) error { b.Service.Start(ctx); return nil }}},
 		{&b.Milestones.roles, b.roles()},
 		{&b.Milestones.priorityClasses, static["PriorityClass"]},
 		{&b.Milestones.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
 		{&b.Milestones.authenticationInfo, []task{b.AuthInfo.ensure}},
 		{&b.Milestones.identity, []task{b.Identity.renew}},
+		{&b.Milestones.leaseCollection, []task{b.Identity.collect}},
 		{&b.Milestones.tokenTracking, []task{b.tokenTracking}},
 		{new(Milestone), []task{b.APIServices}},
 	}

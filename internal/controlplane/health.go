@@ -28,12 +28,9 @@ func (m *Milestone) test(context.Context) error {
 
 // Milestones are the steps of the startup.
 type Milestones struct {
-	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, tokenTracking Milestone
-	leaseCollection                                                                                                              Milestone
+	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, leaseCollection, serviceRepair, tokenTracking Milestone
 	// Other components set these.
 	FlowConsumer, Authorizer, Definitions Milestone
-	// ServiceRepair is set when the allocations of services were compared with them for the first time.
-	ServiceRepair Milestone
 }
 
 // EtcdTimeouts bound the checks of etcd.
@@ -70,7 +67,7 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 		{Name: "poststarthook/start-cluster-authentication-info-controller", Test: m.authenticationInfo.test},
 		{Name: "poststarthook/start-kube-apiserver-identity-lease-controller", Test: m.identity.test},
 		{Name: "poststarthook/start-kube-apiserver-identity-lease-garbage-collector", Test: m.leaseCollection.test},
-		{Name: "poststarthook/start-service-ip-repair-controllers", Test: m.ServiceRepair.test},
+		{Name: "poststarthook/start-service-ip-repair-controllers", Test: m.serviceRepair.test},
 		{Name: "poststarthook/start-legacy-token-tracking-controller", Test: m.tokenTracking.test},
 		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
 	}

@@ -91,15 +91,15 @@ func (i *Identity) Run(ctx context.Context, after func(time.Duration) <-chan tim
 		}
 		// A failed renewal is retried; the lease outlasts several renewals.
 		_ = i.renew(ctx)
-		i.collect(ctx)
+		_ = i.collect(ctx)
 	}
 }
 
 // collect deletes the leases of servers that no longer renew them.
-func (i *Identity) collect(ctx context.Context) {
+func (i *Identity) collect(ctx context.Context) error {
 	objs, err := i.List(ctx, leases, metav1.NamespaceSystem)
 	if err != nil {
-		return
+		return err
 	}
 	for _, o := range objs {
 		l := o.(*coordinationv1.Lease)
@@ -108,6 +108,10 @@ func (i *Identity) collect(ctx context.Context) {
 			i.now().Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
 			continue
 		}
-		_ = i.Delete(ctx, leases, l.Namespace, l.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &l.ResourceVersion}})
+		err := i.Delete(ctx, leases, l.Namespace, l.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &l.ResourceVersion}})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another server was first, or the lease lives
+			return err
+		}
 	}
+	return nil
 }
