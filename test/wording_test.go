@@ -40,6 +40,10 @@ func TestWording(t *testing.T) {
 		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", table, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"get"}}}`, 406, media},
 		{"/apis/authentication.k8s.io/v1/selfsubjectreviews", table, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, 406, media},
 		{"/apis/authentication.k8s.io/v1/selfsubjectreviews", table + ",application/json", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, 201, ""},
+		{"/api/v1/namespaces", "", "{", 400, "the object provided is unrecognized (must be of type Namespace): couldn't get version/kind; json parse error: unexpected end of JSON input ({)"},
+		{"/api/v1/namespaces", "", "[]", 400, "must be of type Namespace): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string"},
+		{"/api/v1/namespaces", "", `{"kind":"Namespace","apiVersion":"a/b/c"}`, 400, `the object provided is unrecognized (must be of type Namespace): unexpected GroupVersion string: a/b/c ({"kind":"Namespace","apiVersio ...)`},
+		{"/api/v1/namespaces", "", `{"kind":"Namespace","metadata":3}`, 400, `Namespace in version "v1" cannot be handled as a Namespace: json: cannot unmarshal number`},
 		// kube-apiserver ends this with the names of its own Go types.
 		{"/api/v1/namespaces", "", `{"kind":"Pod","metadata":{"name":"x"}}`, 400, `Pod in version "v1" cannot be handled as a Namespace: `},
 	} {

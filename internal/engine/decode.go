@@ -171,6 +171,8 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	var err error
 	gvk := schema.GroupVersionKind{}
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
+	sent := data
+	_, untyped := obj.(*unstructured.Unstructured)
 	switch m {
 	case mediaProtobuf:
 		u, ok := obj.(unmarshaler)
@@ -198,6 +200,11 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	if apierrors.IsRequestEntityTooLargeError(err) {
 		return err
 	}
+	if err != nil && !untyped {
+		if unrecognized := typeError(data, m, err); unrecognized != nil {
+			return errUnrecognized(want.Kind, unrecognized, sent)
+		}
+	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
 	}
@@ -205,12 +212,14 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		// A malformed apiVersion parses as an empty one, so look at its text.
 		var t metav1.TypeMeta
 		if json.Unmarshal(data, &t) == nil {
-			if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil {
+			if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil && untyped {
 				return apierrors.NewBadRequest(err.Error())
+			} else if err != nil {
+				return errUnrecognized(want.Kind, err, sent)
 			}
 		}
 	}
-	if _, untyped := obj.(*unstructured.Unstructured); untyped {
+	if untyped {
 		err = sameVersion(gvk, want)
 	} else if err = sameType(gvk, want); err == nil {
 		obj.GetObjectKind().SetGroupVersionKind(want)

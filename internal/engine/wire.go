@@ -34,7 +34,7 @@ var errWire = errors.New("malformed protobuf")
 // envelope splits a stored or sent object into its type and its bytes.
 func envelope(data []byte) (gvk schema.GroupVersionKind, raw []byte, err error) {
 	if !bytes.HasPrefix(data, magic) {
-		return gvk, nil, errors.New("no protobuf prefix")
+		return gvk, nil, errNoPrefix
 	}
 	var u runtime.Unknown
 	if err := u.Unmarshal(data[len(magic):]); err != nil {
@@ -46,7 +46,7 @@ func envelope(data []byte) (gvk schema.GroupVersionKind, raw []byte, err error) 
 // rawOf returns the object's bytes inside a stored envelope, not copied.
 func rawOf(stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, magic) {
-		return nil, errors.New("no protobuf prefix")
+		return nil, errNoPrefix
 	}
 	b := stored[len(magic):]
 	for len(b) > 0 {
