@@ -48,9 +48,14 @@ func TestEveryFlag(t *testing.T) {
 		fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 		fs.Bool("help", false, "") // cobra adds it
 		c.AddFlags(fs, false)
-		err := fs.Parse([]string{"--" + f.Name + "=" + valueOf(f.Name, f.Type, f.Default)})
-		if err != nil {
-			t.Errorf("--%s: %v", f.Name, err)
+		values := []string{valueOf(f.Name, f.Type, f.Default)}
+		if d := strings.Trim(f.Default, "[]"); d != "" { // as scripts do that set every flag
+			values = append(values, d)
+		}
+		for _, value := range values {
+			if err := fs.Parse([]string{"--" + f.Name + "=" + value}); err != nil {
+				t.Errorf("--%s=%s: %v", f.Name, value, err)
+			}
 		}
 	}
 	if len(flags) < 170 {

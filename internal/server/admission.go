@@ -79,7 +79,9 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) err
 // clients makes the clients of webhooks.
 func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane), InProcess: b.seams.Webhook}
-	return webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
+	made := webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
+	made.Measured = b.sends.Webhooks
+	return made
 }
 
 // policies makes the two plugins that evaluate policies.

@@ -132,7 +132,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		}
 		g.closers.add(unlock)
 	}
-	db, err := openEtcd(ctx, cfg, g.Egress, log)
+	db, err := openEtcd(ctx, cfg, g.Egress, g.Metrics, log)
 	if err != nil {
 		return nil, err
 	}
@@ -204,15 +204,15 @@ func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector,
 		opened()
 		return db, nil
 	}
-	return dialEtcd(cfg, cfg.EtcdServers, proxies)
+	return dialEtcd(cfg, cfg.EtcdServers, proxies, metrics)
 }
 
-func dialEtcd(cfg *config.Config, servers []string, proxies *egress.Selector) (*etcd.DB, error) {
+func dialEtcd(cfg *config.Config, servers []string, proxies *egress.Selector, metrics prometheus.Registerer) (*etcd.DB, error) {
 	t, err := cfg.EtcdTLS()
 	if err != nil {
 		return nil, err
 	}
-	return etcd.Dial(etcd.Cluster{Endpoints: servers, TLS: t, Dial: proxies.Dial(egress.Etcd)})
+	return etcd.Dial(etcd.Cluster{Endpoints: servers, TLS: t, Dial: proxies.Dial(egress.Etcd), Registry: metrics})
 }
 
 // openOthers opens the clusters of --etcd-servers-overrides.
@@ -222,7 +222,7 @@ func (g *Ground) openOthers(cfg *config.Config) error {
 		return err
 	}
 	for _, o := range overrides {
-		db, err := dialEtcd(cfg, o.Servers, g.Egress)
+		db, err := dialEtcd(cfg, o.Servers, g.Egress, g.Metrics)
 		if err != nil {
 			return fmt.Errorf("--etcd-servers-overrides: %w", err)
 		}

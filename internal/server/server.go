@@ -109,7 +109,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)

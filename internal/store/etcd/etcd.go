@@ -118,7 +118,12 @@ func Dial(c Cluster) (*DB, error) {
 	}
 	if c.Registry != nil {
 		calls := grpcprom.NewClientMetrics()
-		c.Registry.MustRegister(calls)
+		var before prometheus.AlreadyRegisteredError
+		if err := c.Registry.Register(calls); errors.As(err, &before) { // by the connection to another cluster
+			calls = before.ExistingCollector.(*grpcprom.ClientMetrics)
+		} else if err != nil {
+			return nil, err
+		}
 		options = append(options, grpc.WithChainUnaryInterceptor(calls.UnaryClientInterceptor()), grpc.WithChainStreamInterceptor(calls.StreamClientInterceptor()))
 	}
 	if c.Dial != nil {
