@@ -42,6 +42,6 @@ started under the name etcd it is etcd's own server.`,
 	cmd.Flags().BoolVar(&show, "version", false, "Print the version.")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
-	cmd.AddCommand(snapshotCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
+	cmd.AddCommand(assetsCommand(), snapshotCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	return cmd
 }

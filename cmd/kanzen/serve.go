@@ -107,8 +107,8 @@ func greet(w io.Writer, s *server.Server, dataDir string) {
 	if dataDir != config.Standalone().DataDir {
 		arg = " --data-dir " + shellWord(dataDir)
 	}
-	fmt.Fprintf(w, `kanzen %s serves Kubernetes %s at https://%s (Ctrl-C stops it)
+	fmt.Fprintf(w, `kanzen %s serves Kubernetes %s at %s (Ctrl-C stops it)
   export KUBECONFIG=%s
   kubectl get namespaces        # or: kanzen kubectl%s get namespaces
-`, version.Kanzen, version.Kubernetes, s.Address(), shellWord(s.Kubeconfig()), arg)
+`, version.Kanzen, version.Kubernetes, s.URL(), shellWord(s.Kubeconfig()), arg)
 }

@@ -177,3 +177,28 @@ func latency(t testing.TB, s *kanzentest.Server) time.Duration {
 	slices.Sort(all)
 	return all[len(all)*99/100]
 }
+
+// A namespace that waits for an extension server says for which one.
+func TestNamespaceNamesExtensionServer(t *testing.T) {
+	t.Parallel()
+	s := kanzentest.Start(t)
+	mux := things("ext.test", "v1")
+	mux.HandleFunc("/apis/ext.test/v1/namespaces/{ns}/things", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the disk is full", http.StatusInternalServerError)
+	})
+	e := newExtension(t, s, "full", mux)
+	e.register(t, s, "ext.test", "v1")
+	eventually(t, "it is available", func() bool { code, _ := get(t, s, "/apis/ext.test/v1"); return code == 200 })
+	eventually(t, "its resources are known", func() bool {
+		return len(aggregated(t, s, "ext.test")) == 1 && strings.Contains(aggregated(t, s, "ext.test")[0], "things")
+	})
+	made(t, s, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}})
+	remove(t, s, "/api/v1/namespaces/leaving")
+	server := fmt.Sprintf("(extension server default/full:%d)", e.port)
+	eventually(t, "the status names the server", func() bool {
+		_, body := get(t, s, "/api/v1/namespaces/leaving")
+		return strings.Contains(body, "NamespaceDeletionContentFailure") && strings.Contains(body, "things.ext.test") && strings.Contains(body, "the disk is full") && strings.Contains(body, server)
+	})
+	remove(t, s, apiServices+"/v1.ext.test")
+	eventually(t, "the namespace is gone", func() bool { code, _ := get(t, s, "/api/v1/namespaces/leaving"); return code == 404 })
+}

@@ -29,6 +29,9 @@ type Config struct {
 	Controllers []string
 	// WarnWorkloads warns of workloads that no controller or scheduler works on.
 	WarnWorkloads bool
+	// ClusterKeyFile has the key under which the servers of a cluster share their keys through etcd; ClusterKey is its
+	// content if the environment has it.
+	ClusterKeyFile, ClusterKey string
 	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
 	UnsafeNoFsync bool
 	// NoListener serves only the in-process transport, for tests.
@@ -70,6 +73,7 @@ type Config struct {
 	AdvertiseAddress    net.IP
 	ExternalHostname    string
 	CertDir             string
+	TLSSANs             []string // further names and addresses in the own serving certificate
 	TLSCertFile         string
 	TLSKeyFile          string
 	TLSMinVersion       string
@@ -257,6 +261,9 @@ func Default() Config {
 	}
 }
 
+// ClusterKeyVariable is the environment variable that may have a cluster key in the place of a file.
+const ClusterKeyVariable = "KANZEN_CLUSTER_KEY"
+
 // Standalone returns the defaults of `kanzen serve`: the server creates everything it needs below one directory, and is
 // reachable only from this machine.
 func Standalone() Config {
@@ -266,6 +273,7 @@ func Standalone() Config {
 	c.WarnWorkloads = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
+	c.ClusterKey = os.Getenv(ClusterKeyVariable)
 	c.AuthorizationModes = []string{"Node", "RBAC"}
 	c.AllowPrivileged = true
 	c.ServiceAccountIssuers = []string{"https://kubernetes.default.svc"}

@@ -69,6 +69,8 @@ func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "Directory of the embedded etcd and of the server's own keys and certificates; made if missing.")
 	c.addEmbeddedFlags(fs)
 	fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
+	fs.StringVar(&c.ClusterKeyFile, "cluster-key-file", c.ClusterKeyFile, "File with the key (32 bytes or more in base64) under which the servers of a cluster share authorities and service-account keys through etcd; further lines are former keys. (default: the environment variable "+ClusterKeyVariable+"; without one nothing is shared)")
+	fs.StringSliceVar(&c.TLSSANs, "tls-san", c.TLSSANs, "Further names and addresses in the serving certificate that the server makes for itself.")
 }
 
 func (c *Config) addLogFlags(fs *pflag.FlagSet) {

@@ -105,12 +105,12 @@ func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Tim
 	}
 	invalid, err := time.Parse(time.DateOnly, s.Labels[invalidSinceLabel])
 	if err != nil {
-		_, err := inprocess.Edit(ctx, k.client, target(k.endpoint, s.Namespace, s.Name, ""), func(secret *corev1.Secret) error {
-			if secret.UID == s.UID {
-				metav1.SetMetaDataLabel(&secret.ObjectMeta, invalidSinceLabel, now.Format(time.DateOnly))
-			}
-			return nil
-		})
+		// By a patch: the controller's role has no update.
+		err := k.client.Merge(ctx, target(k.endpoint, s.Namespace, s.Name, ""), map[string]any{"metadata": map[string]any{
+			"uid": s.UID, "labels": map[string]string{invalidSinceLabel: now.Format(time.DateOnly)}}})
+		if apierrors.IsConflict(err) {
+			return nil // it is another secret by now
+		}
 		return ignoreMissing(err)
 	}
 	if invalid.Format(time.DateOnly) >= oldest.Format(time.DateOnly) {

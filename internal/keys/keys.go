@@ -52,12 +52,12 @@ type files struct {
 
 // Load loads the configured files and, below a data directory, creates the others. port is the port on which the server
 // listens.
-func Load(ctx context.Context, cfg *config.Config, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
+func Load(ctx context.Context, cfg *config.Config, db Database, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
 	k := &Keys{}
 	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey,
 		requestHeaderCA: cfg.RequestHeaderCAFile, frontProxyCert: cfg.ProxyClientCertFile, frontProxyKey: cfg.ProxyClientKeyFile}
 	if cfg.DataDir != "" {
-		if err := k.own(cfg, &f, port, clk); err != nil {
+		if err := k.own(ctx, cfg, &f, db, port, clk, log); err != nil {
 			return nil, err
 		}
 	}
@@ -131,15 +131,18 @@ func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, err
 		Dir: filepath.Join(cfg.DataDir, Folder), ServiceIP: config.FirstAddress(ranges[0]), Clock: clk,
 		Server: "https://" + net.JoinHostPort(host, strconv.Itoa(port)),
 	}
-	if cfg.AdvertiseAddress != nil {
-		o.Hosts = append(o.Hosts, cfg.AdvertiseAddress.String())
-	}
 	if cfg.BindAddress != nil && !cfg.BindAddress.IsUnspecified() {
 		o.Hosts = append(o.Hosts, cfg.BindAddress.String())
+	} else if o.Hosts, err = interfaceAddresses(); err != nil {
+		return nil, fmt.Errorf("find this machine's addresses: %w", err)
+	}
+	if ip, err := cfg.Advertise(); err == nil {
+		o.Hosts = append(o.Hosts, ip.String())
 	}
 	if cfg.ExternalHostname != "" {
 		o.Hosts = append(o.Hosts, cfg.ExternalHostname)
 	}
+	o.Hosts = append(o.Hosts, cfg.TLSSANs...)
 	made, err := pki.Ensure(o)
 	if err != nil {
 		return nil, fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)
@@ -148,7 +151,10 @@ func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, err
 }
 
 // own creates the server's own keys.
-func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveClock) error {
+func (k *Keys) own(ctx context.Context, cfg *config.Config, f *files, db Database, port int, clk clock.WithTicker, log *slog.Logger) error {
+	if err := share(ctx, cfg, filepath.Join(cfg.DataDir, Folder), db, clk, log); err != nil {
+		return err
+	}
 	made, err := Make(cfg, port, clk)
 	if err != nil {
 		return err
@@ -173,6 +179,28 @@ func (k *Keys) own(cfg *config.Config, f *files, port int, clk clock.PassiveCloc
 		f.signing = made.ServiceAccountKey
 	}
 	return nil
+}
+
+// share takes the keys that the servers of the cluster have in common from etcd. Nobody shares an embedded etcd, unless
+// there is a key for it.
+func share(ctx context.Context, cfg *config.Config, dir string, db Database, clk clock.WithTicker, log *slog.Logger) error {
+	c, err := newCluster(cfg, db, clk)
+	if err != nil || len(c.seals) == 0 && cfg.Embedded() {
+		return err
+	}
+	return c.share(ctx, dir, clk.After, log)
+}
+
+// interfaceAddresses returns the addresses of this machine by which others may reach it.
+func interfaceAddresses() ([]string, error) {
+	addresses, err := net.InterfaceAddrs()
+	var out []string
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out, err
 }
 
 // serviceAccounts loads the keys that sign and verify tokens.

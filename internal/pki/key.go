@@ -47,7 +47,16 @@ func createKey(path string) (crypto.Signer, error) {
 	return key, writeFile(path, data, fileMode)
 }
 
+// encodeKey encodes a private key in PEM. An ECDSA key is in the form of SEC 1: in PKCS #8, kube-apiserver does not read its
+// public half (--service-account-key-file).
 func encodeKey(key crypto.Signer) ([]byte, error) {
+	if ec, ok := key.(*ecdsa.PrivateKey); ok {
+		der, err := x509.MarshalECPrivateKey(ec)
+		if err != nil {
+			return nil, err
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,12 @@ const (
 // FrontProxyName is the name in the front proxy's certificate.
 const FrontProxyName = "front-proxy-client"
 
+// The names of the authorities.
+const (
+	authorityName           = "kanzen-ca"
+	frontProxyAuthorityName = "kanzen-front-proxy-ca"
+)
+
 // Options configure Ensure.
 type Options struct {
 	// Dir contains all files; it is created with mode 0700.
@@ -68,13 +74,10 @@ func filesIn(dir string) *Files {
 		AdminCert: in("admin.crt"), AdminKey: in("admin.key"),
 		FrontProxyCACert: in("front-proxy-ca.crt"), FrontProxyCAKey: in("front-proxy-ca.key"),
 		FrontProxyCert: in("front-proxy-client.crt"), FrontProxyKey: in("front-proxy-client.key"),
-		ServiceAccountKey: in("sa.key"),
+		ServiceAccountKey: in(serviceAccountKeyFile),
 		Kubeconfig:        in("admin.kubeconfig"),
 	}
 }
-
-// authorityName is the name in the certificate of the authority that Ensure makes.
-const authorityName = "kanzen-ca"
 
 // Paths returns the paths of the files that Ensure makes in a directory.
 func Paths(dir string) []string {
@@ -113,14 +116,23 @@ func Ensure(o Options) (*Files, error) {
 	if err := ca.ensure(f.AdminCert, f.AdminKey, admin, now); err != nil {
 		return nil, err
 	}
-	proxies, err := ensureAuthority(f.FrontProxyCACert, f.FrontProxyCAKey, "kanzen-front-proxy-ca", now)
+	proxies, err := ensureAuthority(f.FrontProxyCACert, f.FrontProxyCAKey, frontProxyAuthorityName, now)
 	if err != nil {
 		return nil, err
 	}
 	if err := proxies.ensure(f.FrontProxyCert, f.FrontProxyKey, Subject{Name: FrontProxyName}, now); err != nil {
 		return nil, err
 	}
-	if _, err := ensureKey(f.ServiceAccountKey); err != nil {
+	signing, err := ensureKey(f.ServiceAccountKey)
+	if err != nil {
+		return nil, err
+	}
+	// Files of former versions are in a form that kube-apiserver does not take for --service-account-key-file.
+	data, err := encodeKey(signing)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeIfChanged(f.ServiceAccountKey, data, fileMode); err != nil {
 		return nil, err
 	}
 	return f, o.ensureKubeconfig(f)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/util/keyutil"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 )
@@ -369,5 +370,54 @@ func BenchmarkEnsureFromNothing(b *testing.B) {
 		if _, err := Ensure(o); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// kube-apiserver and kube-controller-manager read service account keys by client-go's keyutil.
+func TestServiceAccountKeyIsReadUpstream(t *testing.T) {
+	t.Parallel()
+	o := options(t, clocktesting.NewFakePassiveClock(start))
+	f, err := Ensure(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		if _, err := keyutil.PrivateKeyFromFile(f.ServiceAccountKey); err != nil {
+			t.Error(err)
+		}
+		if keys, err := keyutil.PublicKeysFromFile(f.ServiceAccountKey); err != nil || len(keys) != 1 {
+			t.Errorf("%v, %v", keys, err)
+		}
+		if _, err := keyutil.PrivateKeyFromFile(f.CAKey); err != nil {
+			t.Error(err)
+		}
+	}
+	check()
+	// The same key in the form of former versions is put into the other form.
+	data, err := os.ReadFile(f.ServiceAccountKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ParsePrivateKey(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.ServiceAccountKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := keyutil.PublicKeysFromFile(f.ServiceAccountKey); err == nil {
+		t.Errorf("PKCS #8 is read: %v; then nothing needs to be put into another form", keys)
+	}
+	if _, err := Ensure(o); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if after, err := os.ReadFile(f.ServiceAccountKey); err != nil || !bytes.Equal(after, data) {
+		t.Errorf("it is another key, or %v", err)
 	}
 }

@@ -112,7 +112,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
-	secrets, err := keys.Load(ctx, cfg, b.port, clk, measured.Registry(), log)
+	secrets, err := keys.Load(ctx, cfg, ground.DB, b.port, clk, measured.Registry(), log)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +255,21 @@ func (s *Server) Address() string {
 		return ""
 	}
 	return s.listener.port.Addr().String()
+}
+
+// URL returns the address by which clients reach the server: the one to advertise if it listens on all addresses.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.Address())
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip, err := s.base.cfg.Advertise(); err == nil {
+			host = ip.String()
+		}
+	}
+	return "https://" + net.JoinHostPort(host, port)
 }
 
 // Files returns the paths of the keys and certificates that the server has made

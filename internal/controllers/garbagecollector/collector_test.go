@@ -235,37 +235,8 @@ func TestOtherNamespaces(t *testing.T) {
 func TestCustomResources(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	yes := true
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes}}}},
-		},
-	}
-	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
-	c.must(err)
-	_, err = c.d.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
-		Create(t.Context(), &unstructured.Unstructured{Object: u}, metav1.CreateOptions{})
-	c.must(err)
-	things := c.d.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default")
-	thing := func(name string, refs ...metav1.OwnerReference) types.UID {
-		t.Helper()
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
-		o.SetName(name)
-		o.SetOwnerReferences(refs)
-		var made *unstructured.Unstructured
-		c.await(func(ctx context.Context) string {
-			if made, err = things.Create(ctx, o, metav1.CreateOptions{}); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
-		return made.GetUID()
-	}
+	c.define()
+	things, thing := c.things(), c.thing
 	owner := thing("owner")
 	c.create("of-thing", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "owner", UID: owner})
 	thing("of-map", ref("none", "none", false))
@@ -283,6 +254,90 @@ func TestCustomResources(t *testing.T) {
 			return fmt.Sprintf("the owner stays: %v", err)
 		}
 		return ""
+	})
+}
+
+// define creates a kind Thing.
+func (c *cluster) define() {
+	c.t.Helper()
+	yes := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes}}}},
+		},
+	}
+	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	c.must(err)
+	_, err = c.d.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+		Create(c.t.Context(), &unstructured.Unstructured{Object: u}, metav1.CreateOptions{})
+	c.must(err)
+}
+
+func (c *cluster) things() dynamic.ResourceInterface {
+	return c.d.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default")
+}
+
+// thing makes a Thing with owners, once its kind is served.
+func (c *cluster) thing(name string, refs ...metav1.OwnerReference) types.UID {
+	c.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
+	o.SetName(name)
+	o.SetOwnerReferences(refs)
+	var made *unstructured.Unstructured
+	c.await(func(ctx context.Context) (missing string) {
+		var err error
+		if made, err = c.things().Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return made.GetUID()
+}
+
+func thingRef(name string, uid types.UID) metav1.OwnerReference {
+	yes := true
+	return metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: name, UID: uid, BlockOwnerDeletion: &yes}
+}
+
+// A server that starts again knows the owners that are custom resources: their dependents stay, and what was under way for
+// them goes on.
+func TestRestartWithCustomResources(t *testing.T) {
+	dir := t.TempDir()
+	t.Run("before", func(t *testing.T) {
+		c := start(t, kanzentest.DataDir(dir), kanzentest.Controllers("-garbage-collector-controller"))
+		c.define()
+		stays, goes, waits, released := c.thing("stays"), c.thing("goes"), c.thing("waits"), c.thing("released")
+		c.create("of-stays", thingRef("stays", stays))
+		c.thing("thing-of-stays", thingRef("stays", stays))
+		c.create("of-goes", thingRef("goes", goes))
+		c.thing("thing-of-goes", thingRef("goes", goes))
+		c.create("of-waits", thingRef("waits", waits))
+		c.create("of-released", thingRef("released", released))
+		for name, policy := range map[string]metav1.DeletionPropagation{"goes": metav1.DeletePropagationBackground,
+			"waits": metav1.DeletePropagationForeground, "released": metav1.DeletePropagationOrphan} {
+			c.must(c.things().Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+		}
+	})
+	t.Run("after", func(t *testing.T) {
+		c := start(t, kanzentest.DataDir(dir))
+		c.becomes("of-released() of-stays(stays)")
+		c.await(func(ctx context.Context) string {
+			list, err := c.things().List(ctx, metav1.ListOptions{})
+			c.must(err)
+			var names []string
+			for _, o := range list.Items {
+				names = append(names, o.GetName())
+			}
+			if got := strings.Join(names, " "); got != "stays thing-of-stays" {
+				return "there are the things " + got
+			}
+			return ""
+		})
 	})
 }
 
