@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
+	"google.golang.org/grpc/codes"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -110,6 +111,9 @@ func (c *cluster) share(ctx context.Context, dir string, after func(time.Duratio
 func (c *cluster) once(ctx context.Context, dir string) error {
 	var stored *kv.KeyValue
 	if _, err := c.db.Range(ctx, kv.Range{Key: c.key}, func(k kv.KeyValue) bool { stored = &k; return false }); err != nil {
+		if len(c.seals) == 0 && forbidden(err) {
+			return nil // who may read nothing outside of --etcd-prefix shares nothing
+		}
 		return err
 	}
 	if len(c.seals) == 0 {
@@ -153,6 +157,12 @@ func (c *cluster) once(ctx context.Context, dir string) error {
 		}
 		stored = done.Else // another server was faster
 	}
+}
+
+// forbidden says that etcd does not let its user read a key.
+func forbidden(err error) bool {
+	var coded interface{ Code() codes.Code }
+	return errors.As(err, &coded) && coded.Code() == codes.PermissionDenied
 }
 
 func refuse(err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -159,15 +161,28 @@ func TestWaitsForEtcd(t *testing.T) {
 	}
 }
 
+// A user of etcd that may not read the key goes on without it, unless it has a cluster key.
+func TestForbiddenByEtcd(t *testing.T) {
+	t.Parallel()
+	db := &flaky{Database: newDB(t), failures: 1, err: fmt.Errorf("read: %w", rpctypes.ErrPermissionDenied)}
+	if err := share(t, db, t.TempDir(), ""); err != nil || db.failures != 0 {
+		t.Errorf("%v, %d failures left", err, db.failures)
+	}
+}
+
 // flaky fails some times.
 type flaky struct {
 	Database
 	failures int
+	err      error // nil: no connection
 }
 
 func (f *flaky) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
 	if f.failures > 0 {
 		f.failures--
+		if f.err != nil {
+			return kv.Answer{}, f.err
+		}
 		return kv.Answer{}, errors.New("no connection")
 	}
 	return f.Database.Range(ctx, r, yield)
