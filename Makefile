@@ -71,8 +71,16 @@ e2e:
 	cd test && $(GO) test -timeout 15m ./...
 
 # What takes minutes to build: programs that nobody here wrote, behind the server.
-e2e-slow:
-	cd test && $(GO) test -timeout 30m -run 'TestMetricsServer' -metrics-server .
+e2e-slow: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
+	cd test && $(GO) test -timeout 60m -run 'TestMetricsServer|TestWholeCluster|TestGarbageCollectionAsUpstream|TestOperator' -metrics-server -machines -operator .
+
+# Deployments that roll, scale and lose pods on 300 nodes of kwok, on kanzen and on kube-apiserver.
+e2e-churn: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
+	cd test && $(GO) test -timeout 120m -v -run 'TestChurn' -churn=20m .
+
+# controller-runtime's own test suites, package by package, on kanzen and on kube-apiserver.
+e2e-controller-runtime:
+	test/controller-runtime.sh
 
 # Known holes in what is built in; needs the vulnerability database to be in reach.
 vuln:
@@ -90,10 +98,13 @@ bench/peer/bin/kube-apiserver:
 stale: generate
 	git diff --exit-code -- internal/openapi/data
 
+bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler:
+	$(MAKE) -C bench/peer bin/$(@F)
+
 bench: build
 	cd bench && $(GO) run .
 
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/...
 
-.PHONY: build serve test test-peer cross cross-vet release fresh lint unit race e2e e2e-slow vuln generate stale bench bench-go
+.PHONY: build serve test test-peer cross cross-vet release fresh lint unit race e2e e2e-slow e2e-churn e2e-controller-runtime vuln generate stale bench bench-go

@@ -244,3 +244,12 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// etcdServer starts an etcd, which is kanzen under that name, and returns its URL. Servers wait for it.
+func etcdServer(t testing.TB) string {
+	t.Helper()
+	client, member := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	start(t, link(t, "etcd"), "--data-dir", t.TempDir(), "--unsafe-no-fsync", "--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
+	return client
+}

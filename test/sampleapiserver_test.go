@@ -79,9 +79,7 @@ func registerWardle(t *testing.T, k *kanzen) {
 	t.Helper()
 	program, err := build("SAMPLE_APISERVER", filepath.Join(t.TempDir(), "sampleapiserver"), ".", "./sampleapiserver")
 	must(t, err)
-	client, member := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
-	start(t, link(t, "etcd"), "--data-dir", t.TempDir(), "--unsafe-no-fsync", "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
+	client := etcdServer(t)
 	pair := pkitest.Server(t, "api.wardle.svc", "localhost")
 	cert, key := pair.Write(t, t.TempDir())
 	port := freePort(t)

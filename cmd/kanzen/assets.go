@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,12 @@ type companion struct {
 	keys bool
 	// flags are its further flags; %s is the directory.
 	flags []string
+	// config is its configuration, in NAME.yaml; empty: it needs none.
+	config string
 }
+
+//go:embed kwok.yaml
+var kwokStages string
 
 // companions are the programs that --for accepts. The first two are the users to which the bootstrap policy gives the
 // roles of the same names.
@@ -35,12 +41,12 @@ var companions = []companion{
 		"--authentication-kubeconfig=%s/kube-controller-manager.kubeconfig", "--authorization-kubeconfig=%s/kube-controller-manager.kubeconfig",
 		"--use-service-account-credentials=true", "--root-ca-file=%s/ca.crt", "--service-account-private-key-file=%s/sa.key",
 		"--cluster-signing-cert-file=%s/ca.crt", "--cluster-signing-key-file=%s/ca.key", "--bind-address=127.0.0.1",
-		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller"}},
+		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller"}, ""},
 	{"kube-scheduler", pki.Subject{Name: "system:kube-scheduler"}, false, []string{
-		"--authentication-kubeconfig=%s/kube-scheduler.kubeconfig", "--authorization-kubeconfig=%s/kube-scheduler.kubeconfig", "--bind-address=127.0.0.1"}},
+		"--authentication-kubeconfig=%s/kube-scheduler.kubeconfig", "--authorization-kubeconfig=%s/kube-scheduler.kubeconfig", "--bind-address=127.0.0.1"}, ""},
 	// There is no role for kwok from the start: it plays all kubelets at once. kwokctl lets it act as an administrator too.
 	{"kwok", pki.Subject{Name: "kwok-controller", Groups: []string{"system:masters"}}, false, []string{
-		"--manage-all-nodes=true", "--node-ip=10.0.0.1", "--cidr=10.244.0.0/16", "--node-lease-duration-seconds=40"}},
+		"--config=%s/kwok.yaml", "--manage-all-nodes=true", "--node-ip=10.0.0.1", "--cidr=10.244.0.0/16", "--node-lease-duration-seconds=40"}, kwokStages},
 }
 
 // assetsCommand writes what other programs need beside the server.
@@ -152,8 +158,13 @@ func companionAssets(w io.Writer, dir, dataDir string, programs []string, now ti
 			return fmt.Errorf("--dir: %w", err)
 		}
 		script := filepath.Join(dir, c.name+".sh")
-		if err := os.WriteFile(script, []byte(c.startLine(dir)+"\n"), 0o600); err != nil {
-			return fmt.Errorf("--dir: %w", err)
+		for path, content := range map[string]string{script: c.startLine(dir) + "\n", filepath.Join(dir, c.name+".yaml"): c.config} {
+			if content == "" {
+				continue
+			}
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				return fmt.Errorf("--dir: %w", err)
+			}
 		}
 		if _, err := fmt.Fprintf(w, "sh %s\n", quoted(script)); err != nil {
 			return err
