@@ -72,7 +72,7 @@ e2e:
 
 # What takes minutes to build: programs that nobody here wrote, behind the server.
 e2e-slow: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
-	cd test && $(GO) test -timeout 60m -run 'TestMetricsServer|TestWholeCluster|TestGarbageCollectionAsUpstream|TestOperator' -metrics-server -machines -operator .
+	cd test && $(GO) test -timeout 60m -run 'TestMetricsServer|TestWholeCluster|TestGarbageCollectionAsUpstream' -metrics-server -machines .
 
 # Deployments that roll, scale and lose pods on 300 nodes of kwok, on kanzen and on kube-apiserver.
 e2e-churn: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler

@@ -22,6 +22,8 @@ const (
 	unusedLasts = 365 * 24 * time.Hour
 	// legacyEvery is the interval of these checks.
 	legacyEvery = 24 * time.Hour
+	// maxLooks is how often a token is looked at that others change at the same time.
+	maxLooks = 5
 
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
@@ -81,12 +83,30 @@ func (k *legacyCleaner) all(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range secrets {
-		errs = append(errs, k.look(ctx, s, now))
+		errs = append(errs, k.settle(ctx, s, now))
 	}
 	return errors.Join(errs...)
 }
 
-// look invalidates or deletes a token if it is unused.
+// settle looks at a token, and again if it has changed meanwhile: the next round is a day away.
+func (k *legacyCleaner) settle(ctx context.Context, s *corev1.Secret, now time.Time) error {
+	for range maxLooks {
+		err := k.look(ctx, s, now)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if err := k.Store.Fresh(ctx); err != nil {
+			return err
+		}
+		uid, ok := s.UID, false
+		if s, ok, err = get(ctx, k.secrets, s.Namespace+"/"+s.Name); !ok || s.UID != uid {
+			return err
+		}
+	}
+	return nil
+}
+
+// look invalidates or deletes a token if it is unused. A conflict means that it has changed.
 func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Time) error {
 	if s.Type != corev1.SecretTypeServiceAccountToken || s.DeletionTimestamp != nil {
 		return nil
@@ -108,18 +128,12 @@ func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Tim
 		// By a patch: the controller's role has no update.
 		err := k.client.Merge(ctx, target(k.endpoint, s.Namespace, s.Name, ""), map[string]any{"metadata": map[string]any{
 			"uid": s.UID, "labels": map[string]string{invalidSinceLabel: now.Format(time.DateOnly)}}})
-		if apierrors.IsConflict(err) {
-			return nil // it is another secret by now
-		}
 		return ignoreMissing(err)
 	}
 	if invalid.Format(time.DateOnly) >= oldest.Format(time.DateOnly) {
 		return nil
 	}
 	err = k.client.Delete(ctx, target(k.endpoint, s.Namespace, s.Name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
-	if apierrors.IsConflict(err) {
-		return nil
-	}
 	return ignoreMissing(err)
 }
 

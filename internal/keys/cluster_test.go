@@ -165,7 +165,7 @@ func TestWaitsForEtcd(t *testing.T) {
 func TestForbiddenByEtcd(t *testing.T) {
 	t.Parallel()
 	db := &flaky{Database: newDB(t), failures: 1, err: fmt.Errorf("read: %w", rpctypes.ErrPermissionDenied)}
-	if err := share(t, db, t.TempDir(), ""); err != nil || db.failures != 0 {
+	if err := start(t, db, t.TempDir(), ""); err != nil || db.failures != 0 {
 		t.Errorf("%v, %d failures left", err, db.failures)
 	}
 }

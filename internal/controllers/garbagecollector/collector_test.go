@@ -299,7 +299,7 @@ func (c *cluster) thing(name string, refs ...metav1.OwnerReference) types.UID {
 	return made.GetUID()
 }
 
-func thingRef(name string, uid types.UID) metav1.OwnerReference {
+func customRef(name string, uid types.UID) metav1.OwnerReference {
 	yes := true
 	return metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: name, UID: uid, BlockOwnerDeletion: &yes}
 }
@@ -312,12 +312,12 @@ func TestRestartWithCustomResources(t *testing.T) {
 		c := start(t, kanzentest.DataDir(dir), kanzentest.Controllers("-garbage-collector-controller"))
 		c.define()
 		stays, goes, waits, released := c.thing("stays"), c.thing("goes"), c.thing("waits"), c.thing("released")
-		c.create("of-stays", thingRef("stays", stays))
-		c.thing("thing-of-stays", thingRef("stays", stays))
-		c.create("of-goes", thingRef("goes", goes))
-		c.thing("thing-of-goes", thingRef("goes", goes))
-		c.create("of-waits", thingRef("waits", waits))
-		c.create("of-released", thingRef("released", released))
+		c.create("of-stays", customRef("stays", stays))
+		c.thing("thing-of-stays", customRef("stays", stays))
+		c.create("of-goes", customRef("goes", goes))
+		c.thing("thing-of-goes", customRef("goes", goes))
+		c.create("of-waits", customRef("waits", waits))
+		c.create("of-released", customRef("released", released))
 		for name, policy := range map[string]metav1.DeletionPropagation{"goes": metav1.DeletePropagationBackground,
 			"waits": metav1.DeletePropagationForeground, "released": metav1.DeletePropagationOrphan} {
 			c.must(c.things().Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
