@@ -33,7 +33,8 @@ func TestChurn(t *testing.T) {
 	if *churnFor == 0 {
 		t.Skip("run with -churn=20m")
 	}
-	fast := []string{"kube-controller-manager --kube-api-qps=500", "kube-controller-manager --kube-api-burst=1000", "kube-controller-manager --concurrent-deployment-syncs=20",
+	// A loaded machine must not make nodes look dead.
+	fast := []string{"kube-controller-manager --node-monitor-grace-period=200s", "kube-controller-manager --kube-api-qps=500", "kube-controller-manager --kube-api-burst=1000", "kube-controller-manager --concurrent-deployment-syncs=20",
 		"kube-controller-manager --concurrent-replicaset-syncs=20", "kube-scheduler --kube-api-qps=500", "kube-scheduler --kube-api-burst=1000"}
 	targets := []func(testing.TB, ...string) *machines{onKanzen}
 	if _, err := os.Stat(filepath.Join("..", "bench", "peer", "bin", "kube-apiserver")); err == nil {

@@ -10,12 +10,21 @@ import (
 )
 
 // TestKubebuilder runs the suites of a project as kubebuilder makes it (test/kubebuilder), with the drop-in for envtest.
-// With -peer the same files, but for that import, run with controller-runtime's envtest on kube-apiserver.
+// The same files, but for that import, run with controller-runtime's envtest on what
+// `kanzen assets` makes and, with -peer, on kube-apiserver.
 func TestKubebuilder(t *testing.T) {
 	t.Parallel()
 	t.Run("kanzen", func(t *testing.T) {
 		t.Parallel()
 		runSuites(t, "")
+	})
+	t.Run("the binary, as kubebuilder's own files start it", func(t *testing.T) {
+		t.Parallel()
+		assets := filepath.Join(t.TempDir(), "assets")
+		if _, stderr, code := output(t, binaries.kanzen, "assets", "--dir", assets); code != 0 {
+			t.Fatal(stderr)
+		}
+		runSuites(t, assets, "-overlay="+withUpstream(t))
 	})
 	t.Run("kube-apiserver", func(t *testing.T) {
 		t.Parallel()
