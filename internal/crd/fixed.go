@@ -54,7 +54,7 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
 	if len(f.Connects) > 0 {
-		text = fmt.Appendf(text, "%q", f.Connects)
+		text = fmt.Appendf(text, "%+v", f.Connects)
 	}
 	crd.UID = types.UID(fmt.Sprintf("%x", sha256.Sum256(text))) // by which clients know the documents of another build
 	value, err := json.Marshal(crd)
