@@ -162,7 +162,7 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		err, more := firstOf(err)
+		more, err := firstOf(err)
 		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && len(b.cfg.EtcdListenPeers) == 0 && // a KMS plugin or a quorum may come later
 			b.ground.Clock.Since(begin) > embeddedPatience {
 			return fmt.Errorf("make the first objects: %w (and %d errors more)", err, more)
@@ -177,12 +177,12 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 }
 
 // firstOf returns the first of the errors that an error holds, and how many more there are.
-func firstOf(err error) (first error, more int) {
+func firstOf(err error) (more int, first error) {
 	var many interface{ Unwrap() []error }
 	if !errors.As(err, &many) || len(many.Unwrap()) == 0 {
-		return err, 0
+		return 0, err
 	}
-	return many.Unwrap()[0], len(many.Unwrap()) - 1
+	return len(many.Unwrap()) - 1, many.Unwrap()[0]
 }
 
 // group is tasks that run together and are stopped together.

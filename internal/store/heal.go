@@ -92,7 +92,9 @@ func (v *View) noteLocked(key string, i *Item) {
 	if v.broken == nil {
 		v.broken = map[string]bool{}
 	}
-	v.broken[key] = v.broken[key]
+	if _, known := v.broken[key]; !known {
+		v.broken[key] = false
+	}
 }
 
 // healings counts how often values could be decrypted that could not be before: who followed the view was not told of them.

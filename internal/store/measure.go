@@ -92,7 +92,7 @@ func (v *View) asked(op operation, began time.Time, err error) {
 
 // Fresh is Store.Fresh for a read of this view.
 func (v *View) Fresh(ctx context.Context) error {
-	began := time.Now()
+	began := v.store.clock.Now()
 	err := v.store.freshOne(ctx)
 	v.counts.fresh.Add(1)
 	if err != nil {
@@ -104,7 +104,7 @@ func (v *View) Fresh(ctx context.Context) error {
 		wait = &made
 		v.counts.waits.Store(wait)
 	}
-	(*wait).Observe(time.Since(began).Seconds())
+	(*wait).Observe(v.store.clock.Since(began).Seconds())
 	return err
 }
 

@@ -52,7 +52,7 @@ func (p *parts) seed(o *Options) *seed {
 	if o.Controllers == nil {
 		key = "*" + key
 	}
-	if o.Clock != nil && o.Clock.Now().Sub(time.Now()).Abs() > time.Hour {
+	if o.Clock != nil && time.Until(o.Clock.Now()).Abs() > time.Hour {
 		return newSeed() // the times in its objects are its own
 	}
 	p.mu.Lock()

@@ -81,8 +81,6 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if members > 1 && e.Listen == nil {
 		return nil, errors.Join(fmt.Errorf("%s belongs to an etcd cluster of %d members: --etcd-listen-peer-urls must be given", e.Dir, members), unlock())
 	}
-	// Whoever is alone elects itself at once: its election timeout is spent in one go.
-	srv.Cfg.ElectionTicks = 2 * e.ticks()
 	srv.Start()
 	ports.serve(srv, e.Listen)
 	if members <= 1 {

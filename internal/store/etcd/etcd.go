@@ -53,7 +53,12 @@ type DB struct {
 
 // Head returns a revision that is at least as new as every write acknowledged
 // before the call.
-func (d *DB) Head(ctx context.Context) (int64, error) { return d.head(ctx) }
+func (d *DB) Head(ctx context.Context) (int64, error) {
+	if err := d.broken.err(); err != nil {
+		return 0, err // what is left of a broken etcd may hold its locks for ever
+	}
+	return d.head(ctx)
+}
 
 // Size returns the bytes of the database.
 func (d *DB) Size(ctx context.Context) (int64, error) { return d.size(ctx) }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
+	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -36,11 +36,8 @@ type disk struct {
 
 // freeBytes returns the free bytes of the file system that has a directory.
 func freeBytes(dir string) (uint64, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return 0, err
-	}
-	return s.Bavail * uint64(s.Bsize), nil
+	d, err := space.Of(dir)
+	return d.Free, err
 }
 
 // room returns an error if there is too little space to write.
