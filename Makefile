@@ -1,5 +1,5 @@
 SHELL := /bin/bash
-# Everything a developer types. CI runs `make test`, `make test-peer` and `make fresh`.
+# Everything a developer types; .ci/run says what CI runs of it.
 GO ?= go
 GOFLAGS_STATIC := -trimpath -ldflags '-s -w'
 # Packages whose goroutines meet; they are tested with the race detector.
