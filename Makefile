@@ -13,7 +13,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
 
 build:
-	@echo "building bin/kanzen (about 2 minutes on two cores the first time, seconds after that)"
+	@echo "building bin/kanzen (minutes the first time, seconds after that)"
 	@set -o pipefail; CGO_ENABLED=0 $(GO) build -v $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen $(PROGRESS)
 
 # The first command of the README: builds, saying how far it is, and serves.
