@@ -49,7 +49,7 @@ func TestUnreachableEtcdIsNamed(t *testing.T) {
 	if c, body := code("/readyz"); c != http.StatusInternalServerError || !strings.Contains(body, "[-]etcd failed") {
 		t.Errorf("/readyz: %d\n%s", c, body)
 	}
-	if c, body := code("/metrics"); c != http.StatusForbidden {
+	if c, body := code("/metrics"); c != http.StatusUnauthorized {
 		t.Errorf("/metrics: %d\n%s", c, body)
 	}
 	peer := "http://127.0.0.1:" + peerPort

@@ -179,7 +179,7 @@ func TestStreamsAreCounted(t *testing.T) {
 		must(t, err)
 		return strings.Contains(string(text), line)
 	}
-	running := `apiserver_longrunning_requests{component="apiserver",group="",resource="pods",scope="resource",subresource="exec",verb="GET",version="v1"} `
+	running := `apiserver_longrunning_requests{component="apiserver",group="",resource="pods",scope="resource",subresource="exec",verb="CONNECT",version="v1"} `
 	if !metric(running + "1") {
 		t.Error("the stream is not counted")
 	}

@@ -41,7 +41,8 @@ type cluster struct {
 	key string // in etcd
 	// seals opens what is in etcd: the first also seals, the others are former ones. Empty: this server has no key.
 	seals []cipher.AEAD
-	clock clock.PassiveClock
+	clock clock.WithTicker
+	log   *slog.Logger
 }
 
 const (
@@ -49,11 +50,13 @@ const (
 	minClusterKey = 32
 	// attemptLasts bounds one attempt to reach etcd, retryEvery is the pause between attempts.
 	attemptLasts, retryEvery = 10 * time.Second, time.Second
+	// firstLook is how long a server without the cluster key waits at its start to learn whether the others have one.
+	firstLook = time.Second
 )
 
 // newCluster reads the cluster key. It is not below the prefix of the API's objects, which are followed and listed.
-func newCluster(cfg *config.Config, db Database, clk clock.PassiveClock) (*cluster, error) {
-	c := &cluster{db: db, key: "kanzen/keys" + cfg.EtcdPrefix, clock: clk}
+func newCluster(cfg *config.Config, db Database, clk clock.WithTicker, log *slog.Logger) (*cluster, error) {
+	c := &cluster{db: db, key: "kanzen/keys" + cfg.EtcdPrefix, clock: clk, log: log}
 	text, from := cfg.ClusterKey, config.ClusterKeyVariable
 	if cfg.ClusterKeyFile != "" {
 		b, err := os.ReadFile(cfg.ClusterKeyFile)
@@ -88,19 +91,21 @@ type errRefused struct{ error }
 
 func (e errRefused) Unwrap() error { return e.error }
 
+func refused(err error) bool {
+	var r errRefused
+	return errors.As(err, &r)
+}
+
 // share makes the files below dir those of the cluster. It waits for etcd.
-func (c *cluster) share(ctx context.Context, dir string, after func(time.Duration) <-chan time.Time, log *slog.Logger) error {
+func (c *cluster) share(ctx context.Context, dir string) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, attemptLasts)
-		err := c.once(attempt, dir)
-		cancel()
-		var refused errRefused
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+		err := c.once(ctx, dir, attemptLasts)
+		if err == nil || refused(err) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("could not read the cluster's keys from etcd, trying again", "error", err)
+		c.log.Warn("could not read the cluster's keys from etcd, trying again", "error", err)
 		select {
-		case <-after(retryEvery):
+		case <-c.clock.After(retryEvery):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -108,7 +113,9 @@ func (c *cluster) share(ctx context.Context, dir string, after func(time.Duratio
 }
 
 // once is one attempt: it takes the set in etcd, or puts one there.
-func (c *cluster) once(ctx context.Context, dir string) error {
+func (c *cluster) once(ctx context.Context, dir string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	var stored *kv.KeyValue
 	if _, err := c.db.Range(ctx, kv.Range{Key: c.key}, func(k kv.KeyValue) bool { stored = &k; return false }); err != nil {
 		if len(c.seals) == 0 && forbidden(err) {

@@ -30,7 +30,7 @@ func keyOf(b byte) string {
 func start(t testing.TB, db Database, dir, key string) error {
 	cfg := config.Standalone()
 	cfg.EtcdServers, cfg.ClusterKey = []string{"http://etcd"}, key
-	return share(t.Context(), &cfg, dir, db, clock.RealClock{}, slog.New(slog.DiscardHandler))
+	return (&Keys{}).share(t.Context(), &cfg, dir, db, clock.RealClock{}, slog.New(slog.DiscardHandler))
 }
 
 func set(t testing.TB, dir string) pki.Shared {
@@ -142,22 +142,52 @@ func TestWaitsForEtcd(t *testing.T) {
 	db := &flaky{Database: newDB(t), failures: 3}
 	cfg := config.Standalone()
 	cfg.EtcdServers, cfg.ClusterKey = []string{"http://etcd"}, keyOf('k')
-	c, err := newCluster(&cfg, db, clock.RealClock{})
+	c, err := newCluster(&cfg, db, impatient{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := make(chan time.Time)
-	close(at)
-	now := func(time.Duration) <-chan time.Time { return at }
 	dir := t.TempDir()
-	if err := c.share(t.Context(), dir, now, slog.New(slog.DiscardHandler)); err != nil || len(set(t, dir)) != 5 || db.failures != 0 {
+	if err := c.share(t.Context(), dir); err != nil || len(set(t, dir)) != 5 || db.failures != 0 {
 		t.Errorf("%v, %d failures left", err, db.failures)
 	}
 	db.failures = 1 << 30
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.share(ctx, dir, now, slog.New(slog.DiscardHandler)); err == nil {
+	if err := c.share(ctx, dir); err == nil {
 		t.Error("it goes on after its end")
+	}
+}
+
+// impatient is a clock whose pauses are over at once.
+type impatient struct{ clock.RealClock }
+
+func (impatient) After(time.Duration) <-chan time.Time {
+	over := make(chan time.Time)
+	close(over)
+	return over
+}
+
+// A server without a cluster key does not wait for etcd at its start, and is refused later if the others have a key.
+func TestAsksLater(t *testing.T) {
+	t.Parallel()
+	db := newDB(t)
+	cfg := config.Standalone()
+	cfg.EtcdServers = []string{"http://etcd"}
+	late := func(failures int) error {
+		k := &Keys{}
+		if err := k.share(t.Context(), &cfg, t.TempDir(), &flaky{Database: db, failures: failures}, impatient{}, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		return k.Unshared(t.Context())
+	}
+	if err := late(3); err != nil {
+		t.Error(err)
+	}
+	if err := start(t, db, t.TempDir(), keyOf('k')); err != nil {
+		t.Fatal(err)
+	}
+	if err := late(3); err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
+		t.Errorf("a cluster that shares keys: %v", err)
 	}
 }
 

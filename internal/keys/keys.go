@@ -42,6 +42,8 @@ type Keys struct {
 	Legacy *serviceaccount.Signer
 	// Files are those that the server created for itself; nil if none.
 	Files *pki.Files
+
+	unasked func(ctx context.Context) error // what Unshared does; nil: nothing
 }
 
 // files are the paths of the keys: those in the configuration, and the server's own ones for all others.
@@ -152,7 +154,7 @@ func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, err
 
 // own creates the server's own keys.
 func (k *Keys) own(ctx context.Context, cfg *config.Config, f *files, db Database, port int, clk clock.WithTicker, log *slog.Logger) error {
-	if err := share(ctx, cfg, filepath.Join(cfg.DataDir, Folder), db, clk, log); err != nil {
+	if err := k.share(ctx, cfg, filepath.Join(cfg.DataDir, Folder), db, clk, log); err != nil {
 		return err
 	}
 	made, err := Make(cfg, port, clk)
@@ -182,13 +184,31 @@ func (k *Keys) own(ctx context.Context, cfg *config.Config, f *files, db Databas
 }
 
 // share takes the keys that the servers of the cluster have in common from etcd. Nobody shares an embedded etcd, unless
-// there is a key for it.
-func share(ctx context.Context, cfg *config.Config, dir string, db Database, clk clock.WithTicker, log *slog.Logger) error {
-	c, err := newCluster(cfg, db, clk)
+// there is a key for it. A server that has no cluster key must only not be one of several that have: while etcd does not
+// answer it listens, and says that it is not ready.
+func (k *Keys) share(ctx context.Context, cfg *config.Config, dir string, db Database, clk clock.WithTicker, log *slog.Logger) error {
+	c, err := newCluster(cfg, db, clk, log)
 	if err != nil || len(c.seals) == 0 && cfg.Embedded() {
 		return err
 	}
-	return c.share(ctx, dir, clk.After, log)
+	if len(c.seals) > 0 {
+		return c.share(ctx, dir)
+	}
+	if err := c.once(ctx, dir, firstLook); refused(err) {
+		return err
+	} else if err != nil {
+		k.unasked = func(ctx context.Context) error { return c.share(ctx, dir) }
+	}
+	return nil
+}
+
+// Unshared returns an error if the servers of the cluster share keys that this one was not given, which Load could not
+// tell if etcd did not answer. It waits for etcd.
+func (k *Keys) Unshared(ctx context.Context) error {
+	if k.unasked == nil {
+		return nil
+	}
+	return k.unasked(ctx)
 }
 
 // interfaceAddresses returns the addresses of this machine by which others may reach it.

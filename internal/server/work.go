@@ -70,7 +70,12 @@ func (b *base) work(p parts) (work, error) {
 	after := b.ground.Clock.After
 	w := work{
 		storage:   []task{{"", p.store.Run}, {"", b.ground.watch}},
-		bootstrap: func(ctx context.Context) error { return b.bootstrap(ctx, p.first) },
+		bootstrap: func(ctx context.Context) error {
+			if err := p.keys.Unshared(ctx); err != nil {
+				return err
+			}
+			return b.bootstrap(ctx, p.first)
+		},
 		judged:    p.authorizers.RBAC.Ready(),
 		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
 	}
