@@ -61,11 +61,17 @@ func TestCustomMetrics(t *testing.T) {
 		return stdout + stderr
 	}
 	for path, part := range map[string]string{
-		"/apis/custom.metrics.k8s.io/v1beta2":                                                 `"services/requests"`,
+		"/apis/custom.metrics.k8s.io/v1beta2":                                                 `"name":"/custommetrics"`, // what its provider lists without a list of its own
 		"/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/services/kubernetes/requests": `"value":"300m"`,
 		"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/my-external-metric":         `"ExternalMetricValueList"`,
 	} {
-		within(t, time.Minute, path+" has "+part, func(context.Context) bool { return strings.Contains(raw(path), part) })
+		last := ""
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("%s: %s", path, last)
+			}
+		})
+		within(t, time.Minute, path+" has "+part, func(context.Context) bool { last = raw(path); return strings.Contains(last, part) })
 	}
 	// Who may do nothing here may do nothing there.
 	if got := raw("/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/services/kubernetes/requests", "--as=nobody"); !strings.Contains(got, `User "nobody" cannot get resource "services/requests" in API group "custom.metrics.k8s.io"`) {
