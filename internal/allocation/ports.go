@@ -177,7 +177,7 @@ func (n *NodePorts) swap(ctx context.Context, s *portSet) (conflict bool, err er
 	}
 	prev := n.last
 	n.last = nil // unknown until the write succeeds
-	item, err := n.view.Update(ctx, prev, value, 0)
+	item, err := n.view.Update(ctx, prev, store.Write{Value: value})
 	var c *store.ConflictError
 	if errors.As(err, &c) {
 		n.last = c.Current

@@ -93,7 +93,7 @@ func (n *NodePorts) replace(ctx context.Context, item *store.Item, s *portSet) (
 		if err != nil {
 			return false, err
 		}
-		created, err := n.view.Create(ctx, portsKey, value, 0)
+		created, err := n.view.Create(ctx, portsKey, store.Write{Value: value})
 		if errors.Is(err, store.ErrExists) {
 			return false, nil
 		}

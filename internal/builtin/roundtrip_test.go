@@ -334,7 +334,7 @@ func (k kind) accept(data []byte) error {
 	if err != nil {
 		return err
 	}
-	return k.unchangedByProtobuf(k.defaulted(obj), k.defaulted)
+	return errors.Join(k.unchangedByProtobuf(k.defaulted(obj), k.defaulted), k.completeIsServed(obj))
 }
 
 // FuzzRoundTrip passes everything that decodes through defaulting, conversion and protobuf.

@@ -54,7 +54,7 @@ func (r *rewriting) take(t *testing.T, providers string) {
 
 func (r *rewriting) put(t *testing.T, key, value string) {
 	t.Helper()
-	if _, err := r.view.Create(t.Context(), key, []byte(value), 0); err != nil {
+	if _, err := r.view.Create(t.Context(), key, store.Write{Value: []byte(value)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestRewriteReportsWhatItCannotRead(t *testing.T) {
 		"widgets.example.org/default/x": "k8s:enc:aesgcm:v1:a:xxxx", "leases/x": "plain", "secrets/default/plain": "k8s\x00",
 	} {
 		prefix, name, _ := strings.Cut(key, "/")
-		if _, err := plain.View(store.Kind{Prefix: prefix + "/"}).Create(t.Context(), name, []byte(value), 0); err != nil {
+		if _, err := plain.View(store.Kind{Prefix: prefix + "/"}).Create(t.Context(), name, store.Write{Value: []byte(value)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,13 +195,13 @@ func TestRewriteLosesNothing(t *testing.T) {
 					var err error
 					switch {
 					case item == nil:
-						item, err = r.view.Create(ctx, key, value, 0)
+						item, err = r.view.Create(ctx, key, store.Write{Value: value})
 					case n%17 == 16:
 						if _, err = r.view.Delete(ctx, item); err == nil {
 							item = nil
 						}
 					default:
-						item, err = r.view.Update(ctx, item, value, 0)
+						item, err = r.view.Update(ctx, item, store.Write{Value: value})
 					}
 					var conflict *store.ConflictError
 					if !errors.As(err, &conflict) {

@@ -111,7 +111,7 @@ func add(t *testing.T, ep *Endpoint, k, bytes int) {
 	t.Helper()
 	value := fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t%03d","labels":{"a":"b"}},"color":"red","data":%q}`,
 		k, strings.Repeat("x", bytes))
-	if _, err := ep.View().Create(t.Context(), fmt.Sprintf("t%03d", k), []byte(value), 0); err != nil {
+	if _, err := ep.View().Create(t.Context(), fmt.Sprintf("t%03d", k), store.Write{Value: []byte(value)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -425,7 +425,7 @@ func TestListOfOldRevision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, err = ep.View().Update(t.Context(), i, fmt.Appendf(nil, `{"metadata":{"name":"t004"},"data":%q}`, strings.Repeat("x", 100<<10)), 0)
+		i, err = ep.View().Update(t.Context(), i, store.Write{Value: fmt.Appendf(nil, `{"metadata":{"name":"t004"},"data":%q}`, strings.Repeat("x", 100<<10))})
 	}
 	if err := ep.e.Store.Fresh(t.Context()); err != nil {
 		t.Fatal(err)

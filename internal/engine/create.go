@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -219,9 +220,25 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		}
 		return &store.Item{Key: key, Value: value}, nil
 	}
+	w := c.written(obj, value)
 	return reserved(ctx, a.Reserved, func(g ...store.Guard) (*store.Item, error) {
-		return c.view.Create(ctx, key, value, c.ttl(obj), g...)
+		return c.view.Create(ctx, key, w, g...)
 	})
+}
+
+// written is what is stored of obj, whose encoding is value. Setting the defaults
+// of obj once more tells whether a reader has to: a writer may have emptied what
+// has a default.
+func (c *call) written(obj Object, value []byte) store.Write {
+	w := store.Write{Value: value, TTL: c.ttl(obj)}
+	if c.hub.Default == nil || c.R.Codec != nil {
+		w.Complete = c.R.Codec == nil
+		return w
+	}
+	c.hub.Default(obj)
+	again, err := c.toStorage(obj)
+	w.Complete = err == nil && bytes.Equal(again, value)
+	return w
 }
 
 func (c *call) ttl(obj Object) time.Duration {

@@ -228,7 +228,7 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure
 		_, err := c.unchanged(ctx, i, sure)
 		return obj, false, err
 	}
-	stored, err := c.view.Update(ctx, i, value, c.ttl(obj))
+	stored, err := c.view.Update(ctx, i, store.Write{Value: value, TTL: c.ttl(obj)})
 	if err != nil {
 		return nil, false, err
 	}

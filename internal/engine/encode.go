@@ -34,6 +34,8 @@ type form struct {
 	// plan makes the form of stored bytes without decoding them; nil: that cannot
 	// be done.
 	plan func() *transcode.Plan
+	// defaults says that the kind has defaults: plan is for complete items.
+	defaults bool
 	// prefix precedes a single object: {"kind":…,"apiVersion":…, Nil: the form
 	// contains them itself, also inside a list.
 	prefix []byte
@@ -92,12 +94,15 @@ func newForms(ep *Endpoint) forms {
 	return f
 }
 
-// addPlans adds the plans of kinds whose stored protobuf is what is served.
-// Values of kinds with defaults may be from before a default was added, so they
-// are decoded.
+// addPlans adds the plans of kinds whose stored protobuf is what is served. Of
+// kinds with defaults that is what this process has written (complete): other
+// values may be from before a default was added.
 func (f *forms) addPlans(ep *Endpoint) {
-	if ep.R.Codec != nil || !ep.spliceable() || ep.hub.Default != nil {
+	if ep.R.Codec != nil || !ep.spliceable() {
 		return
+	}
+	for _, f := range []*form{f.json, f.jsonNoManaged, f.partial, f.partialNoManaged} {
+		f.defaults = ep.hub.Default != nil
 	}
 	t := reflect.TypeOf(ep.hub.New()).Elem()
 	whole := func(o transcode.Options) func() *transcode.Plan {
@@ -109,7 +114,8 @@ func (f *forms) addPlans(ep *Endpoint) {
 			return p
 		})
 	}
-	f.json.plan, f.jsonNoManaged.plan = whole(transcode.Options{}), whole(transcode.Options{DropManaged: true})
+	f.json.plan = whole(transcode.Options{Defaults: f.json.defaults})
+	f.jsonNoManaged.plan = whole(transcode.Options{Defaults: f.json.defaults, DropManaged: true})
 	if ep.R.HiddenAnnotation != "" {
 		return
 	}
@@ -134,7 +140,7 @@ func (ep *Endpoint) direct(i *store.Item, f *form) ([]byte, bool) {
 		return ep.canonical(i, f)
 	}
 	p := f.plan()
-	if p == nil {
+	if p == nil || f.defaults && !i.Complete() {
 		return nil, false
 	}
 	raw, err := rawOf(i.Value)
@@ -273,7 +279,7 @@ func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*s
 // splices says that the item's stored protobuf bytes can be served as they are,
 // with the resourceVersion put in.
 func (ep *Endpoint) splices(i *store.Item) bool {
-	return ep.spliceable() && bytes.HasPrefix(i.Value, magic)
+	return ep.spliceable() && (!ep.R.LateDefaults || i.Complete()) && bytes.HasPrefix(i.Value, magic)
 }
 
 // spliceable says that splices holds for all items written by this server.

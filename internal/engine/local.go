@@ -60,7 +60,7 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 	if err != nil {
 		return nil, err
 	}
-	i, err := ep.view.Create(ctx, c.key(c.name), value, c.ttl(obj))
+	i, err := ep.view.Create(ctx, c.key(c.name), store.Write{Value: value, TTL: c.ttl(obj)})
 	if err != nil {
 		return nil, ep.storeError(err, c.name)
 	}
@@ -88,7 +88,7 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 		if err2 != nil {
 			return nil, err2
 		}
-		stored, err2 := ep.view.Update(ctx, i, value, c.ttl(obj))
+		stored, err2 := ep.view.Update(ctx, i, store.Write{Value: value, TTL: c.ttl(obj)})
 		var conflict *store.ConflictError
 		if errors.As(err2, &conflict) {
 			if i, err = conflict.Current, nil; i == nil {

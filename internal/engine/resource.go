@@ -73,6 +73,9 @@ type Resource struct {
 	Trigger string
 	// Table prints the object for humans. Nil: name and age.
 	Table *Table
+	// LateDefaults says that writes leave out what Default then fills in for readers: the labels of a job's template, which
+	// its creation adds, become the job's own.
+	LateDefaults bool
 	// HiddenAnnotation is an annotation that metadata-only answers leave out.
 	HiddenAnnotation string
 	// ReturnDeleted answers a deletion with the object instead of a Status.

@@ -217,8 +217,13 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 // writeStored answers with the item that a write has stored, without decoding
 // it if its bytes can be served.
 func (c *call) writeStored(code int, out output, i *store.Item) error {
+	if raw, ok := c.protobufOfWrite(i, out); ok {
+		c.auditItem(out, i)
+		writeBytes(c.w, c.req, code, out.contentType(false), seal(c.forms.typeMeta, raw))
+		return nil
+	}
 	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
-		if b, ok := c.direct(i, f); ok {
+		if b, ok := c.jsonOfWrite(i, f); ok {
 			b = f.object(b)
 			auditJSON(c.req, func() ([]byte, error) { return b, nil })
 			return writeJSON(c.w, c.req, code, out, b)
@@ -230,6 +235,34 @@ func (c *call) writeStored(code int, out output, i *store.Item) error {
 	}
 	return c.writeObject(code, out, obj)
 }
+
+// protobufOfWrite returns the protobuf of what was stored, if its bytes can be served.
+func (c *call) protobufOfWrite(i *store.Item, out output) ([]byte, bool) {
+	if request.LocalFrom(c.req) != nil || out.media != mediaProtobuf || out.shape != shapeObject || out.dropManaged ||
+		i.Rev == 0 || !c.splices(i) || c.hub.Default != nil && !i.Complete() {
+		return nil, false
+	}
+	raw, err := c.protobuf(nil, i, out)
+	return raw, err == nil
+}
+
+// jsonOfWrite returns the JSON of what was stored, if its bytes can be served. It is kept if there are watchers, who get it
+// too.
+func (c *call) jsonOfWrite(i *store.Item, f *form) ([]byte, bool) {
+	if !i.Encoded(f) && !c.view.Watched() {
+		return c.direct(i, f)
+	}
+	b, err := i.Encoding(c.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
+		if b, ok := c.direct(i, f); ok {
+			return b, nil
+		}
+		return nil, errIndirect
+	})
+	return b, err == nil
+}
+
+// errIndirect says that stored bytes have to be decoded.
+var errIndirect = errors.New("the stored bytes cannot be served")
 
 // writeObject answers with the result of a write: a hub object.
 func (c *call) writeObject(code int, out output, obj Object) error {

@@ -219,7 +219,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if dryRun {
 		return &outcome{item: &store.Item{Key: i.Key, Rev: i.Rev, Value: value}}, nil
 	}
-	update := func(g ...store.Guard) (*store.Item, error) { return c.view.Update(ctx, i, value, c.ttl(obj), g...) }
+	update := func(g ...store.Guard) (*store.Item, error) { return c.view.Update(ctx, i, c.written(obj, value), g...) }
 	stored, err := reserved(ctx, reservation, update)
 	if errors.Is(err, store.ErrTooLarge) && obj.GetManagedFields() != nil && !ch.create {
 		obj.SetManagedFields(nil)

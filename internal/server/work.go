@@ -69,15 +69,15 @@ func (b *base) work(p parts) (work, error) {
 	}
 	after := b.ground.Clock.After
 	w := work{
-		storage:   []task{{"", p.store.Run}, {"", b.ground.watch}},
+		storage: []task{{"", p.store.Run}, {"", b.ground.watch}},
 		bootstrap: func(ctx context.Context) error {
 			if err := p.keys.Unshared(ctx); err != nil {
 				return err
 			}
 			return b.bootstrap(ctx, p.first)
 		},
-		judged:    p.authorizers.RBAC.Ready(),
-		service:   task{"kubernetes service", quietly(p.first.Service.Run)},
+		judged:  p.authorizers.RBAC.Ready(),
+		service: task{"kubernetes service", quietly(p.first.Service.Run)},
 	}
 	if p.sealed.Encryption != nil {
 		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})

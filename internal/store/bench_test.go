@@ -164,7 +164,7 @@ func BenchmarkCreate(b *testing.B) {
 	value := bytes.Repeat([]byte("x"), 1000)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if _, err := v.Create(b.Context(), fmt.Sprintf("ns/%d", n), value, 0); err != nil {
+		if _, err := v.Create(b.Context(), fmt.Sprintf("ns/%d", n), Write{Value: value}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func BenchmarkUpdate(b *testing.B) {
 	i := create(b, v, "ns/a", "")
 	b.ReportAllocs()
 	for b.Loop() {
-		next, err := v.Update(b.Context(), i, value, 0)
+		next, err := v.Update(b.Context(), i, Write{Value: value})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func BenchmarkUpdateThenFreshGet(b *testing.B) {
 	i := create(b, v, "ns/a", "")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := v.Update(b.Context(), i, value, 0); err != nil {
+		if _, err := v.Update(b.Context(), i, Write{Value: value}); err != nil {
 			b.Fatal(err)
 		}
 		if err := s.Fresh(b.Context()); err != nil {

@@ -244,11 +244,11 @@ func (w *world) op(r *rand.Rand, id int, key, value string, known map[string]*It
 	case 0, 1, 2, 3, 4, 5:
 		if i == nil {
 			return w.write(id, opInput{opCreate, key, "", value}, known, func() (*Item, error) {
-				return g.view.Create(ctx, key, []byte(value), 0)
+				return g.view.Create(ctx, key, Write{Value: []byte(value)})
 			})
 		}
 		return w.write(id, opInput{opUpdate, key, string(i.Value), value}, known, func() (*Item, error) {
-			return g.view.Update(ctx, i, []byte(value), 0)
+			return g.view.Update(ctx, i, Write{Value: []byte(value)})
 		})
 	case 6:
 		if i == nil {

@@ -15,7 +15,7 @@ func testGuards(t *testing.T, open opener) {
 	ctx := t.Context()
 	created := create(t, v, "a", "1")
 	none := Guard{Mark: "m", Rev: created.Rev}
-	b, err := v.Create(ctx, "b", []byte("1"), 0, none)
+	b, err := v.Create(ctx, "b", Write{Value: []byte("1")}, none)
 	if err != nil {
 		t.Fatal("a mark that was never set:", err)
 	}
@@ -28,26 +28,26 @@ func testGuards(t *testing.T, open opener) {
 	}
 	late := Guard{Mark: "m", Rev: mark}
 	var conflict *ConflictError
-	if _, err := v.Create(ctx, "c", []byte("1"), 0, none); !errors.Is(err, ErrVoid) {
+	if _, err := v.Create(ctx, "c", Write{Value: []byte("1")}, none); !errors.Is(err, ErrVoid) {
 		t.Errorf("create after the mark: %v", err)
 	}
-	if _, err := v.Create(ctx, "b", []byte("1"), 0, none); !errors.Is(err, ErrExists) {
+	if _, err := v.Create(ctx, "b", Write{Value: []byte("1")}, none); !errors.Is(err, ErrExists) {
 		t.Errorf("create of what exists after the mark: %v", err)
 	}
-	if _, err := v.Update(ctx, b, []byte("2"), 0, none); !errors.Is(err, ErrVoid) {
+	if _, err := v.Update(ctx, b, Write{Value: []byte("2")}, none); !errors.Is(err, ErrVoid) {
 		t.Errorf("update after the mark: %v", err)
 	}
-	two, err := v.Update(ctx, b, []byte("2"), 0, late)
+	two, err := v.Update(ctx, b, Write{Value: []byte("2")}, late)
 	if err != nil {
 		t.Fatal("update relying on the mark itself:", err)
 	}
-	if _, err := v.Update(ctx, b, []byte("3"), 0, none); !errors.As(err, &conflict) || conflict.Current.Rev != two.Rev {
+	if _, err := v.Update(ctx, b, Write{Value: []byte("3")}, none); !errors.As(err, &conflict) || conflict.Current.Rev != two.Rev {
 		t.Errorf("update of what has changed, after the mark: %v", err)
 	}
 	if err := s.Unmark(ctx, "m"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Create(ctx, "c", []byte("1"), 0, none); err != nil {
+	if _, err := v.Create(ctx, "c", Write{Value: []byte("1")}, none); err != nil {
 		t.Error("create after the mark was removed:", err)
 	}
 }

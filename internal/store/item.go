@@ -23,6 +23,7 @@ type Item struct {
 	// Err says why the stored bytes could not be decrypted; Value is then nil.
 	Err error
 
+	complete  atomic.Bool
 	labels    atomic.Pointer[labels.Set]
 	labelBits atomic.Uint64
 	fields    atomic.Pointer[fields.Set]

@@ -101,10 +101,10 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pods.Create(t.Context(), "x/late", nil, 0, Guard{"pods/x", mark - 1}); !errors.Is(err, ErrVoid) {
+	if _, err := pods.Create(t.Context(), "x/late", Write{}, Guard{"pods/x", mark - 1}); !errors.Is(err, ErrVoid) {
 		t.Errorf("a void guard: %v", err)
 	}
-	if _, err := events.Create(t.Context(), "x/late", nil, 0, Guard{"pods/x", mark - 1}); err != nil {
+	if _, err := events.Create(t.Context(), "x/late", Write{}, Guard{"pods/x", mark - 1}); err != nil {
 		t.Errorf("a guard of another etcd: %v", err)
 	}
 	if all := s.All(); len(all) != 2 || fmt.Sprintf("%p", all[0]) != fmt.Sprintf("%p", s) {

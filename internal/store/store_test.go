@@ -105,7 +105,7 @@ var nodes = Kind{Prefix: "things/", Trigger: "node", Fields: func(v []byte) (fie
 
 func create(t testing.TB, v *View, key, value string) *Item {
 	t.Helper()
-	i, err := v.Create(t.Context(), key, []byte(value), 0)
+	i, err := v.Create(t.Context(), key, Write{Value: []byte(value)})
 	if err != nil {
 		t.Fatalf("create %s: %v", key, err)
 	}
@@ -114,7 +114,7 @@ func create(t testing.TB, v *View, key, value string) *Item {
 
 func update(t testing.TB, v *View, i *Item, value string) *Item {
 	t.Helper()
-	i, err := v.Update(t.Context(), i, []byte(value), 0)
+	i, err := v.Update(t.Context(), i, Write{Value: []byte(value)})
 	if err != nil {
 		t.Fatalf("update %s: %v", i.Key, err)
 	}
@@ -209,7 +209,7 @@ func testReadsAndWrites(t *testing.T, open opener) {
 	v := s.View(things)
 	a := create(t, v, "ns/a", "1")
 	create(t, v, "ns/b", "1")
-	if _, err := v.Create(t.Context(), "ns/a", []byte("2"), 0); !errors.Is(err, ErrExists) {
+	if _, err := v.Create(t.Context(), "ns/a", Write{Value: []byte("2")}); !errors.Is(err, ErrExists) {
 		t.Errorf("second create: %v", err)
 	}
 	fresh(t, s)
@@ -218,14 +218,14 @@ func testReadsAndWrites(t *testing.T, open opener) {
 	}
 	a2 := update(t, v, a, "2")
 	var c *ConflictError
-	if _, err := v.Update(t.Context(), a, []byte("3"), 0); !errors.As(err, &c) || c.Current.Rev != a2.Rev {
+	if _, err := v.Update(t.Context(), a, Write{Value: []byte("3")}); !errors.As(err, &c) || c.Current.Rev != a2.Rev {
 		t.Errorf("update of an old item: %v", err)
 	}
 	if _, err := v.Delete(t.Context(), a); !errors.As(err, &c) {
 		t.Errorf("delete of an old item: %v", err)
 	}
 	remove(t, v, a2)
-	if _, err := v.Update(t.Context(), a2, []byte("3"), 0); !errors.As(err, &c) || c.Current != nil {
+	if _, err := v.Update(t.Context(), a2, Write{Value: []byte("3")}); !errors.As(err, &c) || c.Current != nil {
 		t.Errorf("update of a deleted item: %v", err)
 	}
 	fresh(t, s)
@@ -362,7 +362,7 @@ func TestEventsExpire(t *testing.T) { each(t, testEventsExpire) }
 func testEventsExpire(t *testing.T, open opener) {
 	s := run(t, open(t))
 	v := s.View(things)
-	if _, err := v.Create(t.Context(), "a", []byte("1"), time.Second); err != nil {
+	if _, err := v.Create(t.Context(), "a", Write{Value: []byte("1"), TTL: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := v.Watch(t.Context(), WatchOptions{After: 1})

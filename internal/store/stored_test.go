@@ -28,7 +28,7 @@ func TestReplaceComparesAndKeepsTheLease(t *testing.T) {
 			if done, err := s.Replace(t.Context(), "things/none", second.Rev, nil); done || err != nil {
 				t.Errorf("a key that does not exist is made: %v, %v", done, err)
 			}
-			short, err := v.Create(t.Context(), "b", []byte("x"), time.Second)
+			short, err := v.Create(t.Context(), "b", Write{Value: []byte("x"), TTL: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

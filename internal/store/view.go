@@ -49,10 +49,11 @@ type View struct {
 	loading  *load
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
-	shares   shares // nil until first requested
-	bytes    int64  // of the values of items
-	loadedAt int64  // the revision at which items were read
-	rev      int64  // the newest change in items, or loadedAt
+	shares   shares           // nil until first requested
+	bytes    int64            // of the values of items
+	loadedAt int64            // the revision at which items were read
+	rev      int64            // the newest change in items, or loadedAt
+	own      map[string]*Item // by key: written by this process, not yet brought by the log
 	window   window
 	watchers watchers
 	broken   map[string]bool // keys of items that could not be decrypted, and whether that was logged
@@ -111,7 +112,7 @@ func (s *Store) Forget(v *View) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state, v.loading, v.pending = forgotten, nil, nil
-	v.items, v.shares = &btree.Map[string, *Item]{}, nil
+	v.items, v.shares, v.own = &btree.Map[string, *Item]{}, nil, nil
 	v.watchers.wakeAll(v.window.next())
 }
 
@@ -234,18 +235,21 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 func (v *View) apply(ctx context.Context, events []kv.Event) {
 	v.counts.received.Add(int64(len(events)))
 	v.mu.Lock()
-	skip := v.state == idle || v.state == forgotten
-	triggered := v.watchers.triggered > 0 || v.shares != nil
-	v.mu.Unlock()
-	if skip {
+	if v.state == idle || v.state == forgotten {
 		// A load that begins now sees these events: they are in etcd already.
+		v.mu.Unlock()
 		return
 	}
-	v.counts.taken.Add(int64(len(events)))
-	// Decoding may take long (decryption), so it is done without the lock.
+	triggered := v.watchers.triggered > 0 || v.shares != nil
 	changes := make([]change, len(events))
 	for n := range events {
-		changes[n] = v.change(ctx, &events[n])
+		changes[n].item = v.ownLocked(events[n].Key[len(v.etcdPrefix):], events[n].ModRevision)
+	}
+	v.mu.Unlock()
+	v.counts.taken.Add(int64(len(events)))
+	// Decoding may take long (decryption), so it is done without the lock.
+	for n := range events {
+		changes[n] = v.change(ctx, &events[n], changes[n].item)
 		if triggered {
 			v.trigger(changes[n].item)
 		}
@@ -262,11 +266,14 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 	}
 }
 
-func (v *View) change(ctx context.Context, e *kv.Event) change {
+// change decodes an event, unless its item is known.
+func (v *View) change(ctx context.Context, e *kv.Event, i *Item) change {
 	if e.Deleted {
 		return change{rev: e.ModRevision, key: string(e.Key[len(v.etcdPrefix):])}
 	}
-	i := v.item(ctx, e.KeyValue)
+	if i == nil {
+		i = v.item(ctx, e.KeyValue)
+	}
 	return change{rev: i.Rev, key: i.Key, item: i}
 }
 
@@ -274,6 +281,7 @@ func (v *View) applyLocked(c change) {
 	if c.rev <= v.loadedAt {
 		return // the load has read it
 	}
+	v.settledLocked(&c)
 	v.noteLocked(c.key, c.item)
 	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
 	if c.item != nil {
@@ -307,7 +315,7 @@ func (v *View) reset() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items, v.shares, v.bytes, v.broken = &btree.Map[string, *Item]{}, nil, 0, nil
+	v.items, v.shares, v.own, v.bytes, v.broken = &btree.Map[string, *Item]{}, nil, nil, 0, nil
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)
 }

@@ -32,7 +32,7 @@ func (e *Event) Gone() *Item {
 	if g := e.gone.Load(); g != nil {
 		return g
 	}
-	g := &Item{Key: e.Prev.Key, Rev: e.Rev, Value: e.Prev.Value, Err: e.Prev.Err}
+	g := e.Prev.gone(e.Rev)
 	if e.gone.CompareAndSwap(nil, g) {
 		return g
 	}

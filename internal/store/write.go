@@ -27,10 +27,18 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the object is at revision %d by now", e.Current.Rev)
 }
 
-// Create stores value at a key that does not exist, for ttl (0: forever). It
-// returns ErrExists if the key exists, or ErrVoid if a guard has failed.
-func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Duration, guards ...Guard) (*Item, error) {
-	put, err := v.put(ctx, key, value, ttl)
+// Write is what is stored of an object.
+type Write struct {
+	Value []byte
+	TTL   time.Duration // 0: forever
+	// Complete says that nothing is to be filled in when the value is read.
+	Complete bool
+}
+
+// Create stores an object at a key that does not exist. It returns ErrExists if
+// the key exists, or ErrVoid if a guard has failed.
+func (v *View) Create(ctx context.Context, key string, w Write, guards ...Guard) (*Item, error) {
+	put, err := v.put(ctx, key, w)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +56,13 @@ func (v *View) Create(ctx context.Context, key string, value []byte, ttl time.Du
 		}
 		return nil, ErrExists
 	}
-	return &Item{Key: key, Rev: done.Rev, Value: value}, nil
+	return v.settle(&Item{Key: key, Rev: done.Rev, Value: w.Value}, w.Complete), nil
 }
 
-// Update replaces prev by value. It returns a *ConflictError if prev is no longer
-// what is stored, or ErrVoid if a guard has failed.
-func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Duration, guards ...Guard) (*Item, error) {
-	put, err := v.put(ctx, prev.Key, value, ttl)
+// Update replaces prev. It returns a *ConflictError if prev is no longer what is
+// stored, or ErrVoid if a guard has failed.
+func (v *View) Update(ctx context.Context, prev *Item, w Write, guards ...Guard) (*Item, error) {
+	put, err := v.put(ctx, prev.Key, w)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +70,7 @@ func (v *View) Update(ctx context.Context, prev *Item, value []byte, ttl time.Du
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Key: prev.Key, Rev: rev, Value: value}, nil
+	return v.settle(&Item{Key: prev.Key, Rev: rev, Value: w.Value}, w.Complete), nil
 }
 
 // Delete removes prev. It returns a *ConflictError if prev is no longer what is
@@ -72,7 +80,7 @@ func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Item{Key: prev.Key, Rev: rev, Value: prev.Value}, nil
+	return prev.gone(rev), nil
 }
 
 // swap carries out op if prev is what is stored and the guards hold, and returns
@@ -136,8 +144,8 @@ func (uncertain) Is(target error) bool { return target == ErrUncertain }
 // Unwrap is for errors.Is and errors.As.
 func (u uncertain) Unwrap() error { return u.error }
 
-func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Duration) (kv.Op, error) {
-	full := v.etcdPrefix + key
+func (v *View) put(ctx context.Context, key string, w Write) (kv.Op, error) {
+	full, value := v.etcdPrefix+key, w.Value
 	if t := v.kind.Transformer; t != nil {
 		stored, err := t.ToStorage(ctx, full, value)
 		if err != nil {
@@ -145,10 +153,10 @@ func (v *View) put(ctx context.Context, key string, value []byte, ttl time.Durat
 		}
 		value = stored
 	}
-	if ttl <= 0 {
+	if w.TTL <= 0 {
 		return kv.Op{Key: full, Value: value}, nil
 	}
-	lease, err := v.store.leases.get(ctx, ttl)
+	lease, err := v.store.leases.get(ctx, w.TTL)
 	if err != nil {
 		return kv.Op{}, err
 	}

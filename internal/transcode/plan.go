@@ -99,11 +99,14 @@ var (
 type Options struct {
 	// DropManaged leaves metadata.managedFields out.
 	DropManaged bool
+	// Defaults says that the objects have defaults, which are in the bytes already. A plan is refused if they can name the
+	// types of objects inside of the object: these are not in the bytes.
+	Defaults bool
 }
 
 // Compile makes the plan of the struct type t, an API object's. The plan puts revisions into the metadata.
 func Compile(t reflect.Type, o Options) (*Plan, error) {
-	c := compiler{plans: map[reflect.Type]*Plan{}}
+	c := compiler{plans: map[reflect.Type]*Plan{}, defaults: o.Defaults}
 	root, err := c.plan(t)
 	if err != nil {
 		return nil, err
@@ -143,7 +146,10 @@ func (p *Plan) metadata() *field {
 	return nil
 }
 
-type compiler struct{ plans map[reflect.Type]*Plan }
+type compiler struct {
+	plans    map[reflect.Type]*Plan
+	defaults bool
+}
 
 // plan returns the plan of a struct type. A type that contains itself meets its own plan, which is not filled yet.
 func (c *compiler) plan(t reflect.Type) (*Plan, error) {
@@ -155,6 +161,9 @@ func (c *compiler) plan(t reflect.Type) (*Plan, error) {
 	for n := range t.NumField() {
 		sf := t.Field(n)
 		name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if sf.Type == typeMeta && c.defaults && len(c.plans) > 1 {
+			return nil, fmt.Errorf("%s: its type is not stored inside of another object", t)
+		}
 		if sf.Type == typeMeta || name == "-" && opts == "" {
 			continue // the type is the caller's to write
 		}

@@ -33,6 +33,8 @@ func jobs(d Deps) *engine.Resource {
 		Prefix:     "jobs",
 		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[batchv1.Job, batchv1.JobList](v1, defaultJob)},
+
+		LateDefaults: true,
 		Rules: engine.Typed[*batchv1.Job]{
 			PrepareCreate: func(_ context.Context, j *batchv1.Job) {
 				if !*j.Spec.ManualSelector {

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// What a write returns and what the log brings are one item, whichever comes first, and only what its writer calls complete
+// is complete.
+func TestOneItemOfAWrite(t *testing.T) {
+	s := open(t)
+	v := s.View(things)
+	if _, err := v.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for n := range 8 {
+		writers.Go(func() {
+			key := fmt.Sprintf("a%d", n)
+			i, err := v.Create(t.Context(), key, Write{Value: []byte("0"), Complete: true})
+			for round := range 50 {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				same(t, s, v, i, round%2 == 0)
+				i, err = v.Update(t.Context(), i, Write{Value: fmt.Append(nil, round), Complete: round%2 == 1})
+			}
+			gone, err := v.Delete(t.Context(), i)
+			if err != nil || gone.Complete() != i.Complete() {
+				t.Error(gone, err)
+			}
+		})
+	}
+	writers.Wait()
+	if err := s.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.own) > 0 {
+		t.Errorf("%d items are kept for a log that has passed them", len(v.own))
+	}
+}
+
+// same checks that the view has the item of a write, once it is fresh.
+func same(t *testing.T, s *Store, v *View, written *Item, complete bool) {
+	t.Helper()
+	if err := s.Fresh(t.Context()); err != nil {
+		t.Error(err)
+		return
+	}
+	if i, err := v.Get(t.Context(), written.Key); err != nil || i != written || i.Complete() != complete {
+		t.Errorf("%s: written %p, complete %t, read %p, %v", written.Key, written, complete, i, err)
+	}
+}
+
+// What another server writes is not complete, also in the place of what this one has written.
+func TestOthersAreNotComplete(t *testing.T) {
+	db := openEmbedded(t, t.TempDir())
+	s := run(t, db)
+	v := s.View(things)
+	if _, err := v.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Create(t.Context(), "a", Write{Value: []byte("1"), Complete: true}); err != nil {
+		t.Fatal(err)
+	}
+	rev := put(t, db, "/registry/things/a", "2")
+	if err := s.WaitFor(context.WithoutCancel(t.Context()), rev); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := v.Get(t.Context(), "a"); err != nil || i.Complete() || string(i.Value) != "2" {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
