@@ -32,6 +32,12 @@ func (c *call) delete() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
+	if wantsUnsafe(options) {
+		if err := c.unsafeDelete(ctx); err != nil {
+			return c.storeError(err, c.name)
+		}
+		return c.answerUnsafe(out)
+	}
 	if f := c.R.Rules.WarnDelete; f != nil {
 		request.AddWarning(ctx, f(options))
 	}
@@ -80,7 +86,9 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	} else if err := c.decodeDeleteOptions(body, options); err != nil {
 		return nil, err
 	}
-	options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	if !c.e.UnsafeDelete {
+		options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	}
 	if err := invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options)); err != nil {
 		return nil, err
 	}

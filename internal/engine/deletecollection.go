@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -34,6 +35,9 @@ func (c *call) deleteCollection() error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if wantsUnsafe(options) {
+		return invalidUnsafe(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", "is not allowed with DELETECOLLECTION, try again after removing the option")
 	}
 	ctx := c.req.Context()
 	if f := c.R.Rules.WarnDelete; f != nil {

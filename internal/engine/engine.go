@@ -56,6 +56,8 @@ type Config struct {
 	Deprecated func(gvr schema.GroupVersionResource, subresource string)
 	// Metrics measure watches. Optional.
 	Metrics *Metrics
+	// UnsafeDelete lets users delete objects that cannot be read, if they have the right to, and lists name those objects.
+	UnsafeDelete bool
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer

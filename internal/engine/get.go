@@ -48,7 +48,14 @@ func (c *call) get() error {
 	if c.sub != nil && c.sub.Scale != nil {
 		return c.writeScaleOf(out, i)
 	}
-	return c.writeItem(out, i)
+	err = c.writeItem(out, i)
+	if err != nil && c.e.UnsafeDelete {
+		if why := c.corrupt(i); why != nil {
+			// Without the prefix of all keys, as upstream tells it here.
+			return apierrors.NewInternalError(corruptError("/"+c.view.Below(i.Key), why))
+		}
+	}
+	return err
 }
 
 // readExport refuses the export parameter, which was removed from the API.

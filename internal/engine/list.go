@@ -39,7 +39,18 @@ func (c *call) list() error {
 		return c.storeError(err, "")
 	}
 	defer c.answers().End()
-	return c.storeError(c.writeList(out, p), "")
+	err = c.writeList(out, p)
+	if err != nil && c.e.UnsafeDelete && c.req.Context().Err() == nil {
+		err = cmp.Or(c.allCorrupt(func(yield func(*store.Item) bool) error {
+			for n, i := range p.items {
+				if err := ended(c.req.Context(), n); err != nil || !yield(i) {
+					return err
+				}
+			}
+			return nil
+		}), err)
+	}
+	return c.storeError(err, "")
 }
 
 // page is the result of a list.
@@ -111,6 +122,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		p.items = make([]*store.Item, 0, n)
 	}
 	more := false
+	var broken *store.Item
 	var failed error
 	err := snap.Ascend(ctx, r, func(i *store.Item) bool {
 		if more = limit > 0 && len(p.items) == limit; more {
@@ -118,7 +130,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		}
 		read++
 		if i.Err != nil {
-			failed = c.broken(i)
+			broken = i
 			return false
 		}
 		ok, err := sel.match(i)
@@ -127,6 +139,12 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		}
 		return err == nil
 	})
+	if broken != nil && c.e.UnsafeDelete {
+		r.From = broken.Key
+		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return snap.Ascend(ctx, r, yield) })
+	} else if broken != nil {
+		failed = c.broken(broken)
+	}
 	if err = cmp.Or(failed, err); err != nil {
 		return nil, err
 	}

@@ -19,12 +19,13 @@ var table string
 
 // Gates that kanzen switches.
 const (
-	ComponentFlagz   = "ComponentFlagz"
-	ComponentStatusz = "ComponentStatusz"
+	ComponentFlagz                     = "ComponentFlagz"
+	ComponentStatusz                   = "ComponentStatusz"
+	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
 )
 
 func switchable(name string) bool {
-	return slices.Contains([]string{ComponentFlagz, ComponentStatusz}, name)
+	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion}, name)
 }
 
 // Gate is a feature gate as kube-apiserver 1.36 has it.

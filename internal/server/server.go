@@ -27,6 +27,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -149,6 +150,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry()), Transformer: sealed.of,
+		UnsafeDelete: b.gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {

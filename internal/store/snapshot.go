@@ -92,6 +92,9 @@ func (s *Snapshot) rank(key string) int {
 // Path is the key in etcd of the item at a key.
 func (v *View) Path(key string) string { return v.etcdPrefix + key }
 
+// Below is the key of the item at a key below the store's prefix.
+func (v *View) Below(key string) string { return v.kind.Prefix + key }
+
 // Get returns the current item at a key, or ErrNotFound. It does not wait for
 // anything but the view's load; call Store.Fresh or WaitFor before.
 func (v *View) Get(ctx context.Context, key string) (*Item, error) {

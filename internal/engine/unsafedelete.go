@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// This file is about objects whose stored bytes cannot be decrypted or decoded. With the feature gate
+// AllowUnsafeMalformedObjectDeletion they can be deleted by who has a right to that, and lists name them all.
+
+// unsafeVerb is the verb that a user must be allowed to delete what cannot be read.
+const unsafeVerb = "unsafe-delete-ignore-read-errors"
+
+// unsafeOption is the option that asks for it.
+const unsafeOption = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+func wantsUnsafe(o *metav1.DeleteOptions) bool {
+	return o.IgnoreStoreReadErrorWithClusterBreakingPotential != nil && *o.IgnoreStoreReadErrorWithClusterBreakingPotential
+}
+
+func invalidUnsafe(kind schema.GroupKind, name, why string) error {
+	return apierrors.NewInvalid(kind, name, field.ErrorList{field.Invalid(field.NewPath(unsafeOption), true, why)})
+}
+
+// corrupt returns why an item cannot be read, nil if it can be.
+func (c *call) corrupt(i *store.Item) error {
+	switch _, err := c.Decode(i); {
+	case err == nil:
+		return nil
+	case i.Err != nil:
+		return fmt.Errorf("data from the storage is not transformable revision=0: %w", i.Err)
+	default:
+		return fmt.Errorf("object not decodable revision=%d: %w", i.Rev, errors.Unwrap(err))
+	}
+}
+
+// corruptError says in upstream's words that the object at a key is corrupt.
+func corruptError(key string, err error) error {
+	const code = 7
+	return fmt.Errorf("StorageError: corrupt object, Code: %d, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", code, key, err)
+}
+
+// unsafeDelete removes an object that cannot be read: without preconditions, finalizers, admission, and what else would follow
+// its deletion, because all of that depends on the object.
+func (c *call) unsafeDelete(ctx context.Context) error {
+	request.AddAuditAnnotation(ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
+	may := &request.Info{IsResource: true, Verb: unsafeVerb, Group: c.info.Group, Version: c.info.Version, Resource: c.info.Resource,
+		Namespace: c.info.Namespace, Name: c.name, FieldSelector: c.info.FieldSelector, LabelSelector: c.info.LabelSelector}
+	if err := c.e.Authorize(ctx, may); err != nil {
+		return apierrors.NewForbidden(c.gr(), c.name, fmt.Errorf("not permitted to do %q, reason: ", unsafeVerb))
+	}
+	for {
+		i, err := orNil(c.view.Latest(ctx, c.key(c.name)))
+		if err != nil {
+			return err
+		}
+		if i == nil || c.corrupt(i) == nil {
+			return invalidUnsafe(schema.GroupKind{Group: c.GVK.Group, Kind: c.GVR.Resource}, c.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
+		}
+		_, err = c.view.Delete(ctx, i)
+		var conflict *store.ConflictError
+		if errors.As(err, &conflict) && conflict.Current != nil {
+			continue // it may be readable by now
+		}
+		if err == nil {
+			c.e.Log.Warn("an object that could not be read was deleted", "key", c.view.Path(i.Key), "reason", c.corrupt(i))
+		}
+		return err
+	}
+}
+
+// answerUnsafe answers a deletion of what could not be read, of which nothing but the name is known.
+func (c *call) answerUnsafe(out output) error {
+	defer c.answers().End()
+	st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK, Details: &metav1.StatusDetails{Name: c.name, Kind: c.GVK.Kind}}
+	st.SetGroupVersionKind(statusGVK)
+	return writeAny(c.w, c.req, http.StatusOK, out, st)
+}
+
+// corruptTold bounds how many objects that cannot be read a list names.
+const corruptTold = 100
+
+// allCorrupt is the error of a list that has items which cannot be read: it names all of them. It is nil if there are none.
+func (c *call) allCorrupt(each func(yield func(*store.Item) bool) error) error {
+	var causes []metav1.StatusCause
+	err := each(func(i *store.Item) bool {
+		why := c.corrupt(i)
+		if why == nil {
+			return true
+		}
+		if len(causes) == corruptTold {
+			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+			return false
+		}
+		key := c.view.Path(i.Key)
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: key, Message: corruptError(key, why).Error()})
+		return true
+	})
+	if err != nil || causes == nil {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
+		Details: &metav1.StatusDetails{Group: c.GVR.Group, Kind: c.GVR.Resource, Name: "list", Causes: causes},
+		Message: fmt.Sprintf("failed to read one or more %s from the storage", c.gr()),
+	}}
+}
