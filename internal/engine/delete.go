@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,7 +168,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	}
 	obj, err := c.Decode(i)
 	if err != nil {
-		return nil, false, unreadable(i, err)
+		return nil, false, cmp.Or(c.corruptItem(i), c.unreadable(i, err))
 	}
 	if err := c.preconditions(&options, obj); err != nil {
 		return nil, false, err

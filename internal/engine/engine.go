@@ -365,6 +365,8 @@ func (ep *Endpoint) storeError(err error, name string) error {
 		return expired()
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError("the request did not complete within its time", 1)
+	case errors.Is(err, store.ErrNoSpace):
+		return apierrors.NewInternalError(err)
 	case errors.Is(err, store.ErrTooLarge):
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,13 +50,10 @@ func (c *call) get() error {
 		return c.writeScaleOf(out, i)
 	}
 	err = c.writeItem(out, i)
-	if err != nil && c.e.UnsafeDelete {
-		if why := c.corrupt(i); why != nil {
-			// Without the prefix of all keys, as upstream tells it here.
-			return apierrors.NewInternalError(corruptError("/"+c.view.Below(i.Key), why))
-		}
+	if err != nil {
+		return cmp.Or(c.corruptItem(i), err)
 	}
-	return err
+	return nil
 }
 
 // readExport refuses the export parameter, which was removed from the API.

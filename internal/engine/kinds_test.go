@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -91,7 +92,7 @@ func newKinds(t *testing.T, further ...*Resource) *kinds {
 	}
 	e := New(Config{
 		Store: x.store, Admit: admitAll{}, Clock: x.clock, MinWatch: 5 * time.Second, MaxBody: 1 << 20, Types: openapi.NewTypeConverter(),
-		NewUID: next("uid-%d"), NameSuffix: next("s%d"),
+		NewUID: next("uid-%d"), NameSuffix: next("s%d"), Log: slog.New(slog.DiscardHandler),
 		Authorize: func(context.Context, *request.Info) error { return x.mayCreate },
 		Connect: func(w http.ResponseWriter, _ *http.Request, sub *Subresource, _ runtime.Object) error {
 			x.connected(sub)

@@ -140,7 +140,6 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 		return err == nil
 	})
 	if broken != nil && c.e.UnsafeDelete {
-		r.From = broken.Key
 		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return snap.Ascend(ctx, r, yield) })
 	} else if broken != nil {
 		failed = c.broken(broken)

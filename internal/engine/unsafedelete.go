@@ -50,6 +50,19 @@ func corruptError(key string, err error) error {
 	return fmt.Errorf("StorageError: corrupt object, Code: %d, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %w", code, key, err)
 }
 
+// corruptItem is the error of a get or a deletion of an item that cannot be read; nil if it can be, or without the gate.
+func (c *call) corruptItem(i *store.Item) error {
+	if !c.e.UnsafeDelete {
+		return nil
+	}
+	why := c.corrupt(i)
+	if why == nil {
+		return nil
+	}
+	// Without the prefix of all keys, as upstream tells it here.
+	return apierrors.NewInternalError(corruptError("/"+c.view.Below(i.Key), why))
+}
+
 // unsafeDelete removes an object that cannot be read: without preconditions, finalizers, admission, and what else would follow
 // its deletion, because all of that depends on the object.
 func (c *call) unsafeDelete(ctx context.Context) error {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	}
 	old, err := c.Decode(i)
 	if err != nil {
-		return nil, unreadable(i, err)
+		return nil, c.unreadable(i, err)
 	}
 	if err := c.sameObject(ch.uid, old); err != nil {
 		return nil, err
@@ -167,9 +168,12 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 	return out, err
 }
 
-// unreadable is the error of an item that cannot be decoded. It has a reason if
+// unreadable is the error of a write on an item that cannot be decoded. It has a reason if
 // already its bytes could not be decrypted.
-func unreadable(i *store.Item, err error) error {
+func (c *call) unreadable(i *store.Item, err error) error {
+	if c.e.UnsafeDelete {
+		err = cmp.Or(c.corrupt(i), err)
+	}
 	if i.Err != nil {
 		return apierrors.NewInternalError(err)
 	}

@@ -30,6 +30,8 @@ var (
 	ErrFuture = kv.ErrFuture
 	// ErrTooLarge: the value is larger than etcd accepts.
 	ErrTooLarge = kv.ErrTooLarge
+	// ErrNoSpace: etcd's disk or quota is full.
+	ErrNoSpace = kv.ErrNoSpace
 	// ErrForgotten: the view was dropped (Store.Forget).
 	ErrForgotten = errors.New("the view was dropped")
 )
