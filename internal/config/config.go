@@ -45,6 +45,8 @@ type Config struct {
 	EtcdCertFile           string
 	EtcdKeyFile            string
 	EtcdCompactionInterval time.Duration
+	EtcdCountMetricPoll    time.Duration
+	EtcdSizeMetricPoll     time.Duration
 	// EtcdHealthTimeout and EtcdReadyTimeout bound how long /healthz, /livez and /readyz wait for etcd.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
 	// Embedded etcd: the member's name, its quota, and where it listens.
@@ -214,6 +216,8 @@ func Default() Config {
 	return Config{
 		EtcdPrefix:             "/registry",
 		EtcdCompactionInterval: 5 * time.Minute,
+		EtcdCountMetricPoll:    time.Minute,
+		EtcdSizeMetricPoll:     30 * time.Second,
 		EtcdHealthTimeout:      2 * time.Second,
 		EtcdReadyTimeout:       2 * time.Second,
 		SnapshotKeep:           14,
@@ -393,8 +397,13 @@ func (c *Config) Validate() error {
 	if c.PriorityAndFairness && c.MaxReadOnlyInFlight+c.MaxMutatingInFlight <= 0 {
 		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
 	}
-	if c.EtcdCompactionInterval < 0 {
-		bad("etcd-compaction-interval", "must not be negative")
+	for _, d := range []struct {
+		flag string
+		is   time.Duration
+	}{{"etcd-compaction-interval", c.EtcdCompactionInterval}, {"etcd-count-metric-poll-period", c.EtcdCountMetricPoll}, {"etcd-db-metric-poll-interval", c.EtcdSizeMetricPoll}} {
+		if d.is < 0 {
+			bad(d.flag, "must not be negative")
+		}
 	}
 	c.validateEtcd(bad)
 	c.validateSnapshots(bad)

@@ -125,6 +125,8 @@ func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EtcdCAFile, "etcd-cafile", c.EtcdCAFile, "Authority of the etcd servers' certificates.")
 	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", c.EtcdCertFile, "Client certificate for etcd.")
 	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", c.EtcdKeyFile, "Key of the client certificate for etcd.")
+	fs.DurationVar(&c.EtcdCountMetricPoll, "etcd-count-metric-poll-period", c.EtcdCountMetricPoll, "How long a count of a resource's objects holds for metrics; 0: there are no such metrics.")
+	fs.DurationVar(&c.EtcdSizeMetricPoll, "etcd-db-metric-poll-interval", c.EtcdSizeMetricPoll, "How long the size of etcd's database holds for metrics; 0: there is no such metric.")
 	fs.DurationVar(&c.EtcdCompactionInterval, "etcd-compaction-interval", c.EtcdCompactionInterval, "How often etcd is compacted; 0: not by this server.")
 	fs.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", c.EtcdHealthTimeout, "How long /healthz and /livez wait for etcd.")
 	fs.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", c.EtcdReadyTimeout, "How long /readyz waits for etcd.")
@@ -195,7 +197,6 @@ var harmless = map[string]string{
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
-	"etcd-count-metric-poll-period": "string", "etcd-db-metric-poll-interval": "string",
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",

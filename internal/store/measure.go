@@ -122,19 +122,26 @@ func (s *Snapshot) Listed(v *View, read, returned int) {
 	of.returned.Add(int64(returned))
 }
 
-// Bounds of counting objects of views that are not loaded: by etcd, and no more often than this.
-const (
-	recount      = time.Minute
-	countTimeout = 5 * time.Second
-)
+// countTimeout bounds what etcd is asked for metrics.
+const countTimeout = 5 * time.Second
+
+// Polls say how long what etcd has told holds for metrics; at 0 etcd is not asked, and there is no such metric.
+type Polls struct {
+	// Objects is about the number of objects of a resource.
+	Objects time.Duration
+	// Size is about the size of a database.
+	Size time.Duration
+}
 
 // Collector tells the metrics of views when they are requested. It loads no view: what is not in memory is counted by
-// etcd, once a minute.
+// etcd, no more often than Polls says.
 type Collector struct {
 	store *Store
+	polls Polls
 
 	mu      sync.Mutex
 	counted map[string]counted // by prefix; guarded by mu
+	sizes   map[*Store]counted // guarded by mu
 }
 
 type counted struct {
@@ -143,7 +150,9 @@ type counted struct {
 }
 
 // Collector returns the collector of the store's views.
-func (s *Store) Collector() *Collector { return &Collector{store: s, counted: map[string]counted{}} }
+func (s *Store) Collector(p Polls) *Collector {
+	return &Collector{store: s, polls: p, counted: map[string]counted{}, sizes: map[*Store]counted{}}
+}
 
 func viewDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"group", "resource"}, labels...), nil)
@@ -182,15 +191,15 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var all []*View
 	for n, s := range c.store.All() {
-		if size, err := s.Size(ctx); err == nil {
+		if size, ok := c.size(ctx, s); ok {
 			ch <- prometheus.MustNewConstMetric(descs.database, prometheus.GaugeValue, float64(size), fmt.Sprintf("etcd-%d", n))
 		}
 		all = append(all, s.allViews()...)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	views := map[string]bool{}
 	for _, v := range all {
 		if v.kind.Resource.Resource != "" {
@@ -216,19 +225,23 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 	v.mu.Unlock()
 	n := &v.counts
 	tell(descs.received, prometheus.CounterValue, n.received.Load())
-	if !inMemory {
-		objects = c.count(ctx, v)
-	} else {
+	if inMemory {
 		delete(c.counted, v.kind.Prefix)
-		tell(descs.size, prometheus.GaugeValue, bytes)
 		tell(descs.revision, prometheus.GaugeValue, revision%1e15)
 		tell(descs.window, prometheus.GaugeValue, int64(events))
 	}
-	tell(descs.objects, prometheus.GaugeValue, objects)
 	if broken > 0 {
 		tell(descs.unreadable, prometheus.GaugeValue, broken)
 	}
-	ch <- prometheus.MustNewConstMetric(descs.storageObjects, prometheus.GaugeValue, float64(objects), of.String())
+	if c.polls.Objects > 0 {
+		if inMemory {
+			tell(descs.size, prometheus.GaugeValue, bytes)
+		} else {
+			objects = c.count(ctx, v)
+		}
+		tell(descs.objects, prometheus.GaugeValue, objects)
+		ch <- prometheus.MustNewConstMetric(descs.storageObjects, prometheus.GaugeValue, float64(objects), of.String())
+	}
 	if n.loads.Load() == 0 {
 		return // the rest is of views that have been used
 	}
@@ -257,7 +270,7 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 func (c *Collector) count(ctx context.Context, v *View) int64 {
 	now := c.store.clock.Now()
 	have, ok := c.counted[v.kind.Prefix]
-	if ok && now.Sub(have.at) < recount {
+	if ok && now.Sub(have.at) < c.polls.Objects {
 		return have.n
 	}
 	began := time.Now()
@@ -268,4 +281,21 @@ func (c *Collector) count(ctx context.Context, v *View) int64 {
 	}
 	c.counted[v.kind.Prefix] = counted{n, now}
 	return n
+}
+
+// size returns the bytes of a store's database; not ok if they are not known, or not to be asked for. c.mu is held.
+func (c *Collector) size(ctx context.Context, s *Store) (bytes int64, ok bool) {
+	if c.polls.Size <= 0 {
+		return 0, false
+	}
+	now := c.store.clock.Now()
+	if have, ok := c.sizes[s]; ok && now.Sub(have.at) < c.polls.Size {
+		return have.n, true
+	}
+	n, err := s.Size(ctx)
+	if err != nil {
+		return 0, false
+	}
+	c.sizes[s] = counted{n, now}
+	return n, true
 }
