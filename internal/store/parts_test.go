@@ -7,9 +7,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
@@ -109,5 +112,45 @@ func TestParts(t *testing.T) {
 	}
 	if all := s.All(); len(all) != 2 || fmt.Sprintf("%p", all[0]) != fmt.Sprintf("%p", s) {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestPartsCompact compacts every etcd by its own revisions.
+func TestPartsCompact(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Now())
+	near, far := memory.New(clk), memory.NewAt(clk, 1_000_000)
+	s := New(near, Options{Prefix: "/registry/", Clock: clk, Parts: []Part{{DB: far, Prefixes: []string{"events/"}}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.RunCompaction(ctx, time.Minute) }()
+	write := func(db DB) int64 {
+		c, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "/registry/a", Value: []byte("1")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Rev
+	}
+	first := map[DB]int64{near: write(near), far: write(far)}
+	for db := range first {
+		write(db)
+	}
+	compacted := func(db DB) bool {
+		_, err := db.Range(t.Context(), kv.Range{Key: "/registry/a", Rev: first[db]}, func(kv.KeyValue) bool { return true })
+		return errors.Is(err, ErrCompacted)
+	}
+	for deadline := time.Now().Add(time.Minute); !compacted(near) || !compacted(far); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the main etcd is compacted: %v, the other: %v", compacted(near), compacted(far))
+		}
+		if clk.HasWaiters() {
+			clk.Step(time.Minute)
+		}
+	}
+	if n, err := far.Head(t.Context()); err != nil || n < 1_000_000 {
+		t.Errorf("%d, %v", n, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
