@@ -92,7 +92,7 @@ func newOption(at string, p apiserver.ProviderConfiguration, m *metrics, plugin 
 		})
 	case p.KMS != nil:
 		made, err := plugin(p.KMS)
-		return option{"k8s:enc:kms:v2:" + p.KMS.Name + ":", made, Source{At: at + ".kms", Provider: "kms", Key: p.KMS.Name}}, err
+		return option{"k8s:enc:kms:" + p.KMS.APIVersion + ":" + p.KMS.Name + ":", made, Source{At: at + ".kms", Provider: "kms", Key: p.KMS.Name}}, err
 	}
 	return option{"", identity{}, Source{At: at + ".identity", Provider: "identity"}}, nil
 }

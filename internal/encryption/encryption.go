@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/kms/apis/v1beta1"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/debug"
@@ -26,6 +27,8 @@ type Config struct {
 	File string
 	// Reload takes up changes of the file.
 	Reload bool
+	// KMSv1 allows plugins with the deprecated first version of their API.
+	KMSv1 bool
 	// Server identifies this server in metrics.
 	Server   string
 	Registry prometheus.Registerer
@@ -48,7 +51,8 @@ type Encryption struct {
 type setup struct {
 	hash      string // of the file
 	resources map[schema.GroupResource]*options
-	plugins   []*kms
+	plugins   []remote
+	v2        []*kms // those of them with the second version of the API
 	// grace is how long calls of plugins may take.
 	grace  time.Duration
 	ctx    context.Context // ends when another version has taken over
@@ -86,12 +90,22 @@ func (e *Encryption) Close() error {
 func (s *setup) close() {
 	s.cancel()
 	for _, k := range s.plugins {
-		k.plugin.close()
+		k.close()
 	}
 }
 
-var errKMSv1 = errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead. " +
-	"This server does not have it, with --feature-gates=KMSv1=true neither")
+// remote is a provider with a plugin.
+type remote interface {
+	provider
+	// check returns whether the plugin is well.
+	check(ctx context.Context) error
+	// run follows it until ctx ends.
+	run(ctx context.Context)
+	close()
+}
+
+var errKMSv1 = errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  " +
+	"Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.")
 
 // setup makes what a configuration says.
 func (e *Encryption) setup(data []byte) (_ *setup, err error) {
@@ -102,16 +116,20 @@ func (e *Encryption) setup(data []byte) (_ *setup, err error) {
 	s := &setup{hash: hashOf(string(data))}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.resources, err = build(c, e.metrics, func(c *apiserver.KMSConfiguration) (provider, error) {
+		s.grace += 2 * c.Timeout.Duration
 		if c.APIVersion != "v2" {
-			return nil, errKMSv1
+			k, err := e.pluginV1(c)
+			if err == nil {
+				s.plugins = append(s.plugins, k)
+			}
+			return k, err
 		}
 		p, err := dial(c.Name, c.Endpoint, c.Timeout.Duration, e.metrics)
 		if err != nil {
 			return nil, fmt.Errorf("could not configure KMSv2-Plugin's probe %q, error: %w", c.Name, err)
 		}
 		k := newKMS(c.Name, p, e.Clock, e.Log, e.metrics)
-		s.plugins = append(s.plugins, k)
-		s.grace += 2 * c.Timeout.Duration
+		s.plugins, s.v2 = append(s.plugins, k), append(s.v2, k)
 		return k, nil
 	})
 	if err != nil {
@@ -119,6 +137,20 @@ func (e *Encryption) setup(data []byte) (_ *setup, err error) {
 		return nil, fmt.Errorf("error while building transformers: %w", err)
 	}
 	return s, nil
+}
+
+// pluginV1 makes the provider of a plugin with the first version of the API.
+func (e *Encryption) pluginV1(c *apiserver.KMSConfiguration) (*kmsV1, error) {
+	if !e.KMSv1 {
+		return nil, errKMSv1
+	}
+	e.Log.Warn("KMSv1 is deprecated; use KMSv2", "kms", c.Name)
+	conn, err := connect(c.Name, c.Endpoint, e.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("could not configure KMSv1-Plugin's probe %q, error: %w", c.Name, err)
+	}
+	p := &pluginV1{connection: conn, client: v1beta1.NewKeyManagementServiceClient(conn), timeout: c.Timeout.Duration}
+	return newKMSV1(c.Name, p, int(*c.CacheSize), e.Clock, e.Log, e.metrics), nil
 }
 
 // Run follows the keys of plugins, and the file if that was asked for, until ctx ends.
@@ -194,9 +226,17 @@ func (s *setup) check(ctx context.Context) error {
 	return utilerrors.Reduce(utilerrors.NewAggregate(errs))
 }
 
-// Checks are the health checks of plugins: one for all, as upstream has it for version 2 of their API.
-func (e *Encryption) Checks() []debug.Check {
-	if !e.Reload && len(e.current.Load().plugins) == 0 {
+// Checks are the health checks of plugins: one for all, or as upstream has it one for each, if some have the first version of
+// their API and cannot change.
+func (e *Encryption) Checks() (checks []debug.Check) {
+	s := e.current.Load()
+	if !e.Reload && len(s.v2) < len(s.plugins) {
+		for n, k := range s.plugins {
+			checks = append(checks, debug.Check{Name: fmt.Sprintf("kms-provider-%d", n), Test: k.check})
+		}
+		return checks
+	}
+	if !e.Reload && len(s.plugins) == 0 {
 		return nil
 	}
 	return []debug.Check{{Name: "kms-providers", Test: func(ctx context.Context) error { return e.current.Load().check(ctx) }}}

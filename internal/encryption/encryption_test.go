@@ -123,7 +123,7 @@ func testProviders(t testing.TB) map[string]struct {
 		changes, moves bool
 	}{
 		"aescbc": {cbc, false, false}, "aesgcm": {gcm, true, true}, "secretbox": {&secretBox{[32]byte(key)}, true, false},
-		"seed": {seed(key), true, true}, "kms": {k, true, true}, "identity": {identity{}, false, false},
+		"seed": {seed(key), true, true}, "kms": {k, true, true}, "kms v1": {newTestKMSV1(&fakePluginV1{}, 10), false, false}, "identity": {identity{}, false, false},
 	}
 }
 
@@ -442,16 +442,6 @@ func TestReload(t *testing.T) {
 }
 
 const noPrefix = "no matching prefix found"
-
-// TestKMSv1 refuses the first version of the plugins' API.
-func TestKMSv1(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	writeConfig(t, file, "{kms: {name: a, endpoint: 'unix:///none'}}")
-	_, err := New(t.Context(), Config{File: file, Registry: prometheus.NewRegistry(), Clock: testclock.NewFakeClock(time.Now())})
-	if !errors.Is(err, errKMSv1) || !strings.Contains(err.Error(), "--feature-gates=KMSv1=true") {
-		t.Errorf("got %v", err)
-	}
-}
 
 func BenchmarkTransform(b *testing.B) {
 	value := bytes.Repeat([]byte("x"), 6<<10)

@@ -44,8 +44,10 @@ type writing struct {
 }
 
 func newKMS(name string, p *plugin, clk clock.WithTicker, log *slog.Logger, m *metrics) *kms {
-	return &kms{name: name, plugin: p, clock: clk, log: log, metrics: m, seeds: newSeeds(name, p, clk, m)}
+	return &kms{name: name, plugin: p, clock: clk, log: log, metrics: m, seeds: newSeeds(name, p, seedsKept, clk, m)}
 }
+
+func (k *kms) close() { k.plugin.close() }
 
 var errNoSeed = errors.New("got unexpected nil transformer")
 

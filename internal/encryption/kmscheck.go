@@ -3,10 +3,12 @@ package encryption
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kmsapi "k8s.io/kms/apis/v2"
+	"k8s.io/utils/clock"
 )
 
 // How often a plugin is asked for its status, and for how long the answer holds.
@@ -18,15 +20,18 @@ const (
 )
 
 // run asks for the status of the plugin until ctx ends, so that its keys are followed.
-func (k *kms) run(ctx context.Context) {
+func (k *kms) run(ctx context.Context) { runChecks(ctx, k.clock, k.log, k.name, k.check) }
+
+// runChecks checks a plugin until ctx ends, and logs what is wrong.
+func runChecks(ctx context.Context, clk clock.Clock, log *slog.Logger, name string, check func(context.Context) error) {
 	for {
 		pause := checkWell
-		if err := k.check(ctx); err != nil {
+		if err := check(ctx); err != nil {
 			pause = checkIll
-			k.log.Warn("a KMS plugin is not well", "kms", k.name, "error", err)
+			log.Warn("a KMS plugin is not well", "kms", name, "error", err)
 		}
 		select {
-		case <-k.clock.After(pause):
+		case <-clk.After(pause):
 		case <-ctx.Done():
 			return
 		}
@@ -41,12 +46,16 @@ func (k *kms) check(ctx context.Context) error {
 		return k.result
 	}
 	k.result = k.checkNow(ctx)
-	holds := resultWell
-	if k.result != nil {
-		holds = resultIll
-	}
-	k.until = k.clock.Now().Add(holds)
+	k.until = k.clock.Now().Add(holds(k.result))
 	return k.result
+}
+
+// holds is for how long the result of a check holds.
+func holds(result error) time.Duration {
+	if result != nil {
+		return resultIll
+	}
+	return resultWell
 }
 
 func (k *kms) checkNow(ctx context.Context) error {

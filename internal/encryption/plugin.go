@@ -20,8 +20,17 @@ type plugin struct {
 	timeout    time.Duration // of a call
 }
 
-// dial makes a plugin of an endpoint ("unix:///path", or "unix:///@name" for an abstract socket).
+// dial makes a plugin of an endpoint.
 func dial(name, endpoint string, timeout time.Duration, m *metrics) (*plugin, error) {
+	conn, err := connect(name, endpoint, m)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin{conn, kmsapi.NewKeyManagementServiceClient(conn), timeout}, nil
+}
+
+// connect makes the connection to an endpoint ("unix:///path", or "unix:///@name" for an abstract socket).
+func connect(name, endpoint string, m *metrics) (*grpc.ClientConn, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("invalid endpoint %q for remote KMS provider, error: %w", endpoint, err)
@@ -51,7 +60,7 @@ func dial(name, endpoint string, timeout time.Duration, m *metrics) (*plugin, er
 	if err != nil {
 		return nil, fmt.Errorf("failed to create connection to %s, error: %w", endpoint, err)
 	}
-	return &plugin{conn, kmsapi.NewKeyManagementServiceClient(conn), timeout}, nil
+	return conn, nil
 }
 
 func (p *plugin) close() { _ = p.connection.Close() } // fails only if it is closed already

@@ -28,10 +28,11 @@ const (
 // background, and callers are refused at once until the plugin has answered.
 type seeds struct {
 	name    string
-	plugin  *plugin
+	plugin  decrypter
+	cipher  func(sourceType, []byte) (provider, error) // what a source decrypts with
 	clock   clock.PassiveClock
 	metrics *metrics
-	kept    *lru.Cache // *source by envelope.tail
+	kept    *lru.Cache // *source by envelope.tail; nil: none is kept
 	failed  *lru.Cache // *failure by envelope.tail
 	calls   singleflight.Group
 	hangs   atomic.Bool
@@ -50,15 +51,34 @@ type failure struct {
 	until time.Time
 }
 
-func newSeeds(name string, p *plugin, clk clock.PassiveClock, m *metrics) *seeds {
-	return &seeds{name: name, plugin: p, clock: clk, metrics: m, kept: lru.New(seedsKept), failed: lru.New(failedKept)}
+// decrypter is what seeds need of a plugin.
+type decrypter interface {
+	decrypt(ctx context.Context, uid string, e *envelope) ([]byte, error)
+}
+
+// newSeeds makes the sources of a plugin, of which some are kept; none if that is negative.
+func newSeeds(name string, p decrypter, keep int, clk clock.PassiveClock, m *metrics) *seeds {
+	s := &seeds{name: name, plugin: p, cipher: cipherOf, clock: clk, metrics: m, failed: lru.New(failedKept)}
+	if keep > 0 {
+		s.kept = lru.New(keep)
+	}
+	return s
+}
+
+func cipherOf(t sourceType, source []byte) (provider, error) {
+	if t == sourceSeed {
+		return newSeed(source)
+	}
+	return newGCM(source)
 }
 
 // get returns the source of an envelope, from the plugin if need be. All who wait for the same one share a call.
 func (s *seeds) get(ctx context.Context, e *envelope) (*source, error) {
 	key := string(e.tail())
-	if found, ok := s.kept.Get(key); ok {
-		return found.(*source), nil
+	if s.kept != nil {
+		if found, ok := s.kept.Get(key); ok {
+			return found.(*source), nil
+		}
 	}
 	if f, ok := s.failed.Get(key); ok && s.clock.Now().Before(f.(*failure).until) {
 		return nil, f.(*failure).err
@@ -106,18 +126,23 @@ func isDeadline(err error) bool {
 func (s *seeds) wrong(bad *source, err error) {
 	if !bad.proven.Load() {
 		s.failed.Add(bad.key, &failure{err, s.clock.Now().Add(failedHolds)})
-		s.kept.Remove(bad.key)
+		if s.kept != nil {
+			s.kept.Remove(bad.key)
+		}
 	}
 }
 
-// put keeps the seed of an envelope that this server has made.
-func (s *seeds) put(e *envelope, made seed) {
+// put keeps what an envelope holds that this server has made.
+func (s *seeds) put(e *envelope, made provider) {
 	own := &source{provider: made, key: string(e.tail()), keyHash: hashOf(e.keyID)}
 	own.proven.Store(true)
 	s.keep(own)
 }
 
 func (s *seeds) keep(made *source) {
+	if s.kept == nil {
+		return
+	}
 	s.kept.Add(made.key, made)
 	s.metrics.seedsKept.WithLabelValues(s.name).Set(float64(s.kept.Len()))
 }
@@ -130,10 +155,6 @@ func (s *seeds) decrypt(ctx context.Context, e *envelope) (*source, error) {
 		return nil, fmt.Errorf("failed to decrypt DEK, error: %w", err)
 	}
 	made := &source{keyHash: hashOf(e.keyID)}
-	if e.sourceType == sourceSeed {
-		made.provider, err = newSeed(plain)
-	} else {
-		made.provider, err = newGCM(plain)
-	}
+	made.provider, err = s.cipher(e.sourceType, plain)
 	return made, err
 }

@@ -75,7 +75,7 @@ func (o *options) writer() string {
 
 // writesWith says that a plugin would use a key now.
 func (s *setup) writesWith(key Source) bool {
-	for _, k := range s.plugins {
+	for _, k := range s.v2 {
 		if w := k.current.Load(); k.name == key.Key && w != nil {
 			return w.keyHash == key.Plugin
 		}

@@ -22,10 +22,11 @@ const (
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
+	KMSv1                              = "KMSv1"
 )
 
 func switchable(name string) bool {
-	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion}, name)
+	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion, KMSv1}, name)
 }
 
 // Gate is a feature gate as kube-apiserver 1.36 has it.

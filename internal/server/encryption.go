@@ -11,6 +11,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/encryption"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 	"github.com/kanzen-io/kanzen/internal/metrics"
@@ -26,7 +27,7 @@ func encrypted(ctx context.Context, cfg *config.Config, ground *Ground, measured
 		return sealed{}, nil
 	}
 	e, err := encryption.New(ctx, encryption.Config{
-		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, Server: controlplane.IdentityName(cfg.Hostname()),
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: gatesOf(cfg).Enabled(features.KMSv1), Server: controlplane.IdentityName(cfg.Hostname()),
 		Registry: measured.Registry(), Clock: ground.Clock, Guard: guarded, Log: ground.Log,
 	})
 	if err != nil {

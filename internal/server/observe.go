@@ -85,15 +85,15 @@ func (e *serverErrors) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// gates are the feature gates that were asked for.
-func (b *base) gates() features.Set {
-	gates, _ := features.Parse(b.cfg.FeatureGates) // Validate has reported the error
+// gatesOf are the feature gates that were asked for.
+func gatesOf(cfg *config.Config) features.Set {
+	gates, _ := features.Parse(cfg.FeatureGates) // Validate has reported the error
 	return gates
 }
 
 // zpages are /statusz and /flagz, as far as their feature gates are on.
 func (b *base) zpages() *debug.Zpages {
-	gates := b.gates()
+	gates := gatesOf(b.cfg)
 	return &debug.Zpages{
 		Started: b.ground.Clock.Now(), Clock: b.ground.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
 		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),

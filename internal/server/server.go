@@ -102,7 +102,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	opened.add(sealed.close)
 	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Parts: ground.parts(), Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
-	measured.Register(stored.Collector())
+	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
 	sends := metrics.NewClients(measured.Registry())
@@ -150,7 +150,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry()), Transformer: sealed.of,
-		UnsafeDelete: b.gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
+		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	kmsapi "k8s.io/kms/apis/v2"
@@ -26,6 +27,8 @@ type KMS struct {
 	id      string // of the key in use
 	broken  bool
 	refused int
+	delay   time.Duration // of each call
+	garbage bool          // what is encrypted is not what was asked for
 }
 
 // StartKMS starts a plugin whose key has an ID, until the test ends.
@@ -58,6 +61,20 @@ func (k *KMS) Break(broken bool) {
 	k.broken = broken
 }
 
+// Slow makes all calls take some time.
+func (k *KMS) Slow(delay time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.delay = delay
+}
+
+// Garble has it encrypt something else than it is given, or again what it is given.
+func (k *KMS) Garble(garbage bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.garbage = garbage
+}
+
 // Refused is how many calls failed because the plugin was broken.
 func (k *KMS) Refused() int {
 	k.mu.Lock()
@@ -66,6 +83,10 @@ func (k *KMS) Refused() int {
 }
 
 func (k *KMS) state() (string, error) {
+	k.mu.Lock()
+	delay := k.delay
+	k.mu.Unlock()
+	time.Sleep(delay)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.broken {
@@ -102,7 +123,14 @@ func (k *KMS) Encrypt(_ context.Context, r *kmsapi.EncryptRequest) (*kmsapi.Encr
 	}
 	nonce := make([]byte, 12)
 	_, _ = rand.Read(nonce)
-	return &kmsapi.EncryptResponse{KeyId: id, Ciphertext: aead(id).Seal(nonce, nonce, r.Plaintext, nil),
+	k.mu.Lock()
+	garbage := k.garbage
+	k.mu.Unlock()
+	plain := r.Plaintext
+	if garbage {
+		plain = make([]byte, len(plain))
+	}
+	return &kmsapi.EncryptResponse{KeyId: id, Ciphertext: aead(id).Seal(nonce, nonce, plain, nil),
 		Annotations: map[string][]byte{"b.kanzen.test": []byte("b"), "a.kanzen.test": []byte("a")}}, nil
 }
 
