@@ -2,14 +2,19 @@ package snapshot
 
 import (
 	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +29,9 @@ type s3Store struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	refused int
+	parts   map[int][]byte // of the upload that is going on, by number; nil: there is none
+	failing int            // the number of a part that is not taken
+	aborted int
 }
 
 func (s *s3Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +49,9 @@ func (s *s3Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/backups"), "/")
-	switch {
+	switch query := r.URL.Query(); {
+	case query.Has("uploads"), query.Has("uploadId"):
+		s.upload(w, r, key, unchunked(r, body))
 	case r.Method == http.MethodPut && key != "":
 		s.objects[key] = unchunked(r, body)
 		w.Header().Set("ETag", `"x"`)
@@ -63,6 +73,84 @@ func (s *s3Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.t.Errorf("unexpected %s %s", r.Method, r.URL)
 		http.NotFound(w, r)
+	}
+}
+
+// upload is the part of the API that takes large objects in parts.
+func (s *s3Store) upload(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	query := r.URL.Query()
+	switch {
+	case r.Method == http.MethodPost && query.Has("uploads"):
+		s.parts = map[int][]byte{}
+		fmt.Fprintf(w, "<InitiateMultipartUploadResult><Bucket>backups</Bucket><Key>%s</Key><UploadId>u</UploadId></InitiateMultipartUploadResult>", key)
+	case r.Method == http.MethodPut:
+		n, err := strconv.Atoi(query.Get("partNumber"))
+		sum := md5.Sum(body)
+		if sent := r.Header.Get("Content-Md5"); err != nil || sent == "" || sent != base64.StdEncoding.EncodeToString(sum[:]) || n == s.failing {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, "<Error><Code>BadDigest</Code><Message>the part is not what was sent</Message></Error>")
+			return
+		}
+		s.parts[n] = body
+		w.Header().Set("ETag", fmt.Sprintf("%q", hex.EncodeToString(sum[:])))
+	case r.Method == http.MethodPost:
+		var list struct {
+			Part []struct {
+				PartNumber int
+				ETag       string
+			}
+		}
+		if err := xml.Unmarshal(body, &list); err != nil {
+			s.t.Error(err)
+		}
+		var whole []byte
+		for _, p := range list.Part {
+			sum := md5.Sum(s.parts[p.PartNumber])
+			if strings.Trim(p.ETag, `"`) != hex.EncodeToString(sum[:]) {
+				s.t.Errorf("part %d is named %s", p.PartNumber, p.ETag)
+			}
+			whole = append(whole, s.parts[p.PartNumber]...)
+		}
+		s.objects[key], s.parts = whole, nil
+		fmt.Fprintf(w, `<CompleteMultipartUploadResult><Bucket>backups</Bucket><Key>%s</Key><ETag>"x-%d"</ETag></CompleteMultipartUploadResult>`, key, len(list.Part))
+	case r.Method == http.MethodDelete:
+		s.parts = nil
+		s.aborted++
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// TestS3InParts stores a file that is larger than what is sent at once. If a part does not arrive, nothing is left of the rest.
+func TestS3InParts(t *testing.T) {
+	for name, serve := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
+		store := &s3Store{t: t, secret: "the-secret", objects: map[string][]byte{}}
+		srv := serve(store)
+		defer srv.Close()
+		dir := t.TempDir()
+		c := S3Config{URL: srv.URL, Bucket: "backups", Prefix: "one", Region: "us-east-1", CredentialsFile: filepath.Join(dir, "credentials")}
+		write(t, c.CredentialsFile, "[default]\naws_access_key_id = key-id\naws_secret_access_key = the-secret\n")
+		if cert := srv.Certificate(); cert != nil {
+			c.CAFile = filepath.Join(dir, "ca.crt")
+			write(t, c.CAFile, string(pemOf(cert.Raw)))
+		}
+		s, err := NewS3(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := make([]byte, 35<<20+7)
+		rand.NewChaCha8([32]byte{1}).Read(content)
+		file := filepath.Join(dir, "file")
+		write(t, file, string(content))
+		if err := s.Put(t.Context(), "kanzen-20260501T123000Z.db", file); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := store.objects["one/kanzen-20260501T123000Z.db"]; !bytes.Equal(got, content) {
+			t.Errorf("%s: %d bytes are stored, want %d", name, len(got), len(content))
+		}
+		store.failing = 2
+		if err := s.Put(t.Context(), "kanzen-20260501T133000Z.db", file); err == nil || len(store.objects) != 1 || store.aborted == 0 || store.parts != nil {
+			t.Errorf("%s: %v; %d objects, aborted %d times", name, err, len(store.objects), store.aborted)
+		}
 	}
 }
 
