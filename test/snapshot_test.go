@@ -290,3 +290,37 @@ func TestSnapshotIsGuarded(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotOfCluster saves from an etcd that has a socket, with and without TLS; what was saved is restored and served.
+func TestSnapshotOfCluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain, secure := etcdServer(t), "https://127.0.0.1:"+freePort(t)
+	member, pki := "https://127.0.0.1:"+freePort(t), filepath.Join(dir, "tls", "pki", "etcd")
+	for name, c := range map[string]struct{ serve, save []string }{
+		"plain": {[]string{"--etcd-servers=" + plain}, []string{"--etcd-servers=" + plain}},
+		"tls": {[]string{"--etcd-listen-client-urls=" + secure, "--etcd-listen-peer-urls=" + member}, []string{"--etcd-servers=" + secure,
+			"--etcd-cafile=" + filepath.Join(pki, "ca.crt"), "--etcd-certfile=" + filepath.Join(pki, "client.crt"), "--etcd-keyfile=" + filepath.Join(pki, "client.key")}},
+	} {
+		k := serve(t, filepath.Join(dir, name), append(c.serve, noRootCA)...)
+		for n := range 20 {
+			must(t, createConfigMap(t.Context(), k.client(), "saved-"+strconv.Itoa(n)))
+		}
+		file := filepath.Join(dir, name+".db")
+		kanzenSays(t, 0, append([]string{"snapshot", "save", file}, c.save...)...)
+		must(t, createConfigMap(t.Context(), k.client(), "later"))
+		restored := filepath.Join(dir, name+"-restored")
+		kanzenSays(t, 0, "snapshot", "restore", file, "--to-data-dir="+restored)
+		list, err := serve(t, restored, noRootCA).client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		if len(list.Items) != 20 {
+			t.Errorf("%s: %d objects were restored", name, len(list.Items))
+		}
+	}
+	// Without a certificate nothing is saved, and no file is left.
+	file := filepath.Join(dir, "refused.db")
+	_, said := kanzenSays(t, 1, "snapshot", "save", file, "--etcd-servers="+secure, "--etcd-cafile="+filepath.Join(pki, "ca.crt"))
+	if _, err := os.Stat(file); err == nil || said == "" {
+		t.Errorf("saved without a certificate: %v %s", err, said)
+	}
+}
