@@ -44,6 +44,8 @@ type Options struct {
 	Flags []string
 	// Tokens are lines of the file of --token-auth-file, beside the administrator's.
 	Tokens string
+	// Etcd is the address of an etcd to use, that of StartEtcd; empty: the side has its own.
+	Etcd string
 	// Bodies is a directory whose files Bare serves.
 	Bodies string
 }
@@ -95,8 +97,11 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 	began := time.Now()
 	switch s.Name {
 	case Peer:
-		err = s.startPeer(p, ports, key, flags)
+		err = s.startPeer(p, ports, key, o.Etcd, flags)
 	case Kanzen:
+		if o.Etcd != "" {
+			flags = append(flags, "--etcd-servers", o.Etcd)
+		}
 		err = s.exec(p.Kanzen, append([]string{"serve", "--data-dir", s.path("data"), "--controllers="}, flags...)...)
 	case Bare:
 		err = s.exec(p.Self, "-bare", "127.0.0.1:"+ports[0], "-bodies", o.Bodies)
@@ -107,17 +112,41 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 	return s.awaitReady(ctx, began)
 }
 
-// startPeer starts etcd and kube-apiserver together; the latter waits for the
-// former by itself.
-func (s *Side) startPeer(p Programs, ports []string, key string, flags []string) error {
-	client, peer := "http://127.0.0.1:"+ports[1], "http://127.0.0.1:"+ports[2]
-	err := s.exec(p.Etcd, "--data-dir", s.path("data"),
+// StartEtcd starts the peer's etcd alone, for several sides, and returns its address. It may not be ready yet: servers wait for
+// it.
+func StartEtcd(p Programs) (*Side, string, error) {
+	dir, err := os.MkdirTemp("", "kanzen-bench-")
+	if err != nil {
+		return nil, "", err
+	}
+	s := &Side{Name: "etcd", dir: dir}
+	ports, err := freePorts(2)
+	if err == nil {
+		err = s.startEtcd(p, ports)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, "", err
+	}
+	return s, "http://127.0.0.1:" + ports[0], nil
+}
+
+func (s *Side) startEtcd(p Programs, ports []string) error {
+	client, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	return s.exec(p.Etcd, "--data-dir", s.path("data"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
-	if err != nil {
-		return err
+}
+
+// startPeer starts etcd, unless there is one, and kube-apiserver together; the latter waits for the former by itself.
+func (s *Side) startPeer(p Programs, ports []string, key, etcd string, flags []string) error {
+	if etcd == "" {
+		if err := s.startEtcd(p, ports[1:]); err != nil {
+			return err
+		}
+		etcd = "http://127.0.0.1:" + ports[1]
 	}
-	return s.exec(p.APIServer, append([]string{"--etcd-servers", client,
+	return s.exec(p.APIServer, append([]string{"--etcd-servers", etcd,
 		"--bind-address", "127.0.0.1", "--cert-dir", s.path("certs"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
 		"--service-account-issuer", "https://kubernetes.default.svc",
