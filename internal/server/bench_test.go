@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -168,6 +171,37 @@ func BenchmarkStatusPatch(b *testing.B) {
 	benchPatch(b, "application/strategic-merge-patch+json", "/status", func(n int) []byte {
 		return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","message":"%d"}]}}`, n)
 	})
+}
+
+// BenchmarkRenewLease renews a lease in protobuf, as each node does every ten seconds.
+func BenchmarkRenewLease(b *testing.B) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+	s := start(b)
+	holder, seconds := "node-1", int32(40)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds}}
+	send := func(method, path string, want int) {
+		raw, err := lease.Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, Raw: raw}).Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		answer := do(b, s, method, path, protobufType, protobufType, append([]byte("k8s\x00"), body...), want)
+		u := runtime.Unknown{}
+		lease.Reset()
+		if err := u.Unmarshal(answer[4:]); err != nil || lease.Unmarshal(u.Raw) != nil {
+			b.Fatal(err, "not a lease")
+		}
+	}
+	send("POST", leases, 201)
+	b.ReportAllocs()
+	for n := int64(0); b.Loop(); n++ {
+		now := metav1.NewMicroTime(time.UnixMicro(n))
+		lease.Spec.RenewTime = &now
+		send("PUT", leases+"/node-1", 200)
+	}
 }
 
 // BenchmarkReapply applies an unchanged configuration again, as controllers and GitOps tools do.
