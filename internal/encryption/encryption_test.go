@@ -327,7 +327,6 @@ func TestPluginHangs(t *testing.T) {
 	}
 	k, clk := newTestKMS(t, f)
 	k.plugin.timeout = time.Hour // it hangs for as long as the test
-	k.seeds.plugin.timeout = time.Hour
 	if _, _, err := k.open(t.Context(), at, stored[0]); err != nil {
 		t.Fatal(err)
 	}
