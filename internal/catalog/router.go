@@ -47,6 +47,27 @@ func (r *Resource) inScope(i *request.Info) bool {
 	return r.Namespaced == (i.Namespace != "") || r.Namespaced && (i.Verb == "list" || i.Verb == "watch")
 }
 
+// Serves reports whether a resource is served, by this server or by another one; in any version if it names none.
+func (l *Live) Serves(gvr schema.GroupVersionResource) bool {
+	now := l.Now()
+	if now.serves(gvr) {
+		return true
+	}
+	found := false
+	now.remotes.Scan(func(_ string, r *Remote) bool {
+		found = r.Group == gvr.Group && (gvr.Version == "" || r.Version == gvr.Version) && r.lists(gvr.Resource)
+		return !found
+	})
+	return found
+}
+
+func (c *Catalog) serves(gvr schema.GroupVersionResource) bool {
+	if gvr.Version == "" {
+		return c.Resource(gvr.GroupResource()) != nil
+	}
+	return c.Version(gvr) != nil
+}
+
 // Owns reports whether a request is for a served resource.
 func (l *Live) Owns(r *http.Request, i *request.Info) bool {
 	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}

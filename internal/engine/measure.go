@@ -12,6 +12,8 @@ import (
 
 // Metrics are the metrics of watches, under kube-apiserver's names.
 type Metrics struct {
+	// serves reports whether a resource is still served; one that is not has no series.
+	serves        func(schema.GroupVersionResource) bool
 	events, sizes *prometheus.Desc
 	lists         *prometheus.HistogramVec
 
@@ -20,10 +22,11 @@ type Metrics struct {
 	watched map[schema.GroupVersionResource]*watchCounts
 }
 
-// NewMetrics makes the metrics and registers them.
-func NewMetrics(r prometheus.Registerer) *Metrics {
+// NewMetrics makes the metrics and registers them. serves reports whether a resource is still served.
+func NewMetrics(r prometheus.Registerer, serves func(schema.GroupVersionResource) bool) *Metrics {
 	labels := []string{"group", "version", "resource"}
 	m := &Metrics{
+		serves:  serves,
 		watched: map[schema.GroupVersionResource]*watchCounts{},
 		events:  prometheus.NewDesc("apiserver_watch_events_total", "Events sent to watchers.", labels, nil),
 		sizes:   prometheus.NewDesc("apiserver_watch_events_sizes", "Bytes of the events sent to watchers.", labels, nil),
@@ -31,7 +34,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help:    "How long it took until a watch had sent the objects that existed when it began.",
 			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}, append(labels, "scope")),
 	}
-	r.MustRegister(m, m.lists)
+	r.MustRegister(m)
 	return m
 }
 
@@ -39,6 +42,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.events
 	ch <- m.sizes
+	m.lists.Describe(ch)
 }
 
 // Collect is part of prometheus.Collector.
@@ -46,6 +50,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for of, w := range m.watched {
+		if !m.serves(of) {
+			delete(m.watched, of)
+			m.lists.DeletePartialMatch(prometheus.Labels{"group": of.Group, "version": of.Version, "resource": of.Resource})
+			continue
+		}
 		buckets, n := map[float64]uint64{}, uint64(0)
 		for i, limit := range eventSizes {
 			n += w.buckets[i].Load()
@@ -55,6 +64,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.events, prometheus.CounterValue, float64(n), of.Group, of.Version, of.Resource)
 		ch <- prometheus.MustNewConstHistogram(m.sizes, n, float64(w.bytes.Load()), buckets, of.Group, of.Version, of.Resource)
 	}
+	m.lists.Collect(ch)
 }
 
 // eventSizes are the upper limits of the buckets of event sizes. They do not change.
@@ -112,7 +122,12 @@ func (m *Metrics) of(gvr schema.GroupVersionResource) *watchCounts {
 
 // listed measures a watch that has sent its first objects.
 func (m *Metrics) listed(gvr schema.GroupVersionResource, scope string, took time.Duration) {
-	if m != nil {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.watched[gvr] != nil { // else it is gone
 		m.lists.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, scope).Observe(took.Seconds())
 	}
 }

@@ -18,9 +18,7 @@ import (
 
 // Metrics are the metrics of one server; two servers in a process have two.
 type Metrics struct {
-	// owns reports whether the path of a request belongs to a served resource. Other paths are only counted, without
-	// labels, because clients can invent any name. Nil: none does.
-	owns     func(r *http.Request, i *request.Info) bool
+	served   Served // nil: nothing is
 	registry *prometheus.Registry
 	others   prometheus.Gatherer  // metrics of the process
 	slis     *prometheus.Registry // service level indicators, served at their own path
@@ -37,6 +35,15 @@ type Metrics struct {
 
 	mu     sync.RWMutex
 	series map[labels]*series // guarded by mu
+}
+
+// Served says what is served.
+type Served interface {
+	// Owns reports whether the path of a request belongs to a served resource. Other paths are only counted, without
+	// labels, because clients can invent any name.
+	Owns(r *http.Request, i *request.Info) bool
+	// Serves reports whether a resource is served, in any version if it names none.
+	Serves(gvr schema.GroupVersionResource) bool
 }
 
 // inFlight counts concurrent requests of one kind.
@@ -56,10 +63,9 @@ func (f *inFlight) leave() { f.now.Add(-1) }
 // take returns the greatest number of concurrent requests since the last call.
 func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 
-// New creates the metrics of a server. owns reports whether the path of a request belongs to a served resource; nil:
-// none does. process gathers the metrics of the process.
-func New(owns func(r *http.Request, i *request.Info) bool, process prometheus.Gatherer) *Metrics {
-	m := &Metrics{owns: owns, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), series: map[labels]*series{}}
+// New creates the metrics of a server. process gathers the metrics of the process.
+func New(served Served, process prometheus.Gatherer) *Metrics {
+	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), series: map[labels]*series{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
@@ -130,6 +136,7 @@ func (m *Metrics) Handler(reset bool) http.Handler {
 			_, _ = w.Write([]byte("metrics reset\n"))
 			return
 		}
+		m.sweep()
 		read.ServeHTTP(w, r)
 	})
 }

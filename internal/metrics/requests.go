@@ -23,6 +23,7 @@ func (m *Metrics) Filter(next chain.Handler) chain.Handler {
 			return
 		}
 		s := m.seriesOf(m.labelsOf(i, r))
+		defer s.users.Add(-1)
 		start := time.Now()
 		if chain.LongRunning(i) {
 			g := s.long()
@@ -116,7 +117,7 @@ func (m *Metrics) labelsOf(i *request.Info, r *http.Request) labels {
 	l := labels{scope: scopeOf(i), component: "apiserver"}
 	l.verb = verbOf(i, r, l.scope)
 	switch {
-	case i.IsResource && m.owns != nil && m.owns(r, i):
+	case i.IsResource && m.served != nil && m.served.Owns(r, i):
 		l.group, l.version, l.resource = i.Group, i.Version, i.Resource
 		if l.subresource = i.Subresource; l.subresource != "" && !subresources[l.subresource] {
 			l.subresource = "other"

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // labels of a request, and the key of its series. Their number is bounded: object names and unknown resources are left
@@ -23,6 +24,8 @@ type series struct {
 	// timed are made when the first request has ended.
 	timed func() timed
 	codes atomic.Pointer[[]codeCount] // replaced, never changed
+	// users are the requests that add to the series now; while there are any, sweep leaves them.
+	users atomic.Int64
 }
 
 // timed are the series that an ended request adds to. Some are nil, for requests that they do not apply to.
@@ -33,10 +36,13 @@ type codeCount struct {
 	count prometheus.Counter
 }
 
-// seriesOf returns the series of requests with labels l.
+// seriesOf returns the series of requests with labels l, for a request that counts as their user until it has ended.
 func (m *Metrics) seriesOf(l labels) *series {
 	m.mu.RLock()
 	s := m.series[l]
+	if s != nil {
+		s.users.Add(1)
+	}
 	m.mu.RUnlock()
 	if s != nil {
 		return s
@@ -49,7 +55,55 @@ func (m *Metrics) seriesOf(l labels) *series {
 		s.timed = sync.OnceValue(s.newTimed)
 		m.series[l] = s
 	}
+	s.users.Add(1)
 	return s
+}
+
+// sweep removes the series of resources that are no longer served, such as those of a definition that was deleted. Those
+// that a request still adds to stay until the next time.
+func (m *Metrics) sweep() {
+	if m.served == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := map[schema.GroupVersionResource]bool{}
+	for l, s := range m.series {
+		of := l.resourceOf()
+		if _, asked := gone[of]; !asked {
+			gone[of] = l.resource != "" && !m.served.Serves(of)
+		}
+		if gone[of] && s.users.Load() > 0 {
+			gone[of] = false
+		}
+	}
+	for l := range m.series {
+		if gone[l.resourceOf()] {
+			delete(m.series, l)
+		}
+	}
+	for of, is := range gone {
+		if !is {
+			continue
+		}
+		where := prometheus.Labels{"group": of.Group, "version": of.Version, "resource": of.Resource}
+		for _, v := range []vector{m.total, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.long, m.deprecated} {
+			v.DeletePartialMatch(where)
+		}
+		if delete(where, "version"); !m.served.Serves(schema.GroupVersionResource{Group: of.Group, Resource: of.Resource}) {
+			m.self.DeletePartialMatch(where)
+			m.bodySizes.DeletePartialMatch(where)
+		}
+	}
+}
+
+// vector is what sweep needs of a metric with labels.
+type vector interface {
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+func (l labels) resourceOf() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: l.group, Version: l.version, Resource: l.resource}
 }
 
 func (s *series) newLong() prometheus.Gauge {

@@ -92,7 +92,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	opened.add(func() error { cut(); return nil })
 	serving := catalog.New()
-	measured := metrics.New(serving.Owns, ground.Metrics)
+	measured := metrics.New(serving, ground.Metrics)
 	measured.Register(identity(cfg)...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
@@ -149,7 +149,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry()), Transformer: sealed.of,
+		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	})
 	services, err := b.allocation(ctx)

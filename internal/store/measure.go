@@ -13,6 +13,9 @@ import (
 // Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can
 // tell themselves is read from them when metrics are requested (Collector).
 type Metrics struct {
+	// mu is held to make the series of a view and to drop them, so that a view that is forgotten leaves none.
+	mu sync.Mutex
+
 	seconds          *prometheus.HistogramVec
 	requests, failed *prometheus.CounterVec
 	waits            *prometheus.HistogramVec
@@ -66,6 +69,7 @@ type counts struct {
 	// The time series of requests, made by the first one.
 	requests [operations]atomic.Pointer[requestSeries]
 	waits    atomic.Pointer[prometheus.Observer]
+	gone     bool // the view is forgotten, and has no series; guarded by Metrics.mu
 }
 
 type listCounts struct{ lists, read, returned atomic.Int64 }
@@ -77,16 +81,45 @@ type requestSeries struct {
 
 // asked measures a request to etcd that began at a time.
 func (v *View) asked(op operation, began time.Time, err error) {
+	labels := []string{operationNames[op], v.kind.Resource.Group, v.kind.Resource.Resource}
 	s := v.counts.requests[op].Load()
 	if s == nil {
-		labels := []string{operationNames[op], v.kind.Resource.Group, v.kind.Resource.Resource}
-		s = &requestSeries{v.store.metrics.seconds.WithLabelValues(labels...), v.store.metrics.requests.WithLabelValues(labels...)}
-		v.counts.requests[op].Store(s)
+		v.unlessGone(func(m *Metrics) {
+			s = &requestSeries{m.seconds.WithLabelValues(labels...), m.requests.WithLabelValues(labels...)}
+			v.counts.requests[op].Store(s)
+		})
+	}
+	if s == nil {
+		return
 	}
 	s.seconds.Observe(time.Since(began).Seconds())
 	s.requests.Inc()
 	if err != nil {
-		v.store.metrics.failed.WithLabelValues(operationNames[op], v.kind.Resource.Group, v.kind.Resource.Resource).Inc()
+		v.unlessGone(func(m *Metrics) { m.failed.WithLabelValues(labels...).Inc() })
+	}
+}
+
+// unlessGone calls f, which makes series of the view, unless the view is forgotten.
+func (v *View) unlessGone(f func(m *Metrics)) {
+	m := v.store.metrics
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !v.counts.gone {
+		f(m)
+	}
+}
+
+// dropSeries removes the series of a view that is to be forgotten.
+func (v *View) dropSeries() {
+	m := v.store.metrics
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v.counts.gone = true
+	of := prometheus.Labels{"group": v.kind.Resource.Group, "resource": v.kind.Resource.Resource}
+	for _, vec := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{m.seconds, m.requests, m.failed, m.waits} {
+		vec.DeletePartialMatch(of)
 	}
 }
 
@@ -100,11 +133,15 @@ func (v *View) Fresh(ctx context.Context) error {
 	}
 	wait := v.counts.waits.Load()
 	if wait == nil {
-		made := v.store.metrics.waits.WithLabelValues(v.kind.Resource.Group, v.kind.Resource.Resource)
-		wait = &made
-		v.counts.waits.Store(wait)
+		v.unlessGone(func(m *Metrics) {
+			made := m.waits.WithLabelValues(v.kind.Resource.Group, v.kind.Resource.Resource)
+			wait = &made
+			v.counts.waits.Store(wait)
+		})
 	}
-	(*wait).Observe(v.store.clock.Since(began).Seconds())
+	if wait != nil {
+		(*wait).Observe(v.store.clock.Since(began).Seconds())
+	}
 	return err
 }
 

@@ -104,6 +104,7 @@ func (s *Store) View(k Kind) *View {
 // once they have delivered what the window holds for them.
 func (s *Store) Forget(v *View) {
 	s = v.store
+	v.dropSeries() // before there can be another view of the resource
 	s.mu.Lock()
 	if s.views[v.kind.Prefix] == v {
 		delete(s.views, v.kind.Prefix)
