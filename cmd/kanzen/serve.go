@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,9 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 	cfg.Flags = map[string]string{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
 	cfg.WarnIgnored(cmd.Flags(), log)
+	if cfg.Profiling && cfg.ContentionProfiling {
+		runtime.SetBlockProfileRate(1) // of the process, as profiles are
+	}
 	ground, err := server.Open(cmd.Context(), cfg, log, v)
 	if err != nil {
 		return err

@@ -99,6 +99,7 @@ type Config struct {
 	WatchTermination    time.Duration // time over which watches end at shutdown
 	LivezGrace          time.Duration
 	Profiling           bool
+	ContentionProfiling bool
 	DebugSocketPath     string
 	TracingConfigFile   string
 	// EgressSelectorConfigFile configures which connections use proxies.

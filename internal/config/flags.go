@@ -164,6 +164,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EgressSelectorConfigFile, "egress-selector-config-file", c.EgressSelectorConfigFile, "File of an EgressSelectorConfiguration: which of the server's own connections go through proxies.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
+	fs.BoolVar(&c.ContentionProfiling, "contention-profiling", c.ContentionProfiling, "With --profiling, record where goroutines wait for each other (/debug/pprof/block).")
 }
 
 func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
@@ -193,7 +194,6 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // remembers.
 var harmless = map[string]string{
 	"allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
-	"contention-profiling":                  "bool",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -60,6 +61,29 @@ func TestEveryFlag(t *testing.T) {
 	}
 	if len(flags) < 170 {
 		t.Errorf("%d flags", len(flags))
+	}
+}
+
+// TestFlagsWithoutEffect: docs/differences.md lists the flags that do nothing, and no others.
+func TestFlagsWithoutEffect(t *testing.T) {
+	page, err := os.ReadFile("../../docs/differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "why they do nothing |")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("`--([a-z0-9-]+)`").FindAllStringSubmatch(section, -1) {
+		listed[m[1]] = true
+	}
+	for name := range harmless {
+		if !listed[name] {
+			t.Errorf("--%s has no effect, and docs/differences.md does not say so", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("docs/differences.md says that --%s has no effect", name)
 	}
 }
 
