@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs the test suites of controller-runtime, as they are in its module, on kanzen and, where bench/peer/bin has it, on
 # kube-apiserver: package by package, and prints a row for each. The environment may name KANZEN and KUBECTL.
-# Usage: controller-runtime.sh [package pattern, default ./pkg/...]
+# Usage: controller-runtime.sh [package patterns, default ./pkg/...]
 set -eu
+[ $# -gt 0 ] || set -- ./pkg/...
 cd "$(dirname "$0")"
 here=$PWD
 work=$(mktemp -d)
@@ -11,6 +12,7 @@ version=$(go list -m -f '{{.Version}}' sigs.k8s.io/controller-runtime)
 go mod download "sigs.k8s.io/controller-runtime@$version"
 cp -r "$(go env GOMODCACHE)/sigs.k8s.io/controller-runtime@$version" "$work/module"
 chmod -R u+w "$work/module"
+find "$work/module" -name "*.sh" -exec chmod +x {} + # the module cache has no executable files
 mkdir "$work/kanzen" "$work/upstream" "$work/bin"
 [ -n "${KANZEN:-}" ] || { KANZEN=$work/bin/kanzen; (cd .. && CGO_ENABLED=0 go build -o "$KANZEN" ./cmd/kanzen); }
 [ -n "${KUBECTL:-}" ] || { KUBECTL=$work/bin/kubectl; CGO_ENABLED=0 go build -o "$KUBECTL" ./kubectl; }
@@ -27,7 +29,7 @@ echo "controller-runtime $version on: $servers"
 echo "| package | server | result | wall time |"
 echo "|---|---|---|---|"
 failed=0
-for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${1:-./pkg/...}"); do
+for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "$@"); do
 	name=${package#sigs.k8s.io/controller-runtime/}
 	if ! go test -vet=off -c -o "$work/bin/test" "$package" 2>"$work/log"; then
 		echo "| $name | | does not build | |"
