@@ -203,14 +203,14 @@ func wantsPretty(r *http.Request) bool {
 func methodNotAllowed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Details: &metav1.StatusDetails{}, Message: "discovery documents can only be read",
+		Details: &metav1.StatusDetails{}, Message: "the server does not allow this method on the requested resource",
 	}}
 }
 
 func notAcceptable() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only these media types can be served: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
+		Message: "only the following media types are accepted: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
 	}}
 }
 

@@ -206,7 +206,7 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		}
 	}
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+		return unhandled(want, err)
 	}
 	if m != mediaProtobuf && gvk.Kind != "" && gvk.Version == "" {
 		// A malformed apiVersion parses as an empty one, so look at its text.
@@ -230,11 +230,16 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 	if prune != nil {
 		unknown, err := prune(obj)
 		if err != nil {
-			return apierrors.NewBadRequest(err.Error())
+			return unhandled(want, err)
 		}
 		strict = append(strict, unknownFields(unknown)...)
 	}
-	return strictErrors(ctx, strict, fieldValidation)
+	return strictErrors(ctx, strict, want, fieldValidation)
+}
+
+// unhandled refuses a body that cannot be decoded as its kind.
+func unhandled(want schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
 }
 
 // sameVersion refuses an untyped body that has no type, or that is of another
@@ -306,13 +311,13 @@ func stillOfType(obj Object, want schema.GroupVersionKind) error {
 }
 
 // strictErrors warns of unknown and duplicate fields, or refuses them.
-func strictErrors(ctx context.Context, errs []error, fieldValidation string) error {
+func strictErrors(ctx context.Context, errs []error, want schema.GroupVersionKind, fieldValidation string) error {
 	if len(errs) == 0 {
 		return nil
 	}
 	switch directive(fieldValidation) {
 	case metav1.FieldValidationStrict:
-		return apierrors.NewBadRequest(runtime.NewStrictDecodingError(errs).Error())
+		return unhandled(want, runtime.NewStrictDecodingError(errs))
 	case metav1.FieldValidationWarn:
 		for _, err := range errs {
 			request.AddWarning(ctx, err.Error())

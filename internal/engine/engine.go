@@ -334,7 +334,7 @@ func NoPath() error { return errNoPath }
 
 func (c *call) methodNotAllowed() error {
 	if c.typed {
-		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, c.gr(), "", "", 0, false)
+		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, schema.GroupResource{}, "", "", 0, false)
 	}
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -104,7 +105,7 @@ func parseRev(s string) (int64, error) {
 	}
 	rev, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("invalid resource version %q: %w", s, errors.Unwrap(err))
+		return 0, field.Invalid(field.NewPath("resourceVersion"), s, fmt.Sprintf("strconv.ParseUint: parsing %q: %v", s, errors.Unwrap(err)))
 	}
 	return int64(rev), nil
 }

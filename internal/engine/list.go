@@ -176,7 +176,7 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 	}
 	rev, err := parseRev(o.ResourceVersion)
 	if err != nil {
-		return nil, "", apierrors.NewBadRequest(err.Error())
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		o.ResourceVersionMatch == "" && o.Limit > 0 && rev > 0
@@ -207,12 +207,12 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 // continued resumes a list where a page ended, at the revision of the first
 // page as long as that is available.
 func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, string, error) {
-	if o.ResourceVersion != "" && o.ResourceVersion != "0" {
-		return nil, "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-	}
 	start, rev, err := decodeContinue(o.Continue)
 	if err != nil {
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+	}
+	if o.ResourceVersion != "" && o.ResourceVersion != "0" {
+		return nil, "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
 	if rev <= 0 {
 		// The token has no revision, because it was compacted: the rest is read
@@ -268,11 +268,11 @@ func encodeContinue(start string, rev int64) string {
 func decodeContinue(s string) (start string, rev int64, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
-		return "", 0, err
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
 	}
 	var t continueToken
 	if err := json.Unmarshal(b, &t); err != nil {
-		return "", 0, err
+		return "", 0, fmt.Errorf("continue key is not valid: %w", err)
 	}
 	switch {
 	case t.APIVersion != continueVersion:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,7 +88,7 @@ func negotiate(req *http.Request, can restrict) (output, error) {
 			}
 		}
 	}
-	return out, notAcceptable(can)
+	return out, notAcceptable(can, header)
 }
 
 // encode says whether the endpoint can produce media type m with these
@@ -146,16 +147,24 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	return false
 }
 
-func notAcceptable(can restrict) error {
+// notAcceptable answers a request that wants none of the media types that an endpoint has. kube-apiserver's words for
+// built-in kinds tell whether it is the type or its parameters.
+func notAcceptable(can restrict, header string) error {
 	var names []string
 	for m, name := range mediaNames {
-		if !can.encode(media(m), nil) {
+		if can.stream && media(m) == mediaYAML {
 			continue
 		}
 		if can.stream {
 			name += ";stream=watch"
 		}
 		names = append(names, name)
+	}
+	if can.protobuf && !can.stream && !namesMedia(header) {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+			Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(names, ", "),
+		}}
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
@@ -165,12 +174,23 @@ func notAcceptable(can restrict) error {
 	}}
 }
 
+// namesMedia reports whether an Accept header has a media type that the API has, with whatever parameters.
+func namesMedia(header string) bool {
+	for clause := range strings.SplitSeq(header, ",") {
+		name, _, _ := strings.Cut(clause, ";")
+		if name = strings.TrimSpace(name); name == "*/*" || slices.Contains(mediaNames[:], name) {
+			return true
+		}
+	}
+	return false
+}
+
 func unsupportedMedia(names []string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusUnsupportedMediaType,
 		Reason:  metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body must be of one of these media types: %s", strings.Join(names, ", ")),
+		Message: fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(names, ", ")),
 	}}
 }
 

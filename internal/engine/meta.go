@@ -67,7 +67,7 @@ func (c *call) fitNamespace(obj Object) error {
 func (c *call) fitName(obj Object) error {
 	switch got := obj.GetName(); {
 	case got == "":
-		return apierrors.NewBadRequest("name must be provided")
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.name))
 	case got != c.name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, c.name))
 	}

@@ -89,7 +89,23 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 	if ep.R.Fields == nil && label == "metadata.namespace" {
 		return label, value, nil
 	}
-	return "", "", fmt.Errorf("field label not supported: %s", label)
+	return "", "", ep.unknownField(label)
+}
+
+// unknownField says that objects cannot be selected by a field, in the words that kube-apiserver has for the kind.
+func (ep *Endpoint) unknownField(label string) error {
+	switch {
+	case ep.R.UnknownField != nil:
+		return ep.R.UnknownField(label)
+	case ep.typed && ep.R.Fields == nil && ep.V.FieldLabels == nil:
+		return OnlyMetadata(label)
+	}
+	return fmt.Errorf("field label not supported: %s", label)
+}
+
+// OnlyMetadata says that objects of a kind are only selected by their name and namespace.
+func OnlyMetadata(label string) error {
+	return fmt.Errorf(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, label)
 }
 
 // selected says which items a list or watch is about.

@@ -73,6 +73,9 @@ func (c *call) patchKind() (types.PatchType, error) {
 		}
 		names = append(names, string(k))
 	}
+	if c.typed { // kube-apiserver's router refuses it
+		return "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
+	}
 	return "", unsupportedMedia(names)
 }
 
@@ -236,7 +239,7 @@ func jsonPatch(doc, body []byte, check bool) ([]byte, []error, error) {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	if len(p) > maxOperations {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a JSON patch may have %d operations, this one has %d", maxOperations, len(p)))
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(p)))
 	}
 	if err := rootHasValue(p); err != nil {
 		return nil, nil, unprocessable(err)
@@ -309,14 +312,17 @@ func strategicMerge(ctx context.Context, current Object, body []byte, into Objec
 		if s, ok := runtime.AsStrictDecodingError(err); ok {
 			strict = append(strict, s.Errors()...)
 		} else {
-			return strategicInvalid(patch, append(strict, err))
+			if len(strict) > 0 {
+				err = runtime.NewStrictDecodingError(append(strict, err))
+			}
+			return strategicInvalid(patch, err)
 		}
 	}
 	if len(strict) == 0 {
 		return nil
 	}
 	if directive(fieldValidation) == metav1.FieldValidationStrict {
-		return strategicInvalid(patch, strict)
+		return strategicInvalid(patch, runtime.NewStrictDecodingError(strict))
 	}
 	for _, err := range strict {
 		request.AddWarning(ctx, err.Error())
@@ -324,9 +330,9 @@ func strategicMerge(ctx context.Context, current Object, body []byte, into Objec
 	return nil
 }
 
-func strategicInvalid(patch map[string]any, errs []error) error {
+func strategicInvalid(patch map[string]any, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
-		field.Invalid(field.NewPath("patch"), fmt.Sprintf("%+v", patch), runtime.NewStrictDecodingError(errs).Error())})
+		field.Invalid(field.NewPath("patch"), fmt.Sprintf("%+v", patch), err.Error())})
 }
 
 func strategicError(err error) error {

@@ -82,6 +82,9 @@ type Resource struct {
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).
 	NoGarbageCollection bool
+	// UnknownField returns the error for a field that is none of Fields, for kinds that have words of their own. Nil: the
+	// usual ones.
+	UnknownField func(label string) error
 	// AwaitSeen answers a write only after this server has observed it. It is set for the resources that configure
 	// the server (admission webhooks and policies), so that the client's next request finds the change in force.
 	AwaitSeen bool

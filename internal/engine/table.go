@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -73,7 +74,8 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		return p, nil
 	default:
-		return "", apierrors.NewBadRequest("unrecognized includeObject value: must be None, Metadata or Object")
+		return "", apierrors.NewBadRequest(fmt.Sprintf(
+			"Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", p))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,7 +129,8 @@ func revOf(i *store.Item) int64 {
 // name; uid may be empty.
 func (c *call) sameObject(uid string, old Object) error {
 	if uid != "" && uid != string(old.GetUID()) {
-		return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID()))
+		return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s", c.R.Prefix, c.key(c.name), uid, old.GetUID()))
 	}
 	return nil
 }
@@ -186,6 +188,7 @@ func (c *call) checkRevision(ch *change, obj Object, i *store.Item) error {
 	rev, err := parseRev(obj.GetResourceVersion())
 	switch {
 	case err != nil:
+		_, err = strconv.ParseUint(obj.GetResourceVersion(), 10, 63)
 		return err
 	case rev == i.Rev:
 	case rev == 0 && !ch.rules.NeedsResourceVersion:

@@ -33,21 +33,21 @@ func appArmorProfile(p *corev1.AppArmorProfile, e rules.Errors) {
 	switch p.Type {
 	case corev1.AppArmorProfileTypeLocalhost:
 		if p.LocalhostProfile == nil {
-			name.Required("type Localhost needs it")
+			name.Required("must be set when AppArmor type is Localhost")
 			return
 		}
 		switch trimmed := strings.TrimSpace(*p.LocalhostProfile); {
 		case trimmed != *p.LocalhostProfile:
-			name.Invalid(*p.LocalhostProfile, "must not begin or end with space")
+			name.Invalid(*p.LocalhostProfile, "must not be padded with whitespace")
 		case trimmed == "":
-			name.Required("type Localhost needs it")
+			name.Required("must be set when AppArmor type is Localhost")
 		}
 		if len(*p.LocalhostProfile) > longestProfileName {
 			name.TooLong(longestProfileName)
 		}
 	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {
-			name.Invalid(*p.LocalhostProfile, "is for type Localhost")
+			name.Invalid(*p.LocalhostProfile, "can only be set when AppArmor type is Localhost")
 		}
 	}
 }
@@ -104,7 +104,7 @@ func SyncAppArmor(ctx context.Context, p *corev1.Pod) {
 
 // appArmorMatches checks that a container's annotation and field agree, if both are set.
 func appArmorMatches(annotation string, p *corev1.AppArmorProfile, e rules.Errors) {
-	const differs = "must match the annotation"
+	const differs, profileDiffers = "apparmor type in annotation and field must match", "apparmor profile in annotation and field must match"
 	name, isLocalhost := strings.CutPrefix(annotation, appArmorLocalhost)
 	switch p.Type {
 	case corev1.AppArmorProfileTypeUnconfined:
@@ -119,7 +119,7 @@ func appArmorMatches(annotation string, p *corev1.AppArmorProfile, e rules.Error
 		if !isLocalhost {
 			e.Field("type").Forbidden(differs)
 		} else if p.LocalhostProfile == nil || *p.LocalhostProfile != name {
-			e.Field("localhostProfile").Forbidden(differs)
+			e.Field("localhostProfile").Forbidden(profileDiffers)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (v *validator) stopSignal(s corev1.Signal, e rules.Errors) {
 	switch os := v.spec.OS; {
 	case os == nil:
-		e.Field("stopSignal").Forbidden("needs spec.os.name")
+		e.Field("stopSignal").Forbidden("may not be set for containers with empty `spec.os.name`")
 	case os.Name == corev1.Windows:
 		rules.OneOf(e, "stopSignal", s, []corev1.Signal{corev1.SIGKILL, corev1.SIGTERM})
 	case os.Name == corev1.Linux && !isLinuxSignal(string(s)):

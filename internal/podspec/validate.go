@@ -21,7 +21,7 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) fi
 	e.Add(ValidateSpec(&t.Spec, nil, path.Child("spec"), o))
 	e.Add(ValidateProfiles(t.Annotations, &t.Spec, path.Child("spec")))
 	if len(t.Spec.EphemeralContainers) > 0 {
-		e.Field("spec").Field("ephemeralContainers").Forbidden("not allowed in pod templates")
+		e.Field("spec").Field("ephemeralContainers").Forbidden("ephemeral containers not allowed in pod template")
 	}
 	return e.List()
 }
@@ -120,10 +120,10 @@ func (v *validator) identity(e rules.Errors) {
 
 func (v *validator) hostnameOverride(name string, e rules.Errors) {
 	if f := v.spec.SetHostnameAsFQDN; f != nil && *f {
-		e.Field("hostnameOverride").Forbidden("may not be set together with setHostnameAsFQDN")
+		e.Field("hostnameOverride").Forbidden("may not be specified when setHostnameAsFQDN is true")
 	}
 	if v.spec.HostNetwork {
-		e.Field("hostnameOverride").Forbidden("may not be set together with hostNetwork")
+		e.Field("hostnameOverride").Forbidden("may not be specified when hostNetwork is true")
 	}
 	if len(name) > 64 {
 		e.Field("hostnameOverride").TooLong(64)
@@ -151,7 +151,7 @@ func (v *validator) network(e rules.Errors) {
 		for j, p := range s.Containers[i].Ports {
 			if p.HostPort != p.ContainerPort && (v.Pod || p.HostPort != 0) {
 				e.Field("containers").Item(i).Field("ports").Item(j).Field("hostPort").
-					Invalid(p.HostPort, "must equal containerPort where hostNetwork is true")
+					Invalid(p.HostPort, "must match `containerPort` when `hostNetwork` is true")
 			}
 		}
 	}
@@ -162,11 +162,11 @@ func (v *validator) dnsConfig(e rules.Errors) {
 	c := v.spec.DNSConfig
 	if v.spec.DNSPolicy == corev1.DNSNone {
 		if c == nil {
-			e.Required("dnsPolicy None needs a dnsConfig")
+			e.Required("must provide `dnsConfig` when `dnsPolicy` is None")
 			return
 		}
 		if len(c.Nameservers) == 0 {
-			e.Field("nameservers").Required("dnsPolicy None needs a name server")
+			e.Field("nameservers").Required("must provide at least one DNS nameserver when `dnsPolicy` is None")
 			return
 		}
 	}
@@ -174,16 +174,16 @@ func (v *validator) dnsConfig(e rules.Errors) {
 		return
 	}
 	if len(c.Nameservers) > maxServers {
-		e.Field("nameservers").Invalid(c.Nameservers, "must have at most 3 name servers")
+		e.Field("nameservers").Invalid(c.Nameservers, "must not have more than 3 nameservers")
 	}
 	for i, ip := range c.Nameservers {
 		e.Field("nameservers").Item(i).IP(ip, nil)
 	}
 	if len(c.Searches) > maxSearches {
-		e.Field("searches").Invalid(c.Searches, "must have at most 32 search paths")
+		e.Field("searches").Invalid(c.Searches, "must not have more than 32 search paths")
 	}
 	if len(strings.Join(c.Searches, " ")) > maxSearchChars {
-		e.Field("searches").Invalid(c.Searches, "must have at most 2048 characters, spaces between included")
+		e.Field("searches").Invalid(c.Searches, "must not have more than 2048 characters (including spaces) in the search list")
 	}
 	for i, s := range c.Searches {
 		if s != "." {
@@ -192,7 +192,7 @@ func (v *validator) dnsConfig(e rules.Errors) {
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
-			e.Field("options").Item(i).Required("must have a name")
+			e.Field("options").Item(i).Required("must not be empty")
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (v *validator) resourceClaims(e rules.Errors) {
 	for i := range v.spec.ResourceClaims {
 		c, item := &v.spec.ResourceClaims[i], e.Item(i)
 		if v.isMirror() {
-			e.Elsewhere(field.NewPath("")).Forbidden("static pods may not have resource claims")
+			e.Elsewhere(field.NewPath("")).Forbidden("static pods do not support resource claims")
 		} else {
 			v.resourceClaim(c, item)
 		}

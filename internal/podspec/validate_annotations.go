@@ -40,7 +40,7 @@ func ValidateAnnotations(annotations map[string]string, spec *corev1.PodSpec, at
 		}
 		if name, ok := strings.CutPrefix(key, appArmorAnnotation); ok {
 			if !anyContainer(spec, func(c *corev1.Container) bool { return c.Name == name }) {
-				e.Key(key).Invalid(name, "no such container")
+				e.Key(key).Invalid(name, "container not found")
 			}
 			if value != "" && value != appArmorRuntime && value != appArmorUnconfined && !strings.HasPrefix(value, appArmorLocalhost) {
 				e.Key(key).Invalid(value, "no such profile")
@@ -57,7 +57,7 @@ func seccompAnnotation(profile string, e rules.Errors) {
 	}
 	name, ok := strings.CutPrefix(profile, corev1.SeccompLocalhostProfileNamePrefix)
 	if !ok {
-		e.Invalid(profile, "no such profile")
+		e.Invalid(profile, "must be a valid seccomp profile")
 		return
 	}
 	if path.IsAbs(name) {
@@ -100,7 +100,7 @@ func ValidateProfiles(annotations map[string]string, spec *corev1.PodSpec, at *f
 }
 
 func seccompMatches(annotation string, p *corev1.SeccompProfile, e rules.Errors) {
-	const differs = "must match the annotation"
+	const differs, profileDiffers = "seccomp type in annotation and field must match", "seccomp profile in annotation and field must match"
 	name, isLocalhost := strings.CutPrefix(annotation, corev1.SeccompLocalhostProfileNamePrefix)
 	switch p.Type {
 	case corev1.SeccompProfileTypeUnconfined:
@@ -115,7 +115,7 @@ func seccompMatches(annotation string, p *corev1.SeccompProfile, e rules.Errors)
 		if !isLocalhost {
 			e.Field("type").Forbidden(differs)
 		} else if p.LocalhostProfile == nil || *p.LocalhostProfile != name {
-			e.Field("localhostProfile").Forbidden(differs)
+			e.Field("localhostProfile").Forbidden(profileDiffers)
 		}
 	}
 }

@@ -73,13 +73,13 @@ func (v *validator) initContainers(e rules.Errors) {
 			v.running(c, item)
 			continue
 		}
-		forbidRunning(c, "only for init containers with restartPolicy Always", item)
+		forbidRunning(c, "must not be set to 'RestartContainer' for non-sidecar initContainers", item)
 		if v.AllowRestartOnResizeInInit {
 			continue
 		}
 		for j, p := range c.ResizePolicy {
 			if p.RestartPolicy == corev1.RestartContainer {
-				item.Field("resizePolicy").Item(j).Field("restartPolicy").Invalid(p.RestartPolicy, "only for init containers with restartPolicy Always")
+				item.Field("resizePolicy").Item(j).Field("restartPolicy").Invalid(p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers")
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (v *validator) ephemeralContainers(e rules.Errors) {
 		if t := ec.TargetContainerName; t != "" && !targets[t] {
 			item.Field("targetContainerName").NotFound(t)
 		}
-		const why = "not for ephemeral containers"
+		const why = "cannot be set for an Ephemeral Container"
 		forbidRunning(c, why, item)
 		for _, f := range []struct {
 			name string
@@ -199,7 +199,7 @@ func ValidateImages(containers []corev1.Container, path *field.Path) field.Error
 
 func imageSpace(c *corev1.Container, e rules.Errors) {
 	if c.Image != strings.TrimSpace(c.Image) {
-		e.Field("image").Invalid(c.Image, "must not begin or end with space")
+		e.Field("image").Invalid(c.Image, "must not have leading or trailing whitespace")
 	}
 }
 
@@ -257,7 +257,7 @@ func (v *validator) resizePolicy(list []corev1.ContainerResizePolicy, e rules.Er
 		requiredOneOfHere(e, p.ResourceName, resizeResources)
 		requiredOneOfHere(e, p.RestartPolicy, resizePolicies)
 		if v.spec.RestartPolicy == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			e.Invalid(p.RestartPolicy, "must be NotRequired where the pod's restartPolicy is Never")
+			e.Invalid(p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
 	}
 }
@@ -281,7 +281,7 @@ func restartRules(c *corev1.Container, init bool, e rules.Errors) {
 	if c.RestartPolicy != nil {
 		rules.OneOf(e, "restartPolicy", *c.RestartPolicy, containerRestartPolicies)
 	} else if len(c.RestartPolicyRules) > 0 {
-		e.Field("restartPolicy").Required("restart rules need a restartPolicy")
+		e.Field("restartPolicy").Required("must specify restartPolicy when restart rules are used")
 		if init {
 			return
 		}

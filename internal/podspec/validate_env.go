@@ -66,11 +66,11 @@ func envSource(ev *corev1.EnvVar, e rules.Errors) {
 	}
 	switch {
 	case n == 0:
-		e.Invalid("", "must have one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef and fileKeyRef")
+		e.Invalid("", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
 	case ev.Value != "":
-		e.Invalid("", "may not be set beside value")
+		e.Invalid("", "may not be specified when `value` is not empty")
 	case n > 1:
-		e.Invalid("", "may not have more than one source")
+		e.Invalid("", "may not have more than one field specified at a time")
 	}
 }
 
@@ -109,7 +109,7 @@ func (v *validator) fileEnv(e rules.Errors) {
 			if n < 0 {
 				at.NotFound(name)
 			} else if v.spec.Volumes[n].EmptyDir == nil {
-				at.Invalid(name, "must be an emptyDir volume")
+				at.Invalid(name, "referenced volume must be of type emptyDir")
 			}
 		}
 	}
@@ -131,9 +131,9 @@ func envFrom(sources []corev1.EnvFromSource, e rules.Errors) {
 		}
 		switch {
 		case s.ConfigMapRef == nil && s.SecretRef == nil:
-			e.Invalid("", "must have one of configMapRef and secretRef")
+			e.Invalid("", "must specify one of: `configMapRef` or `secretRef`")
 		case s.ConfigMapRef != nil && s.SecretRef != nil:
-			e.Invalid("", "may not have more than one source")
+			e.Invalid("", "may not have more than one field specified at a time")
 		}
 	}
 }
@@ -160,7 +160,7 @@ func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 	case subscripted && name == "metadata.labels":
 		e.QualifiedName(key)
 	case subscripted:
-		e.Field("fieldPath").Invalid(r.FieldPath, "has no subscripts")
+		e.Field("fieldPath").Invalid(r.FieldPath, "does not support subscript")
 	default:
 		if name == "spec.host" { // its name in the first API versions
 			name = "spec.nodeName"

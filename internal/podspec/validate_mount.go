@@ -31,10 +31,10 @@ func (v *validator) volumeMounts(c *corev1.Container, e rules.Errors) {
 		paths[m.MountPath] = true
 		for j := range c.VolumeDevices {
 			if c.VolumeDevices[j].Name == m.Name {
-				item.Field("name").Invalid(m.Name, "is among volumeDevices already")
+				item.Field("name").Invalid(m.Name, "must not already exist in volumeDevices")
 			}
 			if c.VolumeDevices[j].DevicePath == m.MountPath {
-				item.Field("mountPath").Invalid(m.MountPath, "is a path of volumeDevices already")
+				item.Field("mountPath").Invalid(m.MountPath, "must not already exist as a path in volumeDevices")
 			}
 		}
 		mountOptions(m, c, e, item)
@@ -48,14 +48,14 @@ func mountOptions(m *corev1.VolumeMount, c *corev1.Container, mounts, e rules.Er
 	}
 	if m.SubPathExpr != "" {
 		if m.SubPath != "" {
-			e.Field("subPathExpr").Invalid(m.SubPathExpr, "subPath and subPathExpr exclude each other")
+			e.Field("subPathExpr").Invalid(m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 		}
 		mounts.RelativePath("subPathExpr", m.SubPathExpr)
 	}
 	if p := m.MountPropagation; p != nil {
 		rules.OneOf(mounts, "mountPropagation", *p, mountPropagations)
 		if *p == corev1.MountPropagationBidirectional && !isPrivileged(c.SecurityContext) {
-			mounts.Field("mountPropagation").Forbidden("Bidirectional is for privileged containers")
+			mounts.Field("mountPropagation").Forbidden("Bidirectional mount propagation is available only to privileged containers")
 		}
 	}
 	r := m.RecursiveReadOnly
@@ -67,10 +67,10 @@ func mountOptions(m *corev1.VolumeMount, c *corev1.Container, mounts, e rules.Er
 		return
 	}
 	if !m.ReadOnly {
-		mounts.Field("recursiveReadOnly").Forbidden("needs readOnly")
+		mounts.Field("recursiveReadOnly").Forbidden("may only be specified when readOnly is true")
 	}
 	if p := m.MountPropagation; p != nil && *p != corev1.MountPropagationNone {
-		mounts.Field("recursiveReadOnly").Forbidden("excludes mountPropagation")
+		mounts.Field("recursiveReadOnly").Forbidden("may only be specified when mountPropagation is None or not specified")
 	}
 }
 
@@ -86,23 +86,23 @@ func (v *validator) volumeDevices(c *corev1.Container, e rules.Errors) {
 		if s := v.sources[d.Name]; s == nil {
 			item.Field("name").NotFound(d.Name)
 		} else if s.PersistentVolumeClaim == nil && s.Ephemeral == nil {
-			item.Field("name").Invalid(d.Name, "must be a claim or an ephemeral volume to be a device")
+			item.Field("name").Invalid(d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 		}
 		item.Present("devicePath", d.DevicePath)
 		if paths[d.DevicePath] {
 			item.Field("devicePath").Invalid(d.DevicePath, "must be unique")
 		}
 		if rules.HasBackstep(d.DevicePath) {
-			item.Field("devicePath").Invalid(d.DevicePath, "must not contain '..'")
+			item.Field("devicePath").Invalid(d.DevicePath, "can not contain backsteps ('..')")
 		} else {
 			paths[d.DevicePath] = true
 		}
 		for j := range c.VolumeMounts {
 			if c.VolumeMounts[j].Name == d.Name {
-				item.Field("name").Invalid(d.Name, "is among volumeMounts already")
+				item.Field("name").Invalid(d.Name, "must not already exist in volumeMounts")
 			}
 			if c.VolumeMounts[j].MountPath == d.DevicePath {
-				item.Field("devicePath").Invalid(d.DevicePath, "is a path of volumeMounts already")
+				item.Field("devicePath").Invalid(d.DevicePath, "must not already exist as a path in volumeMounts")
 			}
 		}
 		if d.Name != "" {

@@ -28,7 +28,7 @@ func (v *validator) operatingSystem(e rules.Errors) {
 }
 
 func (v *validator) linux(e rules.Errors) {
-	const why = "not for linux pods"
+	const why = "windows options cannot be set for a linux pod"
 	if c := v.spec.SecurityContext; c != nil && c.WindowsOptions != nil {
 		e.Field("securityContext").Field("windowsOptions").Forbidden(why)
 	}
@@ -86,7 +86,7 @@ func (v *validator) windows(e rules.Errors) {
 func notForWindows(e rules.Errors, set map[string]bool) {
 	for name, is := range set {
 		if is {
-			e.Field(name).Forbidden("not for windows pods")
+			e.Field(name).Forbidden("cannot be set for a windows pod")
 		}
 	}
 }

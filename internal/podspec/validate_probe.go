@@ -35,7 +35,7 @@ func (v *validator) running(c *corev1.Container, e rules.Errors) {
 		e := e.Field("readinessProbe")
 		probe(p, false, e)
 		if p.TerminationGracePeriodSeconds != nil {
-			e.Field("terminationGracePeriodSeconds").Invalid(*p.TerminationGracePeriodSeconds, "readiness probes end nothing")
+			e.Field("terminationGracePeriodSeconds").Invalid(*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
 		}
 	}
 }
@@ -48,7 +48,7 @@ func probe(p *corev1.Probe, ends bool, e rules.Errors) {
 	rules.Member(u, p.TCPSocket, "tcpSocket", tcpSocket)
 	rules.Member(u, p.GRPC, "grpc", func(a *corev1.GRPCAction, e rules.Errors) { e.Port("port", a.Port) })
 	if u.Count() == 0 {
-		e.Required("must have a handler type")
+		e.Required("must specify a handler type")
 	}
 	e.Nonnegative("initialDelaySeconds", int64(p.InitialDelaySeconds))
 	e.Nonnegative("timeoutSeconds", int64(p.TimeoutSeconds))
@@ -74,7 +74,7 @@ func (v *validator) lifecycleHandler(h *corev1.LifecycleHandler, e rules.Errors)
 		}
 	})
 	if u.Count() == 0 {
-		e.Required("must have a handler type")
+		e.Required("must specify a handler type")
 	}
 }
 

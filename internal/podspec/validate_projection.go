@@ -18,7 +18,7 @@ var keyTypes = []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA30
 func trustBundle(b *corev1.ClusterTrustBundleProjection, e rules.Errors) {
 	switch {
 	case b.Name != nil && b.SignerName != nil:
-		e.Invalid("", "name and signerName exclude each other")
+		e.Invalid("", "only one of name and signerName may be used")
 	case b.Name != nil:
 		e.Present("name", *b.Name)
 		plain := *b.Name
@@ -27,13 +27,13 @@ func trustBundle(b *corev1.ClusterTrustBundleProjection, e rules.Errors) {
 		}
 		e.Name("name", plain, rules.Subdomain)
 		if b.LabelSelector != nil {
-			e.Field("labelSelector").Invalid("", "may not be set beside name")
+			e.Field("labelSelector").Invalid("", "labelSelector must be unset if name is specified")
 		}
 	case b.SignerName != nil:
 		rules.SignerName(*b.SignerName, e.Field("signerName"))
 		e.LabelSelector("labelSelector", b.LabelSelector, false)
 	default:
-		e.Required("must have one of name and signerName")
+		e.Required("either name or signerName must be specified")
 	}
 	e.Present("path", b.Path)
 	e.VolumeFile("path", b.Path)
@@ -68,6 +68,6 @@ func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e ru
 		}
 	}
 	if n == 0 {
-		e.Required("must have a path to write to")
+		e.Required("specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}
 }

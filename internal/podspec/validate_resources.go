@@ -35,15 +35,15 @@ func (v *validator) resources(r *corev1.ResourceRequirements, name func(rules.Er
 		overcommit := rules.IsOvercommitAllowed(n)
 		switch {
 		case !limited && !overcommit:
-			e.Field("limits").Required("a resource that cannot be overcommitted needs a limit")
+			e.Field("limits").Required("Limit must be set for non overcommitable resources")
 		case limited && !overcommit && q.Cmp(limit) != 0:
-			e.Field("requests").Invalid(q.String(), fmt.Sprintf("must be equal to the limit of %s, %s", n, limit.String()))
+			e.Field("requests").Invalid(q.String(), fmt.Sprintf("must be equal to %s limit of %s", n, limit.String()))
 		case limited && q.Cmp(limit) > 0:
-			e.Field("requests").Invalid(q.String(), fmt.Sprintf("must not be above the limit of %s, %s", n, limit.String()))
+			e.Field("requests").Invalid(q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", n, limit.String()))
 		}
 	}
 	if hugePages && !compute {
-		e.Forbidden("huge pages need cpu or memory")
+		e.Forbidden("HugePages require cpu or memory")
 	}
 	if len(r.Claims) > 0 {
 		v.claimNames(r.Claims, e.Field("claims"))
@@ -92,11 +92,11 @@ func (v *validator) podResources(spec rules.Errors) {
 	}
 	e := spec.Field("resources")
 	if v.spec.OS != nil && v.spec.OS.Name == corev1.Windows {
-		e.Forbidden("not for windows pods")
+		e.Forbidden("may not be set for a windows pod")
 		return
 	}
 	if r.Claims != nil {
-		e.Field("claims").Forbidden("claims are not for the pod as a whole")
+		e.Field("claims").Forbidden("claims may not be set for Resources at pod-level")
 	}
 	v.resources(r, podResourceName, e)
 	requests := ContainerTotal(v.spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })

@@ -64,10 +64,10 @@ func toleration(t *corev1.Toleration, o Options, e rules.Errors) {
 	if t.Key != "" {
 		e.LabelKey("key", t.Key)
 	} else if t.Operator != corev1.TolerationOpExists {
-		e.Field("operator").Invalid(t.Operator, "must be Exists where key is empty, which means all keys and values")
+		e.Field("operator").Invalid(t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 	}
 	if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-		e.Field("effect").Invalid(t.Effect, "must be NoExecute where tolerationSeconds is set")
+		e.Field("effect").Invalid(t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 	}
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
@@ -76,7 +76,7 @@ func toleration(t *corev1.Toleration, o Options, e rules.Errors) {
 		}
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
-			e.Field("operator").Invalid(t.Value, "value must be empty where operator is Exists")
+			e.Field("operator").Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt:
 		if !o.AllowComparingTolerations {

@@ -44,7 +44,7 @@ func (v *validator) podSecurityContext(c *corev1.PodSecurityContext, e rules.Err
 		e.Field("supplementalGroups").Item(i).Messages(g, validation.IsValidGroupID(g))
 	}
 	if s := v.spec.ShareProcessNamespace; s != nil && *s && v.spec.HostPID {
-		e.Field("shareProcessNamespace").Invalid(true, "excludes hostPID")
+		e.Field("shareProcessNamespace").Invalid(true, "ShareProcessNamespace and HostPID cannot both be enabled")
 	}
 	if len(c.Sysctls) > 0 {
 		v.sysctls(c.Sysctls, e.Field("sysctls"))
@@ -92,7 +92,7 @@ func groupID(name string, id int64, e rules.Errors) {
 
 // userNamespace rejects fields that a pod with its own user namespace may not have.
 func (v *validator) userNamespace(e rules.Errors) {
-	const why = "excluded by hostUsers false"
+	const why = "when `hostUsers` is false"
 	s := v.spec
 	if s.HostNetwork && !v.AllowHostNetworkWithUserNamespaces {
 		e.Field("hostNetwork").Forbidden(why)
@@ -130,7 +130,7 @@ func (v *validator) securityContext(c *corev1.SecurityContext, e rules.Errors) {
 	}
 	if c.AllowPrivilegeEscalation != nil && !*c.AllowPrivilegeEscalation {
 		if isPrivileged(c) {
-			e.Invalid("", "allowPrivilegeEscalation false excludes privileged")
+			e.Invalid("", "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 		}
 		if c.Capabilities != nil {
 			for _, add := range c.Capabilities.Add {
@@ -153,10 +153,10 @@ func seccompProfile(p *corev1.SeccompProfile, e rules.Errors) {
 	switch {
 	case p.Type != corev1.SeccompProfileTypeLocalhost:
 		if p.LocalhostProfile != nil {
-			e.Field("localhostProfile").Invalid(*p.LocalhostProfile, "is for type Localhost")
+			e.Field("localhostProfile").Invalid(*p.LocalhostProfile, "can only be set when seccomp type is Localhost")
 		}
 	case p.LocalhostProfile == nil:
-		e.Field("localhostProfile").Required("type Localhost needs it")
+		e.Field("localhostProfile").Required("must be set when seccomp type is Localhost")
 	default:
 		e.RelativePath("localhostProfile", *p.LocalhostProfile)
 	}
@@ -181,7 +181,7 @@ func (v *validator) sysctls(list []corev1.Sysctl, e rules.Errors) {
 			continue
 		}
 		if host := sysctlOfHost(v.spec, s.Name); host != "" {
-			e.Item(i).Field("name").Invalid(s.Name, "is the node's own where "+host+" is true")
+			e.Item(i).Field("name").Invalid(s.Name, "may not be specified when '"+host+"' is true")
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	u, s := &rules.Union{Errors: e, What: "volume type"}, &vol.VolumeSource
 	rules.Member(u, s.EmptyDir, "emptyDir", func(d *corev1.EmptyDirVolumeSource, e rules.Errors) {
 		if d.SizeLimit != nil && d.SizeLimit.Sign() < 0 {
-			e.Field("sizeLimit").Forbidden("must not be negative")
+			e.Field("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
 		}
 	})
 	rules.Member(u, s.HostPath, "hostPath", rules.HostPath)
@@ -125,7 +125,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 		rules.RequiredOneOf(e, "pullPolicy", i.PullPolicy, pullPolicies)
 	})
 	if u.Count() == 0 {
-		e.Required("must have a volume type")
+		e.Required("must specify a volume type")
 	}
 }
 
@@ -176,12 +176,12 @@ func downwardFile(f *corev1.DownwardAPIVolumeFile, e rules.Errors) {
 	case f.FieldRef != nil:
 		fieldRef(f.FieldRef, fileFields, e.Field("fieldRef"))
 		if f.ResourceFieldRef != nil {
-			e.Invalid("resource", "fieldRef and resourceFieldRef exclude each other")
+			e.Invalid("resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 		}
 	case f.ResourceFieldRef != nil:
 		resourceFieldRef(f.ResourceFieldRef, true, e.Field("resourceFieldRef"))
 	default:
-		e.Required("must have one of fieldRef and resourceFieldRef")
+		e.Required("one of fieldRef and resourceFieldRef is required")
 	}
 	e.FileMode("mode", f.Mode)
 }
@@ -192,7 +192,7 @@ func (v *validator) projected(p *corev1.ProjectedVolumeSource, e rules.Errors) {
 	files := map[string]bool{}
 	claim := func(file string) {
 		if files[file] {
-			e.Invalid(file, "conflicts with another source's file")
+			e.Invalid(file, "conflicting duplicate paths")
 		}
 		files[file] = true
 	}
@@ -271,7 +271,7 @@ func ValidateTokens(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		for j := range p.Sources {
 			if p.Sources[j].ServiceAccountToken != nil {
 				e.Field("volumes").Item(i).Field("projected").Field("sources").Item(j).Field("serviceAccountToken").
-					Forbidden("needs serviceAccountName")
+					Forbidden("must not be specified when serviceAccountName is not set")
 			}
 		}
 	}

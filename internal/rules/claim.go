@@ -47,7 +47,7 @@ func ClaimSpec(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) {
 // accessModesOf validates the access modes of a claim or volume. ReadWriteOncePod excludes all others.
 func accessModesOf(modes []corev1.PersistentVolumeAccessMode, e Errors) {
 	if len(modes) == 0 {
-		e.Field("accessModes").Required("must have at least one access mode")
+		e.Field("accessModes").Required("at least 1 access mode is required")
 	}
 	single, others := false, false
 	for _, m := range modes {
@@ -56,7 +56,7 @@ func accessModesOf(modes []corev1.PersistentVolumeAccessMode, e Errors) {
 		others = others || m != corev1.ReadWriteOncePod && slices.Contains(accessModes, m)
 	}
 	if single && others {
-		e.Field("accessModes").Forbidden("ReadWriteOncePod excludes other access modes")
+		e.Field("accessModes").Forbidden("may not use ReadWriteOncePod with other access modes")
 	}
 }
 
@@ -88,7 +88,7 @@ func typedReference(group *string, kind, name string, e Errors, o ClaimOptions) 
 	e.Present("kind", kind)
 	if group == nil || *group == "" {
 		if kind != "PersistentVolumeClaim" {
-			e.Invalid(kind, "must be PersistentVolumeClaim where apiGroup is empty")
+			e.Invalid(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
 		}
 	} else if !o.AllowInvalidAPIGroup {
 		e.DNSSubdomain("apiGroup", *group)

@@ -55,7 +55,7 @@ func finalizers(names []string, path *field.Path) field.ErrorList {
 
 func ownFinalizer(name string, e Errors) {
 	if !strings.Contains(name, "/") && !standardFinalizers[name] {
-		e.Invalid(name, "must be a standard finalizer or have a domain: example.com/name")
+		e.Invalid(name, "name is neither a standard finalizer name nor is it fully qualified")
 	}
 }
 

@@ -47,15 +47,15 @@ func (e Errors) EndpointIP(value string) {
 	ip := netutils.ParseIPSloppy(value)
 	switch {
 	case ip == nil:
-		e.Invalid(value, "must be a valid IP address")
+		e.Invalid(value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 	case ip.IsUnspecified():
-		e.Invalid(value, "may not be the unspecified address")
+		e.Invalid(value, "may not be unspecified ("+value+")")
 	case ip.IsLoopback():
-		e.Invalid(value, "may not be a loopback address (127.0.0.0/8, ::1/128)")
+		e.Invalid(value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
 	case ip.IsLinkLocalUnicast():
-		e.Invalid(value, "may not be a link-local address (169.254.0.0/16, fe80::/10)")
+		e.Invalid(value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
 	case ip.IsLinkLocalMulticast():
-		e.Invalid(value, "may not be a link-local multicast address (224.0.0.0/24, ff02::/10)")
+		e.Invalid(value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func NodeSelector(s *corev1.NodeSelector, allowInvalidValues bool, e Errors) {
 	terms := e.Field("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
-		terms.Required("must have at least one term")
+		terms.Required("must have at least one node selector term")
 	}
 	for i := range s.NodeSelectorTerms {
 		NodeSelectorTerm(&s.NodeSelectorTerms[i], allowInvalidValues, terms.Item(i))
@@ -33,18 +33,18 @@ func nodeLabelRequirement(r *corev1.NodeSelectorRequirement, allowInvalidValues 
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			e.Field("values").Required("must have a value for operators In and NotIn")
+			e.Field("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			e.Field("values").Forbidden("may not have values for operators Exists and DoesNotExist")
+			e.Field("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			e.Field("values").Required("must have one value for operators Gt and Lt")
+			e.Field("values").Required("must be specified single value when `operator` is 'Lt' or 'Gt'")
 		}
 	default:
-		e.Field("operator").Invalid(r.Operator, "not a selector operator")
+		e.Field("operator").Invalid(r.Operator, "not a valid selector operator")
 	}
 	e.LabelKey("key", r.Key)
 	if allowInvalidValues {
@@ -62,13 +62,13 @@ func nodeFieldRequirement(r *corev1.NodeSelectorRequirement, e Errors) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) != 1 {
-			e.Field("values").Required("must have one value for operators In and NotIn of a field")
+			e.Field("values").Required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
 		}
 	default:
-		e.Field("operator").Invalid(r.Operator, "not an operator for fields")
+		e.Field("operator").Invalid(r.Operator, "not a valid selector operator")
 	}
 	if r.Key != metav1.ObjectNameField {
-		e.Field("key").Invalid(r.Key, "not a field of nodes to select by")
+		e.Field("key").Invalid(r.Key, "not a valid field selector key")
 		return
 	}
 	for i, v := range r.Values {

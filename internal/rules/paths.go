@@ -38,6 +38,6 @@ func (e Errors) VolumeFile(name, value string) {
 // FileMode reports invalid permission bits.
 func (e Errors) FileMode(name string, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
-		e.Field(name).Invalid(*mode, "must be between 0 and 0777 (octal), inclusive")
+		e.Field(name).Invalid(*mode, "must be a number between 0 and 0777 (octal), both inclusive")
 	}
 }

@@ -64,7 +64,7 @@ func (e Errors) ResourceName(name corev1.ResourceName) {
 	if m := validation.IsQualifiedName(string(name)); len(m) > 0 {
 		e.Messages(name, m)
 	} else if !strings.Contains(string(name), "/") && !isStandard(name) {
-		e.Invalid(name, "must be a standard resource or have a domain")
+		e.Invalid(name, "must be a standard resource type or fully qualified")
 	}
 }
 
@@ -74,10 +74,10 @@ func (e Errors) ContainerResourceName(name corev1.ResourceName) {
 	switch {
 	case !strings.Contains(string(name), "/"):
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage && !IsHugePages(name) {
-			e.Invalid(name, "must be a standard resource of containers")
+			e.Invalid(name, "must be a standard resource for containers")
 		}
 	case !IsNative(name) && !IsExtended(name):
-		e.Invalid(name, "must be a well-formed extended resource")
+		e.Invalid(name, "doesn't follow extended resource name standard")
 	}
 }
 
@@ -85,7 +85,7 @@ func (e Errors) ContainerResourceName(name corev1.ResourceName) {
 func (e Errors) QuotaResourceName(name corev1.ResourceName) {
 	e.ResourceName(name)
 	if !strings.Contains(string(name), "/") && !IsQuotaStandard(name) {
-		e.Invalid(name, "must be a standard resource of quotas")
+		e.Invalid(name, "must be a standard resource for quota")
 	}
 }
 

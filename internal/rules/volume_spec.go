@@ -49,13 +49,13 @@ func InlineVolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.P
 	e := At(path)
 	forbid := func(field string, set bool) {
 		if set {
-			e.Field(field).Forbidden("may not be set for an inline volume")
+			e.Field(field).Forbidden("may not be specified in the context of inline volumes")
 		}
 	}
 	forbid("claimRef", s.ClaimRef != nil)
 	forbid("capacity", len(s.Capacity) != 0)
 	if s.CSI == nil {
-		e.Field("csi").Required("inline volumes are CSI volumes")
+		e.Field("csi").Required("has to be specified in the context of inline volumes")
 	}
 	accessModesOf(s.AccessModes, e)
 	forbid("persistentVolumeReclaimPolicy", s.PersistentVolumeReclaimPolicy != "" && s.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain)
@@ -83,7 +83,7 @@ func volumeCapacity(s *corev1.PersistentVolumeSpec, e Errors) {
 
 func recycleRoot(s *corev1.PersistentVolumeSpec, e Errors) {
 	if s.HostPath != nil && path.Clean(s.HostPath.Path) == "/" && s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
-		e.Field("persistentVolumeReclaimPolicy").Forbidden("the root of a node cannot be recycled")
+		e.Field("persistentVolumeReclaimPolicy").Forbidden("may not be 'recycle' for a hostPath mount of '/'")
 	}
 }
 
@@ -96,7 +96,7 @@ func volumeAttributesClass(s *corev1.PersistentVolumeSpec, e Errors) {
 		e.Name("volumeAttributesClassName", *class, Subdomain)
 	}
 	if s.CSI == nil {
-		e.Field("csi").Required("volumeAttributesClassName is for CSI volumes")
+		e.Field("csi").Required("has to be specified when using volumeAttributesClassName")
 	}
 }
 
@@ -132,13 +132,13 @@ func persistentSource(s *corev1.PersistentVolumeSpec, name string, e Errors) {
 			local.NoBacksteps("path", v.Path)
 		}
 		if s.NodeAffinity == nil {
-			e.Field("nodeAffinity").Required("a local volume is on certain nodes")
+			e.Field("nodeAffinity").Required("Local volume requires node affinity")
 		}
 	})
 	Member(u, s.StorageOS, "storageos", storageOSVolume)
 	Member(u, s.CSI, "csi", csiVolume)
 	if u.Count() == 0 {
-		e.Required("must have a volume type")
+		e.Required("must specify a volume type")
 	}
 }
 
@@ -146,7 +146,7 @@ func glusterfsVolume(v *corev1.GlusterfsPersistentVolumeSource, e Errors) {
 	Glusterfs(v.EndpointsName, v.Path, e)
 	if n := v.EndpointsNamespace; n != nil {
 		if *n == "" {
-			e.Field("endpointsNamespace").Invalid(*n, "must be the name of a namespace where set")
+			e.Field("endpointsNamespace").Invalid(*n, "if the endpointnamespace is set, it must be a valid namespace name")
 		} else {
 			e.Name("endpointsNamespace", *n, NamespaceName)
 		}

@@ -63,7 +63,7 @@ func Flocker(v *corev1.FlockerVolumeSource, e Errors) {
 	case v.DatasetName == "" && v.DatasetUUID == "":
 		e.Required("one of datasetName and datasetUUID is required")
 	case v.DatasetName != "" && v.DatasetUUID != "":
-		e.Invalid("resource", "datasetName and datasetUUID exclude each other")
+		e.Invalid("resource", "datasetName and datasetUUID can not be specified simultaneously")
 	}
 	if strings.Contains(v.DatasetName, "/") {
 		e.Field("datasetName").Invalid(v.DatasetName, "must not contain '/'")
@@ -74,13 +74,13 @@ func Flocker(v *corev1.FlockerVolumeSource, e Errors) {
 func Quobyte(v *corev1.QuobyteVolumeSource, e Errors) {
 	switch {
 	case v.Registry == "":
-		e.Field("registry").Required("must be host:port, or several separated by commas")
+		e.Field("registry").Required("must be a host:port pair or multiple pairs separated by commas")
 	case len(v.Tenant) > 64:
-		e.Field("tenant").Required("must be a UUID of at most 64 characters")
+		e.Field("tenant").Required("must be a UUID and may not exceed a length of 64 characters")
 	default:
 		for pair := range strings.SplitSeq(v.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
-				e.Field("registry").Invalid(v.Registry, "must be host:port, or several separated by commas")
+				e.Field("registry").Invalid(v.Registry, "must be a host:port pair or multiple pairs separated by commas")
 			}
 		}
 	}
@@ -92,15 +92,15 @@ func Quobyte(v *corev1.QuobyteVolumeSource, e Errors) {
 func FC(v *corev1.FCVolumeSource, e Errors) {
 	switch targets := e.Field("targetWWNs"); {
 	case len(v.TargetWWNs) == 0 && len(v.WWIDs) == 0:
-		targets.Required("one of targetWWNs and wwids is required")
+		targets.Required("must specify either targetWWNs or wwids, but not both")
 	case len(v.TargetWWNs) > 0 && len(v.WWIDs) > 0:
-		targets.Invalid(v.TargetWWNs, "targetWWNs and wwids exclude each other")
+		targets.Invalid(v.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously")
 	}
 	if len(v.TargetWWNs) == 0 {
 		return
 	}
 	if v.Lun == nil {
-		e.Field("lun").Required("targetWWNs need a lun")
+		e.Field("lun").Required("lun is required if targetWWNs is specified")
 		return
 	}
 	e.Range("lun", int64(*v.Lun), 0, 255)
@@ -180,7 +180,7 @@ func FlexVolume(driver string, options map[string]string, e Errors) {
 		domain, _, _ := strings.Cut(key, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			e.Field("options").Key(key).Invalid(key, "kubernetes.io and k8s.io are reserved")
+			e.Field("options").Key(key).Invalid(key, "kubernetes.io and k8s.io namespaces are reserved")
 		}
 	}
 }
@@ -208,14 +208,14 @@ type ISCSI struct {
 func (i ISCSI) Check(e Errors) {
 	e.Present("targetPortal", i.Portal)
 	if e.Present("iqn", i.IQN) && !isISCSIName(i.IQN) {
-		e.Field("iqn").Invalid(i.IQN, "must be a valid iqn, eui or naa name")
+		e.Field("iqn").Invalid(i.IQN, "must be valid format")
 	}
 	e.Range("lun", int64(i.Lun), 0, 255)
 	if i.NeedsSecret && !i.HasSecret {
 		e.Field("secretRef").Required("")
 	}
 	if i.InitiatorName != nil && !isISCSIName(*i.InitiatorName) {
-		e.Field("initiatorname").Invalid(*i.InitiatorName, "must be a valid iqn, eui or naa name")
+		e.Field("initiatorname").Invalid(*i.InitiatorName, "must be valid format")
 	}
 }
 

@@ -1,33 +1,37 @@
 package rules
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// urlForm ends messages about URLs.
+const urlForm = "; desired format: https://host[/path]"
+
 // WebhookURL validates the URL of a webhook.
 func WebhookURL(text string, e Errors) {
 	u, err := url.Parse(text)
 	if err != nil {
-		e.Required("must be a URL: " + err.Error())
+		e.Required("url must be a valid URL: " + err.Error() + urlForm)
 		return
 	}
 	if u.Scheme != "https" {
-		e.Invalid(u.Scheme, "must be https://host[/path]")
+		e.Invalid(u.Scheme, "'https' is the only allowed URL scheme"+urlForm)
 	}
 	if u.Host == "" {
-		e.Invalid(u.Host, "must have a host")
+		e.Invalid(u.Host, "host must be specified"+urlForm)
 	}
 	if u.User != nil {
-		e.Invalid(u.User.String(), "must not have a user")
+		e.Invalid(u.User.String(), "user information is not permitted in the URL")
 	}
 	if u.Fragment != "" {
-		e.Invalid(u.Fragment, "must not have a fragment")
+		e.Invalid(u.Fragment, "fragments are not permitted in the URL")
 	}
 	if u.RawQuery != "" {
-		e.Invalid(u.RawQuery, "must not have a query")
+		e.Invalid(u.RawQuery, "query parameters are not permitted in the URL")
 	}
 }
 
@@ -41,18 +45,20 @@ func WebhookService(namespace, name string, path *string, port int32, e Errors) 
 	}
 	at := e.Field("path")
 	if !strings.HasPrefix(*path, "/") {
-		at.Invalid(*path, "must start with a slash")
+		at.Invalid(*path, "must start with a '/'")
 	}
 	if *path == "//" {
-		at.Invalid(*path, "must not have empty segments")
+		at.Invalid(*path, "segment[0] may not be empty")
 		return
 	}
 	// Remove the first character, slash or not, and one slash at the end.
-	for _, segment := range strings.Split(strings.TrimSuffix((*path)[1:], "/"), "/") {
+	for i, segment := range strings.Split(strings.TrimSuffix((*path)[1:], "/"), "/") {
 		if segment == "" {
-			at.Invalid(*path, "must not have empty segments")
+			at.Invalid(*path, fmt.Sprintf("segment[%d] may not be empty", i))
 			continue
 		}
-		at.Messages(*path, validation.IsDNS1123Subdomain(segment))
+		for _, m := range validation.IsDNS1123Subdomain(segment) {
+			at.Invalid(*path, fmt.Sprintf("segment[%d]: %s", i, m))
+		}
 	}
 }

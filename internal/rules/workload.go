@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// OwnSelector validates the selector of a kind that creates pods: it must be set and must not select everything.
-func (e Errors) OwnSelector(s *metav1.LabelSelector) {
+// OwnSelector validates the selector of a kind that creates pods: it must be set and must not
+// select everything. Messages name the kind as of.
+func (e Errors) OwnSelector(s *metav1.LabelSelector, of string) {
 	if s == nil {
 		e.Field("selector").Required("")
 		return
 	}
 	e.LabelSelector("selector", s, false)
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		e.Field("selector").Invalid(s, "must not be empty: it would select every pod")
+		e.Field("selector").Invalid(s, "empty selector is invalid for "+of)
 	}
 }
 
@@ -57,14 +58,14 @@ func (e Errors) IntOrPercent(name string, v intstr.IntOrString) {
 	case intstr.Int:
 		e.Nonnegative(name, int64(v.IntVal))
 	default:
-		e.Field(name).Invalid(v, "must be a number or a percentage (5%)")
+		e.Field(name).Invalid(v, "must be an integer or percentage (e.g '5%')")
 	}
 }
 
 // AtMostAll reports a percentage of more than 100.
 func (e Errors) AtMostAll(name string, v intstr.IntOrString) {
 	if n, ok := percent(v); ok && n > 100 {
-		e.Field(name).Invalid(v, "must not be more than 100%")
+		e.Field(name).Invalid(v, "must not be greater than 100%")
 	}
 }
 

@@ -74,7 +74,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		h.openapi.ServeHTTP(w, r)
 	case path == "/version" || path == "/version/":
 		if r.Method != http.MethodGet {
-			engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "version"}, r.Method))
+			engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, r.Method, schema.GroupResource{}, "", "", 0, false))
 			return
 		}
 		writeJSON(w, h.version)
@@ -87,7 +87,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
 	case h.issuer != nil && (path == serviceaccount.ConfigurationPath || path == serviceaccount.JWKSPath) && r.Method != http.MethodGet:
-		engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "openid"}, r.Method))
+		engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, r.Method, schema.GroupResource{}, "", "", 0, false))
 	case h.issuer != nil && (path == serviceaccount.ConfigurationPath || path == serviceaccount.JWKSPath) && !serviceaccount.Acceptable(r):
 		engine.WriteError(w, r, schema.GroupVersion{}, serviceaccount.NotAcceptable(path))
 	case h.issuer != nil && path == serviceaccount.ConfigurationPath:

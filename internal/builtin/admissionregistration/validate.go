@@ -86,8 +86,8 @@ func (v *validator) validatingPolicy(p, old *admissionv1.ValidatingAdmissionPoli
 	}
 	variables(c, s.Variables, params, isStored, e.Field("variables"))
 	if len(s.Validations) == 0 && len(s.AuditAnnotations) == 0 {
-		e.Field("validations").Required("validations or auditAnnotations")
-		e.Field("auditAnnotations").Required("validations or auditAnnotations")
+		e.Field("validations").Required("validations or auditAnnotations must contain at least one item")
+		e.Field("auditAnnotations").Required("validations or auditAnnotations must contain at least one item")
 	}
 	for i := range s.Validations {
 		validationRule(c, &s.Validations[i], params, was.Validations, e.Field("validations").Item(i))

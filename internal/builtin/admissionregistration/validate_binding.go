@@ -97,7 +97,7 @@ func binding(policy string, ref *admissionv1.ParamRef, match *admissionv1.MatchR
 			at.Field("selector").Forbidden("either name or selector")
 		}
 	} else if ref.Selector == nil {
-		at.Required("name or selector")
+		at.Required("one of name or selector must be specified")
 	}
 	at.LabelSelector("selector", ref.Selector, false)
 	var action admissionv1.ParameterNotFoundActionType

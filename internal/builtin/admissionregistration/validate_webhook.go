@@ -182,7 +182,7 @@ func versions(list []string, e rules.Errors, o hookOptions) {
 func clientConfig(c *admissionv1.WebhookClientConfig, e rules.Errors) {
 	switch {
 	case (c.URL == nil) == (c.Service == nil):
-		e.Required("exactly one of url and service")
+		e.Required("exactly one of url or service is required")
 	case c.URL != nil:
 		rules.WebhookURL(*c.URL, e.Field("url"))
 	default:

@@ -171,7 +171,7 @@ func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool,
 			at.Invalid(f.JSONPath, "must not point to fields in metadata")
 		}
 		if found == nil || !slices.Contains([]string{"string", "boolean", "integer"}, found.Type) {
-			at.Invalid(f.JSONPath, "must point to a field of type string, boolean or integer")
+			at.Invalid(f.JSONPath, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.")
 		}
 		if slices.Contains(seen, path.String()) {
 			at.Duplicate(f.JSONPath)

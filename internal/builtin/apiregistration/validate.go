@@ -30,7 +30,7 @@ func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorLis
 	if spec.Group != "" {
 		e.DNSSubdomain("group", spec.Group)
 	} else if spec.Version != "v1" {
-		e.Field("group").Required("only the core group has no name")
+		e.Field("group").Required("only v1 may have an empty group and it better be legacy kube")
 	}
 	e.Field("version").Messages(spec.Version, validation.IsDNS1035Label(spec.Version))
 	e.Range("groupPriorityMinimum", int64(spec.GroupPriorityMinimum), 1, maxGroupPriority)

@@ -51,6 +51,7 @@ func replicaSets(d Deps) *engine.Resource {
 				Reset:          engine.ResetSpec,
 			}),
 		},
+		UnknownField: engine.OnlyMetadata,
 		Fields: engine.Fields(func(s *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(s.Status.Replicas))}
 		}),

@@ -33,7 +33,7 @@ func (deps Deps) validateDeploymentUpdate(_ context.Context, d, old *appsv1.Depl
 func deploymentSpec(s *appsv1.DeploymentSpec, o podspec.Options) field.ErrorList {
 	e := rules.At(specPath)
 	rules.NonnegativePtr(e, "replicas", s.Replicas)
-	e.OwnSelector(s.Selector)
+	e.OwnSelector(s.Selector, "deployment")
 	if e.SelectsTemplate(s.Selector, &s.Template) {
 		e.Add(podspec.ValidateTemplate(&s.Template, specPath.Child("template"), o))
 		e.RunsForEver(&s.Template)
@@ -55,7 +55,7 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy, e rules.Errors) {
 	switch s.Type {
 	case appsv1.RecreateDeploymentStrategyType:
 		if s.RollingUpdate != nil {
-			r.Forbidden("only for strategy RollingUpdate")
+			r.Forbidden("may not be specified when strategy `type` is 'Recreate'")
 		}
 	case appsv1.RollingUpdateDeploymentStrategyType:
 		if s.RollingUpdate == nil {
@@ -66,7 +66,7 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy, e rules.Errors) {
 		r.IntOrPercent("maxUnavailable", unavailable)
 		r.IntOrPercent("maxSurge", surge)
 		if rules.Share(unavailable) == 0 && rules.Share(surge) == 0 {
-			r.Field("maxUnavailable").Invalid(unavailable, "may not be 0 when maxSurge is 0")
+			r.Field("maxUnavailable").Invalid(unavailable, "may not be 0 when `maxSurge` is 0")
 		}
 		r.AtMostAll("maxUnavailable", unavailable)
 	default:
@@ -113,7 +113,7 @@ func replicaSetSpec(s *appsv1.ReplicaSetSpec, o podspec.Options) field.ErrorList
 	e := rules.At(specPath)
 	rules.NonnegativePtr(e, "replicas", s.Replicas)
 	e.Nonnegative("minReadySeconds", int64(s.MinReadySeconds))
-	e.OwnSelector(s.Selector)
+	e.OwnSelector(s.Selector, "deployment")
 	if e.SelectsTemplate(s.Selector, &s.Template) {
 		e.Add(podspec.ValidateTemplate(&s.Template, specPath.Child("template"), o))
 		e.RunsForEver(&s.Template)
@@ -182,7 +182,7 @@ func daemonSetStrategy(s *appsv1.DaemonSetUpdateStrategy, e rules.Errors) {
 		r.AtMostAll("maxSurge", surge)
 		switch {
 		case rules.Share(unavailable) != 0 && rules.Share(surge) != 0:
-			r.Field("maxSurge").Invalid(surge, "may not be set when maxUnavailable is not zero")
+			r.Field("maxSurge").Invalid(surge, "may not be set when maxUnavailable is non-zero")
 		case rules.Share(unavailable) == 0 && rules.Share(surge) == 0:
 			r.Field("maxUnavailable").Required("cannot be 0 when maxSurge is 0")
 		}
@@ -216,12 +216,12 @@ func validateControllerRevision(_ context.Context, r *appsv1.ControllerRevision)
 	var data any
 	switch raw := r.Data.Raw; {
 	case raw == nil:
-		e.Field("data").Required("")
+		e.Field("data").Required("data is mandatory")
 	case json.Unmarshal(raw, &data) != nil:
 		e.Field("data").Invalid("<value omitted>", "must be JSON")
 	default:
 		if _, ok := data.(map[string]any); !ok {
-			e.Field("data").Required("must be a JSON object")
+			e.Field("data").Required("data must be a valid JSON object")
 		}
 	}
 	return e.List()

@@ -47,8 +47,8 @@ func (deps Deps) validateStatefulSetUpdate(_ context.Context, s, old *appsv1.Sta
 	kept.RevisionHistoryLimit = old.Spec.RevisionHistoryLimit
 	kept.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
 	if !apiequality.Semantic.DeepEqual(kept, old.Spec) {
-		errs = append(errs, field.Forbidden(specPath, "only replicas, ordinals, template, updateStrategy, "+
-			"revisionHistoryLimit, persistentVolumeClaimRetentionPolicy and minReadySeconds can be changed"))
+		errs = append(errs, field.Forbidden(specPath, "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "+
+			"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
 	}
 	return errs
 }
@@ -60,7 +60,7 @@ func statefulSetSpec(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.Erro
 	case "":
 		e.Field("podManagementPolicy").Required("")
 	default:
-		e.Field("podManagementPolicy").Invalid(s.PodManagementPolicy, "must be OrderedReady or Parallel")
+		e.Field("podManagementPolicy").Invalid(s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
 	}
 	statefulSetStrategy(&s.UpdateStrategy, e.Field("updateStrategy"))
 	if p := s.PersistentVolumeClaimRetentionPolicy; p != nil {
@@ -83,7 +83,7 @@ func statefulSetSpec(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.Erro
 	if !o.allowInvalidServiceName && s.ServiceName != "" {
 		e.DNSLabel("serviceName", s.ServiceName)
 	}
-	e.OwnSelector(s.Selector)
+	e.OwnSelector(s.Selector, "statefulset")
 	if e.SelectsTemplate(s.Selector, &s.Template) {
 		e.Add(statefulSetTemplate(s, o))
 	}
@@ -164,7 +164,7 @@ func daemonSetSelector(s *appsv1.DaemonSetSpec, e rules.Errors) {
 		e.Field("template").Field("metadata").Field("labels").Invalid(s.Template.Labels, "`selector` does not match template `labels`")
 	}
 	if s.Selector != nil && len(s.Selector.MatchLabels)+len(s.Selector.MatchExpressions) == 0 {
-		e.Field("selector").Invalid(s.Selector, "must not be empty: it would select every pod")
+		e.Field("selector").Invalid(s.Selector, "empty selector is invalid for statefulset")
 	}
 }
 

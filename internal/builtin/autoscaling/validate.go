@@ -83,12 +83,12 @@ func spec(s *autoscalingv2.HorizontalPodAutoscalerSpec, e rules.Errors, o option
 	}
 	switch highest := e.Field("maxReplicas"); {
 	case s.MaxReplicas == 0:
-		highest.Required("must be greater than 0")
+		highest.Required("must be set and greater than 0")
 	case s.MaxReplicas < 0:
-		highest.Invalid(s.MaxReplicas, "must be greater than 0")
+		highest.Invalid(s.MaxReplicas, "must be greater than or equal to 1")
 	}
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
-		e.Field("maxReplicas").Invalid(s.MaxReplicas, "must be greater than or equal to minReplicas")
+		e.Field("maxReplicas").Invalid(s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
 	reference(s.ScaleTargetRef, e.Field("scaleTargetRef"), o.target)
 	fromZero := false
@@ -98,7 +98,7 @@ func spec(s *autoscalingv2.HorizontalPodAutoscalerSpec, e rules.Errors, o option
 		fromZero = fromZero || t == autoscalingv2.ObjectMetricSourceType || t == autoscalingv2.ExternalMetricSourceType
 	}
 	if s.MinReplicas != nil && *s.MinReplicas == 0 && !fromZero {
-		e.Field("metrics").Forbidden("scaling to zero needs an Object or External metric")
+		e.Field("metrics").Forbidden("must specify at least one Object or External metric to support scaling to zero replicas")
 	}
 	if b := s.Behavior; b != nil {
 		scalingRules(b.ScaleUp, e.Field("behavior").Field("scaleUp"))
@@ -124,7 +124,7 @@ func checkAPIVersion(v string, o referenceOptions) string {
 	case err != nil:
 		return err.Error()
 	case gv.Group == "" && !o.noGroup:
-		return "must name an API group"
+		return "apiVersion must specify API group"
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, e rules.Errors) {
 		})
 	}
 	if len(r.Policies) == 0 {
-		e.Field("policies").Required("at least one policy")
+		e.Field("policies").Required("must specify at least one Policy")
 	}
 	for i, p := range r.Policies {
 		at := e.Field("policies").Item(i)
@@ -166,7 +166,7 @@ var sourceTypes = []autoscalingv2.MetricSourceType{
 // itself.
 func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 	if m.Type == "" {
-		e.Field("type").Required("")
+		e.Field("type").Required("must specify a metric source type")
 	}
 	rules.OneOf(e, "type", m.Type, sourceTypes)
 	sources := []struct {
@@ -196,7 +196,7 @@ func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 	for _, s := range sources {
 		if !s.is {
 			if s.t == m.Type {
-				e.Field(s.name).Required("the source that the type names")
+				e.Field(s.name).Required("must populate information for the given metric source")
 			}
 			continue
 		}
@@ -206,7 +206,7 @@ func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 	}
 	for _, s := range sources {
 		if n > 1 && s.is && s.t != m.Type {
-			e.Field(s.name).Forbidden("only the source that the type names")
+			e.Field(s.name).Forbidden("must populate the given metric source only")
 		}
 	}
 }
@@ -216,7 +216,7 @@ func objectSource(s *autoscalingv2.ObjectMetricSource, e rules.Errors, o referen
 	e.Field("metric").PathSegment("name", s.Metric.Name)
 	target(&s.Target, e.Field("target"))
 	if s.Target.Value == nil && s.Target.AverageValue == nil {
-		e.Field("target").Field("averageValue").Required("value or averageValue")
+		e.Field("target").Field("averageValue").Required("must set either a target value or averageValue")
 	}
 }
 
@@ -225,9 +225,9 @@ func externalSource(s *autoscalingv2.ExternalMetricSource, e rules.Errors) {
 	target(&s.Target, e.Field("target"))
 	switch {
 	case s.Target.Value == nil && s.Target.AverageValue == nil:
-		e.Field("target").Field("averageValue").Required("value or averageValue")
+		e.Field("target").Field("averageValue").Required("must set either a target value for metric or a per-pod target")
 	case s.Target.Value != nil && s.Target.AverageValue != nil:
-		e.Field("target").Field("value").Forbidden("either value or averageValue")
+		e.Field("target").Field("value").Forbidden("may not set both a target value for metric and a per-pod target")
 	}
 }
 
@@ -235,7 +235,7 @@ func podsSource(s *autoscalingv2.PodsMetricSource, e rules.Errors) {
 	e.Field("metric").PathSegment("name", s.Metric.Name)
 	target(&s.Target, e.Field("target"))
 	if s.Target.AverageValue == nil {
-		e.Field("target").Field("averageValue").Required("")
+		e.Field("target").Field("averageValue").Required("must specify a positive target averageValue")
 	}
 }
 
@@ -253,9 +253,9 @@ func resourceTargetOf(t *autoscalingv2.MetricTarget, e rules.Errors) {
 	target(t, e)
 	switch {
 	case t.AverageUtilization == nil && t.AverageValue == nil:
-		e.Field("averageUtilization").Required("averageUtilization or averageValue")
+		e.Field("averageUtilization").Required("must set either a target raw value or a target utilization")
 	case t.AverageUtilization != nil && t.AverageValue != nil:
-		e.Field("averageValue").Forbidden("either averageUtilization or averageValue")
+		e.Field("averageValue").Forbidden("may not set both a target raw value and a target utilization")
 	}
 }
 
@@ -264,9 +264,9 @@ func target(t *autoscalingv2.MetricTarget, e rules.Errors) {
 	case autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType:
 	default:
 		if t.Type == "" {
-			e.Field("type").Required("")
+			e.Field("type").Required("must specify a metric target type")
 		}
-		e.Field("type").Invalid(t.Type, "must be Utilization, Value or AverageValue")
+		e.Field("type").Invalid(t.Type, "must be either Utilization, Value, or AverageValue")
 	}
 	positive := func(name string, q *resource.Quantity) {
 		if q != nil && q.Sign() != 1 {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -62,6 +63,7 @@ func jobs(d Deps) *engine.Resource {
 			ValidateUpdate: validateJobStatus,
 			Reset:          engine.ResetSpec,
 		})},
+		UnknownField: func(label string) error { return fmt.Errorf("field label %q not supported for Job", label) },
 		Fields: engine.Fields(func(j *batchv1.Job) fields.Set {
 			return fields.Set{"status.successful": strconv.Itoa(int(j.Status.Succeeded))}
 		}),

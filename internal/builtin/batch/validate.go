@@ -46,7 +46,7 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 	case !isIndexed(s):
 		e.Unchanged("completions", s.Completions, was.Completions)
 	case s.Completions != nil && !apiequality.Semantic.DeepEqual(s.Completions, was.Completions) && *s.Completions != *s.Parallelism:
-		e.Field("completions").Invalid(*s.Completions, "can only be changed together with parallelism")
+		e.Field("completions").Invalid(*s.Completions, "can only be modified in tandem with spec.parallelism")
 	}
 	e.Unchanged("selector", s.Selector, was.Selector)
 	templateUpdate(s, old, e)
@@ -125,7 +125,7 @@ func job(j *batchv1.Job, o podspec.Options, prefixedLabels, allowInvalidSelector
 	if isIndexed(s) && deref(s.Completions) > 0 {
 		last := fmt.Sprintf("%s-%d", j.Name, *s.Completions-1)
 		if len(validation.IsDNS1123Label(last)) > 0 {
-			e.Elsewhere(field.NewPath("metadata", "name")).Invalid(j.Name, "no pod can have the host name "+last)
+			e.Elsewhere(field.NewPath("metadata", "name")).Invalid(j.Name, "will not able to create pod with invalid DNS label: "+last)
 		}
 	}
 	return e.List()
@@ -154,7 +154,7 @@ func ownSelector(j *batchv1.Job, prefixedLabels bool, e rules.Errors) {
 		}
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !selector.Matches(want) {
-		e.Field("selector").Invalid(j.Spec.Selector, "is not the generated one")
+		e.Field("selector").Invalid(j.Spec.Selector, "`selector` not auto-generated")
 	}
 }
 
@@ -169,7 +169,7 @@ func jobSpec(s *batchv1.JobSpec, e rules.Errors, o podspec.Options) {
 	if s.MaxFailedIndexes != nil {
 		rules.NonnegativePtr(e, "maxFailedIndexes", s.MaxFailedIndexes)
 		if s.BackoffLimitPerIndex == nil {
-			e.Field("backoffLimitPerIndex").Required("when maxFailedIndexes is set")
+			e.Field("backoffLimitPerIndex").Required("when maxFailedIndexes is specified")
 		}
 	}
 	if m := s.ManagedBy; m != nil {
@@ -203,7 +203,7 @@ func jobSpec(s *batchv1.JobSpec, e rules.Errors, o podspec.Options) {
 func restartPolicy(s *batchv1.JobSpec, e rules.Errors) {
 	switch p := s.Template.Spec.RestartPolicy; {
 	case p == corev1.RestartPolicyAlways || p == "":
-		e.Field("restartPolicy").Required("OnFailure or Never")
+		e.Field("restartPolicy").Required(`valid values: "OnFailure", "Never"`)
 	case p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever:
 		rules.OneOf(e, "restartPolicy", p, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})
 	case p != corev1.RestartPolicyNever && s.PodFailurePolicy != nil:
@@ -243,7 +243,7 @@ func completionMode(s *batchv1.JobSpec, e rules.Errors) {
 		return
 	}
 	if m := s.MaxFailedIndexes; m == nil {
-		e.Field("maxFailedIndexes").Required(fmt.Sprintf("with more than %d completions", manyCompletions))
+		e.Field("maxFailedIndexes").Required(fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
 	} else {
 		atMost(e, "maxFailedIndexes", *m, maxFailedIndexesOfMany)
 	}
@@ -277,7 +277,7 @@ func podFailurePolicy(s *batchv1.JobSpec, e rules.Errors) {
 		r, at := &list[i], e.Item(i)
 		rules.RequiredOneOf(at, "action", r.Action, failureActions)
 		if r.Action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil {
-			at.Field("action").Invalid(r.Action, "requires backoffLimitPerIndex")
+			at.Field("action").Invalid(r.Action, "requires the backoffLimitPerIndex to be set")
 		}
 		if r.OnExitCodes != nil {
 			exitCodes(r.OnExitCodes, names, at.Field("onExitCodes"))
@@ -290,8 +290,11 @@ func podFailurePolicy(s *batchv1.JobSpec, e rules.Errors) {
 				corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown,
 			})
 		}
-		if (r.OnExitCodes != nil) == (len(r.OnPodConditions) > 0) {
-			at.Invalid(field.OmitValueType{}, "must have one of onExitCodes and onPodConditions")
+		switch codes, conditions := r.OnExitCodes != nil, len(r.OnPodConditions) > 0; {
+		case codes && conditions:
+			at.Invalid(field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported")
+		case !codes && !conditions:
+			at.Invalid(field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required")
 		}
 	}
 }
@@ -307,7 +310,7 @@ func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers []s
 		batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn,
 	})
 	if c := r.ContainerName; c != nil && !slices.Contains(containers, *c) {
-		e.Field("containerName").Invalid(*c, "must be a container or init container of the template")
+		e.Field("containerName").Invalid(*c, "must be one of the container or initContainer names in the pod template")
 	}
 	values := e.Field("values")
 	if len(r.Values) == 0 {
@@ -332,14 +335,14 @@ func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers []s
 func successPolicy(s *batchv1.JobSpec, e rules.Errors) {
 	list := s.SuccessPolicy.Rules
 	if len(list) == 0 {
-		e.Required("at least one rule")
+		e.Required("at least one rules must be specified when the successPolicy is specified")
 	}
 	tooMany(e, len(list), 20)
 	completions := deref(s.Completions)
 	for i := range list {
 		r, at := &list[i], e.Item(i)
 		if r.SucceededCount == nil && r.SucceededIndexes == nil {
-			at.Required("succeededCount or succeededIndexes")
+			at.Required("at least one of succeededCount or succeededIndexes must be specified")
 		}
 		var total int32
 		if text := r.SucceededIndexes; text != nil {
@@ -348,7 +351,7 @@ func successPolicy(s *batchv1.JobSpec, e rules.Errors) {
 			}
 			indexes, err := parseIndexes(*text, completions)
 			if err != nil {
-				at.Field("succeededIndexes").Invalid(*text, err.Error())
+				at.Field("succeededIndexes").Invalid(*text, "error parsing succeededIndexes: "+err.Error())
 			} else {
 				total = indexes.count()
 			}

@@ -49,9 +49,9 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 		// Time zones in the schedule were never intended; stored ones stay valid.
 		if strings.Contains(s.Schedule, "TZ") {
 			if old == nil || !strings.Contains(old.Schedule, "TZ") {
-				at.Invalid(s.Schedule, "cannot use TZ or CRON_TZ, use timeZone")
+				at.Invalid(s.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 			} else if s.TimeZone != nil {
-				at.Invalid(s.Schedule, "cannot use both timeZone and TZ or CRON_TZ")
+				at.Invalid(s.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 	template := e.Field("jobTemplate").Field("spec")
 	jobSpec(&s.JobTemplate.Spec, template, o)
 	if selector := s.JobTemplate.Spec.Selector; selector != nil {
-		template.Field("selector").Invalid(selector, "is generated")
+		template.Field("selector").Invalid(selector, "`selector` will be auto-generated")
 	}
 	if deref(s.JobTemplate.Spec.ManualSelector) {
 		template.AddError(field.NotSupported(template.Path.Child("manualSelector"), true, []string{"nil", "false"}))
@@ -87,21 +87,21 @@ func checkSchedule(schedule string) (err error) {
 
 func timeZone(name string, e rules.Errors) {
 	if name == "" {
-		e.Invalid(name, "must be null or the name of a time zone")
+		e.Invalid(name, "timeZone must be nil or non-empty string")
 		return
 	}
 	// Names become paths below the time zone data.
 	for _, part := range strings.Split(name, "/") {
 		if part == "." || part == ".." || !isZonePart(part) {
-			e.Invalid(name, "unknown time zone")
+			e.Invalid(name, "unknown time zone "+name)
 			return
 		}
 	}
 	if strings.EqualFold(name, "Local") {
-		e.Invalid(name, "must be an explicit time zone, https://www.iana.org/time-zones")
+		e.Invalid(name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
 	}
 	if _, err := time.LoadLocation(name); err != nil {
-		e.Invalid(name, "unknown time zone")
+		e.Invalid(name, "unknown time zone "+name)
 	}
 }
 

@@ -73,25 +73,25 @@ func jobCounters(j, old *batchv1.Job, e rules.Errors) {
 		uncountedPods(uncounted.Failed, seen, at.Field("failed"))
 	}
 	if finished && s.Active > 0 && (finishedChanged || s.Active != was.Active) {
-		e.Field("active").Invalid(s.Active, "must be 0 for a finished job")
+		e.Field("active").Invalid(s.Active, "active>0 is invalid for finished job")
 	}
 	if finished && uncounted != nil && len(uncounted.Failed)+len(uncounted.Succeeded) > 0 &&
 		(finishedChanged || changed(uncounted, was.UncountedTerminatedPods)) {
-		e.Field("uncountedTerminatedPods").Invalid(uncounted, "must be empty for a finished job")
+		e.Field("uncountedTerminatedPods").Invalid(uncounted, "must be empty for finished job")
 	}
 	if finished && deref(s.Terminating) > 0 && (finishedChanged || changed(s.Terminating, was.Terminating)) {
-		e.Field("terminating").Invalid(*s.Terminating, "must be 0 for a finished job")
+		e.Field("terminating").Invalid(*s.Terminating, "terminating>0 is invalid for finished job")
 	}
 	if s.Ready != nil && *s.Ready > s.Active && (changed(s.Ready, was.Ready) || s.Active != was.Active) {
-		e.Field("ready").Invalid(*s.Ready, "cannot be more than active")
+		e.Field("ready").Invalid(*s.Ready, "cannot set more ready pods than active")
 	}
 	if s.Failed < was.Failed {
-		e.Field("failed").Invalid(s.Failed, "cannot decrease")
+		e.Field("failed").Invalid(s.Failed, "cannot decrease the failed counter")
 	}
 	// Elastic indexed jobs drop the indexes that are removed by scaling down.
 	elastic := isIndexed(&j.Spec) && apiequality.Semantic.DeepEqual(j.Spec.Completions, j.Spec.Parallelism)
 	if s.Succeeded < was.Succeeded && !elastic {
-		e.Field("succeeded").Invalid(s.Succeeded, "cannot decrease")
+		e.Field("succeeded").Invalid(s.Succeeded, "cannot decrease the succeeded counter")
 	}
 }
 
@@ -146,13 +146,13 @@ func jobTimes(j, old *batchv1.Job, e rules.Errors) {
 	endChanged := !apiequality.Semantic.DeepEqual(s.CompletionTime, was.CompletionTime)
 
 	if s.CompletionTime != nil && !is.complete && (completeChanged || endChanged) {
-		e.Field("completionTime").Invalid(s.CompletionTime, "only for jobs that are Complete")
+		e.Field("completionTime").Invalid(s.CompletionTime, "cannot set completionTime when there is no Complete=True condition")
 	}
 	if s.CompletionTime == nil && is.complete && (completeChanged || endChanged) {
-		e.Field("completionTime").Required("for jobs that are Complete")
+		e.Field("completionTime").Required("completionTime is required for Complete jobs")
 	}
 	if s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) && (startChanged || endChanged) {
-		e.Field("completionTime").Invalid(s.CompletionTime, "must not be before startTime")
+		e.Field("completionTime").Invalid(s.CompletionTime, "must be equal to or after `startTime`")
 	}
 	if s.CompletionTime != nil && was.CompletionTime != nil && endChanged {
 		e.Field("completionTime").Invalid(s.CompletionTime, "field is immutable")
@@ -160,11 +160,11 @@ func jobTimes(j, old *batchv1.Job, e rules.Errors) {
 	// A suspended job without completions finishes without ever starting.
 	idle := deref(j.Spec.Suspend) && j.Spec.Completions != nil && *j.Spec.Completions == 0
 	if s.StartTime == nil && is.finished() && (finishedChanged || startChanged) && !idle {
-		e.Field("startTime").Required("for finished jobs")
+		e.Field("startTime").Required("startTime is required for finished job")
 	}
 	resuming := isTrue(was.Conditions, batchv1.JobSuspended) && hasCondition(s.Conditions, batchv1.JobSuspended, corev1.ConditionFalse)
 	if was.StartTime != nil && startChanged && !resuming && !deref(j.Spec.Suspend) {
-		e.Field("startTime").Invalid(s.StartTime, "field is immutable while the job is not suspended")
+		e.Field("startTime").Invalid(s.StartTime, "field is immutable for unsuspended job once set")
 	}
 }
 
@@ -177,12 +177,12 @@ func jobIndexes(j, old *batchv1.Job, e rules.Errors) {
 	if n := j.Spec.Completions; n != nil {
 		if completedChanged {
 			if _, err := parseIndexes(s.CompletedIndexes, *n); err != nil {
-				completed.Invalid(s.CompletedIndexes, err.Error())
+				completed.Invalid(s.CompletedIndexes, "error parsing completedIndexes: "+err.Error())
 			}
 		}
 		if failedChanged && j.Spec.BackoffLimitPerIndex != nil && s.FailedIndexes != nil {
 			if _, err := parseIndexes(*s.FailedIndexes, *n); err != nil {
-				failed.Invalid(*s.FailedIndexes, err.Error())
+				failed.Invalid(*s.FailedIndexes, "error parsing failedIndexes: "+err.Error())
 			}
 		}
 		if (failedChanged || completedChanged) && s.FailedIndexes != nil && overlap(s.CompletedIndexes, *s.FailedIndexes, *n) {
@@ -190,9 +190,9 @@ func jobIndexes(j, old *batchv1.Job, e rules.Errors) {
 		}
 	}
 	if completedChanged && s.CompletedIndexes != "" && !isIndexed(&j.Spec) {
-		completed.Invalid(s.CompletedIndexes, "requires indexed completion mode")
+		completed.Invalid(s.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")
 	}
 	if failedChanged && s.FailedIndexes != nil && j.Spec.BackoffLimitPerIndex == nil {
-		failed.Invalid(*s.FailedIndexes, "requires backoffLimitPerIndex")
+		failed.Invalid(*s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
 	}
 }

@@ -142,7 +142,7 @@ func conditions(list []certificatesv1.CertificateSigningRequestCondition, o opti
 			certificatesv1.CertificateDenied:   certificatesv1.CertificateApproved,
 		}[c.Type]
 		if opposite != "" && slices.Contains(seen, opposite) && !o.allowBothDecisions {
-			e.Invalid(c.Type, "cannot be both Approved and Denied")
+			e.Invalid(c.Type, "Approved and Denied conditions are mutually exclusive")
 		}
 		if slices.Contains(seen, c.Type) && !o.allowDuplicateConditions {
 			at.Field("type").Duplicate(c.Type)
@@ -191,7 +191,7 @@ func ofType(r *certificatesv1.CertificateSigningRequest, t certificatesv1.Reques
 func checkRequest(data []byte) error {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return errors.New("must be a PEM block of type CERTIFICATE REQUEST")
+		return errors.New("PEM block type must be CERTIFICATE REQUEST")
 	}
 	r, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
@@ -224,7 +224,7 @@ func checkCertificate(data []byte) error {
 		data, found = rest, true
 	}
 	if !found {
-		return errors.New("must be PEM blocks of type CERTIFICATE")
+		return errors.New("must contain at least one CERTIFICATE PEM block")
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func validateConfigMapUpdate(_ context.Context, c, old *corev1.ConfigMap) field.
 func frozen(e rules.Errors, same map[string]bool) {
 	for name, is := range same {
 		if !is {
-			e.Field(name).Forbidden("the object is immutable")
+			e.Field(name).Forbidden("field is immutable when `immutable` is set")
 		}
 	}
 }

@@ -59,7 +59,7 @@ func validateEndpoints(ep, old *corev1.Endpoints) field.ErrorList {
 
 func endpointSubset(s *corev1.EndpointSubset, e rules.Errors) {
 	if len(s.Addresses) == 0 && len(s.NotReadyAddresses) == 0 {
-		e.Required("must have addresses or notReadyAddresses")
+		e.Required("must specify `addresses` or `notReadyAddresses`")
 	}
 	for i := range s.Addresses {
 		endpointAddress(&s.Addresses[i], e.Field("addresses").Item(i))

@@ -106,7 +106,7 @@ func eventSeries(s *corev1.EventSeries, e rules.Errors) {
 // anyEvent validates what applies to every version. An eventTime marks an event of the new kind, in either version.
 func anyEvent(ev *corev1.Event, strict bool, e rules.Errors) {
 	involved := e.Elsewhere(field.NewPath("involvedObject", "namespace"))
-	const mismatch = "does not match metadata.namespace"
+	const mismatch = "does not match event.namespace"
 	about := ev.InvolvedObject.Namespace
 	if ev.EventTime.IsZero() {
 		cluster := about == "" && (ev.Namespace == metav1.NamespaceNone || ev.Namespace == metav1.NamespaceDefault)

@@ -44,7 +44,7 @@ type eviction struct {
 // setOptions combines the dry run of the request with that of the deletion.
 func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptions) error {
 	if ev.Name != e.name {
-		return apierrors.NewBadRequest("the name in the URL does not match the name in the eviction")
+		return apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
 	e.options = &metav1.DeleteOptions{}
 	if ev.DeleteOptions != nil {

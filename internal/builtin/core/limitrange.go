@@ -85,7 +85,7 @@ func limitType(t corev1.LimitType, e rules.Errors) {
 		e.Messages(t, m)
 	} else if !strings.Contains(string(t), "/") &&
 		t != corev1.LimitTypePod && t != corev1.LimitTypeContainer && t != corev1.LimitTypePersistentVolumeClaim {
-		e.Invalid(t, "must be a standard limit type or have a domain")
+		e.Invalid(t, "must be a standard limit type or fully qualified")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -96,14 +97,15 @@ func validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.Persistent
 		source.CSI.ControllerExpandSecretRef = nil
 	}
 	if !apiequality.Semantic.DeepEqual(*source, old.Spec.PersistentVolumeSource) {
-		e.Field("spec").Field("persistentvolumesource").Forbidden("may not be changed")
+		e.Field("spec").Field("persistentvolumesource").Forbidden("spec.persistentvolumesource is immutable after creation\n" +
+			diff.Diff(old.Spec.PersistentVolumeSource, *source))
 	}
 	e.Add(rules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
 	if old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
-		e.Field("nodeAffinity").Invalid("", "field is immutable, except for labels that left beta")
+		e.Field("nodeAffinity").Invalid("", "field is immutable, except for updating from beta label to GA")
 	}
 	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {
-		e.Field("spec").Field("volumeAttributesClassName").Forbidden("may not be taken away")
+		e.Field("spec").Field("volumeAttributesClassName").Forbidden("update from non-nil value to nil is forbidden")
 	}
 	return e.List()
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,15 +38,16 @@ func validateClaimUpdate(_ context.Context, c, old *corev1.PersistentVolumeClaim
 		e.Add(rules.Immutable(c.Annotations[corev1.BetaStorageClassAnnotation], old.Annotations[corev1.BetaStorageClassAnnotation],
 			field.NewPath("metadata", "annotations", corev1.BetaStorageClassAnnotation)))
 	}
-	if !apiequality.Semantic.DeepEqual(changeableClaim(c, old, oldSpec, upgraded), oldSpec) {
-		e.Field("spec").Forbidden("may not be changed, except for resources.requests and volumeAttributesClassName of bound claims")
+	if kept := changeableClaim(c, old, oldSpec, upgraded); !apiequality.Semantic.DeepEqual(kept, oldSpec) {
+		e.Field("spec").Forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n" +
+			diff.Diff(oldSpec, kept))
 	}
 	claimSize(c, old, e.Field("spec").Field("resources").Field("requests").Field("storage"))
 	e.Add(rules.Immutable(c.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
 	if old.Status.CurrentVolumeAttributesClassName != nil {
 		class := c.Spec.VolumeAttributesClassName
 		if !apiequality.Semantic.DeepEqual(class, old.Spec.VolumeAttributesClassName) && (class == nil || *class == "") {
-			e.Field("spec").Field("volumeAttributesClassName").Forbidden("may not be taken away once it took effect")
+			e.Field("spec").Field("volumeAttributesClassName").Forbidden("update to nil is forbidden when status.currentVolumeAttributesClassName is not nil")
 		}
 	}
 	return e.List()
@@ -88,7 +90,7 @@ func changeableClaim(c, old *corev1.PersistentVolumeClaim, oldSpec *corev1.Persi
 func claimSize(c, old *corev1.PersistentVolumeClaim, e rules.Errors) {
 	asked, before := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	if has := old.Status.Capacity[corev1.ResourceStorage]; asked.Cmp(before) < 0 && asked.Cmp(has) <= 0 {
-		e.Forbidden("may not be below status.capacity")
+		e.Forbidden("field can not be less than status.capacity")
 	}
 }
 

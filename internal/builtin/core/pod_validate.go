@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/podspec"
@@ -38,10 +40,10 @@ func validatePodCreate(p *corev1.Pod, d Deps) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(validatePod(p, podspec.Options{Pod: true, Policy: d.Pods}))
 	if len(p.Spec.EphemeralContainers) > 0 {
-		e.Field("ephemeralContainers").Forbidden("a new pod may not have ephemeral containers")
+		e.Field("ephemeralContainers").Forbidden("cannot be set on create")
 	}
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
-		e.Field("nodeName").Forbidden("scheduling gates hold the pod back")
+		e.Field("nodeName").Forbidden("cannot be set until all schedulingGates have been cleared")
 	}
 	e.Add(podspec.ValidateProfiles(p.Annotations, &p.Spec, e.Path))
 	return e.List()
@@ -53,6 +55,11 @@ func warnPod(_ context.Context, p, old *corev1.Pod) []string {
 	}
 	return append(rules.DNSPrefixWarning(p.Name, "the pod's host name"), podspec.WarnPod(p)...)
 }
+
+// mutablePodFields are the fields of a pod's spec that an update may change, as the refusal of others lists them.
+const mutablePodFields = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +
+	"`spec.tolerations` (only additions to existing tolerations)," +
+	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 // validatePodUpdate reports changes of immutable fields: after creation, nearly all. The placement of a pod with
 // scheduling gates may still be narrowed.
@@ -85,7 +92,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		gatedPlacement(spec, &old.Spec, e)
 	}
 	if !apiequality.Semantic.DeepEqual(*spec, old.Spec) {
-		e.Forbidden("only images, activeDeadlineSeconds and tolerations (to be added) of a pod may be changed")
+		e.Forbidden("pod updates may not change fields other than " + mutablePodFields + "\n" + diff.Diff(old.Spec, *spec))
 	}
 	return e.List()
 }
@@ -93,7 +100,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 // updatedContainers validates the images, and reports whether the number of containers is the same.
 func updatedContainers(list, old []corev1.Container, e rules.Errors) bool {
 	if len(list) != len(old) {
-		e.Forbidden("containers may not be added or taken away")
+		e.Forbidden("pod updates may not add or remove containers")
 		return false
 	}
 	return true
@@ -103,7 +110,7 @@ func updatedContainers(list, old []corev1.Container, e rules.Errors) bool {
 func updatedDeadline(seconds, old *int64, e rules.Errors) bool {
 	if seconds == nil {
 		if old != nil {
-			e.Invalid(nil, "may not be taken away")
+			e.Invalid(nil, "must not update from a positive integer to nil value")
 		}
 		return true
 	}
@@ -112,7 +119,7 @@ func updatedDeadline(seconds, old *int64, e rules.Errors) bool {
 		return false
 	}
 	if old != nil && *old < *seconds {
-		e.Invalid(*seconds, "may not be raised")
+		e.Invalid(*seconds, "must be less than or equal to previous value")
 		return false
 	}
 	return true
@@ -125,7 +132,7 @@ func onlyAddedTolerations(list, old []corev1.Toleration, e rules.Errors) {
 			return n == t
 		}
 		if !slices.ContainsFunc(list, same) {
-			e.Forbidden("only tolerationSeconds of a toleration may be changed")
+			e.Forbidden("existing toleration can not be modified except its tolerationSeconds")
 			return
 		}
 	}
@@ -134,7 +141,7 @@ func onlyAddedTolerations(list, old []corev1.Toleration, e rules.Errors) {
 func onlyRemovedGates(list, old []corev1.PodSchedulingGate, e rules.Errors) {
 	for i, g := range list {
 		if !slices.Contains(old, g) {
-			e.Item(i).Field("name").Forbidden("scheduling gates may only be taken away")
+			e.Item(i).Field("name").Forbidden(fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name))
 		}
 	}
 }
@@ -143,7 +150,7 @@ func onlyRemovedGates(list, old []corev1.PodSchedulingGate, e rules.Errors) {
 func gatedPlacement(spec, old *corev1.PodSpec, e rules.Errors) {
 	for key, value := range old.NodeSelector {
 		if v, found := spec.NodeSelector[key]; !found || v != value {
-			e.Field("nodeSelector").Invalid(spec.NodeSelector, "may only be added to")
+			e.Field("nodeSelector").Invalid(spec.NodeSelector, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")
 			break
 		}
 	}
@@ -181,12 +188,12 @@ func narrowedAffinity(a, old *corev1.NodeAffinity, e rules.Errors) {
 		terms = a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	}
 	if len(before) > 0 && len(terms) != len(before) {
-		e.Invalid(terms, "terms may not be added or taken away")
+		e.Invalid(terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
 		return
 	}
 	for i := range before {
 		if !extendsTerm(&terms[i], &before[i]) {
-			e.Item(i).Invalid(terms[i], "may only be added to")
+			e.Item(i).Invalid(terms[i], "only additions are allowed (no mutations or deletions)")
 		}
 	}
 }

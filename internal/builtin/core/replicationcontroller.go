@@ -117,7 +117,7 @@ func replicationControllerSpec(s *corev1.ReplicationControllerSpec, o podspec.Op
 		return e.List()
 	}
 	if !labels.SelectorFromSet(s.Selector).Matches(labels.Set(t.Labels)) {
-		at.Field("metadata").Field("labels").Invalid(t.Labels, "must match the selector")
+		at.Field("metadata").Field("labels").Invalid(t.Labels, "`selector` does not match template `labels`")
 	}
 	e.Add(podspec.ValidateTemplate(t, at.Path, o))
 	rules.OneOf(at.Field("spec"), "restartPolicy", t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways})
@@ -138,7 +138,7 @@ func validateReplicationControllerStatus(_ context.Context, c, old *corev1.Repli
 	} {
 		e.Nonnegative(name, int64(n))
 		if n > s.Replicas {
-			e.Field(name).Invalid(n, "must not be above replicas")
+			e.Field(name).Invalid(n, "cannot be greater than status.replicas")
 		}
 	}
 	if s.AvailableReplicas > s.ReadyReplicas {

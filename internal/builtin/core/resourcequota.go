@@ -174,7 +174,7 @@ func scopeRequirement(s *corev1.ResourceQuotaSpec, r *corev1.ScopedResourceSelec
 	switch r.Operator {
 	case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			e.Field("values").Required("operators In and NotIn need a value")
+			e.Field("values").Required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
 		}
 	case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
 		if len(r.Values) != 0 {

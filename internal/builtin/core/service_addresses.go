@@ -68,7 +68,7 @@ func wellFormedAddresses(list, before []string, e rules.Errors) bool {
 	for i, ip := range list {
 		if i == 0 && ip == corev1.ClusterIPNone {
 			if len(list) > 1 {
-				e.Invalid(list, "None must be the only value")
+				e.Invalid(list, "'None' must be the first and only value")
 				ok = false
 			}
 			continue
@@ -86,7 +86,7 @@ func addressFamilies(s *corev1.Service, e rules.Errors) {
 	list := s.Spec.ClusterIPs
 	if len(list) > 1 {
 		if dual, err := netutils.IsDualStackIPStrings(list); err != nil || !dual {
-			e.Invalid(list, "may hold one address of each family")
+			e.Invalid(list, "may specify no more than one IP for each IP family")
 		}
 	}
 	if isHeadless(s) {

@@ -249,7 +249,7 @@ func (q *acquisition) takePorts() error {
 // takePort allocates one node port, for the i-th port of the service.
 func (q *acquisition) takePort(asked int32, i int) (int32, error) {
 	if asked != 0 && slices.Contains(q.ports, asked) {
-		return 0, refusedPort(q.service, asked, i, "is given to another port of this service")
+		return 0, refusedPort(q.service, asked, i, "provided port is already allocated")
 	}
 	port, err := q.anyPort(asked)
 	if err != nil && asked == 0 {

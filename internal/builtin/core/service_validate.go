@@ -75,19 +75,19 @@ func serviceByType(s *corev1.Service, e rules.Errors) {
 		e.Field("ports").Required("")
 	}
 	if headless && hasNodePorts(s) {
-		e.Field("clusterIPs").Item(0).Invalid(corev1.ClusterIPNone, "may not be None for services of this type")
+		e.Field("clusterIPs").Item(0).Invalid(corev1.ClusterIPNone, "may not be set to 'None' for "+string(s.Spec.Type)+" services")
 	}
 	if hasClusterIP(s) {
 		return
 	}
 	if len(s.Spec.ClusterIPs) > 0 {
-		e.Field("clusterIPs").Forbidden("not for ExternalName services")
+		e.Field("clusterIPs").Forbidden("may not be set for ExternalName services")
 	}
 	if len(s.Spec.IPFamilies) > 0 {
-		e.Field("ipFamilies").Forbidden("not for ExternalName services")
+		e.Field("ipFamilies").Forbidden("may not be set for ExternalName services")
 	}
 	if s.Spec.IPFamilyPolicy != nil {
-		e.Field("ipFamilyPolicy").Forbidden("not for ExternalName services")
+		e.Field("ipFamilyPolicy").Forbidden("may not be set for ExternalName services")
 	}
 	if name := strings.TrimSuffix(s.Spec.ExternalName, "."); name != "" {
 		e.DNSSubdomain("externalName", name)
@@ -128,7 +128,7 @@ func checkPorts(s *corev1.Service, e rules.Errors) {
 			continue
 		}
 		if s.Spec.Type == corev1.ServiceTypeClusterIP {
-			item.Field("nodePort").Forbidden("not for ClusterIP services")
+			item.Field("nodePort").Forbidden("may not be used when `type` is 'ClusterIP'")
 		}
 		if key := (number{p.Protocol, p.NodePort}); nodePorts[key] {
 			item.Field("nodePort").Duplicate(p.NodePort)
@@ -138,21 +138,23 @@ func checkPorts(s *corev1.Service, e rules.Errors) {
 	}
 }
 
+const forClientIP = "when session affinity type is ClientIP"
+
 func sessionAffinity(s *corev1.ServiceSpec, e rules.Errors) {
 	rules.RequiredOneOf(e, "sessionAffinity", s.SessionAffinity, sessionAffinities)
 	c, at := s.SessionAffinityConfig, e.Field("sessionAffinityConfig")
 	switch {
 	case s.SessionAffinity == corev1.ServiceAffinityNone && c != nil:
-		at.Forbidden("not for session affinity None")
+		at.Forbidden("must not be set when session affinity is None")
 	case s.SessionAffinity != corev1.ServiceAffinityClientIP:
 	case c == nil:
-		at.Required("")
+		at.Required(forClientIP)
 	case c.ClientIP == nil:
-		at.Field("clientIP").Required("")
+		at.Field("clientIP").Required(forClientIP)
 	case c.ClientIP.TimeoutSeconds == nil:
-		at.Field("clientIP").Field("timeoutSeconds").Required("")
-	default:
-		at.Field("clientIP").Range("timeoutSeconds", int64(*c.ClientIP.TimeoutSeconds), 1, 24*60*60)
+		at.Field("clientIP").Field("timeoutSeconds").Required(forClientIP)
+	case *c.ClientIP.TimeoutSeconds <= 0 || *c.ClientIP.TimeoutSeconds > 24*60*60:
+		at.Field("clientIP").Field("timeoutSeconds").Invalid(*c.ClientIP.TimeoutSeconds, "must be greater than 0 and less than 86400")
 	}
 }
 
@@ -195,7 +197,7 @@ func loadBalancerRanges(s, old *corev1.Service, e rules.Errors) {
 		set = false
 	}
 	if set && s.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		at.Forbidden("for LoadBalancer services only")
+		at.Forbidden("may only be used when `type` is 'LoadBalancer'")
 	}
 }
 
@@ -218,10 +220,10 @@ func loadBalancer(s *corev1.Service, e rules.Errors) {
 		return
 	}
 	if s.Spec.AllocateLoadBalancerNodePorts != nil {
-		e.Field("allocateLoadBalancerNodePorts").Forbidden("for LoadBalancer services only")
+		e.Field("allocateLoadBalancerNodePorts").Forbidden("may only be used when `type` is 'LoadBalancer'")
 	}
 	if s.Spec.LoadBalancerClass != nil {
-		e.Field("loadBalancerClass").Forbidden("for LoadBalancer services only")
+		e.Field("loadBalancerClass").Forbidden("may only be used when `type` is 'LoadBalancer'")
 	}
 }
 
@@ -230,12 +232,12 @@ func trafficPolicies(s *corev1.Service, e rules.Errors) {
 	if isExternal(s) {
 		rules.RequiredOneOf(e, "externalTrafficPolicy", spec.ExternalTrafficPolicy, externalPolicies)
 	} else if spec.ExternalTrafficPolicy != "" {
-		e.Field("externalTrafficPolicy").Invalid(spec.ExternalTrafficPolicy, "for services that can be reached from outside only")
+		e.Field("externalTrafficPolicy").Invalid(spec.ExternalTrafficPolicy, "may only be set for externally-accessible services")
 	}
 	switch port := spec.HealthCheckNodePort; {
 	case !hasHealthPort(s):
 		if port != 0 {
-			e.Field("healthCheckNodePort").Invalid(port, "for LoadBalancer services with externalTrafficPolicy Local only")
+			e.Field("healthCheckNodePort").Invalid(port, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'")
 		}
 	case port == 0:
 		e.Field("healthCheckNodePort").Required("")
@@ -258,7 +260,7 @@ func loadBalancerStatus(s, old *corev1.Service) field.ErrorList {
 	list := s.Status.LoadBalancer.Ingress
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		if len(list) > 0 {
-			e.Forbidden("for LoadBalancer services only")
+			e.Forbidden("may only be used when `spec.type` is 'LoadBalancer'")
 		}
 		return e.List()
 	}
@@ -273,10 +275,10 @@ func loadBalancerStatus(s, old *corev1.Service) field.ErrorList {
 		switch {
 		case in.IP == "":
 			if in.IPMode != nil {
-				item.Field("ipMode").Forbidden("needs ip")
+				item.Field("ipMode").Forbidden("may not be specified when `ip` is not set")
 			}
 		case in.IPMode == nil:
-			item.Field("ipMode").Required("")
+			item.Field("ipMode").Required("must be specified when `ip` is set")
 		default:
 			rules.OneOf(item, "ipMode", *in.IPMode, ipModes)
 		}
@@ -286,7 +288,7 @@ func loadBalancerStatus(s, old *corev1.Service) field.ErrorList {
 		if in.Hostname != "" {
 			item.Field("hostname").Messages(in.Hostname, validation.IsDNS1123Subdomain(in.Hostname))
 			if netutils.ParseIPSloppy(in.Hostname) != nil {
-				item.Field("hostname").Invalid(in.Hostname, "must be a name, not an address")
+				item.Field("hostname").Invalid(in.Hostname, "must be a DNS name, not an IP address")
 			}
 		}
 	}

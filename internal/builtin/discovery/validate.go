@@ -108,7 +108,7 @@ func endpoint(p *discoveryv1.Endpoint, t discoveryv1.AddressType, e rules.Errors
 func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 	switch {
 	case len(list) == 0:
-		e.Required("at least one address")
+		e.Required("must contain at least 1 address")
 	case len(list) > maxAddresses:
 		e.AddError(field.TooMany(e.Path, len(list), maxAddresses))
 	}

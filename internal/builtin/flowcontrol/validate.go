@@ -79,7 +79,7 @@ func conditionTypes(types []string) field.ErrorList {
 func priorityLevel(l *flowcontrolv1.PriorityLevelConfiguration, e rules.Errors) {
 	s := &l.Spec
 	if (l.Name == nameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
-		e.Field("type").Invalid(s.Type, "Exempt is for the level of that name, and only for it")
+		e.Field("type").Invalid(s.Type, "must be 'Exempt' if and only if `name` is 'exempt'")
 	}
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
@@ -92,10 +92,10 @@ func priorityLevel(l *flowcontrolv1.PriorityLevelConfiguration, e rules.Errors) 
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
 		if s.Exempt != nil {
-			e.Field("exempt").Forbidden("only for type Exempt")
+			e.Field("exempt").Forbidden("must be nil if the type is Limited")
 		}
 		if s.Limited == nil {
-			e.Field("limited").Required("for type Limited")
+			e.Field("limited").Required("must not be empty when type is Limited")
 		} else {
 			limited(s.Limited, e.Field("limited"))
 		}

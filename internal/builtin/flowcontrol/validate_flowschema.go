@@ -59,13 +59,13 @@ func flowSchema(s *flowcontrolv1.FlowSchema, e rules.Errors) {
 	for i := range spec.Rules {
 		r, at := &spec.Rules[i], e.Field("rules").Item(i)
 		if len(r.Subjects) == 0 {
-			at.Field("subjects").Required("at least one subject")
+			at.Field("subjects").Required("subjects must contain at least one value")
 		}
 		for k := range r.Subjects {
 			subject(&r.Subjects[k], at.Field("subjects").Item(k))
 		}
 		if len(r.ResourceRules) == 0 && len(r.NonResourceRules) == 0 {
-			at.Required("resourceRules or nonResourceRules")
+			at.Required("at least one of resourceRules and nonResourceRules has to be non-empty")
 		}
 		for k := range r.ResourceRules {
 			resourceRule(&r.ResourceRules[k], at.Field("resourceRules").Item(k))

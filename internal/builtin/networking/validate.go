@@ -54,7 +54,7 @@ func networkPolicy(s *networkingv1.NetworkPolicySpec, o policyOptions) field.Err
 		policyRule(s.Egress[i].Ports, s.Egress[i].To, "to", e.Field("egress").Item(i), o)
 	}
 	if len(s.PolicyTypes) > 2 {
-		e.Field("policyTypes").Invalid(s.PolicyTypes, "may not have more than two")
+		e.Field("policyTypes").Invalid(s.PolicyTypes, "may not specify more than two policyTypes")
 		return e.List()
 	}
 	for i, t := range s.PolicyTypes {
@@ -84,19 +84,19 @@ func policyPort(p *networkingv1.NetworkPolicyPort, e rules.Errors) {
 	switch {
 	case p.Port == nil:
 		if p.EndPort != nil {
-			end.Invalid(*p.EndPort, "needs port")
+			end.Invalid(*p.EndPort, "may not be specified when `port` is not specified")
 		}
 	case p.Port.Type == intstr.Int:
 		e.Port("port", p.Port.IntVal)
 		if p.EndPort != nil {
 			if *p.EndPort < p.Port.IntVal {
-				end.Invalid(*p.EndPort, "must be greater than or equal to port")
+				end.Invalid(*p.EndPort, "must be greater than or equal to `port`")
 			}
 			e.Port("endPort", *p.EndPort)
 		}
 	default:
 		if p.EndPort != nil {
-			end.Invalid(*p.EndPort, "needs a port number, not a name")
+			end.Invalid(*p.EndPort, "may not be specified when `port` is non-numeric")
 		}
 		e.Field("port").Messages(p.Port.StrVal, validation.IsValidPortName(p.Port.StrVal))
 	}
@@ -135,7 +135,7 @@ func ipBlock(b *networkingv1.IPBlock, e rules.Errors, o policyOptions) {
 			continue
 		}
 		if n, _ := except.Mask.Size(); !cidr.Contains(except.IP) || n <= size {
-			at.Invalid(text, "must be within cidr, and smaller")
+			at.Invalid(text, "must be a strict subset of `cidr`")
 		}
 	}
 }
@@ -188,11 +188,11 @@ func serviceRanges(cidrs []string) field.ErrorList {
 	e := rules.At(specPath.Child("cidrs"))
 	switch len(cidrs) {
 	case 0:
-		e.Required("at least one range")
+		e.Required("at least one CIDR required")
 		return e.List()
 	case 1, 2:
 	default:
-		e.Invalid(cidrs, "may not have more than two")
+		e.Invalid(cidrs, "may only hold up to 2 values")
 		return e.List()
 	}
 	for i, c := range cidrs {
@@ -201,7 +201,7 @@ func serviceRanges(cidrs []string) field.ErrorList {
 	if len(cidrs) == 2 {
 		family := netutils.IPFamilyOfCIDRString(cidrs[0])
 		if family != netutils.IPFamilyUnknown && family == netutils.IPFamilyOfCIDRString(cidrs[1]) {
-			e.Invalid(cidrs, "may not have two of one IP family")
+			e.Invalid(cidrs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64")
 		}
 	}
 	return e.List()

@@ -29,7 +29,7 @@ func validateIngress(_ context.Context, i *networkingv1.Ingress) field.ErrorList
 	class, found := i.Annotations[classAnnotation]
 	if found && i.Spec.IngressClassName != nil && class != *i.Spec.IngressClassName {
 		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(classAnnotation), class,
-			"must match spec.ingressClassName when both are set"))
+			"must match `ingressClassName` when both are specified"))
 	}
 	return errs
 }
@@ -58,7 +58,7 @@ func ingress(i *networkingv1.Ingress, o ingressOptions) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&i.ObjectMeta, true, rules.Subdomain))
 	if len(s.Rules) == 0 && s.DefaultBackend == nil {
-		e.Invalid(s.Rules, "either defaultBackend or rules must be specified")
+		e.Invalid(s.Rules, "either `defaultBackend` or `rules` must be specified")
 	}
 	if s.DefaultBackend != nil {
 		ingressBackend(s.DefaultBackend, e.Field("defaultBackend"))
@@ -113,7 +113,7 @@ func ingressPaths(r *networkingv1.HTTPIngressRuleValue, e rules.Errors) {
 
 func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors) {
 	if p.PathType == nil {
-		e.Field("pathType").Required("")
+		e.Field("pathType").Required("pathType must be specified")
 		return
 	}
 	switch *p.PathType {
@@ -123,12 +123,12 @@ func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors) {
 		}
 		for _, s := range []string{"//", "/./", "/../", "%2f", "%2F"} {
 			if strings.Contains(p.Path, s) {
-				e.Field("path").Invalid(p.Path, "must not contain "+s)
+				e.Field("path").Invalid(p.Path, "must not contain '"+s+"'")
 			}
 		}
 		for _, s := range []string{"/..", "/."} {
 			if strings.HasSuffix(p.Path, s) {
-				e.Field("path").Invalid(p.Path, "must not end with "+s)
+				e.Field("path").Invalid(p.Path, "cannot end with '"+s+"'")
 			}
 		}
 	case networkingv1.PathTypeImplementationSpecific:
@@ -146,13 +146,13 @@ func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors) {
 func ingressBackend(b *networkingv1.IngressBackend, e rules.Errors) {
 	switch {
 	case b.Resource != nil && b.Service != nil:
-		e.Invalid("", "cannot set both resource and service")
+		e.Invalid("", "cannot set both resource and service backends")
 	case b.Resource != nil:
 		ingressObject(b.Resource, e.Field("resource"))
 	case b.Service != nil:
 		ingressService(b.Service, e)
 	default:
-		e.Invalid("", "resource or service is required")
+		e.Invalid("", "resource or service backend is required")
 	}
 }
 
@@ -171,7 +171,7 @@ func ingressService(s *networkingv1.IngressServiceBackend, e rules.Errors) {
 	}
 	switch port := service.Field("port"); {
 	case s.Port.Name != "" && s.Port.Number != 0:
-		e.Invalid("", "cannot set both port name and port number")
+		e.Invalid("", "cannot set both port name & port number")
 	case s.Port.Name != "":
 		port.Field("name").Messages(s.Port.Name, validation.IsValidPortName(s.Port.Name))
 	case s.Port.Number != 0:
@@ -239,13 +239,13 @@ func classParameters(p *networkingv1.IngressClassParametersReference, e rules.Er
 	switch *p.Scope {
 	case networkingv1.IngressClassParametersReferenceScopeNamespace:
 		if p.Namespace == nil {
-			e.Field("namespace").Required("scope is Namespace")
+			e.Field("namespace").Required("`parameters.scope` is set to 'Namespace'")
 		} else {
 			e.Name("namespace", *p.Namespace, rules.NamespaceName)
 		}
 	case networkingv1.IngressClassParametersReferenceScopeCluster:
 		if p.Namespace != nil {
-			e.Field("namespace").Forbidden("scope is Cluster")
+			e.Field("namespace").Forbidden("`parameters.scope` is set to 'Cluster'")
 		}
 	default:
 		rules.OneOf(e, "scope", *p.Scope, []string{

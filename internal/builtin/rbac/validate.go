@@ -47,7 +47,7 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 	if a := r.AggregationRule; a != nil {
 		path := field.NewPath("aggregationRule")
 		if len(a.ClusterRoleSelectors) == 0 {
-			e.Elsewhere(path.Child("clusterRoleSelectors")).Required("at least one selector")
+			e.Elsewhere(path.Child("clusterRoleSelectors")).Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
 		}
 		for i := range a.ClusterRoleSelectors {
 			s, at := &a.ClusterRoleSelectors[i], e.Elsewhere(path.Child("clusterRoleSelectors").Index(i))
@@ -55,7 +55,7 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 				AllowInvalidLabelValueInSelector: allowInvalidSelector,
 			}, at.Path))
 			if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
-				at.Invalid(s, "invalid label selector")
+				at.Invalid(s, "invalid label selector.")
 			}
 		}
 	}
@@ -64,22 +64,22 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 
 func policyRule(r *rbacv1.PolicyRule, namespaced bool, e rules.Errors) {
 	if len(r.Verbs) == 0 {
-		e.Field("verbs").Required("at least one verb")
+		e.Field("verbs").Required("verbs must contain at least one value")
 	}
 	if len(r.NonResourceURLs) > 0 {
 		if namespaced {
-			e.Field("nonResourceURLs").Invalid(r.NonResourceURLs, "are not in a namespace")
+			e.Field("nonResourceURLs").Invalid(r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
 		}
 		if len(r.APIGroups) > 0 || len(r.Resources) > 0 || len(r.ResourceNames) > 0 {
-			e.Field("nonResourceURLs").Invalid(r.NonResourceURLs, "cannot be in one rule with resources")
+			e.Field("nonResourceURLs").Invalid(r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs")
 		}
 		return
 	}
 	if len(r.APIGroups) == 0 {
-		e.Field("apiGroups").Required("at least one API group")
+		e.Field("apiGroups").Required("resource rules must supply at least one api group")
 	}
 	if len(r.Resources) == 0 {
-		e.Field("resources").Required("at least one resource")
+		e.Field("resources").Required("resource rules must supply at least one resource")
 	}
 }
 

@@ -4,6 +4,7 @@ package resource
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -145,6 +146,9 @@ func resourceSlices(d Deps) *engine.Resource {
 				return nil
 			},
 		}.Rules(),
+		UnknownField: func(label string) error {
+			return fmt.Errorf("field label not supported for %s: %s", resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"), label)
+		},
 		Fields: engine.Fields(func(s *resourcev1.ResourceSlice) fields.Set {
 			node := ""
 			if s.Spec.NodeName != nil {

@@ -44,7 +44,7 @@ func (v *validator) deviceClass(s, old *resourcev1.DeviceClassSpec) field.ErrorL
 		configuration(&c.DeviceConfiguration, stored, e)
 	})
 	if n := s.ExtendedResourceName; n != nil && !rules.IsExtended(corev1.ResourceName(*n)) {
-		e.Field("extendedResourceName").Invalid(*n, "must be the name of an extended resource")
+		e.Field("extendedResourceName").Invalid(*n, "must be a valid extended resource name")
 	}
 	return e.List()
 }

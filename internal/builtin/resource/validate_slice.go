@@ -118,7 +118,7 @@ func onlyTrue(name string, b *bool, e rules.Errors) int {
 		return 0
 	}
 	if !*b {
-		e.Field(name).Invalid(*b, "must be true if it is set")
+		e.Field(name).Invalid(*b, "must be either unset or set to true")
 		return 0
 	}
 	return 1
@@ -277,7 +277,7 @@ func attribute(a *resourcev1.DeviceAttribute, e rules.Errors) {
 		version(s, e.Field("versions").Item(i))
 	}
 	if n != 1 {
-		e.Invalid("", "exactly one value")
+		e.Invalid("", "exactly one value must be specified")
 	}
 }
 

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +40,10 @@ func validate(_ context.Context, c *schedulingv1.PriorityClass) field.ErrorList 
 	e.Add(rules.ObjectMeta(&c.ObjectMeta, false, rules.Subdomain))
 	if strings.HasPrefix(c.Name, systemPrefix) {
 		if !isSystem(c) {
-			e.Field("metadata").Field("name").Forbidden("names that begin with " + systemPrefix + " are reserved")
+			e.Field("metadata").Field("name").Forbidden("priority class names with '" + systemPrefix + "' prefix are reserved for system use only. error: " + c.Name + " is not a known system priority class")
 		}
 	} else if c.Value > maxUserPriority {
-		e.Field("value").Forbidden("is more than users may define")
+		e.Field("value").Forbidden(fmt.Sprintf("maximum allowed value of a user defined priority is %d", maxUserPriority))
 	}
 	if p := c.PreemptionPolicy; p != nil {
 		rules.RequiredOneOf(e, "preemptionPolicy", *p, []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})
@@ -63,7 +64,7 @@ func validateUpdate(_ context.Context, c, old *schedulingv1.PriorityClass) field
 	e := rules.At(nil)
 	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
 	if c.Value != old.Value {
-		e.Field("value").Forbidden("cannot be changed")
+		e.Field("value").Forbidden("may not be changed in an update.")
 	}
 	e.Unchanged("preemptionPolicy", c.PreemptionPolicy, old.PreemptionPolicy)
 	return e.List()

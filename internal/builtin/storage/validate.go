@@ -65,7 +65,7 @@ func parameters(params map[string]string, e rules.Errors) {
 	size := 0
 	for k, v := range params {
 		if k == "" {
-			e.Invalid(k, "keys must not be empty")
+			e.Invalid(k, "field can not be empty.")
 		}
 		size += len(k) + len(v)
 	}
@@ -104,7 +104,7 @@ func validateVolumeAttributesClass(_ context.Context, c *storagev1.VolumeAttribu
 	provisioner("driverName", c.DriverName, e)
 	parameters(c.Parameters, e.Field("parameters"))
 	if len(c.Parameters) == 0 {
-		e.Field("parameters").Required("at least one")
+		e.Field("parameters").Required("must contain at least one key/value pair")
 	}
 	return e.List()
 }
@@ -113,10 +113,10 @@ func validateVolumeAttributesClassUpdate(ctx context.Context, c, old *storagev1.
 	e := rules.At(nil)
 	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
 	if c.DriverName != old.DriverName {
-		e.Field("driverName").Forbidden("cannot be changed")
+		e.Field("driverName").Forbidden("updates to driverName are forbidden.")
 	}
 	if !reflect.DeepEqual(c.Parameters, old.Parameters) {
-		e.Field("parameters").Forbidden("cannot be changed")
+		e.Field("parameters").Forbidden("updates to parameters are forbidden.")
 	}
 	e.Add(validateVolumeAttributesClass(ctx, c))
 	return e.List()
@@ -129,9 +129,9 @@ func validateVolumeAttachment(_ context.Context, a *storagev1.VolumeAttachment) 
 	source := e.Field("source")
 	switch volume, inline := a.Spec.Source.PersistentVolumeName, a.Spec.Source.InlineVolumeSpec; {
 	case inline == nil && volume == nil:
-		source.Required("inlineVolumeSpec or persistentVolumeName")
+		source.Required("must specify exactly one of inlineVolumeSpec and persistentVolumeName")
 	case inline != nil && volume != nil:
-		source.Forbidden("either inlineVolumeSpec or persistentVolumeName")
+		source.Forbidden("must specify exactly one of inlineVolumeSpec and persistentVolumeName")
 	case volume != nil:
 		source.Present("persistentVolumeName", *volume)
 	default:

@@ -112,10 +112,10 @@ func csiDriver(s *storagev1.CSIDriverSpec) field.ErrorList {
 		})
 	}
 	if p := s.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < 10 {
-		e.Field("nodeAllocatableUpdatePeriodSeconds").Invalid(*p, "must be 10 seconds or more")
+		e.Field("nodeAllocatableUpdatePeriodSeconds").Invalid(*p, "must be greater than or equal to 10 seconds")
 	}
 	if p := s.ServiceAccountTokenInSecrets; p != nil && len(s.TokenRequests) == 0 {
-		e.Field("serviceAccountTokenInSecrets").Invalid(*p, "needs tokenRequests")
+		e.Field("serviceAccountTokenInSecrets").Invalid(*p, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
 	}
 	return e.List()
 }
