@@ -39,12 +39,17 @@ for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}
 	fi
 	for server in $servers; do
 		begin=$(date +%s.%N)
-		if (cd "$name" && KUBEBUILDER_ASSETS="$work/$server" timeout 600 "$work/bin/test" -test.timeout=10m >"$work/log" 2>&1); then
+		cd "$name"
+		KUBEBUILDER_ASSETS="$work/$server" setsid timeout 600 "$work/bin/test" -test.timeout=10m >"$work/log" 2>&1 &
+		session=$!
+		cd "$work/module"
+		if wait $session; then
 			result=passes
 		else
 			result=FAILS
 			[ "$server" != kanzen ] || failed=1
 		fi
+		pkill -KILL -s $session || true # a suite that fails leaves its servers behind
 		echo "| $name | $server | $result | $(echo "$begin $(date +%s.%N)" | awk '{printf "%.1f s", $2 - $1}') |"
 		[ "$result" = passes ] || grep -E 'FAIL|panic' "$work/log" | sed 's/^/    /' | tail -15
 	done
