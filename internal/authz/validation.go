@@ -11,7 +11,7 @@ import (
 func validateSubjectAccess(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	var errs field.ErrorList
 	if spec.User == "" && len(spec.Groups) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "a user or a group must be given"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
 	}
 	return validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes, errs)
 }
@@ -22,10 +22,10 @@ func validateLocalSubjectAccess(in *authorizationv1.LocalSubjectAccessReview) fi
 	meta.Namespace = ""
 	errs = append(errs, validateEmptyMeta(&meta, "must be empty but for the namespace")...)
 	if r := in.Spec.ResourceAttributes; r != nil && r.Namespace != in.Namespace {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), r.Namespace, "must be metadata.namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), r.Namespace, "must match metadata.namespace"))
 	}
 	if in.Spec.NonResourceAttributes != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), in.Spec.NonResourceAttributes, "paths are in no namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), in.Spec.NonResourceAttributes, "disallowed on this kind of request"))
 	}
 	return errs
 }
@@ -37,9 +37,9 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, path *auth
 	spec := field.NewPath("spec")
 	switch {
 	case resource != nil && path != nil:
-		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), path, "must not be given beside resourceAttributes"))
+		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), path, "cannot be specified in combination with resourceAttributes"))
 	case resource == nil && path == nil:
-		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), path, "resourceAttributes or nonResourceAttributes must be given"))
+		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), path, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	errs = append(errs, between...)
 	if resource == nil {
@@ -69,7 +69,7 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, path *auth
 func validateSelectorForm(raw string, requirements int, at *field.Path) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
-		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw, "must not be given beside requirements")}
+		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
 	case raw == "" && requirements == 0:
 		return field.ErrorList{field.Required(at.Child("requirements"), "requirements or rawSelector must be given")}
 	}

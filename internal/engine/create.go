@@ -142,7 +142,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 			return nil, apierrors.NewGenerateNameConflict(c.gr(), obj.GetName(), 1)
 		}
 		if errors.Is(err, store.ErrExists) {
-			return nil, apierrors.NewAlreadyExists(c.gr(), obj.GetName())
+			return nil, c.alreadyExists(ctx, obj.GetName())
 		}
 		if err != nil {
 			return nil, err
@@ -150,6 +150,17 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 		c.awaitSeen(ctx, options.DryRun)
 		return i, nil
 	}
+}
+
+// alreadyExists refuses a name that is taken, and tells if what has it is being deleted: clients then try again.
+func (c *call) alreadyExists(ctx context.Context, name string) error {
+	err := apierrors.NewAlreadyExists(c.gr(), name)
+	if i, gerr := c.view.Get(ctx, c.key(name)); gerr == nil {
+		if old, derr := c.Decode(i); derr == nil && old.GetDeletionTimestamp() != nil {
+			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+		}
+	}
+	return err
 }
 
 // generateTries is how often another name is generated when one is taken.

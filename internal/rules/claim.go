@@ -24,7 +24,7 @@ type ClaimOptions struct {
 
 // ClaimSpec validates the spec of a claim.
 func ClaimSpec(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) {
-	accessModesOf(s.AccessModes, e)
+	accessModesOf(s.AccessModes, "at least 1 access mode is required", e)
 	e.LabelSelector("selector", s.Selector, o.AllowInvalidSelector)
 	storage := e.Field("resources").Key(string(corev1.ResourceStorage))
 	if q, found := s.Resources.Requests[corev1.ResourceStorage]; found {
@@ -44,10 +44,10 @@ func ClaimSpec(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) {
 	}
 }
 
-// accessModesOf validates the access modes of a claim or volume. ReadWriteOncePod excludes all others.
-func accessModesOf(modes []corev1.PersistentVolumeAccessMode, e Errors) {
+// accessModesOf validates the access modes of a claim or volume; none is said if there are none. ReadWriteOncePod excludes all others.
+func accessModesOf(modes []corev1.PersistentVolumeAccessMode, none string, e Errors) {
 	if len(modes) == 0 {
-		e.Field("accessModes").Required("at least 1 access mode is required")
+		e.Field("accessModes").Required(none)
 	}
 	single, others := false, false
 	for _, m := range modes {

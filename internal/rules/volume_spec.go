@@ -19,7 +19,7 @@ type VolumeOptions struct {
 // VolumeSpec validates the spec of the persistent volume called name.
 func VolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.Path, o VolumeOptions) field.ErrorList {
 	e := At(path)
-	accessModesOf(s.AccessModes, e)
+	accessModesOf(s.AccessModes, "", e)
 	volumeCapacity(s, e)
 	if s.PersistentVolumeReclaimPolicy != "" {
 		OneOf(e, "persistentVolumeReclaimPolicy", s.PersistentVolumeReclaimPolicy, reclaimPolicies)
@@ -57,7 +57,7 @@ func InlineVolumeSpec(s *corev1.PersistentVolumeSpec, name string, path *field.P
 	if s.CSI == nil {
 		e.Field("csi").Required("has to be specified in the context of inline volumes")
 	}
-	accessModesOf(s.AccessModes, e)
+	accessModesOf(s.AccessModes, "", e)
 	forbid("persistentVolumeReclaimPolicy", s.PersistentVolumeReclaimPolicy != "" && s.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain)
 	forbid("nodeAffinity", s.NodeAffinity != nil)
 	persistentSource(s, name, e)

@@ -136,7 +136,7 @@ func validateTokenRequest(r *authenticationv1.TokenRequest) field.ErrorList {
 	path, life := field.NewPath("spec", "expirationSeconds"), *r.Spec.ExpirationSeconds
 	switch {
 	case life < minLife:
-		return field.ErrorList{field.Invalid(path, life, "must be at least 10 minutes")}
+		return field.ErrorList{field.Invalid(path, life, "may not specify a duration less than 10 minutes")}
 	case life > maxLife:
 		return field.ErrorList{field.Invalid(path, life, "must not be more than 2^32 seconds")}
 	}

@@ -253,7 +253,7 @@ func (v *validator) mutatingPolicy(p, old *admissionv1.MutatingAdmissionPolicy) 
 	c := forPolicy()
 	variables(c, s.Variables, params, func(string) bool { return false }, e.Field("variables"))
 	if len(s.Mutations) == 0 {
-		e.Field("mutations").Required("at least one")
+		e.Field("mutations").Required("mutations must contain at least one item")
 	}
 	for i := range s.Mutations {
 		mutationRule(c, &s.Mutations[i], params, was.Mutations, e.Field("mutations").Item(i))

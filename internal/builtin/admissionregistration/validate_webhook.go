@@ -148,7 +148,9 @@ func (v *validator) hook(h *hook, e rules.Errors, o hookOptions) {
 	}
 	oneOf(e, "sideEffects", h.sideEffects, allowed)
 	if h.timeout != nil {
-		e.Range("timeoutSeconds", int64(*h.timeout), 1, 30)
+		if *h.timeout < 1 || *h.timeout > 30 {
+			e.Field("timeoutSeconds").Invalid(*h.timeout, "the timeout value must be between 1 and 30 seconds")
+		}
 	}
 	e.LabelSelector("namespaceSelector", h.namespaces, o.allowInvalidSelector)
 	e.LabelSelector("objectSelector", h.objects, o.allowInvalidSelector)

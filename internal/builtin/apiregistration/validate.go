@@ -2,6 +2,7 @@ package apiregistration
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +16,13 @@ const (
 	maxVersionPriority = 1000
 )
 
+// priority reports a priority that is out of range.
+func priority(name string, value, most int32, e rules.Errors) {
+	if value < 1 || value > most {
+		e.Field(name).Invalid(value, fmt.Sprintf("must be positive and less than %d", most))
+	}
+}
+
 func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorList {
 	spec := &s.Spec
 	e := rules.At(field.NewPath("spec"))
@@ -23,7 +31,7 @@ func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorLis
 			return m
 		}
 		if want := spec.Version + "." + spec.Group; name != want {
-			return []string{"must be spec.version.spec.group: " + want}
+			return []string{fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", want)}
 		}
 		return nil
 	}))
@@ -33,8 +41,8 @@ func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorLis
 		e.Field("group").Required("only v1 may have an empty group and it better be legacy kube")
 	}
 	e.Field("version").Messages(spec.Version, validation.IsDNS1035Label(spec.Version))
-	e.Range("groupPriorityMinimum", int64(spec.GroupPriorityMinimum), 1, maxGroupPriority)
-	e.Range("versionPriority", int64(spec.VersionPriority), 1, maxVersionPriority)
+	priority("groupPriorityMinimum", spec.GroupPriorityMinimum, maxGroupPriority, e)
+	priority("versionPriority", spec.VersionPriority, maxVersionPriority, e)
 	if spec.Service == nil {
 		if len(spec.CABundle) > 0 {
 			e.Field("caBundle").Invalid("<bytes>", "only with a service")

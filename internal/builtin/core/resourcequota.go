@@ -181,7 +181,7 @@ func scopeRequirement(s *corev1.ResourceQuotaSpec, r *corev1.ScopedResourceSelec
 			e.Field("values").Invalid(r.Values, "operators Exists and DoesNotExist have no values")
 		}
 	default:
-		e.Field("operator").Invalid(r.Operator, "not a selector operator")
+		e.Field("operator").Invalid(r.Operator, "not a valid selector operator")
 	}
 }
 

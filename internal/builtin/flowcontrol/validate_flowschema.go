@@ -127,10 +127,10 @@ var supportedVerbs = []string{
 func wildcard(name string, list []string, e rules.Errors) bool {
 	switch all := slices.Contains(list, "*"); {
 	case len(list) == 0:
-		e.Field(name).Required("at least one")
+		e.Field(name).Required(name + " must contain at least one value")
 		return false
 	case all && len(list) > 1:
-		e.Field(name).Invalid(list, "* must be alone")
+		e.Field(name).Invalid(list, "if '*' is present, must not specify other "+name)
 		return false
 	default:
 		return !all

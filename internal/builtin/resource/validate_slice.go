@@ -45,7 +45,7 @@ func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 		e.Field("nodeSelector").Field("nodeSelectorTerms").Invalid(s.NodeSelector.NodeSelectorTerms, "must be exactly one")
 	}
 	n += onlyTrue("perDeviceNodeSelection", s.PerDeviceNodeSelection, e)
-	exactlyOne(n, "nodeName, nodeSelector, allNodes or perDeviceNodeSelection", e)
+	exactlyOne(n, "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`", e)
 	if s.SharedCounters != nil && s.Devices != nil {
 		e.Invalid("", "either sharedCounters or devices")
 	}
@@ -125,11 +125,11 @@ func onlyTrue(name string, b *bool, e rules.Errors) int {
 }
 
 func exactlyOne(n int, of string, e rules.Errors) {
-	switch {
+	switch why := "exactly one of " + of + " is required"; {
 	case n == 0:
-		e.Required("one of " + of)
+		e.Required(why)
 	case n > 1:
-		e.Invalid("", "only one of "+of)
+		e.Invalid("", why)
 	}
 }
 
@@ -174,7 +174,7 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 		})
 	if perDevice {
 		n := nodeChoice(d.NodeName, d.NodeSelector, d.AllNodes, e)
-		exactlyOne(n, "nodeName, nodeSelector or allNodes, with perDeviceNodeSelection", e)
+		exactlyOne(n, "`nodeName`, `nodeSelector`, `allNodes`", e)
 	} else if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
 		e.Invalid(nil, "nodes of a device need perDeviceNodeSelection")
 	}
