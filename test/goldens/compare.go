@@ -10,7 +10,7 @@ import (
 )
 
 // dims are the compared parts of an answer.
-var dims = []string{"code", "reason", "causes", "object", "table", "managed", "warnings", "type"}
+var dims = []string{"code", "reason", "causes", "object", "table", "managed", "warnings", "type", "words"}
 
 // verdict says for every part whether it was to be compared and whether it is equal.
 func verdict(want, got Expect) map[string]bool {
@@ -30,6 +30,9 @@ func verdict(want, got Expect) map[string]bool {
 	}
 	v["warnings"] = want.Warnings == got.Warnings
 	v["type"] = want.Type == got.Type
+	if want.Words != "" {
+		v["words"] = want.Words == got.Words
+	}
 	return v
 }
 

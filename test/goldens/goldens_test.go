@@ -2,6 +2,7 @@ package goldens
 
 import (
 	"bytes"
+	"flag"
 	"net/http"
 	"os"
 	"strings"
@@ -10,13 +11,51 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
 
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
+	"github.com/kanzen-io/kanzen/test/peer"
 )
 
 // least is how many of a thousand comparisons must agree.
 var least = map[string]int{
-	"code": 999, "reason": 999, "causes": 999, "object": 997, "table": 990, "managed": 990, "warnings": 999, "type": 999,
+	"code": 999, "reason": 999, "causes": 999, "object": 997, "table": 990, "managed": 990, "warnings": 999, "type": 999, "words": 900,
+}
+
+const marksFile = "testdata/words.txt.gz"
+
+var record = flag.Bool("record", false, "record the words of kube-apiserver (bench/peer/bin) that TestGoldens compares")
+
+// TestRecordWords asks kube-apiserver everything, and writes the marks of what it says.
+func TestRecordWords(t *testing.T) {
+	if !*record {
+		t.Skip("run with -record")
+	}
+	cases, err := readCases("testdata/cases.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := peer.Start(t)
+	transport, err := rest.TransportFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, _ := loadIndex()
+	r := &Runner{Bases: index, Log: t.Logf, C: &Client{URL: c.Host, HTTP: &http.Client{Transport: transport, Timeout: time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
+	var mu sync.Mutex
+	marks := map[string]string{}
+	r.run(cases, 8, func(c *Case, got Expect) {
+		mu.Lock()
+		defer mu.Unlock()
+		if got.Words != "" {
+			marks[c.ID] = got.Words
+		}
+	})
+	if err := writeMarks(marksFile, marks); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d answers with words", len(marks))
 }
 
 // TestGoldens asks everything that was asked of kube-apiserver. GOLDENS names
@@ -26,9 +65,14 @@ func TestGoldens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	marks, err := readMarks(marksFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	only := os.Getenv("GOLDENS")
 	var cases []*Case
 	for _, c := range all {
+		c.Expect.Words = marks[c.ID]
 		if strings.Contains(c.ID, only) {
 			cases = append(cases, c)
 		}
@@ -59,7 +103,7 @@ func TestGoldens(t *testing.T) {
 			shown++
 			var b bytes.Buffer
 			diff(&b, "  ", plain(c.Expect), plain(got))
-			t.Logf("%s\n  %s %s\n%s", c.ID, c.Method, c.Path, b.String())
+			t.Logf("%s\n  %s %s\n%s%s", c.ID, c.Method, c.Path, b.String(), strings.Join(got.said, "\n"))
 		}
 	})
 	for _, part := range dims {

@@ -84,6 +84,8 @@ type Expect struct {
 	Managed  any      `json:"managed,omitempty"`
 	Table    *Table   `json:"table,omitempty"`
 	Events   []string `json:"events,omitempty"` // watch: type and object name
+	Words    string   `json:"words,omitempty"`  // the mark of the sentences
+	said     []string // the sentences
 }
 
 // Base is one entry of base/index.json.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -242,6 +243,10 @@ func (r *Runner) exec(b Base, c *Case) Expect {
 			return Expect{Code: -1, Reason: err.Error()}
 		}
 		e := observe(resp, body, strings.Contains(c.Path, "watch=1"))
+		if !slices.ContainsFunc(c.Ops, func(op Op) bool { return op.Path == "/metadata/generateName" }) { // the name is in the sentences
+			e.said = sentences(resp, body)
+			e.Words = mark(e.said)
+		}
 		if !c.CheckManaged {
 			e.Managed = nil
 		}
