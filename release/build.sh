@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${DIST:-dist}
-nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
-cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
+export GOFLAGS='-trimpath -buildvcs=false' # of the tools too: the bill of materials has the checksum of the one that wrote it
+tool() { go tool -modfile=release/go.mod "$@"; } # nfpm and cyclonedx-gomod, at the versions of that file
 
 commit=$(git rev-parse HEAD)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
@@ -21,12 +21,12 @@ for platform in "$@"; do
 	os=${platform%/*} arch=${platform#*/} ext=
 	[ "$os" = windows ] && ext=.exe
 	echo "binary for $platform"
-	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$out/kanzen-$os-$arch$ext" ./cmd/kanzen
+	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -ldflags "$ldflags" -o "$out/kanzen-$os-$arch$ext" ./cmd/kanzen
 done
 
 echo "completions and man pages"
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$work/kanzen" ./cmd/kanzen
+CGO_ENABLED=0 go build -ldflags "$ldflags" -o "$work/kanzen" ./cmd/kanzen
 mkdir -p "$out/completions"
 for shell in bash zsh fish powershell; do "$work/kanzen" completion $shell >"$out/completions/kanzen.$shell"; done
 "$work/kanzen" man "$out/man"
@@ -39,21 +39,21 @@ for arch in amd64 arm64; do
 	if [ -z "${NO_PACKAGES:-}" ]; then
 		echo "packages for $arch"
 		for kind in deb rpm; do
-			ARCH=$arch VERSION=$version DIST=$out go run $nfpm package --config release/nfpm.yaml --packager $kind --target "$out/" >/dev/null
+			ARCH=$arch VERSION=$version DIST=$out tool nfpm package --config release/nfpm.yaml --packager $kind --target "$out/" >/dev/null
 		done
 	fi
 done
 if [ ${#image[@]} -gt 0 ]; then
 	echo "container image"
 	(cd release && go run ./image -o "$PWD/../$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" "${image[@]}")
-	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$out/image" -cf "$out/kanzen-image-oci.tar" .
+	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$out/image" -cf "$out/kanzen-image-oci.tar" .
 	rm -rf "$out/image"
 fi
 
 if [ -z "${NO_SBOM:-}" ]; then
 	echo "bill of materials"
 	first=("$out"/kanzen-linux-*)
-	go run $cyclonedx bin -json -noserial -notimestamp -output "$out/kanzen.cdx.json" "${first[0]}" 2>/dev/null
+	tool cyclonedx-gomod bin -json -noserial -notimestamp -output "$out/kanzen.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
 fi
 cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
 (cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)

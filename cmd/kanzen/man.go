@@ -21,7 +21,10 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			date := time.Unix(0, 0).UTC() // as in every build
+			date, err := time.Parse(time.RFC3339, version.Info().BuildDate) // that of the commit: the same in every build of it
+			if err != nil {
+				return err
+			}
 			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Section: "1", Source: "kanzen " + version.Kanzen, Manual: "kanzen", Date: &date}, args[0])
 		},
 	}

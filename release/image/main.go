@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 func main() {
@@ -50,8 +51,16 @@ func write(out, version string, created time.Time, platforms []string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	_, err := layout.Write(out, index)
-	return err
+	// One entry, which names the version: tools that load an image take the index below it and choose the platform.
+	if _, err := layout.Write(out, mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{
+		Annotations: map[string]string{"org.opencontainers.image.ref.name": version, "io.containerd.image.name": "docker.io/library/kanzen:" + version}}})); err != nil {
+		return err
+	}
+	written, err := layout.ImageIndexFromPath(out)
+	if err != nil {
+		return err
+	}
+	return validate.Index(written)
 }
 
 // user is nobody: the server needs no rights.
