@@ -231,16 +231,16 @@ func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log
 		k.discover(cfg, port, log)
 		return nil
 	}
-	files := cfg.ServiceAccountKeyFiles
+	files, flag := cfg.ServiceAccountKeyFiles, "--service-account-key-file"
 	if len(files) == 0 && signing != "" {
-		files = []string{signing}
+		files, flag = []string{signing}, "--service-account-signing-key-file"
 	}
 	if len(files) == 0 {
 		return nil
 	}
 	keys, err := serviceaccount.LoadKeys(files...)
 	if err != nil {
-		return fmt.Errorf("--service-account-key-file: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	k.Verify = keys
 	if signing != "" && len(cfg.ServiceAccountIssuers) > 0 {
@@ -296,9 +296,11 @@ func (k *Keys) RequestHeaderCAPEM() []byte {
 type NamedCertificate struct {
 	Flag        string
 	Certificate *x509.Certificate
+	// Authority says that it is not this server's own: it has signed those of clients.
+	Authority bool
 }
 
-// Certificates returns the certificates by which this server is known.
+// Certificates returns the certificates by which this server is known, and those by which it knows its clients.
 func (k *Keys) Certificates() []NamedCertificate {
 	var out []NamedCertificate
 	add := func(flag string, f *pki.CertFile) {
@@ -310,7 +312,7 @@ func (k *Keys) Certificates() []NamedCertificate {
 			return
 		}
 		if c, err := x509.ParseCertificate(pair.Certificate[0]); err == nil {
-			out = append(out, NamedCertificate{flag, c})
+			out = append(out, NamedCertificate{Flag: flag, Certificate: c})
 		}
 	}
 	add("--tls-cert-file", k.Serving)
@@ -318,6 +320,14 @@ func (k *Keys) Certificates() []NamedCertificate {
 		add("--tls-sni-cert-key", c.file)
 	}
 	add("--proxy-client-cert-file", k.FrontProxy)
+	for flag, b := range map[string]*pki.BundleFile{"--client-ca-file": k.ClientCA, "--requestheader-client-ca-file": k.RequestHeaderCA} {
+		if b == nil {
+			continue
+		}
+		for _, c := range b.Certificates() {
+			out = append(out, NamedCertificate{Flag: flag, Certificate: c, Authority: true})
+		}
+	}
 	return out
 }
 

@@ -44,8 +44,9 @@ func (c *CertFile) GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certi
 type BundleFile struct{ files[*bundle] }
 
 type bundle struct {
-	pem  []byte
-	pool *x509.CertPool
+	pem          []byte
+	pool         *x509.CertPool
+	certificates []*x509.Certificate
 }
 
 // NewBundleFile loads a bundle. If a later bundle is invalid, this is logged and the last valid one stays in use.
@@ -60,13 +61,15 @@ func (b *BundleFile) Pool() *x509.CertPool { return b.get().pool }
 // PEM returns the file's current content.
 func (b *BundleFile) PEM() []byte { return b.get().pem }
 
+// Certificates returns the current certificates one by one.
+func (b *BundleFile) Certificates() []*x509.Certificate { return b.get().certificates }
+
 func readBundle(path string) (*bundle, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	b := &bundle{pem: data, pool: x509.NewCertPool()}
-	n := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
@@ -76,9 +79,9 @@ func readBundle(path string) (*bundle, error) {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		b.pool.AddCert(cert)
-		n++
+		b.certificates = append(b.certificates, cert)
 	}
-	if n == 0 {
+	if len(b.certificates) == 0 {
 		return nil, fmt.Errorf("read %s: %w", path, errors.New("no certificate in it"))
 	}
 	return b, nil
@@ -95,8 +98,9 @@ type files[T any] struct {
 	value atomic.Pointer[T]
 	due   atomic.Int64 // time of the next check, Unix nanoseconds
 
-	mu    sync.Mutex
-	stamp []stamp // stamps of the files that value was read from; guarded by mu
+	mu     sync.Mutex
+	stamp  []stamp // stamps of the files that value was read from; guarded by mu
+	failed []stamp // stamps of the files that could not be read last; guarded by mu
 }
 
 // stamp distinguishes versions of a file.
@@ -135,11 +139,14 @@ func (f *files[T]) refresh(now time.Time) {
 	}
 	value, err := f.load()
 	if err != nil {
-		// The stamps are not stored: a half-replaced pair is tried again.
-		f.log.Error("Could not reload certificates, using the old ones", "paths", f.paths, "err", err)
+		// A half-replaced pair is tried again, but said once.
+		if !equalStamps(current, f.failed) {
+			f.log.Error("Could not reload certificates, using the old ones", "paths", f.paths, "err", err)
+		}
+		f.failed = current
 		return
 	}
-	f.stamp = current
+	f.stamp, f.failed = current, nil
 	f.value.Store(&value)
 }
 
@@ -156,6 +163,9 @@ func (f *files[T]) stamps() []stamp {
 }
 
 func equalStamps(a, b []stamp) bool {
+	if len(a) != len(b) {
+		return false
+	}
 	for i := range a {
 		if a[i].size != b[i].size || !a[i].time.Equal(b[i].time) {
 			return false

@@ -118,12 +118,12 @@ func watchCertificates(ctx context.Context, k *keys.Keys, etcdTLS *tls.Config, l
 	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
 	for ctx.Err() == nil {
 		for _, c := range k.Certificates() {
-			warnExpiry(c.Flag, c.Certificate, clk.Now(), seldom)
+			warnExpiry(c, clk.Now(), seldom)
 		}
 		if etcdTLS != nil {
 			for i := range etcdTLS.Certificates {
 				if leaf, err := x509.ParseCertificate(etcdTLS.Certificates[i].Certificate[0]); err == nil {
-					warnExpiry("--etcd-certfile", leaf, clk.Now(), seldom)
+					warnExpiry(keys.NamedCertificate{Flag: "--etcd-certfile", Certificate: leaf}, clk.Now(), seldom)
 				}
 			}
 		}
@@ -134,17 +134,24 @@ func watchCertificates(ctx context.Context, k *keys.Keys, etcdTLS *tls.Config, l
 	}
 }
 
-func warnExpiry(flag string, c *x509.Certificate, now time.Time, seldom *logs.Seldom) {
+func warnExpiry(n keys.NamedCertificate, now time.Time, seldom *logs.Seldom) {
+	c := n.Certificate
 	left := c.NotAfter.Sub(now)
-	key := flag + c.SerialNumber.String()
-	switch {
-	case left <= 0:
-		seldom.Warn(key, "a certificate has expired, and clients refuse it: replace the file, which is read again at once",
-			"flag", flag, "subject", c.Subject.String(), "expired", c.NotAfter.UTC().Format(time.RFC3339))
-	case left < expirySoon:
-		seldom.Warn(key, "a certificate expires soon: replace the file, which is read again at once",
-			"flag", flag, "subject", c.Subject.String(), "expires", c.NotAfter.UTC().Format(time.RFC3339), "days", int(left.Hours()/24))
+	if left >= expirySoon {
+		return
 	}
+	what, effect, advice := "a certificate", "clients refuse it", "replace the file, which is read again at once"
+	if n.Authority {
+		what, effect = "a certificate authority of clients", "clients with its certificates are refused"
+		advice = "add the new authority to the file, which is read again at once"
+	}
+	key := n.Flag + c.SerialNumber.String()
+	args := []any{"flag", n.Flag, "subject", c.Subject.String()}
+	if left <= 0 {
+		seldom.Warn(key, what+" has expired, and "+effect+": "+advice, append(args, "expired", c.NotAfter.UTC().Format(time.RFC3339))...)
+		return
+	}
+	seldom.Warn(key, what+" expires soon: "+advice, append(args, "expires", c.NotAfter.UTC().Format(time.RFC3339), "days", int(left.Hours()/24))...)
 }
 
 // watchEtcd starts the warnings about an open etcd, until the ground is closed.

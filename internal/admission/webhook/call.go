@@ -93,11 +93,12 @@ func traced(ctx context.Context, h *hook, a *admission.Attributes, uid types.UID
 	return ctx, s
 }
 
-// observe counts a call and its result.
+// observe counts a call and its result, and warns of trouble.
 func (d *Deps) observe(h *hook, p measure.Phase, op admission.Operation, err error, took time.Duration) {
 	m := d.Metrics
 	var failed *callError
 	var refused *rejection
+	d.warn(h, err, took)
 	switch {
 	case err == nil:
 		m.Webhook(h.name, p, op, false, 200, took)
@@ -127,11 +128,9 @@ func (d *Deps) conclude(ctx context.Context, h *hook, p measure.Phase, err error
 	case !errors.As(err, &failed):
 		return err
 	case !h.ignore:
-		d.Log.Warn("failed to call a webhook; the write is refused", "webhook", h.name, "error", err)
 		return apierrors.NewInternalError(err)
 	}
 	if !errors.Is(err, context.Canceled) {
-		d.Log.Warn("failed to call a webhook; the write goes on", "webhook", h.name, "error", err)
 		d.Metrics.FailOpen(h.name, p)
 		open()
 	}

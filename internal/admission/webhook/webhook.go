@@ -33,6 +33,8 @@ type Deps struct {
 	NewUID  func() types.UID
 	Clock   clock.PassiveClock
 	Log     *slog.Logger
+
+	trouble *Trouble // made with the plugin
 }
 
 // Namespaces finds namespaces and their labels. A missing one is an apierrors
@@ -44,12 +46,14 @@ type Namespaces interface {
 
 // Mutating makes the plugin that calls mutating webhooks.
 func Mutating(d Deps) admission.Plugin {
+	d.trouble = NewTrouble("a webhook", d.Log, d.Clock)
 	m := &mutating{Deps: d, hooks: newHooks(&d, d.Mutating, mutatingHooks)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }
 
 // Validating makes the plugin that calls validating webhooks.
 func Validating(d Deps) admission.Plugin {
+	d.trouble = NewTrouble("a webhook", d.Log, d.Clock)
 	v := &validating{Deps: d, hooks: newHooks(&d, d.Validating, validatingHooks)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }

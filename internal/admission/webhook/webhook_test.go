@@ -1,12 +1,12 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/admissiontest"
@@ -47,16 +48,23 @@ type site struct {
 	*httptest.Server
 	mutating, validating *admissiontest.View
 	chain                admission.Chain
+	log                  bytes.Buffer
+	clock                *clocktesting.FakePassiveClock
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{mutating: &admissiontest.View{}, validating: &admissiontest.View{}}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(answer))
+	s := &site{mutating: &admissiontest.View{}, validating: &admissiontest.View{}, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/slow") {
+			s.clock.SetTime(s.clock.Now().Add(3 * time.Second))
+		}
+		answer(w, r)
+	}))
 	t.Cleanup(s.Close)
 	var n atomic.Int64
 	d := webhook.Deps{
 		Mutating: s.mutating, Validating: s.validating, Namespaces: namespaces{}, Authorizer: authz.AlwaysAllow{},
-		Compiler: cel.NewCompiler(), Metrics: measure.New(), Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Compiler: cel.NewCompiler(), Metrics: measure.New(), Clock: s.clock, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Clients: webhook.NewClients(webhook.Credentials{}, webhook.Dialers{}, nil, nil),
 		NewUID:  func() types.UID { return types.UID(fmt.Sprint(n.Add(1))) },
 	}
@@ -189,6 +197,62 @@ func TestFailures(t *testing.T) {
 	}
 	if marks != 2 {
 		t.Errorf("%d marks of failures that did not count, want 2", marks)
+	}
+}
+
+// A webhook that fails, or is slow, is in the log: a line when that begins, and seldom while it lasts. A refusal is no trouble.
+func TestTroubleIsInTheLog(t *testing.T) {
+	for _, c := range []struct {
+		path  string
+		fails *admissionv1.FailurePolicyType
+		gone  bool
+		want  []string // in the line; nil: there is none
+	}{
+		{path: "/allow"},
+		{path: "/deny"},
+		{path: "/slow", want: []string{"level=WARN", "a webhook is slow", "webhook=w", "configuration=v", "took=3s"}},
+		{path: "/allow", gone: true, want: []string{"level=WARN", "a webhook does not answer", "writes that it is asked about are refused", "webhook=w", "configuration=v", "connection refused"}},
+		{path: "/allow", gone: true, fails: &ignore, want: []string{"a webhook does not answer", "writes go on without it"}},
+	} {
+		s := newSite(t)
+		if c.gone {
+			s.Close()
+		}
+		s.validating.Set(s.validates("v", c.fails, c.path))
+		said := func(times int) string {
+			s.log.Reset()
+			for range times {
+				_ = s.chain.Validate(t.Context(), configMap()) // what it answers is tested elsewhere
+			}
+			return s.log.String()
+		}
+		for _, later := range []bool{false, true} {
+			if later {
+				s.clock.SetTime(s.clock.Now().Add(time.Hour))
+				c.want = append(c.want, "alsoBefore=4")
+			}
+			got := said(5)
+			if wanted := len(c.want) > 1; strings.Count(got, "\n") != map[bool]int{false: 0, true: 1}[wanted] {
+				t.Errorf("%s: later %t: %q", c.path, later, got)
+			} else if wanted {
+				for _, w := range c.want {
+					if !strings.Contains(got, w) {
+						t.Errorf("%s: later %t: %q has no %q", c.path, later, got, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A call that the client has given up is not the webhook's fault.
+func TestGivenUpIsNoTrouble(t *testing.T) {
+	s := newSite(t)
+	s.validating.Set(s.validates("v", nil, "/allow"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.chain.Validate(ctx, configMap()); err == nil || s.log.Len() > 0 {
+		t.Errorf("%v; the log: %s", err, s.log.String())
 	}
 }
 
