@@ -20,8 +20,7 @@ import (
 // of which name resources of others, and asks for metrics as autoscalers do.
 func TestCustomMetrics(t *testing.T) {
 	t.Parallel()
-	program, err := build("CUSTOM_METRICS", filepath.Join(t.TempDir(), "custommetrics"), ".", "./custommetrics")
-	must(t, err)
+	program := buildOthers(t, "CUSTOM_METRICS", "custommetrics")
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
 	pair := pkitest.Server(t, "metrics.custom.svc", "localhost")
 	cert, key := pair.Write(t, t.TempDir())

@@ -27,10 +27,5 @@ func TestKubectlVersions(t *testing.T) {
 func olderKubectl(t *testing.T, version string) string {
 	t.Helper()
 	env := "KUBECTL_" + strings.ReplaceAll(strings.ToUpper(version), ".", "_")
-	program, err := build(env, filepath.Join(t.TempDir(), "kubectl"), filepath.Join("kubectl", version), ".",
-		"-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return buildOthers(t, env, filepath.Join("kubectl", version), "-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
 }

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,9 @@ import (
 
 // binaries are the programs under test, built by TestMain.
 var binaries struct{ dir, kanzen, kubectl string }
+
+// withBuilds has tests run for which libraries are compiled that nothing else here uses.
+var withBuilds = flag.Bool("builds", false, "also run tests that first build programs of others, which takes minutes: older kubectls, sample-apiserver, a metrics adapter")
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -56,4 +60,16 @@ func build(env, out, dir, pkg string, flags ...string) (string, error) {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, b)
 	}
 	return out, nil
+}
+
+// buildOthers builds a program that is a module of its own, in a folder named for it. The test is skipped without -builds, unless
+// the environment names the program.
+func buildOthers(t *testing.T, env, dir string, flags ...string) string {
+	t.Helper()
+	if !*withBuilds && os.Getenv(env) == "" {
+		t.Skip("needs -builds, or the program in " + env)
+	}
+	program, err := build(env, filepath.Join(t.TempDir(), filepath.Base(dir)), dir, ".", flags...)
+	must(t, err)
+	return program
 }

@@ -77,8 +77,7 @@ func TestSampleAPIServer(t *testing.T) {
 // registerWardle starts sample-apiserver and registers it.
 func registerWardle(t *testing.T, k *kanzen) {
 	t.Helper()
-	program, err := build("SAMPLE_APISERVER", filepath.Join(t.TempDir(), "sampleapiserver"), ".", "./sampleapiserver")
-	must(t, err)
+	program := buildOthers(t, "SAMPLE_APISERVER", "sampleapiserver")
 	client := etcdServer(t)
 	pair := pkitest.Server(t, "api.wardle.svc", "localhost")
 	cert, key := pair.Write(t, t.TempDir())
