@@ -1,22 +1,17 @@
 package envtest
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
@@ -29,23 +24,37 @@ type ControlPlane struct {
 	KubectlPath string
 
 	server *kanzentest.Server
-	dir    string // for kubeconfigs, made when first needed
+	given  APIServer // as it was before the start
+	dir    string    // for kubeconfigs and the files of an Authn, made when first needed
 }
 
 // APIServer has the settings of the API server.
 type APIServer struct {
 	// URL is where it is served. Start sets it.
 	URL *url.URL
+	// SecureServing is where it listens, and who its users are. SecurePort is its port as a number. Start sets those that
+	// are not given.
+	SecureServing
+	SecurePort int
 	// StartTimeout bounds the start; zero: as the Environment says.
 	StartTimeout time.Duration
 
 	// Not needed.
-	Path        string
-	Out, Err    io.Writer
-	StopTimeout time.Duration
+	Path, CertDir string
+	EtcdURL       *url.URL
+	Out, Err      io.Writer
+	StopTimeout   time.Duration
 
 	arguments *Arguments
 }
+
+// Start is an error: the ControlPlane starts its server.
+func (s *APIServer) Start() error {
+	return errors.New("start the ControlPlane, of which this is a part")
+}
+
+// Stop does nothing: the ControlPlane stops its server.
+func (s *APIServer) Stop() error { return nil }
 
 // Etcd is accepted and not needed.
 type Etcd struct {
@@ -76,72 +85,15 @@ func (p *ControlPlane) GetAPIServer() *APIServer {
 // Configure returns the flags of the API server: those of kube-apiserver, by their names without dashes.
 func (s *APIServer) Configure() *Arguments {
 	if s.arguments == nil {
-		s.arguments = &Arguments{}
-		s.arguments.Set("disable-admission-plugins", "ServiceAccount")
+		s.arguments = EmptyArguments().withDefault("disable-admission-plugins", "ServiceAccount")
 	}
 	return s.arguments
-}
-
-// Arguments are flags.
-type Arguments struct {
-	names  []string
-	values map[string][]string
-}
-
-// EmptyArguments makes arguments without any.
-func EmptyArguments() *Arguments { return &Arguments{} }
-
-// Set sets a flag to values.
-func (a *Arguments) Set(name string, values ...string) *Arguments {
-	a.Disable(name)
-	return a.Append(name, values...)
-}
-
-// Append adds values to a flag.
-func (a *Arguments) Append(name string, values ...string) *Arguments {
-	if a.values == nil {
-		a.values = map[string][]string{}
-	}
-	if _, ok := a.values[name]; !ok {
-		a.names = append(a.names, name)
-	}
-	a.values[name] = append(a.values[name], values...)
-	return a
-}
-
-// AppendNoDefaults is Set.
-func (a *Arguments) AppendNoDefaults(name string, values ...string) *Arguments {
-	return a.Set(name, values...)
-}
-
-// Enable gives a flag without a value.
-func (a *Arguments) Enable(name string) *Arguments { return a.Set(name) }
-
-// Disable leaves a flag out.
-func (a *Arguments) Disable(name string) *Arguments {
-	delete(a.values, name)
-	a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
-	return a
-}
-
-// AsStrings returns the flags as on a command line.
-func (a *Arguments) AsStrings() []string {
-	var out []string
-	for _, n := range a.names {
-		if len(a.values[n]) == 0 {
-			out = append(out, "--"+n)
-		}
-		for _, v := range a.values[n] {
-			out = append(out, "--"+n+"="+v)
-		}
-	}
-	return out
 }
 
 // Start starts the control plane.
 func (p *ControlPlane) Start() error { return p.start(0, nil) }
 
-func (p *ControlPlane) start(timeout time.Duration, more []kanzentest.Option) error {
+func (p *ControlPlane) start(timeout time.Duration, more []kanzentest.Option) (err error) {
 	if p.server != nil {
 		return errors.New("the control plane has been started already")
 	}
@@ -149,37 +101,114 @@ func (p *ControlPlane) start(timeout time.Duration, more []kanzentest.Option) er
 	if api.StartTimeout != 0 {
 		timeout = api.StartTimeout
 	}
-	options := []kanzentest.Option{kanzentest.Listen(), kanzentest.Flags(api.Configure().AsStrings()...),
-		func(o *kanzentest.Options) { o.StartTimeout = timeout }}
-	s, err := kanzentest.New(background(), append(options, more...)...)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	if api.Authn != nil {
+		if err := p.configureUsers(api); err != nil {
+			return fmt.Errorf("users: %w", err)
+		}
+	}
+	listen, err := api.listen()
 	if err != nil {
 		return err
 	}
-	p.server, api.URL = s, &url.URL{Scheme: "https", Host: s.Address(), Path: "/"}
+	options := []kanzentest.Option{kanzentest.Flags(api.Configure().AsStrings()...),
+		func(o *kanzentest.Options) { o.Listen, o.StartTimeout = listen, timeout }}
+	if p.server, err = kanzentest.New(background(), append(options, more...)...); err != nil {
+		return err
+	}
+	return p.served(api)
+}
+
+// served tells in the fields of the API server where it is served.
+func (p *ControlPlane) served(api *APIServer) (err error) {
+	p.given = *api
+	if api.Address, api.Port, err = net.SplitHostPort(p.server.Address()); err != nil {
+		return err
+	}
+	if api.SecurePort, err = strconv.Atoi(api.Port); err != nil {
+		return err
+	}
+	if api.CA, err = os.ReadFile(p.server.SocketConfig().CAFile); err != nil {
+		return err
+	}
+	if api.Authn == nil {
+		api.Authn = certificates{p.server}
+	}
+	api.URL = api.SecureServing.URL("https", "/")
 	return nil
+}
+
+// configureUsers has the caller's Authn set the flags it needs.
+func (p *ControlPlane) configureUsers(api *APIServer) error {
+	if err := p.folder(); err != nil {
+		return err
+	}
+	if err := api.Authn.Configure(p.dir, api.Configure()); err != nil {
+		return err
+	}
+	return api.Authn.Start()
+}
+
+// folder makes the directory for files of the control plane.
+func (p *ControlPlane) folder() (err error) {
+	if p.dir == "" {
+		p.dir, err = os.MkdirTemp("", "kanzen-envtest-")
+	}
+	return err
 }
 
 // Stop stops the control plane.
 func (p *ControlPlane) Stop() error {
-	if p.server == nil {
-		return nil
+	var errs []error
+	if p.server != nil {
+		errs = append(errs, p.server.Stop())
+		p.server = nil
+		// The next start chooses anew what this one chose.
+		api := p.APIServer
+		api.SecureServing, api.SecurePort = p.given.SecureServing, p.given.SecurePort
+		if api.Authn != nil {
+			errs = append(errs, api.Authn.Stop())
+		}
 	}
-	err := p.server.Stop()
-	p.server = nil
 	if p.dir != "" {
-		err = errors.Join(err, os.RemoveAll(p.dir))
+		errs = append(errs, os.RemoveAll(p.dir))
 		p.dir = ""
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // APIURL returns where the API server is served.
 func (p *ControlPlane) APIURL() *url.URL { return p.GetAPIServer().URL }
 
-// User is a user to be made.
-type User struct {
-	Name   string
-	Groups []string
+// RESTClientConfig reaches the server as its administrator.
+func (p *ControlPlane) RESTClientConfig() (*rest.Config, error) {
+	u, err := p.admin()
+	if err != nil {
+		return nil, err
+	}
+	return u.Config(), nil
+}
+
+// KubeCtl returns a kubectl that acts as the administrator. Its Run fails if the control plane has not been started.
+func (p *ControlPlane) KubeCtl() *KubeCtl {
+	u, err := p.admin()
+	if err != nil {
+		return &KubeCtl{failed: err}
+	}
+	k, err := u.Kubectl()
+	if err != nil {
+		return &KubeCtl{failed: err}
+	}
+	return k
+}
+
+// admin makes the user who may do all. Tests are not to wait for their own rate limit.
+func (p *ControlPlane) admin() (*AuthenticatedUser, error) {
+	return p.AddUser(User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{QPS: 1000, Burst: 2000})
 }
 
 // AuthenticatedUser is a user that was made.
@@ -195,19 +224,16 @@ func (p *ControlPlane) AddUser(user User, baseConfig *rest.Config) (*Authenticat
 	if p.server == nil {
 		return nil, errors.New("the control plane has not been started")
 	}
-	identity, err := p.server.AddUser(background(), user.Name, user.Groups)
-	if err != nil {
-		return nil, err
-	}
-	reached, err := identity.SocketConfig()
-	if err != nil {
-		return nil, err
-	}
 	cfg := &rest.Config{}
 	if baseConfig != nil {
 		cfg = rest.CopyConfig(baseConfig)
 	}
-	cfg.Host, cfg.TLSClientConfig = reached.Host, reached.TLSClientConfig
+	api := p.GetAPIServer()
+	cfg.Host, cfg.TLSClientConfig = "https://"+api.HostPort(), rest.TLSClientConfig{CAData: api.CA}
+	cfg, err := api.Authn.AddUser(user, cfg)
+	if err != nil {
+		return nil, err
+	}
 	u := &AuthenticatedUser{plane: p, cfg: cfg}
 	u.kubectl = sync.OnceValues(u.makeKubectl)
 	return u, nil
@@ -224,10 +250,8 @@ func (u *AuthenticatedUser) Kubectl() (*KubeCtl, error) { return u.kubectl() }
 
 func (u *AuthenticatedUser) makeKubectl() (_ *KubeCtl, err error) {
 	p := u.plane
-	if p.dir == "" {
-		if p.dir, err = os.MkdirTemp("", "kanzen-envtest-"); err != nil {
-			return nil, err
-		}
+	if err := p.folder(); err != nil {
+		return nil, err
 	}
 	text, err := u.KubeConfig()
 	if err != nil {
@@ -242,45 +266,4 @@ func (u *AuthenticatedUser) makeKubectl() (_ *KubeCtl, err error) {
 		return nil, err
 	}
 	return &KubeCtl{Path: p.KubectlPath, Opts: []string{"--kubeconfig=" + file.Name()}}, nil
-}
-
-// KubeCtl runs kubectl.
-type KubeCtl struct {
-	// Path of the program; empty: that of $KUBEBUILDER_ASSETS or $PATH.
-	Path string
-	// Opts come before the arguments of each run.
-	Opts []string
-}
-
-// Run runs kubectl with arguments and returns what it printed.
-func (k *KubeCtl) Run(args ...string) (stdout, stderr io.Reader, err error) {
-	path := k.Path
-	if path == "" {
-		path = "kubectl"
-		if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
-			path = filepath.Join(dir, path)
-		}
-	}
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(context.Background(), path, append(slices.Clone(k.Opts), args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	return &out, &errs, err
-}
-
-// kubeConfig makes the content of a kubeconfig.
-func kubeConfig(c *rest.Config) ([]byte, error) {
-	const name = "envtest"
-	out := clientcmdapi.NewConfig()
-	out.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthority: c.CAFile, CertificateAuthorityData: c.CAData,
-		TLSServerName: c.ServerName, InsecureSkipTLSVerify: c.Insecure}
-	out.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: c.CertFile, ClientCertificateData: c.CertData, ClientKey: c.KeyFile, ClientKeyData: c.KeyData,
-		Token: c.BearerToken, TokenFile: c.BearerTokenFile, Username: c.Username, Password: c.Password, Exec: c.ExecProvider}
-	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	out.CurrentContext = name
-	text, err := clientcmd.Write(*out)
-	if err != nil {
-		return nil, fmt.Errorf("write a kubeconfig: %w", err)
-	}
-	return text, nil
 }

@@ -129,8 +129,7 @@ func (e *Environment) connect() error {
 	if err := e.ControlPlane.start(timeout, e.Options); err != nil {
 		return err
 	}
-	// Tests are not to wait for their own rate limit.
-	admin, err := e.AddUser(User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{QPS: 1000, Burst: 2000})
+	admin, err := e.ControlPlane.admin()
 	if err != nil {
 		return fmt.Errorf("make the administrator: %w", errors.Join(err, e.ControlPlane.Stop()))
 	}

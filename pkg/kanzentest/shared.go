@@ -41,7 +41,11 @@ type parts struct {
 	seeds map[string]*seed // by settings; guarded by mu
 }
 
-// sharedParts are made by the first server of a process. They are a cache: a server is the same without them.
+// sharedParts are made by the first server of a process, and never replaced. This is the one thing in the package that
+// servers have in common: tests call Start(t) with nothing in their hands that could carry it, and without it each server
+// would take the time of the first. It is a cache of what is the same for all (compiled schemas and expressions, keys of the
+// authorities, the first objects by settings): a server is the same without it. TestOwnIdentities shows that nothing of one
+// server is in another.
 var sharedParts = sync.OnceValue(func() *parts {
 	return &parts{Shared: server.NewShared(), keys: &keyFiles{}, seeds: map[string]*seed{}}
 })
@@ -57,11 +61,18 @@ func (p *parts) seed(o *Options) *seed {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.seeds[key] == nil {
-		p.seeds[key] = newSeed()
+	s := p.seeds[key]
+	if s == nil {
+		s = newSeed()
+		if len(p.seeds) < maxSeeds { // a program that tries many settings is not to fill its memory
+			p.seeds[key] = s
+		}
 	}
-	return p.seeds[key]
+	return s
 }
+
+// maxSeeds bounds for how many settings the first objects are kept.
+const maxSeeds = 64
 
 // seed is the log of a server that has its first objects. The first server with some settings makes it.
 type seed struct {
