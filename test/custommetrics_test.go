@@ -28,7 +28,7 @@ func TestCustomMetrics(t *testing.T) {
 	start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--write-listen", "127.0.0.1:"+writes,
 		"--lister-kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
 	ctx, c := t.Context(), k.client()
-	_, err = c.CoreV1().Namespaces().Create(ctx, namespace("custom"), metav1.CreateOptions{})
+	_, err := c.CoreV1().Namespaces().Create(ctx, namespace("custom"), metav1.CreateOptions{})
 	must(t, err)
 	_, err = c.CoreV1().Services("custom").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})

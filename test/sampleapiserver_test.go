@@ -85,7 +85,7 @@ func registerWardle(t *testing.T, k *kanzen) {
 	start(t, program, "--etcd-servers", client, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key,
 		"--kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
 	ctx, c := t.Context(), k.client()
-	_, err = c.CoreV1().Namespaces().Create(ctx, namespace("wardle"), metav1.CreateOptions{})
+	_, err := c.CoreV1().Namespaces().Create(ctx, namespace("wardle"), metav1.CreateOptions{})
 	must(t, err)
 	_, err = c.CoreV1().Services("wardle").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
