@@ -18,7 +18,7 @@ var (
 // PATH, and a server that was started by `kanzen serve`.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"first-steps.md", "replacing.md"} {
+	for _, page := range []string{"first-steps.md", "running.md", "replacing.md", "testing.md"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("..", "docs", page))

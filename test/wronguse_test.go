@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,11 +38,11 @@ func TestWrongUse(t *testing.T) {
 		{"unknown flag", "serve --sekure-port=1", "unknown flag: --sekure-port; did you mean --secure-port?"},
 		{"part of a flag", "serve --port=1", "unknown flag: --port; did you mean --"},
 		{"flag without value", "serve --secure-port", "flag needs an argument: --secure-port"},
-		{"value that is none", "serve --secure-port=ninety", `invalid argument "ninety" for "--secure-port"`},
+		{"value that is none", "serve --secure-port=ninety", `--secure-port: "ninety" is not a whole number`},
 		{"port out of range", "serve --secure-port=99999", "--secure-port: 99999 is not a port"},
 		{"port in use", "serve --data-dir=DIR --secure-port=" + running.port(), "address already in use; choose another port with --secure-port"},
 		{"address of another machine", "serve --data-dir=DIR --secure-port=0 --bind-address=192.0.2.1", "this machine does not have the address; choose another with --bind-address"},
-		{"address that is none", "serve --bind-address=here", `invalid argument "here" for "--bind-address"`},
+		{"address that is none", "serve --bind-address=here", `--bind-address: "here" is not an IP address`},
 		{"data in use", "serve --secure-port=0 --data-dir=" + running.dir, "another server runs on it: stop that one, or name another directory with --data-dir"},
 		{"data directory is a file", "serve --secure-port=0 --data-dir=" + plain, "is a file; name a directory with --data-dir"},
 		{"data directory below a file", "serve --secure-port=0 --data-dir=" + plain + "/data", "not a directory; name another with --data-dir"},
@@ -69,6 +70,21 @@ func TestWrongUse(t *testing.T) {
 		{"no time", "kubeconfig --user=a --ttl=0s --data-dir=" + running.dir, "--ttl: 0s is not a time that a certificate can be valid"},
 		{"role that is none", "kubeconfig --user=a --bind=nothing --data-dir=" + running.dir, `--bind: clusterroles.rbac.authorization.k8s.io "nothing" not found`},
 		{"namespace that is none", "kubeconfig --user=a --bind=view -n nowhere --data-dir=" + running.dir, `--namespace: namespaces "nowhere" not found`},
+		{"user who is nobody", "kubeconfig --user= --data-dir=" + running.dir, "--user: names nobody"},
+		{"kubeconfig of a person who has a broken one", "kubeconfig --merge --data-dir=" + running.dir + " KUBECONFIG=" + plain, "is not a kubeconfig; it was not changed"},
+		{"kubeconfig of a person is a directory", "kubeconfig --merge --data-dir=" + running.dir + " KUBECONFIG=" + scratch, "is a directory"},
+		{"number that is none, of a short flag", "serve --v=loud", `--v: "loud" is not a whole number`},
+		{"test of nothing", "test", "it is written 'kanzen test"},
+		{"snapshot to nowhere", "snapshot save", "it is written 'kanzen snapshot save FILE'; 0 arguments were given"},
+		{"snapshot that is not there", "snapshot inspect /no/such/file", "/no/such/file: no such file or directory"},
+		{"snapshot that is none", "snapshot inspect " + plain, "is no complete snapshot"},
+		{"snapshot that is a directory", "snapshot inspect " + scratch, "it is a directory"},
+		{"members of no etcd", "member list", "--etcd-servers: name the URL"},
+		{"members of an etcd that is away", "member list --timeout=1s --etcd-servers=https://127.0.0.1:1", "--etcd-servers: no answer from https://127.0.0.1:1 within 1s"},
+		{"member by name alone", "member add two --etcd-servers=https://127.0.0.1:1", "it is written 'kanzen member add NAME PEER-URL'; 1 arguments were given"},
+		{"assets in a file", "assets --dir=" + plain, "--dir: "},
+		{"assets for nobody", "assets --dir=DIR --for=nobody", "--for: \"nobody\" is none of"},
+		{"encryption of no server", "encryption status --data-dir=DIR KUBECONFIG=", "none has been started on DIR"},
 		{"kubectl before a server", "kubectl --data-dir DIR get ns", "no server has been started on DIR yet"},
 		{"reset of nothing", "reset --yes --data-dir=DIR", "there is no data directory DIR; name it with --data-dir"},
 		{"reset under a server", "reset --yes --data-dir=" + running.dir, "a server runs on " + running.dir + "; stop it first"},
@@ -78,7 +94,15 @@ func TestWrongUse(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			args := strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))
-			stdout, stderr, code := output(t, binaries.kanzen, args...)
+			var env []string
+			args = slices.DeleteFunc(args, func(a string) bool {
+				isEnv := strings.HasPrefix(a, "HOME=") || strings.HasPrefix(a, "KUBECONFIG=")
+				if isEnv {
+					env = append(env, a)
+				}
+				return isEnv
+			})
+			stdout, stderr, code := output(t, "env", append(append(env, binaries.kanzen), args...)...)
 			got, want := withoutSteps(stderr), strings.ReplaceAll(c.says, "DIR", dir)
 			if code != 1 || stdout != "" {
 				t.Errorf("exit code %d, standard output %q", code, stdout)

@@ -54,6 +54,9 @@ certificate is made now.
 }
 
 func (o *kubeconfigOptions) validate(changed func(flag string) bool) error {
+	if o.user == "" && changed("user") { // an empty variable in a script is not to make an administrator
+		return errors.New("--user: names nobody; without the flag it is the administrator")
+	}
 	if o.user == "" {
 		for _, f := range []string{"group", "ttl", "bind", "namespace"} {
 			if changed(f) {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -65,5 +66,14 @@ func lines(err error) []string {
 		}
 		return out
 	}
-	return []string{err.Error()}
+	return []string{plain(err.Error())}
+}
+
+// noObject is what the decoder of JSON says, with the whole Go type, about a file that holds something else than an object.
+var noObject = regexp.MustCompile(`json: cannot unmarshal (string|number|bool|array) into Go value of type .*`)
+
+// plain makes an error one line, in words for people who do not read Go.
+func plain(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	return noObject.ReplaceAllString(text, "it is a $1 and not an object with apiVersion, kind and so on")
 }

@@ -54,7 +54,10 @@ func (m *membership) within(ctx context.Context, f func(ctx context.Context, db 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	return f(ctx, db)
+	if err = f(ctx, db); errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("--etcd-servers: no answer from %s within %v, or the certificate is not taken there", strings.Join(c.EtcdServers, ","), m.timeout)
+	}
+	return err
 }
 
 // certificates is where the data directory has those of etcd.

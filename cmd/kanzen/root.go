@@ -43,5 +43,6 @@ started under the name etcd it is etcd's own server.`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
+	explainArguments(cmd)
 	return cmd
 }

@@ -57,7 +57,10 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	v := verbosity(cmd.Flags())
+	v, err := verbosity(cmd.Flags())
+	if err != nil {
+		return err
+	}
 	scr := newScreen(cmd.ErrOrStderr())
 	handler, err := scr.handler(cfg.LoggingFormat, v)
 	if err != nil {
@@ -97,12 +100,15 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 }
 
 // verbosity is how much to log: the number of -v.
-func verbosity(fs *pflag.FlagSet) *debug.Verbosity {
+func verbosity(fs *pflag.FlagSet) (*debug.Verbosity, error) {
 	n := 0
 	if f := fs.Lookup("v"); f != nil {
-		n, _ = strconv.Atoi(f.Value.String()) // what is no number is 0
+		var err error
+		if n, err = strconv.Atoi(f.Value.String()); err != nil {
+			return nil, fmt.Errorf("--v: %q is not a whole number", f.Value)
+		}
 	}
-	return debug.NewVerbosity(n)
+	return debug.NewVerbosity(n), nil
 }
 
 // greet says in three lines what to type next.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,9 @@ import (
 
 // flagError says in one line what is wrong with a flag, and which one may be meant.
 func flagError(cmd *cobra.Command, err error) error {
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		return fmt.Errorf("--%s: %s", invalid.GetFlag().Name, wrongValue(invalid))
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err
@@ -28,6 +32,50 @@ func flagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("unknown flag: --%s; did you mean --%s?", name, near)
 	}
 	return fmt.Errorf("%w; '%s --help' shows the flags", err, cmd.CommandPath())
+}
+
+// wrongValue says what a flag's value is to be, where its type tells.
+func wrongValue(e *pflag.InvalidValueError) string {
+	want := ""
+	switch e.GetFlag().Value.Type() {
+	case "int", "int32", "int64", "uint", "count":
+		want = "a whole number"
+	case "float32", "float64":
+		want = "a number"
+	case "bool":
+		want = "true or false"
+	case "duration":
+		want = "a time like 30s, 5m or 1h30m"
+	case "ip":
+		want = "an IP address"
+	case "int32Slice":
+		want = "a list of whole numbers"
+	case "version":
+		if _, isNumber := errors.AsType[*strconv.NumError](errors.Unwrap(e)); isNumber {
+			want = "true, false, raw or a version"
+			break
+		}
+		return fmt.Sprintf("%q: %v", e.GetValue(), errors.Unwrap(e))
+	default:
+		return fmt.Sprintf("%q: %v", e.GetValue(), errors.Unwrap(e))
+	}
+	return fmt.Sprintf("%q is not %s", e.GetValue(), want)
+}
+
+// explainArguments has commands say how they are written if the number of arguments is wrong.
+func explainArguments(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err == nil || strings.HasPrefix(err.Error(), "unknown command") {
+				return err
+			}
+			return fmt.Errorf("it is written '%s'; %d arguments were given", strings.TrimSuffix(cmd.UseLine(), " [flags]"), len(args))
+		}
+	}
+	for _, c := range cmd.Commands() {
+		explainArguments(c)
+	}
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {

@@ -373,6 +373,8 @@ func (c *Config) Validate() error {
 	for _, o := range c.CORSAllowedOrigins {
 		if _, err := regexp.Compile(o); err != nil {
 			bad("cors-allowed-origins", "%v", err)
+		} else if !strings.Contains(o, "^") && !strings.Contains(o, "//") || !strings.ContainsAny(o, "$:") {
+			bad("cors-allowed-origins", "%q does not say where the host begins (^ or //) and ends ($ or :), so it would allow others; as in '^https://example\\.com$'", o)
 		}
 	}
 	for _, d := range c.HSTSDirectives {
@@ -404,6 +406,14 @@ func (c *Config) Validate() error {
 	}{{"etcd-compaction-interval", c.EtcdCompactionInterval}, {"etcd-count-metric-poll-period", c.EtcdCountMetricPoll}, {"etcd-db-metric-poll-interval", c.EtcdSizeMetricPoll}} {
 		if d.is < 0 {
 			bad(d.flag, "must not be negative")
+		}
+	}
+	if path := c.DebugSocketPath; path != "" {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
+			bad("debug-socket-path", "%s is there and is no socket; name another path", path)
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			bad("debug-socket-path", "there is no directory %s", filepath.Dir(path))
 		}
 	}
 	c.validateEtcd(bad)

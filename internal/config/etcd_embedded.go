@@ -27,8 +27,11 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 	if c.EtcdQuotaBytes < 0 {
 		bad("etcd-quota-backend-bytes", "must not be negative")
 	}
-	if _, _, err := c.EtcdListen(); err != nil {
+	if _, err := listenURLs(c.EtcdListenClients); err != nil {
 		bad("etcd-listen-client-urls", "%v", err)
+	}
+	if _, err := listenURLs(c.EtcdListenPeers); err != nil {
+		bad("etcd-listen-peer-urls", "%v", err)
 	}
 	if c.Embedded() {
 		return
@@ -40,22 +43,23 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 
 // EtcdListen returns where the embedded etcd listens.
 func (c *Config) EtcdListen() (clients, peers []url.URL, err error) {
-	parse := func(list []string) (out []url.URL, err error) {
-		for _, text := range list {
-			u, err := url.Parse(text)
-			if err != nil {
-				return nil, err
-			}
-			if u.Scheme != "https" || u.Port() == "" || u.Hostname() == "" || u.Path != "" {
-				return nil, fmt.Errorf("%q is not of the form https://address:port", text)
-			}
-			out = append(out, *u)
-		}
-		return out, nil
-	}
-	if clients, err = parse(c.EtcdListenClients); err != nil {
+	if clients, err = listenURLs(c.EtcdListenClients); err != nil {
 		return nil, nil, err
 	}
-	peers, err = parse(c.EtcdListenPeers)
+	peers, err = listenURLs(c.EtcdListenPeers)
 	return clients, peers, err
+}
+
+func listenURLs(list []string) (out []url.URL, err error) {
+	for _, text := range list {
+		u, err := url.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		if u.Scheme != "https" || u.Port() == "" || u.Hostname() == "" || u.Path != "" {
+			return nil, fmt.Errorf("%q is not of the form https://address:port", text)
+		}
+		out = append(out, *u)
+	}
+	return out, nil
 }

@@ -30,9 +30,20 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 	if c.SnapshotKeepFor < 0 {
 		bad("snapshot-keep-for", "must not be negative")
 	}
+	if c.SnapshotS3 == "" {
+		for flag, value := range map[string]string{"snapshot-s3-prefix": c.SnapshotS3Prefix, "snapshot-s3-region": c.SnapshotS3Region,
+			"snapshot-s3-credentials-file": c.SnapshotS3CredentialsFile, "snapshot-s3-cafile": c.SnapshotS3CAFile} {
+			if value != "" {
+				bad(flag, "goes together with --snapshot-s3-url")
+			}
+		}
+	}
+	if (c.SnapshotS3 == "") != (c.SnapshotS3Bucket == "") {
+		bad("snapshot-s3-bucket", "goes together with --snapshot-s3-url")
+	}
 	if c.SnapshotSchedule == "" {
 		if c.SnapshotDir != "" || c.SnapshotS3 != "" {
-			bad("snapshot-schedule", "must be specified with --snapshot-dir and --snapshot-s3-url")
+			bad("snapshot-schedule", "say when snapshots are taken ('@every 6h'), as --snapshot-dir and --snapshot-s3-url say where they go")
 		}
 		return
 	}
@@ -41,9 +52,6 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 	}
 	if c.SnapshotDir == "" && c.SnapshotS3 == "" {
 		bad("snapshot-schedule", "needs a place: --snapshot-dir or --snapshot-s3-url")
-	}
-	if (c.SnapshotS3 == "") != (c.SnapshotS3Bucket == "") {
-		bad("snapshot-s3-bucket", "goes together with --snapshot-s3-url")
 	}
 }
 

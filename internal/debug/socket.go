@@ -17,7 +17,7 @@ import (
 // ServeSocket serves profiles and the verbosity on a Unix socket until ctx ends. Only the file's owner may open it. It
 // also works when the server itself does not respond.
 func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeSocket(path); err != nil {
 		return fmt.Errorf("--debug-socket-path: %w", err)
 	}
 	l, err := net.Listen("unix", path)
@@ -42,6 +42,20 @@ func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
 		return err
 	}
 	return nil
+}
+
+// removeSocket removes what an earlier server has left; nothing that is no socket.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s is there and is no socket", path)
+	}
+	return os.Remove(path)
 }
 
 // ServeProfile serves /debug/pprof.

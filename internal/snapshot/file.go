@@ -23,6 +23,9 @@ var ErrDamaged = errors.New("the file is no complete snapshot")
 // checksum compares a snapshot with the SHA-256 at its end, and returns that.
 func checksum(f *os.File) (string, error) {
 	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		return "", fmt.Errorf("%s: it is a directory; name the file of a snapshot", f.Name())
+	}
 	if err != nil {
 		return "", err
 	}

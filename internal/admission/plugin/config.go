@@ -32,7 +32,7 @@ func ReadConfig(path string) (map[string][]byte, error) {
 	}
 	gv := c.GroupVersionKind()
 	if c.Kind != "AdmissionConfiguration" || gv.Group != "apiserver.config.k8s.io" || gv.Version != "v1" && gv.Version != "v1alpha1" {
-		return nil, fmt.Errorf("%s: no AdmissionConfiguration but %s %s", path, c.APIVersion, c.Kind)
+		return nil, fmt.Errorf("%s: it is no AdmissionConfiguration: apiVersion is %q, kind %q", path, c.APIVersion, c.Kind)
 	}
 	out := map[string][]byte{}
 	for _, p := range c.Plugins {

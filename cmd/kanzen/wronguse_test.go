@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+)
+
+// anyText are flags of `kanzen serve` that take any text, with the reason.
+var anyText = map[string]string{
+	"api-audiences": "names", "requestheader-allowed-names": "names", "etcd-name": "a name", "tls-san": "names", "external-hostname": "a name",
+	"requestheader-extra-headers-prefix": "headers", "requestheader-group-headers": "headers", "requestheader-username-headers": "headers",
+	"oidc-client-id": "a name", "oidc-groups-claim": "a name", "oidc-groups-prefix": "a text", "oidc-username-claim": "a name", "oidc-username-prefix": "a text",
+	"kubelet-preferred-address-types":  "types of addresses are what nodes say",
+	"service-account-jwks-uri":         "a warning says that tokens cannot be verified by others",
+	"service-account-signing-endpoint": "the signer is waited for",
+	"cert-dir":                         "it is made",
+	"audit-log-path":                   "it is made",
+}
+
+// needed are flags without which another one is not looked at.
+var needed = map[string]string{
+	"audit-log-":                           "--audit-log-path=DIR/audit",
+	"audit-webhook-":                       "--audit-webhook-config-file=DIR/kubeconfig",
+	"authentication-token-webhook-version": "--authentication-token-webhook-config-file=DIR/kubeconfig",
+	"authorization-policy-file":            "--authorization-mode=ABAC",
+	"authorization-webhook-config-file":    "--authorization-mode=Webhook",
+	"authorization-webhook-version":        "--authorization-mode=Webhook --authorization-webhook-config-file=DIR/kubeconfig",
+	"oidc-ca-file":                         "--oidc-issuer-url=https://127.0.0.1:1 --oidc-client-id=a",
+	"oidc-required-claim":                  "--oidc-issuer-url=https://127.0.0.1:1 --oidc-client-id=a",
+	"oidc-signing-algs":                    "--oidc-issuer-url=https://127.0.0.1:1 --oidc-client-id=a",
+	"oidc-issuer-url":                      "--oidc-client-id=a",
+	"snapshot-s3-url":                      "--snapshot-s3-bucket=a --snapshot-schedule=@hourly",
+	"snapshot-schedule":                    "--snapshot-dir=DIR/snapshots",
+}
+
+// isFile tells flags that name a file that must be there.
+var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority)$`)
+
+const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
+  clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}]}`
+
+// TestEveryFlagIsChecked gives each flag of `kanzen serve` values that are wrong for its type. The answer is one line with the
+// flag's name, in plain words, and no server.
+func TestEveryFlagIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"garbage": "x", "empty": "", "broken": "{a: [", "kubeconfig": kubeconfig} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if config.Group(f) == config.WithoutEffect || strings.HasPrefix(f.Name, "help") || f.Name == "data-dir" || anyText[f.Name] != "" {
+			return
+		}
+		values := []string{"nonsense"}
+		if kind := f.Value.Type(); strings.HasPrefix(kind, "string") && isFile.MatchString(f.Name) {
+			values = []string{"/no/such/file", "DIR/garbage", "DIR/empty", "DIR/broken", "DIR"}
+		} else if f.Name == "debug-socket-path" {
+			values = []string{"/no/such/file", "DIR/garbage", "DIR"}
+		}
+		for _, v := range values {
+			n++
+			args := "--" + f.Name + "=" + v
+			for prefix, flags := range needed {
+				if strings.HasPrefix(f.Name, prefix) {
+					args = flags + " " + args
+				}
+			}
+			err := tryServe(t, strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
+			if err == nil {
+				t.Errorf("%s is taken", args)
+				continue
+			}
+			said := lines(err)
+			t.Logf("%s: %s", args, said)
+			text := strings.Join(said, "\n")
+			if len(said) != 1 || strings.Contains(text, "\n") || !strings.Contains(text, "--"+f.Name) || strings.Contains(text, "strconv") || strings.Contains(text, "Go value") {
+				t.Errorf("%s: %q, want one line with the flag's name, for people who do not read Go", args, said)
+			}
+		}
+	})
+	if n < 200 {
+		t.Errorf("only %d values were tried", n)
+	}
+}
+
+// tryServe starts a server, ends it once it serves, and returns its error.
+func tryServe(t *testing.T, args ...string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := rootCommand()
+	cmd.SetArgs(append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--secure-port=0"}, args...))
+	cmd.SetOut(&onWrite{func() { cancel() }, &bytes.Buffer{}})
+	cmd.SetErr(io.Discard)
+	return cmd.ExecuteContext(ctx)
+}
+
+// onWrite calls a func when something is written.
+type onWrite struct {
+	f  func()
+	to io.Writer
+}
+
+func (w *onWrite) Write(b []byte) (int, error) {
+	w.f()
+	return w.to.Write(b)
+}
