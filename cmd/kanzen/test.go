@@ -61,7 +61,10 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 	if cfg.DataDir == "" {
 		cfg.DataDir = filepath.Join(dir, "data")
 	}
-	v := verbosity(cmd.Flags())
+	v, err := verbosity(cmd.Flags())
+	if err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
 	// The command decides how a signal ends it; the server ends after it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
