@@ -66,6 +66,12 @@ type Etcd struct {
 	arguments                 *Arguments
 }
 
+// Start is an error: the ControlPlane needs no etcd of its own.
+func (e *Etcd) Start() error { return errors.New("start the ControlPlane, which needs no etcd") }
+
+// Stop does nothing.
+func (e *Etcd) Stop() error { return nil }
+
 // Configure returns arguments that have no effect.
 func (e *Etcd) Configure() *Arguments {
 	if e.arguments == nil {
