@@ -47,14 +47,14 @@ var needed = map[string]string{
 // isFile tells flags that name a file that must be there.
 var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority)$`)
 
-const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
+const webhookAt = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
   clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}]}`
 
 // TestEveryFlagIsChecked gives each flag of `kanzen serve` values that are wrong for its type. The answer is one line with the
 // flag's name, in plain words, and no server.
 func TestEveryFlagIsChecked(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"garbage": "x", "empty": "", "broken": "{a: [", "kubeconfig": kubeconfig} {
+	for name, text := range map[string]string{"garbage": "x", "empty": "", "broken": "{a: [", "kubeconfig": webhookAt} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
