@@ -44,6 +44,14 @@ var needed = map[string]string{
 	"snapshot-schedule":                    "--snapshot-dir=DIR/snapshots",
 }
 
+// fine are values that look wrong and are not.
+var fine = map[string]string{
+	"--authorization-mode=ABAC --authorization-policy-file=DIR/empty":                   "no policies",
+	"--oidc-issuer-url=https://127.0.0.1:1 --oidc-client-id=a --oidc-ca-file=DIR/empty": "the system's authorities",
+	"--token-auth-file=DIR/empty":       "no tokens",
+	"--service-account-issuer=nonsense": "a name without a colon is one",
+}
+
 // isFile tells flags that name a file that must be there.
 var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority)$`)
 
@@ -77,6 +85,9 @@ func TestEveryFlagIsChecked(t *testing.T) {
 				if strings.HasPrefix(f.Name, prefix) {
 					args = flags + " " + args
 				}
+			}
+			if fine[args] != "" {
+				continue
 			}
 			err := tryServe(t, strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
 			if err == nil {

@@ -107,7 +107,11 @@ func New(cfg Config) (*Set, error) {
 	}
 	issuers, err := s.make(c)
 	if err != nil {
-		return nil, fmt.Errorf("invalid authentication configuration: %w", err)
+		from := "--authentication-config"
+		if cfg.File == "" {
+			from = "--oidc-issuer-url, --oidc-ca-file, --oidc-signing-algs"
+		}
+		return nil, fmt.Errorf("%s: invalid authentication configuration: %w", from, err)
 	}
 	s.issuers = oidc.NewSet(s.Clock, issuers...)
 	if s.anonymous, err = cfg.Anonymous(c.Anonymous); err != nil {
@@ -221,7 +225,7 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 	}
 	hook := &webhook.Authenticator{Client: client, Version: s.WebhookVersion, Implicit: aud, Retry: remote.DefaultRetry(s.Clock), Log: s.Log}
 	if err := hook.Validate(); err != nil {
-		return t, err
+		return t, fmt.Errorf("--authentication-token-webhook-version: %w", err)
 	}
 	t.Authenticators = append(t.Authenticators, authn.Cached(hook,
 		authn.CacheConfig{Success: s.WebhookTTL, Failure: s.WebhookTTL, Clock: s.Clock, Metrics: remembered}))

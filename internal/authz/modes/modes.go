@@ -104,7 +104,9 @@ func (a *Set) lasting(kind string) (err error) {
 	case "Node":
 		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.Bootstrap)
 	case "ABAC":
-		a.abac, err = abac.ReadFile(a.PolicyFile)
+		if a.abac, err = abac.ReadFile(a.PolicyFile); err != nil {
+			err = fmt.Errorf("--authorization-policy-file: %w", err)
+		}
 	}
 	if kind != string(apiserver.TypeWebhook) {
 		a.needed = append(a.needed, kind)
@@ -144,7 +146,10 @@ func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error
 			add(each, authz.AlwaysDeny{})
 		case apiserver.TypeWebhook:
 			made, err := a.webhook(each)
-			if err != nil {
+			switch {
+			case err != nil && a.File == "":
+				return nil, fmt.Errorf("--authorization-webhook-config-file, --authorization-webhook-version: %w", err)
+			case err != nil:
 				return nil, fmt.Errorf("authorizer %s: %w", each.Name, err)
 			}
 			add(each, made)
