@@ -35,6 +35,7 @@ func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *
 			r.Header.Del("Authorization")
 			standard.Clear(r.Header)
 			proxyHeaders.Clear(r.Header)
+			request.Identify(r.Context(), u)
 			next(w, r.WithContext(request.WithUser(r.Context(), u)))
 		}
 	}

@@ -86,7 +86,7 @@ type Config struct {
 	Auditor *audit.Auditor
 
 	// Filters of other packages; nil leaves one out. OwnRequests counts the server's requests to itself.
-	Metrics, Tracing, OwnRequests, FlowControl Filter
+	Metrics, Recorder, Tracing, OwnRequests, FlowControl Filter
 	// Observe and Intervene are the program's that holds the server: around every request, and once its user is known.
 	Observe, Intervene Filter
 }
@@ -141,6 +141,7 @@ func steps(c Config) []step {
 		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log include all requests that are refused below.
 		{"metrics", c.Metrics, nil},
+		{"flight recorder", c.Recorder, nil},
 		{"observe", c.Observe, nil},
 		{"access log", AccessLog(c.Log, c.Clock, c.LogAccess), nil},
 		{"retry after", RetryAfter(c.SendRetryAfter, c.WriteError), nil},

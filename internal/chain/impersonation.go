@@ -56,6 +56,7 @@ func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock,
 				writeError(w, r, err)
 				return
 			}
+			request.Identify(r.Context(), wanted)
 			next(w, r.WithContext(request.WithUser(r.Context(), wanted)))
 		}
 	}

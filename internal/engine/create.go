@@ -114,6 +114,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 	}
 	a := c.attributes(ctx, admission.Create, obj, nil, options, admission.IsDryRun(options.DryRun))
 	a.Name = obj.GetName()
+	c.asked(ctx, obj, a.DryRun)
 	if c.isNamespaces() {
 		a.Namespace = obj.GetName()
 	}
@@ -148,6 +149,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 			return nil, err
 		}
 		c.awaitSeen(ctx, options.DryRun)
+		c.told(ctx, nil, obj, i, options.DryRun)
 		return i, nil
 	}
 }

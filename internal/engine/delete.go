@@ -128,6 +128,9 @@ func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) erro
 // As in change, a refusal that was based on the view is decided again on the
 // object in etcd.
 func (c *call) remove(ctx context.Context, name string, options *metav1.DeleteOptions) (obj Object, gone bool, err error) {
+	if admission.IsDryRun(options.DryRun) {
+		c.asked(ctx, nil, true)
+	}
 	k := c.key(name)
 	i, err := c.current(ctx, k, options.DryRun)
 	if err != nil {
@@ -192,7 +195,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 		return nil, false, err
 	}
 	if d == deleteMark {
-		return c.mark(ctx, i, obj, dryRun, sure)
+		return c.mark(ctx, i, obj, old, dryRun, sure)
 	}
 	if dryRun {
 		if f := c.R.Rules.Deleted; f != nil {
@@ -204,6 +207,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	if err != nil {
 		return nil, false, err
 	}
+	c.told(ctx, old, nil, stored, nil)
 	obj.SetResourceVersion(formatRev(stored.Rev))
 	if f := c.R.Rules.Deleted; f != nil {
 		f(ctx, obj, false)
@@ -225,7 +229,7 @@ func (c *call) admitDelete(ctx context.Context, old Object, options *metav1.Dele
 }
 
 // mark stores an object whose deletion has begun.
-func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure bool) (Object, bool, error) {
+func (c *call) mark(ctx context.Context, i *store.Item, obj, old Object, dryRun, sure bool) (Object, bool, error) {
 	if dryRun {
 		return obj, false, nil
 	}
@@ -241,6 +245,7 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj Object, dryRun, sure
 	if err != nil {
 		return nil, false, err
 	}
+	c.told(ctx, old, obj, stored, nil)
 	obj.SetResourceVersion(formatRev(stored.Rev))
 	return obj, false, nil
 }

@@ -53,7 +53,10 @@ type Config struct {
 	Connect func(w http.ResponseWriter, req *http.Request, sub *Subresource, options runtime.Object) error
 	// Deprecated is called for requests in deprecated versions, for the metric.
 	// Optional.
-	Deprecated func(gvr schema.GroupVersionResource, subresource string)
+	Deprecated func(ctx context.Context, gvr schema.GroupVersionResource, subresource string)
+	// Wrote is called for each object that a request has changed, before the
+	// answer. It may not change the objects. Optional.
+	Wrote func(ctx context.Context, w Written)
 	// Metrics measure watches. Optional.
 	Metrics *Metrics
 	// UnsafeDelete lets users delete objects that cannot be read, if they have the right to, and lists name those objects.
@@ -296,7 +299,7 @@ func (c *call) deprecated() {
 		request.AddWarning(c.req.Context(), d)
 		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
 		if c.e.Deprecated != nil {
-			c.e.Deprecated(c.GVR, c.info.Subresource)
+			c.e.Deprecated(c.req.Context(), c.GVR, c.info.Subresource)
 		}
 	}
 }

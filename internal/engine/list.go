@@ -301,21 +301,36 @@ func expired() error {
 
 // listVirtual answers a list of a virtual resource.
 func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
+	var meta metav1.ListMeta
+	if c.R.Revision != nil {
+		meta.ResourceVersion = c.R.Revision()
+	}
 	objs, err := c.R.List(c.req.Context())
 	if err != nil {
 		return err
 	}
 	kept := objs[:0]
 	for _, obj := range objs {
-		if o.LabelSelector != nil && !o.LabelSelector.Matches(labelSet(obj)) {
-			continue
+		if c.selectsVirtual(obj, o) {
+			kept = append(kept, obj)
 		}
-		f := objectFields{obj}
-		if o.FieldSelector != nil && !o.FieldSelector.Matches(f) {
-			continue
-		}
-		kept = append(kept, obj)
 	}
 	defer c.answers().End()
-	return c.writeObjects(out, kept, metav1.ListMeta{})
+	return c.writeObjects(out, kept, meta)
+}
+
+// selectsVirtual says that the selectors of a list or watch match an object of a virtual resource.
+func (c *call) selectsVirtual(obj Object, o *internalversion.ListOptions) bool {
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labelSet(obj)) {
+		return false
+	}
+	if o.FieldSelector == nil || o.FieldSelector.Empty() {
+		return true
+	}
+	if c.R.Fields == nil {
+		return o.FieldSelector.Matches(objectFields{obj})
+	}
+	set := c.R.Fields(obj)
+	set["metadata.name"], set["metadata.namespace"] = obj.GetName(), obj.GetNamespace()
+	return o.FieldSelector.Matches(set)
 }

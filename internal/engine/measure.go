@@ -81,28 +81,32 @@ type watchCounts struct {
 type sentEvents struct {
 	buckets [len(eventSizes) + 1]uint32
 	bytes   uint64
-	any     bool
+	events  int64
 }
 
 // add counts an event.
 func (e *sentEvents) add(size int) {
 	e.buckets[sort.SearchFloat64s(eventSizes[:], float64(size))]++
 	e.bytes += uint64(size)
-	e.any = true
+	e.events++
 }
 
-// report adds the events to the counts of their resource.
-func (e *sentEvents) report(to *watchCounts) {
-	if !e.any || to == nil {
-		return
+// report adds the events to the counts of their resource, and returns how many they were and their bytes.
+func (e *sentEvents) report(to *watchCounts) (events, bytes int64) {
+	events, bytes = e.events, int64(e.bytes)
+	if events == 0 {
+		return 0, 0
 	}
-	for i, n := range e.buckets {
-		if n > 0 {
-			to.buckets[i].Add(uint64(n))
+	if to != nil {
+		for i, n := range e.buckets {
+			if n > 0 {
+				to.buckets[i].Add(uint64(n))
+			}
 		}
+		to.bytes.Add(e.bytes)
 	}
-	to.bytes.Add(e.bytes)
 	*e = sentEvents{}
+	return events, bytes
 }
 
 // of returns the counts of a resource.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
@@ -88,6 +89,9 @@ type Resource struct {
 	// AwaitSeen answers a write only after this server has observed it. It is set for the resources that configure
 	// the server (admission webhooks and policies), so that the client's next request finds the change in force.
 	AwaitSeen bool
+	// Secret says that the values of the objects' fields are nobody's business
+	// who may not read the objects.
+	Secret bool
 	// TTL makes objects expire (events). Nil or zero: they do not.
 	TTL func(obj Object) time.Duration
 
@@ -97,6 +101,11 @@ type Resource struct {
 	// Get and List serve a virtual resource that is computed.
 	Get  func(ctx context.Context, name string) (Object, error)
 	List func(ctx context.Context) ([]Object, error)
+	// Revision is the resourceVersion of a list of a virtual resource. Watch sends
+	// what came after a resourceVersion ("": everything there is) until ctx ends,
+	// or returns an API error. Optional.
+	Revision func() string
+	Watch    func(ctx context.Context, after string, send func(t watch.EventType, objs ...Object) error) error
 }
 
 // Declared returns what the resource serves, for discovery and routing.

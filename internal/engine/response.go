@@ -57,6 +57,7 @@ func RefuseRequest(w http.ResponseWriter, r *http.Request, err error) {
 // WriteError answers a request with an error, in an encoding it accepts.
 func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion, err error) {
 	st := StatusOf(err)
+	refused(req, &st)
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}

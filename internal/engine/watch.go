@@ -39,7 +39,7 @@ func (c *call) watch() error {
 		return err
 	}
 	if c.view == nil {
-		return c.methodNotAllowed()
+		return c.watchVirtual(out, o)
 	}
 	isList := o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
 	if isList {
@@ -49,7 +49,7 @@ func (c *call) watch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
 	defer cancel()
 
-	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
+	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(); err != nil {
 			return err
@@ -131,6 +131,8 @@ type watchStream struct {
 	began     time.Time
 	sent      sentEvents
 	counts    *watchCounts // what sent is added to
+	progress  *request.WatchProgress
+	rev       int64 // that the client will have after the next flush
 
 	emit  func(frame [][]byte) error // takes the pieces of one frame
 	flush func() error               // sends what emit has gathered
@@ -164,11 +166,14 @@ func (s *watchStream) begin() {
 		return g.err
 	}
 	s.flush = func() error {
-		s.sent.report(s.counts)
+		events, bytes := s.sent.report(s.counts)
+		s.progress.Began(s.e.Clock)
 		if g.flush(); g.err != nil {
 			return g.err
 		}
-		return rc.Flush()
+		err := rc.Flush()
+		s.progress.Ended(events, bytes, s.rev)
+		return err
 	}
 	_ = rc.Flush()
 }
@@ -198,6 +203,7 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 		if err != nil {
 			return s.sendError(s.storeError(err, ""))
 		}
+		s.rev = w.Rev()
 		if err := s.sendEvents(ctx, events); err != nil {
 			return s.sendError(err)
 		}
@@ -248,6 +254,7 @@ func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end
 		failed = err
 		return err == nil
 	})
+	s.rev = snap.Rev
 	if err = cmp.Or(failed, err); err == nil && end {
 		err = s.bookmark(snap.Rev, true)
 	}

@@ -39,7 +39,8 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 		}()
 		s.emit = func(frame [][]byte) error { return message(ws, frame, binary) }
 		s.flush = func() error {
-			s.sent.report(s.counts)
+			events, bytes := s.sent.report(s.counts)
+			s.progress.Ended(events, bytes, s.rev)
 			return nil
 		}
 		err = run(ctx)

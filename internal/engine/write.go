@@ -64,6 +64,7 @@ var errLock = errors.New("the object has been modified; please apply your change
 // refusal may be due to an old view, so it is decided again on the object in
 // etcd.
 func (c *call) change(ctx context.Context, ch *change) (*outcome, error) {
+	c.asked(ctx, nil, admission.IsDryRun(ch.options.DryRun))
 	k := c.key(c.name)
 	i, err := c.current(ctx, k, ch.options.DryRun)
 	if err != nil {
@@ -237,6 +238,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err != nil {
 		return nil, err
 	}
+	c.told(ctx, old, obj, stored, nil)
 	return &outcome{item: stored}, nil
 }
 
@@ -345,9 +347,11 @@ func done(obj, old Object) bool {
 // object of the update.
 func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun bool) (*outcome, error) {
 	if !dryRun {
-		if _, err := c.view.Delete(ctx, i); err != nil {
+		stored, err := c.view.Delete(ctx, i)
+		if err != nil {
 			return nil, err
 		}
+		c.told(ctx, obj, nil, stored, nil)
 	}
 	if f := c.R.Rules.Deleted; f != nil {
 		f(ctx, obj, dryRun)
@@ -379,6 +383,7 @@ func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) 
 	if err != nil {
 		return nil, err
 	}
+	c.told(ctx, nil, obj, i, options.DryRun)
 	return &outcome{item: i, created: true}, nil
 }
 

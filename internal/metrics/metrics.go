@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -158,7 +159,7 @@ func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
 func (m *Metrics) BackgroundPanicked() { m.background.Inc() }
 
 // Deprecated records a request for a deprecated API. No served API has a removal release yet.
-func (m *Metrics) Deprecated(gvr schema.GroupVersionResource, subresource string) {
+func (m *Metrics) Deprecated(_ context.Context, gvr schema.GroupVersionResource, subresource string) {
 	m.deprecated.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, subresource, "").Set(1)
 }
 

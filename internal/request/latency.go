@@ -45,6 +45,7 @@ type Latency struct {
 	clock clock.PassiveClock
 	spent [layers]atomic.Int64 // nanoseconds
 	began time.Time            // start of the current filter; used only by the request's goroutine
+	trail trail
 }
 
 // Enter records when a request enters a filter; Leave returns how long it was there. The second Leave of a filter, on

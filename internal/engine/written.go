@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Written is a change of one stored object by a request. Objects are of the hub
+// version.
+type Written struct {
+	GVR  schema.GroupVersionResource // of the request
+	Kind string
+	// Old is nil for a creation, New for a removal.
+	Old, New Object
+	Revision int64
+	// Secret says that values of the object must not be told.
+	Secret bool
+}
+
+// told reports a change; i is the item that was stored.
+func (c *call) told(ctx context.Context, old, obj Object, i *store.Item, dryRun []string) {
+	if c.e.Wrote == nil || admission.IsDryRun(dryRun) || !request.Recorded(ctx) {
+		return
+	}
+	c.e.Wrote(ctx, Written{GVR: c.GVR, Kind: c.R.Kind, Old: old, New: obj, Revision: revOf(i), Secret: c.R.Secret})
+}
+
+// asked records which object a request is for, if its path does not tell.
+func (c *call) asked(ctx context.Context, obj Object, dryRun bool) {
+	if !request.Recorded(ctx) {
+		return
+	}
+	if obj == nil {
+		request.SetObject(ctx, c.namespace, c.name, dryRun)
+		return
+	}
+	name := obj.GetName()
+	if name == "" {
+		name = obj.GetGenerateName()
+	}
+	request.SetObject(ctx, obj.GetNamespace(), name, dryRun)
+}
+
+// refused records the reason of a refusal and the fields that it names. Its
+// message is not recorded: it may quote what was sent.
+func refused(req *http.Request, st *metav1.Status) {
+	if !request.Recorded(req.Context()) {
+		return
+	}
+	var fields []string
+	if st.Details != nil {
+		for _, cause := range st.Details.Causes[:min(len(st.Details.Causes), refusedFields)] {
+			if cause.Field != "" {
+				fields = append(fields, cause.Field)
+			}
+		}
+	}
+	request.SetRefused(req.Context(), string(st.Reason), fields)
+}
+
+// refusedFields bounds the fields that are recorded of a refusal.
+const refusedFields = 16
