@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Chain is a chain of plugins with metrics, for the chain and for each plugin.
@@ -61,8 +62,12 @@ func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.A
 		err := f(ctx, a)
 		took := c.clock.Since(began)
 		if err != nil {
+			request.AddStep(ctx, request.Step{Kind: request.StepPlugin, Name: name, Phase: string(p), Began: began, Took: took, Result: request.StepRefused})
 			c.m.plugin(name, p, a.Operation, took)
 			return err
+		}
+		if took >= request.MinStep {
+			request.AddStep(ctx, request.Step{Kind: request.StepPlugin, Name: name, Phase: string(p), Began: began, Took: took, Result: request.StepAllowed})
 		}
 		if observer := accepted[a.Operation]; observer != nil {
 			observer().Observe(took.Seconds())

@@ -48,6 +48,7 @@ func (d *Deps) validatingPolicy(obj admission.Object) *policy {
 		paramKind: paramKind(in.Spec.ParamKind), variables: d.variables(in.Spec.Variables, full),
 		conditions: expr.NewConditions(d.Compiler, in.Spec.MatchConditions, full, in.Spec.FailurePolicy,
 			d.Metrics.ConditionsOf(in.Name, "policy", measure.Validate)),
+		shadow: shadowed(in),
 	}
 	p.rules, p.selectors = matchResources(in.Spec.MatchConstraints)
 	for _, v := range in.Spec.Validations {

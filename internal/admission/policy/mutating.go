@@ -32,7 +32,7 @@ func (d *Deps) mutatingPolicy(obj admission.Object) *policy {
 		paramKind: paramKind(in.Spec.ParamKind), variables: d.variables(in.Spec.Variables, s),
 		conditions: expr.NewConditions(d.Compiler, in.Spec.MatchConditions, s, in.Spec.FailurePolicy,
 			d.Metrics.ConditionsOf(in.Name, "policy", measure.Validate)),
-		reinvoke: in.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy,
+		shadow: shadowed(in), reinvoke: in.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy,
 	}
 	p.rules, p.selectors = matchResources(in.Spec.MatchConstraints)
 	s.Patch = true
@@ -190,7 +190,8 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 		return nil, nil
 	}
 	var problems []problem
-	before := a.Object
+	before, started, wouldChange := a.Object, time.Now(), false
+	defer func() { noteMutation(ctx, in, started, wouldChange || before != a.Object, len(problems) > 0) }()
 	for i := range p.mutations {
 		if a.Object == nil {
 			break
@@ -199,12 +200,18 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 		err := p.mutations[i].mutate(ctx, a, write, in)
 		m.Metrics.Mutation(p.name, in.binding.name, errorType(err), time.Since(began))
 		var st *apierrors.StatusError
-		if errors.As(err, &st) {
+		if errors.As(err, &st) && !in.shadowed() {
 			return nil, st
 		}
 		if err != nil {
 			problems = append(problems, wrong(err))
 		}
+	}
+	if in.shadowed() {
+		wouldChange = before != a.Object
+		a.Object = before
+		write.Changed()
+		return nil, nil
 	}
 	if before != a.Object && !apiequality.Semantic.DeepEqual(before, a.Object) {
 		again.Changed()

@@ -17,6 +17,7 @@ import (
 type policy struct {
 	name       string
 	ignore     bool // errors
+	shadow     bool // what it decides does not count
 	paramKind  *schema.GroupVersionKind
 	rules      match.Rules
 	selectors  match.Selectors
@@ -34,6 +35,7 @@ type policy struct {
 // binding puts a policy in force.
 type binding struct {
 	name, policy string
+	shadow       bool // what the policy decides by it does not count
 	// everywhere says that it matches every write that the policy matches.
 	everywhere bool
 	rules      match.Rules
@@ -100,7 +102,9 @@ func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 		v := version(obj)
 		b := was.bindings[v]
 		if b == nil {
-			b = p.bind(obj)
+			if b = p.bind(obj); b != nil {
+				b.shadow = shadowed(obj)
+			}
 		}
 		if b != nil {
 			s.bindings[v] = b

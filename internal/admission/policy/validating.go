@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,9 @@ func (j *judgement) hold(ctx context.Context, p *bound, version admission.Versio
 		return nil
 	}
 	var said []keyValue
+	began := time.Now()
+	refused := &outcome{}
+	defer func() { refused.noted(ctx, p, began) }()
 	for _, b := range p.bindings {
 		if ok, err := b.matches(ctx, j.a, j.Namespaces); err != nil {
 			j.misconfigured(p, b, err)
@@ -99,10 +103,16 @@ func (j *judgement) hold(ctx context.Context, p *bound, version admission.Versio
 		for _, with := range params {
 			decisions, annotations, wrong := p.evaluate(ctx, view, with)
 			for i := range decisions {
-				j.act(ctx, p, b, &decisions[i])
+				refused.add(b, &decisions[i])
+				if !b.shadow && !p.shadow || decisions[i].admit {
+					j.act(ctx, p, b, &decisions[i])
+				}
 			}
 			for i := range wrong {
-				j.deny(p, b, &wrong[i])
+				refused.failed = true
+				if !b.shadow && !p.shadow {
+					j.deny(p, b, &wrong[i])
+				}
 			}
 			for _, kv := range annotations {
 				if !slices.Contains(said, kv) {
@@ -127,7 +137,7 @@ func (j *judgement) namespace(ctx context.Context) error {
 
 // misconfigured handles an error because of which a policy could not be evaluated.
 func (j *judgement) misconfigured(p *bound, b *binding, err error) {
-	if p.ignore {
+	if p.ignore || p.shadow || b != nil && b.shadow {
 		return
 	}
 	if b == nil {

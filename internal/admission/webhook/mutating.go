@@ -87,15 +87,17 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 	}
 	note := annotator{h, fmt.Sprintf("round_%d_index_%d", round, index)}
 	began := m.Clock.Now()
-	r, err := m.ask(ctx, h, a, s, true)
-	if err == nil {
+	r, err := m.ask(h.quietly(ctx), h, a, s, true)
+	patches := err == nil && len(r.patch) > 0
+	if err == nil && !h.shadow {
 		changed, err = m.apply(ctx, a, h, s, r, note)
 	}
 	took := m.Clock.Since(began)
 	request.Spend(ctx, request.LayerMutatingWebhook, took)
+	m.noted(ctx, h, measure.Admit, began, took, changed || h.shadow && patches, err)
 	note.mutated(ctx, changed)
 	m.observe(h, measure.Admit, a.Operation, err, took)
-	if err == nil {
+	if err == nil || h.shadow {
 		return changed, nil
 	}
 	return changed, m.conclude(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })

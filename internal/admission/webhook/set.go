@@ -25,6 +25,7 @@ type hook struct {
 	selectors         match.Selectors
 	conditions        *expr.Conditions
 	ignore            bool // failed calls
+	shadow            bool // what it answers does not count
 	sideEffects       *admissionv1.SideEffectClass
 	timeoutSeconds    *int32
 	reviewVersions    []string
@@ -58,6 +59,9 @@ func newHooks(d *Deps, view admission.View, compile func(d *Deps, obj admission.
 			}
 			if made == nil {
 				made = compile(d, obj)
+				for _, h := range made {
+					h.shadow = obj.GetAnnotations()[ModeAnnotation] == Shadow
+				}
 			}
 			s.byVersion[version] = made
 			s.hooks = append(s.hooks, made...)

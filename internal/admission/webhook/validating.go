@@ -136,10 +136,14 @@ func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, i
 		}
 	}()
 	began := v.Clock.Now()
-	_, err = v.ask(ctx, d.hook, a, d.subject, false)
+	_, err = v.ask(d.quietly(ctx), d.hook, a, d.subject, false)
 	took := v.Clock.Since(began)
 	request.Spend(ctx, request.LayerValidatingWebhook, took)
+	v.noted(ctx, d.hook, measure.Validating, began, took, false, err)
 	v.observe(d.hook, measure.Validating, a.Operation, err, took)
+	if d.shadow {
+		return nil
+	}
 	return v.conclude(ctx, d.hook, measure.Validating, err, func() {
 		request.AddAuditAnnotation(ctx, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", index), d.name)
 	})

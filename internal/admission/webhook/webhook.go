@@ -20,7 +20,7 @@ const (
 	ValidatingName = "ValidatingAdmissionWebhook"
 )
 
-// Deps are the dependencies of the plugins. All fields are required.
+// Deps are the dependencies of the plugins. All fields but the last are required.
 type Deps struct {
 	// Mutating and Validating are the stored configurations.
 	Mutating, Validating admission.View
@@ -33,6 +33,8 @@ type Deps struct {
 	NewUID  func() types.UID
 	Clock   clock.PassiveClock
 	Log     *slog.Logger
+	// Guardrails are optional.
+	Guardrails *Guardrails
 
 	trouble *Trouble // made with the plugin
 }

@@ -25,6 +25,8 @@ type Deps struct {
 	// MayReadParams returns an error if the user may not read the objects to which a binding of the policy refers. Nil:
 	// no check.
 	MayReadParams func(ctx context.Context, policyKind, policy string, ref *admissionv1.ParamRef) error
+	// Advise warns of webhooks that can stop a cluster.
+	Advise bool
 }
 
 // Resources returns every resource of the group.
@@ -64,7 +66,7 @@ func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateMutatingWebhooks,
 			ValidateUpdate:       v.validateMutatingWebhooksUpdate,
-			Warn:                 warnName[*admissionv1.MutatingWebhookConfiguration],
+			Warn:                 advised(v, AdviseMutating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: mutatingWebhookConfigurationTable(),
@@ -88,7 +90,7 @@ func validatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateValidatingWebhooks,
 			ValidateUpdate:       v.validateValidatingWebhooksUpdate,
-			Warn:                 warnName[*admissionv1.ValidatingWebhookConfiguration],
+			Warn:                 advised(v, AdviseValidating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: validatingWebhookConfigurationTable(),
