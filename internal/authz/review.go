@@ -122,22 +122,7 @@ func addRules(status *authorizationv1.SubjectRulesReviewStatus, rules []rbacv1.P
 
 // decide calls the authorizer with one set of attributes.
 func (v *Reviews) decide(ctx context.Context, u user.Info, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
-	a := &Attributes{User: u}
-	var notes []string
-	if resource != nil {
-		a.Verb, a.IsResource = resource.Verb, true
-		a.Namespace, a.Group, a.Version = resource.Namespace, resource.Group, resource.Version
-		a.Resource, a.Subresource, a.Name = resource.Resource, resource.Subresource, resource.Name
-		if a.Version == "" {
-			a.Version = "*"
-		}
-		var fieldsFault, labelsFault fault
-		a.FieldSelector, fieldsFault = fieldSelector(resource.FieldSelector)
-		a.LabelSelector, labelsFault = labelSelector(resource.LabelSelector)
-		notes = append(fieldsFault.explain("fieldSelector"), labelsFault.explain("labelSelector")...)
-	} else {
-		a.Verb, a.Path = path.Verb, path.Path
-	}
+	a, notes := reviewed(u, resource, path)
 	decision, reason, err := v.Authorizer.Authorize(ctx, a)
 	if err != nil {
 		notes = append([]string{err.Error()}, notes...)
@@ -146,6 +131,31 @@ func (v *Reviews) decide(ctx context.Context, u user.Info, resource *authorizati
 		Allowed: decision == Allow, Denied: decision == Deny, Reason: reason,
 		EvaluationError: strings.Join(notes, "; "),
 	}
+}
+
+// ForReview returns the attributes of the request that a review is about.
+func ForReview(spec *authorizationv1.SubjectAccessReviewSpec) *Attributes {
+	a, _ := reviewed(subjectOf(spec), spec.ResourceAttributes, spec.NonResourceAttributes)
+	return a
+}
+
+// reviewed returns the attributes of a reviewed request, and notes on what of its selectors was not understood.
+func reviewed(u user.Info, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) (*Attributes, []string) {
+	a := &Attributes{User: u}
+	if resource == nil {
+		a.Verb, a.Path = path.Verb, path.Path
+		return a, nil
+	}
+	a.Verb, a.IsResource = resource.Verb, true
+	a.Namespace, a.Group, a.Version = resource.Namespace, resource.Group, resource.Version
+	a.Resource, a.Subresource, a.Name = resource.Resource, resource.Subresource, resource.Name
+	if a.Version == "" {
+		a.Version = "*"
+	}
+	var fieldsFault, labelsFault fault
+	a.FieldSelector, fieldsFault = fieldSelector(resource.FieldSelector)
+	a.LabelSelector, labelsFault = labelSelector(resource.LabelSelector)
+	return a, append(fieldsFault.explain("fieldSelector"), labelsFault.explain("labelSelector")...)
 }
 
 func subjectOf(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
