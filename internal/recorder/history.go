@@ -1,0 +1,216 @@
+package recorder
+
+import (
+	"container/list"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+)
+
+// maxEntries bounds the history of an object, so that one which is written every second leaves room for others.
+const maxEntries = 32
+
+// keptEntries is how many entries an object keeps when room is needed, until there is no other way.
+const keptEntries = 2
+
+// history has the newest entries of objects, within a bound of bytes. When it is full, the objects that were not written
+// for longest lose all but their newest entries, and only if that is not enough they are forgotten.
+type history struct {
+	seed   maphash.Seed
+	shards [shards]histories
+}
+
+type histories struct {
+	mu      sync.Mutex
+	limit   int64
+	bytes   int64
+	objects map[v1alpha1.ObjectReference]*list.Element // of *past; guarded by mu, as the lists
+	// full are objects with more than keptEntries, slim the others; the least recently written first.
+	full, slim *list.List
+}
+
+// past is the history of an object.
+type past struct {
+	object    v1alpha1.ObjectReference
+	entries   []v1alpha1.HistoryEntry // oldest first
+	bytes     int64
+	forgotten int64
+	in        *list.List
+}
+
+func newHistory(limit int64) *history {
+	h := &history{seed: maphash.MakeSeed()}
+	for n := range h.shards {
+		h.shards[n] = histories{limit: limit / shards, objects: map[v1alpha1.ObjectReference]*list.Element{}, full: list.New(), slim: list.New()}
+	}
+	return h
+}
+
+func (h *history) shard(o v1alpha1.ObjectReference) *histories {
+	return &h.shards[maphash.Comparable(h.seed, o)%shards]
+}
+
+// remember adds a request to the history of the objects that it is about: those it has changed, and the one that it was
+// refused.
+func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
+	if rec.Kept != v1alpha1.KeptWrite && rec.Code < 400 || rec.DryRun {
+		return
+	}
+	entry := v1alpha1.HistoryEntry{First: rec.Time, Last: rec.Time, Count: 1, User: rec.User, Impersonated: rec.Impersonated, UserAgent: rec.UserAgent,
+		SourceIP: rec.SourceIP, Verb: rec.Verb, Subresource: rec.Subresource, Code: rec.Code, Reason: rec.Reason, RefusedFields: rec.Fields, Request: rec.Number}
+	for _, s := range rec.Steps {
+		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed") || s.Kind == "plugin" && s.Result == "Refused" {
+			entry.Steps = append(entry.Steps, s)
+		}
+	}
+	for n := range changes {
+		c := &changes[n]
+		e := entry
+		e.Operation, e.UID, e.ResourceVersion, e.Fields, e.MoreFields = c.Operation, c.UID, c.ResourceVersion, c.Fields, c.MoreFields
+		r.history.add(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}, e)
+	}
+	known := rec.Resource != "" && rec.Name != "" && rec.Code != 404 && rec.Code != 401
+	refused := rec.Code >= 400 && (writing(rec.Verb) || rec.Code != 403) // reads that are forbidden say nothing of the object
+	called := rec.Code < 400 && rec.Subresource != "" && rec.Verb == "create"
+	if known && len(changes) == 0 && (refused || called) {
+		r.history.add(v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}, entry)
+	}
+}
+
+func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
+	s := h.shard(o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.objects[o]
+	if at == nil {
+		p := &past{object: o, in: s.slim}
+		p.bytes = int64(unsafe.Sizeof(*p)+unsafe.Sizeof(list.Element{})) + 64 + int64(len(o.Group)+len(o.Resource)+len(o.Namespace)+len(o.Name))
+		at = s.slim.PushBack(p)
+		s.objects[o] = at
+		s.bytes += p.bytes
+	}
+	p := at.Value.(*past)
+	s.resize(p, func() {
+		if n := len(p.entries); n > 0 && same(&p.entries[n-1], &e) {
+			last := p.entries[n-1]
+			e.First, e.Count = last.First, last.Count+1
+			p.entries[n-1] = e
+			return
+		}
+		if len(p.entries) == maxEntries {
+			// The first entry stays: it tells who made the object.
+			p.entries = slices.Delete(p.entries, 1, 2)
+			p.forgotten++
+		}
+		p.entries = append(p.entries, e)
+	})
+	s.place(p)
+	s.shrink()
+}
+
+// same says that two entries differ in nothing but time and values.
+func same(a, b *v1alpha1.HistoryEntry) bool {
+	if a.User != b.User || a.Impersonated != b.Impersonated || a.UserAgent != b.UserAgent || a.SourceIP != b.SourceIP || a.Verb != b.Verb || a.Subresource != b.Subresource ||
+		a.Code != b.Code || a.Reason != b.Reason || a.Operation != b.Operation || a.UID != b.UID || a.MoreFields != b.MoreFields || len(a.Steps) != len(b.Steps) {
+		return false
+	}
+	return a.Operation != "Created" && slices.EqualFunc(a.Fields, b.Fields, func(x, y v1alpha1.FieldChange) bool { return x.Path == y.Path }) &&
+		slices.Equal(a.RefusedFields, b.RefusedFields)
+}
+
+// resize changes the entries of an object and counts their bytes.
+func (s *histories) resize(p *past, change func()) {
+	before := p.bytes
+	p.bytes -= entriesSize(p.entries)
+	change()
+	p.bytes += entriesSize(p.entries)
+	s.bytes += p.bytes - before
+}
+
+func entriesSize(entries []v1alpha1.HistoryEntry) int64 {
+	n := cap(entries) * int(unsafe.Sizeof(v1alpha1.HistoryEntry{}))
+	for i := range entries {
+		e := &entries[i]
+		n += len(e.User) + len(e.Impersonated) + len(e.UserAgent) + len(e.SourceIP) + len(e.UID) + len(e.ResourceVersion) + len(e.Reason) + sizeOfFields(e.Fields)
+		for _, f := range e.RefusedFields {
+			n += len(f) + 16
+		}
+		for _, s := range e.Steps {
+			n += int(unsafe.Sizeof(s)) + len(s.Name)
+		}
+	}
+	return int64(n)
+}
+
+// place puts an object at the end of the list where it belongs.
+func (s *histories) place(p *past) {
+	to := s.slim
+	if len(p.entries) > keptEntries {
+		to = s.full
+	}
+	at := s.objects[p.object]
+	if p.in == to {
+		to.MoveToBack(at)
+		return
+	}
+	p.in.Remove(at)
+	p.in = to
+	s.objects[p.object] = to.PushBack(p)
+}
+
+// shrink brings the histories within their bound.
+func (s *histories) shrink() {
+	for s.bytes > s.limit {
+		if at := s.full.Front(); at != nil {
+			p := at.Value.(*past)
+			s.resize(p, func() {
+				p.forgotten += int64(len(p.entries) - keptEntries)
+				p.entries = slices.Clone(p.entries[len(p.entries)-keptEntries:])
+			})
+			s.place(p)
+			continue
+		}
+		at := s.slim.Front()
+		if at == nil {
+			return
+		}
+		p := at.Value.(*past)
+		s.slim.Remove(at)
+		delete(s.objects, p.object)
+		s.bytes -= p.bytes
+	}
+}
+
+// History returns what is known of an object, oldest first, and how many entries were forgotten.
+func (r *Recorder) History(o v1alpha1.ObjectReference) (entries []v1alpha1.HistoryEntry, forgotten int64) {
+	s := r.history.shard(o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.objects[o]
+	if at == nil {
+		return []v1alpha1.HistoryEntry{}, 0
+	}
+	p := at.Value.(*past)
+	return slices.Clone(p.entries), p.forgotten
+}
+
+func (h *history) size() (n int64) {
+	for i := range h.shards {
+		h.shards[i].mu.Lock()
+		n += h.shards[i].bytes
+		h.shards[i].mu.Unlock()
+	}
+	return n
+}
+
+func (h *history) count() (n int64) {
+	for i := range h.shards {
+		h.shards[i].mu.Lock()
+		n += int64(len(h.shards[i].objects))
+		h.shards[i].mu.Unlock()
+	}
+	return n
+}

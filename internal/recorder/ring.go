@@ -1,0 +1,127 @@
+package recorder
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+)
+
+// shards is the number of parts of a ring, each with a lock of its own.
+const shards = 8
+
+// ring keeps the newest records within a bound of bytes.
+type ring struct{ shards [shards]shard }
+
+type shard struct {
+	mu      sync.Mutex
+	limit   int64
+	bytes   int64
+	records []*v1alpha1.Record // oldest first, from first on; guarded by mu
+	first   int
+	pushed  int64 // how many records were ever pushed
+	_       [32]byte
+}
+
+func (r *ring) init(limit int64) {
+	for n := range r.shards {
+		r.shards[n].limit = limit / shards
+	}
+}
+
+// push adds a record, and drops the oldest ones beyond the bound.
+func (r *ring) push(rec *v1alpha1.Record) {
+	s := &r.shards[rand.Uint32N(shards)]
+	size := sizeOf(rec)
+	if size > s.limit {
+		return // a bound of very few bytes
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.bytes+size > s.limit {
+		s.bytes -= sizeOf(s.records[s.first])
+		s.records[s.first] = nil
+		s.first++
+	}
+	if s.first > 64 && s.first > len(s.records)/2 {
+		s.records = append(s.records[:0], s.records[s.first:]...)
+		clear(s.records[len(s.records):cap(s.records)])
+		s.first = 0
+	}
+	s.records = append(s.records, rec)
+	s.bytes += size
+	s.pushed++
+}
+
+func (r *ring) size() (bytes int64) {
+	for n := range r.shards {
+		s := &r.shards[n]
+		s.mu.Lock()
+		bytes += s.bytes
+		s.mu.Unlock()
+	}
+	return bytes
+}
+
+// cursor is a reader's place in all rings.
+type cursor [classes][shards]int64
+
+// since returns the records pushed after the cursor, and moves it.
+func (r *Recorder) since(c *cursor) []*v1alpha1.Record {
+	var out []*v1alpha1.Record
+	for class := range r.rings {
+		for n := range r.rings[class].shards {
+			s := &r.rings[class].shards[n]
+			s.mu.Lock()
+			held := s.records[s.first:]
+			fresh := min(s.pushed-c[class][n], int64(len(held)))
+			out = append(out, held[int64(len(held))-fresh:]...)
+			c[class][n] = s.pushed
+			s.mu.Unlock()
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.Record) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Records returns what is kept, in the order in which the requests ended. The records must not be changed.
+func (r *Recorder) Records() []*v1alpha1.Record {
+	var c cursor
+	return r.since(&c)
+}
+
+// sizeOf is the memory of a record. Texts that records share are counted in each of them.
+func sizeOf(r *v1alpha1.Record) int64 {
+	n := int(unsafe.Sizeof(*r)) + 8
+	for _, s := range []string{r.AuditID, r.User, r.Impersonated, r.UserAgent, r.SourceIP, r.Path, r.Group, r.Version, r.Resource,
+		r.Subresource, r.Namespace, r.Name, r.Reason} {
+		n += len(s)
+	}
+	for _, f := range r.Fields {
+		n += len(f) + 16
+	}
+	n += cap(r.Layers) * int(unsafe.Sizeof(v1alpha1.Layer{}))
+	for i := range r.Steps {
+		n += int(unsafe.Sizeof(r.Steps[i])) + len(r.Steps[i].Name)
+	}
+	for i := range r.Changes {
+		n += sizeOfChange(&r.Changes[i])
+	}
+	return int64(n)
+}
+
+func sizeOfChange(c *v1alpha1.Change) int {
+	n := int(unsafe.Sizeof(*c)) + len(c.Group) + len(c.Resource) + len(c.Kind) + len(c.Namespace) + len(c.Name) + len(c.UID) + len(c.ResourceVersion)
+	return n + sizeOfFields(c.Fields)
+}
+
+func sizeOfFields(fields []v1alpha1.FieldChange) (n int) {
+	for i := range fields {
+		f := &fields[i]
+		n += int(unsafe.Sizeof(*f)) + len(f.Path) + len(f.Old) + len(f.New)
+	}
+	return n
+}
