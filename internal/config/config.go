@@ -69,6 +69,18 @@ type Config struct {
 	SnapshotS3CredentialsFile string
 	SnapshotS3CAFile          string
 
+	// flight recorder
+	FlightRecorderMemory  int64 // bytes; 0: there is none
+	FlightRecorderSlow    time.Duration
+	FlightRecorderSample  int
+	FlightRecorderDir     string
+	FlightRecorderDirSize int64
+	FlightRecorderDirAge  time.Duration
+	// WebhookBreaker is for how long a webhook must have failed until it is not waited for; 0: always.
+	WebhookBreaker time.Duration
+	// WebhookAdvice warns clients of slow webhooks and of configurations that match too much.
+	WebhookAdvice bool
+
 	// serving
 	BindAddress         net.IP
 	SecurePort          int
@@ -222,6 +234,10 @@ func Default() Config {
 		EtcdHealthTimeout:      2 * time.Second,
 		EtcdReadyTimeout:       2 * time.Second,
 		SnapshotKeep:           14,
+		FlightRecorderSlow:     recorderSlow,
+		FlightRecorderSample:   recorderSample,
+		FlightRecorderDirSize:  recorderSize,
+		FlightRecorderDirAge:   recorderAge,
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,
 		CertDir:                "/var/run/kubernetes",
@@ -276,6 +292,8 @@ func Standalone() Config {
 	c.DataDir = defaultDataDir()
 	c.Controllers = []string{"*"}
 	c.WarnWorkloads = true
+	c.FlightRecorderMemory = recorderMemory
+	c.WebhookAdvice = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
 	c.ClusterKey = os.Getenv(ClusterKeyVariable)
@@ -418,6 +436,7 @@ func (c *Config) Validate() error {
 	}
 	c.validateEtcd(bad)
 	c.validateSnapshots(bad)
+	c.validateRecorder(bad)
 	c.validateAudit(bad)
 	c.validateCompatibility(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {

@@ -16,6 +16,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	groups := []flagGroup{
 		{"etcd", c.addEtcdFlags},
 		{"Snapshots", c.addSnapshotFlags},
+		{"Flight recorder", c.addRecorderFlags},
 		{"Serving", c.addServingFlags},
 		{"Authentication and service accounts", c.addAuthFlags},
 		{"Authorization", c.addAuthorizationFlags},

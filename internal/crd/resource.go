@@ -19,6 +19,10 @@ import (
 // subresourceVerbs are the verbs of status and scale.
 var subresourceVerbs = []string{"get", "patch", "update"}
 
+// hiddenAnnotation with the value "hidden" on a definition keeps values of its objects out of the flight recorder. It
+// holds from the next change of the definition's spec, or start of the server.
+const hiddenAnnotation = "flightrecorder.kanzen.io/values"
+
 // resource returns one version of the definition as the engine serves it.
 func (s *serving) resource(name string) (*engine.Resource, error) {
 	d := s.spec
@@ -47,6 +51,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		},
 		Rules:         k.rules(),
 		ReturnDeleted: false,
+		Secret:        d.Annotations[hiddenAnnotation] == "hidden",
 		Table:         tableOf(v.AdditionalPrinterColumns),
 		Fields:        fieldsOf(v.SelectableFields),
 	}

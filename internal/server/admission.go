@@ -62,6 +62,7 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) err
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
 		Clock:  b.ground.Clock, Log: b.log,
+		Guardrails: webhook.NewGuardrails(b.cfg.WebhookAdvice, b.cfg.WebhookBreaker, b.ground.Clock, b.metrics.Registry()),
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,

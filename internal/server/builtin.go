@@ -48,6 +48,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	d.Core.Pods, d.Apps.Pods, d.Batch.Pods = pods, pods, pods
 	access := policy.ParamAccess{Objects: b.objects, Resources: b.objects.ResourcesOf, Authorizer: a}
 	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
+	d.AdmissionRegistration.Advise = b.cfg.WebhookAdvice
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = authenticators.Tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.ground.Clock)

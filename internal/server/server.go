@@ -137,6 +137,10 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := b.flightRecorder(ctx)
+	if err != nil {
+		return nil, err
+	}
 	admit, err := b.admission(authorizers)
 	if err != nil {
 		return nil, err
@@ -149,7 +153,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: measured.Deprecated, Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Connect: kubelets.connect, Log: log, Deprecated: recorded.deprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Wrote:        recorded.wrote(),
 		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	})
 	services, err := b.allocation(ctx)
@@ -166,7 +171,11 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	serving.Begin(kinds...)
+	own, err := catalog.Builtin(eng, recorded.resources(authorizers), func(schema.GroupVersionResource) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	serving.Begin(append(kinds, own...)...)
 	custom := b.customResources(eng)
 	agg := b.aggregator(secrets, custom)
 	docs, err := b.openAPI(agg)
@@ -208,7 +217,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
+		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
 		Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: ground.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
@@ -219,7 +228,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed})
+	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded})
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type parts struct {
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
 	sealed         sealed
+	recorded       flight
 }
 
 func (b *base) work(p parts) (work, error) {
@@ -81,6 +82,9 @@ func (b *base) work(p parts) (work, error) {
 	}
 	if p.sealed.Encryption != nil {
 		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
+	}
+	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
+		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})

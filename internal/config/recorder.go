@@ -1,0 +1,52 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The defaults of the flight recorder's settings.
+const (
+	recorderMemory = 24 << 20
+	recorderSlow   = 500 * time.Millisecond
+	recorderSample = 100
+	recorderSize   = 256 << 20
+	recorderAge    = 7 * 24 * time.Hour
+)
+
+func (c *Config) addRecorderFlags(fs *pflag.FlagSet) {
+	fs.Int64Var(&c.FlightRecorderMemory, "flight-recorder-memory", c.FlightRecorderMemory, "Bytes of memory in which the flight recorder keeps requests and the history of objects, to be read by 'kanzen why', 'kanzen top' and the API group flightrecorder.kanzen.io; 0: there is none.")
+	fs.DurationVar(&c.FlightRecorderSlow, "flight-recorder-slow", c.FlightRecorderSlow, "From what time on a request is kept for being slow.")
+	fs.IntVar(&c.FlightRecorderSample, "flight-recorder-sample", c.FlightRecorderSample, "Of how many reads one is kept, beyond the first few of each second.")
+	fs.StringVar(&c.FlightRecorderDir, "flight-recorder-dir", c.FlightRecorderDir, "Directory in which the flight recorder also keeps requests, so that they outlive the process; none: only memory.")
+	fs.Int64Var(&c.FlightRecorderDirSize, "flight-recorder-dir-size", c.FlightRecorderDirSize, "Bytes of the files in --flight-recorder-dir.")
+	fs.DurationVar(&c.FlightRecorderDirAge, "flight-recorder-dir-age", c.FlightRecorderDirAge, "How long files in --flight-recorder-dir are kept, in whole days; 0: as long as there is room.")
+	fs.BoolVar(&c.WebhookAdvice, "admission-webhook-warnings", c.WebhookAdvice, "Warn clients of webhooks that have delayed their write for more than a second, and of webhook configurations that can stop a cluster.")
+	fs.DurationVar(&c.WebhookBreaker, "admission-webhook-breaker", c.WebhookBreaker, "For how long a webhook must have failed until it is no longer waited for, but only probed every 10 seconds; its failurePolicy decides what becomes of writes meanwhile. 0: it is always waited for.")
+}
+
+func (c *Config) validateRecorder(bad func(flag, format string, args ...any)) {
+	const least = 1 << 20
+	if c.FlightRecorderMemory != 0 && c.FlightRecorderMemory < least {
+		bad("flight-recorder-memory", "must be 0 or at least %d", least)
+	}
+	if c.FlightRecorderSlow <= 0 {
+		bad("flight-recorder-slow", "must be more than 0")
+	}
+	if c.FlightRecorderSample < 1 {
+		bad("flight-recorder-sample", "must be at least 1")
+	}
+	if c.FlightRecorderDirSize < 8<<20 {
+		bad("flight-recorder-dir-size", "must be at least %d", 8<<20)
+	}
+	if c.FlightRecorderDirAge < 0 {
+		bad("flight-recorder-dir-age", "must not be negative")
+	}
+	if c.FlightRecorderDir != "" && c.FlightRecorderMemory == 0 {
+		bad("flight-recorder-dir", "goes together with --flight-recorder-memory")
+	}
+	if c.WebhookBreaker < 0 {
+		bad("admission-webhook-breaker", "must not be negative")
+	}
+}
