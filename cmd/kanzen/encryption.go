@@ -9,14 +9,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/encryption"
@@ -100,15 +98,7 @@ type sealedClient struct {
 }
 
 func newSealedClient(kubeconfig, dir string) (*sealedClient, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	if own := filepath.Join(dir, "pki", "admin.kubeconfig"); kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		if _, err := os.Stat(own); err != nil {
-			return nil, fmt.Errorf("name a server by --kubeconfig or $KUBECONFIG; none has been started on %s", dir)
-		}
-		rules.ExplicitPath = own
-	}
-	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	c, _, err := serverConfig(kubeconfig, dir)
 	if err != nil {
 		return nil, err
 	}

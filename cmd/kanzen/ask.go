@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/version"
+)
+
+// asking says which server a command asks, and how it answers.
+type asking struct {
+	dir, kubeconfig, namespace, output string
+}
+
+func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
+	a.dir = config.Standalone().DataDir
+	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "Kubeconfig of the server; $KUBECONFIG, or the one in --data-dir.")
+	fs.StringVar(&a.dir, "data-dir", a.dir, "Data directory of the server, for its administrator's kubeconfig.")
+	fs.StringVarP(&a.output, "output", "o", "", "json for programs; otherwise for people.")
+	if namespaced {
+		fs.StringVarP(&a.namespace, "namespace", "n", "", "Namespace of the object. (default: that of the kubeconfig's context)")
+	}
+}
+
+// serverConfig returns the configuration by which a command reaches a server, and the namespace of its context.
+func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	if own := filepath.Join(dir, "pki", "admin.kubeconfig"); kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if _, err := os.Stat(own); err != nil {
+			return nil, "", fmt.Errorf("name a server by --kubeconfig or $KUBECONFIG; none has been started on %s", dir)
+		}
+		rules.ExplicitPath = own
+	}
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	c, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	c.UserAgent = "kanzen/" + version.Kanzen
+	namespace, _, err := loaded.Namespace()
+	return c, namespace, err
+}
+
+// asker asks a server.
+type asker struct {
+	http   *http.Client
+	url    string
+	config *rest.Config
+}
+
+// open connects to the server.
+func (a *asking) open() (*asker, error) {
+	if a.output != "" && a.output != "json" {
+		return nil, fmt.Errorf("--output: %q is not json", a.output)
+	}
+	c, namespace, err := serverConfig(a.kubeconfig, a.dir)
+	if err != nil {
+		return nil, err
+	}
+	a.namespace = cmp.Or(a.namespace, namespace)
+	h, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{h, strings.TrimRight(c.Host, "/"), c}, nil
+}
+
+// maxAnswer bounds an answer.
+const maxAnswer = 256 << 20
+
+// ask sends a request and decodes the answer; body nil: there is none.
+func (a *asker) ask(ctx context.Context, method, path, accept string, body, into any) error {
+	var send io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		send = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, send)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", cmp.Or(accept, "application/json"))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return &refusedError{resp.StatusCode, refusal(resp)}
+	}
+	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into)
+}
+
+func (a *asker) get(ctx context.Context, path string, into any) error {
+	return a.ask(ctx, http.MethodGet, path, "", nil, into)
+}
+
+// text returns an answer that is no JSON.
+func (a *asker) text(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", &refusedError{resp.StatusCode, refusal(resp)}
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return string(b), err
+}
+
+// refusedError is an answer that is an error, with its code.
+type refusedError struct {
+	code int
+	error
+}
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// served is a resource that the server has.
+type served struct {
+	group, version string
+	apidiscoveryv2.APIResourceDiscovery
+}
+
+// path returns the path of the resource, in a namespace if it is in one, or of an object.
+func (s *served) path(namespace, name string) string {
+	p := "/apis/" + s.group + "/" + s.version
+	if s.group == "" {
+		p = "/api/" + s.version
+	}
+	if s.Scope == apidiscoveryv2.ScopeNamespace && namespace != "" {
+		p += "/namespaces/" + url.PathEscape(namespace)
+	}
+	p += "/" + s.Resource
+	if name != "" {
+		p += "/" + url.PathEscape(name)
+	}
+	return p
+}
+
+// resources returns what the server has, each in its preferred version.
+func (a *asker) resources(ctx context.Context) ([]served, error) {
+	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	var out []served
+	for _, path := range []string{"/api", "/apis"} {
+		var groups apidiscoveryv2.APIGroupDiscoveryList
+		if err := a.ask(ctx, http.MethodGet, path, accept, nil, &groups); err != nil {
+			return nil, err
+		}
+		for _, g := range groups.Items {
+			seen := map[string]bool{}
+			for _, v := range g.Versions {
+				for _, r := range v.Resources {
+					if !seen[r.Resource] {
+						seen[r.Resource] = true
+						out = append(out, served{g.Name, v.Version, r})
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// find returns the resource that people call by a name: plural, singular, short name or kind, with or without its group.
+func find(all []served, name string) (*served, error) {
+	name, group, grouped := strings.Cut(strings.ToLower(name), ".")
+	for n := range all {
+		s := &all[n]
+		kind := ""
+		if s.ResponseKind != nil {
+			kind = strings.ToLower(s.ResponseKind.Kind)
+		}
+		if (name == s.Resource || name == s.SingularResource || name == kind || slices.Contains(s.ShortNames, name)) && (!grouped || group == s.group) {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("the server has no resource %q", name)
+}
+
+// printJSON prints an answer for programs.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

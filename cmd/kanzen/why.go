@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/recorder"
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+)
+
+func whyCommand() *cobra.Command {
+	var a asking
+	cmd := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Tell who made an object, who changed what in it, and what it waits for",
+		Long: `Tells what the server's flight recorder knows of an object: who made it, who
+changed which field when, what was refused and why, which controllers fight over
+it, what its finalizers wait for, who owns it and what it owns. It also answers for
+objects that are gone.
+
+  kanzen why deployment/web -n shop
+  kanzen why namespace/shop`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	a.add(cmd.Flags(), true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		kind, name, ok := strings.Cut(args[0], "/")
+		if len(args) == 2 {
+			kind, name, ok = args[0], args[1], !ok
+		}
+		if !ok || kind == "" || name == "" {
+			return errors.New("name one object, as KIND/NAME")
+		}
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		story, err := s.why(cmd.Context(), kind, a.namespace, name)
+		if err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return printJSON(cmd.OutOrStdout(), story)
+		}
+		story.print(cmd.OutOrStdout(), time.Now())
+		return nil
+	}
+	return cmd
+}
+
+// story is what is known of an object.
+type story struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	Kind   string                   `json:"kind,omitempty"`
+	// Metadata is nil if the object is gone.
+	Metadata  *metav1.ObjectMeta            `json:"metadata,omitempty"`
+	History   *v1alpha1.ObjectHistoryStatus `json:"history,omitempty"`
+	Fights    []recorder.Fight              `json:"fights,omitempty"`
+	Owned     []owned                       `json:"owned,omitempty"`
+	Waits     []string                      `json:"waitsFor,omitempty"`
+	Incidents []string                      `json:"notes,omitempty"`
+}
+
+type owned struct {
+	Resource string `json:"resource"`
+	Name     string `json:"name"`
+}
+
+// why collects what is known of an object.
+func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, error) {
+	all, err := a.resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := find(all, kind)
+	if err != nil {
+		return nil, err
+	}
+	if r.Scope != "Namespaced" {
+		namespace = ""
+	}
+	st := &story{Object: v1alpha1.ObjectReference{Group: r.group, Resource: r.Resource, Namespace: namespace, Name: name}}
+	if r.ResponseKind != nil {
+		st.Kind = r.ResponseKind.Kind
+	}
+	var obj struct {
+		Metadata metav1.ObjectMeta
+		Status   struct{ Conditions []metav1.Condition }
+	}
+	var refused *refusedError
+	switch err := a.get(ctx, r.path(namespace, name), &obj); {
+	case err == nil:
+		st.Metadata = &obj.Metadata
+	case !errors.As(err, &refused) || refused.code != http.StatusNotFound:
+		return nil, err
+	}
+	history := v1alpha1.ObjectHistory{Spec: st.Object}
+	history.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("ObjectHistory"))
+	switch err := a.ask(ctx, http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/objecthistories", "", history, &history); {
+	case err == nil:
+		st.History = &history.Status
+		st.Fights = recorder.Fights(history.Status.Entries)
+	case errors.As(err, &refused) && refused.code == http.StatusNotFound:
+		st.Incidents = append(st.Incidents, "the server has no flight recorder (--flight-recorder-memory), so its history is not known")
+	case errors.As(err, &refused) && refused.code == http.StatusForbidden:
+		st.Incidents = append(st.Incidents, "you may not read histories: "+err.Error())
+	default:
+		return nil, err
+	}
+	if st.Metadata == nil && (st.History == nil || len(st.History.Entries) == 0) {
+		return nil, fmt.Errorf("there is no %s %q, and nothing is remembered of it", r.Resource, name)
+	}
+	if st.Metadata == nil {
+		return st, nil
+	}
+	if m := st.Metadata; m.DeletionTimestamp != nil {
+		for _, f := range m.Finalizers {
+			st.Waits = append(st.Waits, fmt.Sprintf("finalizer %s: %s must remove it", f, keeper(m, f)))
+		}
+		for _, c := range obj.Status.Conditions {
+			if c.Status == metav1.ConditionTrue && c.Message != "" {
+				st.Waits = append(st.Waits, c.Type+": "+c.Message)
+			}
+		}
+	}
+	var trouble []string
+	st.Owned, trouble = a.owned(ctx, all, r, namespace, st.Metadata.UID)
+	st.Incidents = append(st.Incidents, trouble...)
+	return st, nil
+}
+
+// keeper names who set a finalizer, as far as field management knows.
+func keeper(m *metav1.ObjectMeta, finalizer string) string {
+	for _, f := range m.ManagedFields {
+		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"v:\"`+finalizer+`\""`) {
+			return f.Manager
+		}
+	}
+	return "its controller"
+}
+
+const (
+	ownedWorkers = 8
+	maxOwned     = 200
+)
+
+// owned finds the objects that an object owns: in its namespace, or among those without one as well.
+func (a *asker) owned(ctx context.Context, all []served, of *served, namespace string, uid types.UID) (out []owned, trouble []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	free := make(chan struct{}, ownedWorkers)
+	for n := range all {
+		r := &all[n]
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || namespace != "" && r.Scope != "Namespaced" ||
+			r.Resource == "events" || of.Resource == "namespaces" {
+			continue
+		}
+		wg.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			var list metav1.PartialObjectMetadataList
+			err := a.ask(ctx, http.MethodGet, r.path(namespace, ""), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", nil, &list)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				trouble = append(trouble, fmt.Sprintf("%s could not be listed, so what the object owns among them is not known: %v", r.Resource, err))
+				return
+			}
+			for _, item := range list.Items {
+				for _, o := range item.OwnerReferences {
+					if o.UID == uid && len(out) < maxOwned {
+						out = append(out, owned{r.Resource, item.Name})
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(out, func(a, b owned) int { return strings.Compare(a.Resource+"/"+a.Name, b.Resource+"/"+b.Name) })
+	slices.Sort(trouble)
+	return out, trouble
+}
+
+func (s *story) print(w io.Writer, now time.Time) {
+	where := ""
+	if s.Object.Namespace != "" && s.Object.Resource != "namespaces" {
+		where = " in " + s.Object.Namespace
+	}
+	fmt.Fprintf(w, "%s %s%s", s.Kind, s.Object.Name, where)
+	switch m := s.Metadata; {
+	case m == nil:
+		fmt.Fprintln(w, ": it is gone")
+	case m.DeletionTimestamp != nil:
+		fmt.Fprintf(w, ": being deleted since %s\n", ago(now, m.DeletionTimestamp.Time))
+	default:
+		fmt.Fprintf(w, ": made %s\n", ago(now, m.CreationTimestamp.Time))
+	}
+	if m := s.Metadata; m != nil {
+		for _, o := range m.OwnerReferences {
+			fmt.Fprintf(w, "  owned by %s %s\n", o.Kind, o.Name)
+		}
+	}
+	for _, x := range s.Waits {
+		fmt.Fprintf(w, "  waits for %s\n", x)
+	}
+	for _, f := range s.Fights {
+		fmt.Fprintf(w, "\nFIGHT over %s: set in turns %d times, by\n", f.Path, f.Turns)
+		for _, by := range f.Writers {
+			fmt.Fprintf(w, "  %s\n", by)
+		}
+	}
+	if s.History != nil {
+		fmt.Fprintln(w, "\nHistory:")
+		if s.History.Forgotten > 0 {
+			fmt.Fprintf(w, "  (%d entries are forgotten)\n", s.History.Forgotten)
+		}
+		for n := range s.History.Entries {
+			printEntry(w, now, &s.History.Entries[n])
+		}
+		if len(s.History.Entries) == 0 {
+			fmt.Fprintln(w, "  nothing since the server started")
+		}
+	}
+	if len(s.Owned) > 0 {
+		fmt.Fprintln(w, "\nOwns:")
+		for _, o := range s.Owned {
+			fmt.Fprintf(w, "  %s/%s\n", o.Resource, o.Name)
+		}
+	}
+	for _, x := range s.Incidents {
+		fmt.Fprintf(w, "\nNote: %s\n", x)
+	}
+}
+
+func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
+	what := strings.ToLower(e.Operation)
+	switch {
+	case e.Code >= 400:
+		what = fmt.Sprintf("%s refused (%d %s)", e.Verb, e.Code, e.Reason)
+	case what == "":
+		what = e.Verb
+	case what == "deleting":
+		what = "deletion begun"
+	}
+	if e.Subresource != "" {
+		what += " of " + e.Subresource
+	}
+	times := ""
+	if e.Count > 1 {
+		times = fmt.Sprintf(", %d times since %s", e.Count, e.First.Local().Format(time.TimeOnly))
+	}
+	fmt.Fprintf(w, "  %s  %s%s by %s\n", e.Last.Local().Format(time.DateTime), what, times, recorder.Writer(e))
+	for _, f := range e.Fields {
+		switch {
+		case f.Hidden:
+			fmt.Fprintf(w, "      %s (value hidden)\n", f.Path)
+		case f.Old == "":
+			fmt.Fprintf(w, "      %s: set to %s\n", f.Path, f.New)
+		case f.New == "":
+			fmt.Fprintf(w, "      %s: %s removed\n", f.Path, f.Old)
+		default:
+			fmt.Fprintf(w, "      %s: %s → %s\n", f.Path, f.Old, f.New)
+		}
+	}
+	if e.MoreFields > 0 {
+		fmt.Fprintf(w, "      and %d more fields\n", e.MoreFields)
+	}
+	for _, f := range e.RefusedFields {
+		fmt.Fprintf(w, "      because of %s\n", f)
+	}
+	for _, s := range e.Steps {
+		result := strings.ToLower(s.Result)
+		if s.Changed {
+			result = "changed the object"
+		}
+		if s.Ignored {
+			result += ", which did not count"
+		}
+		fmt.Fprintf(w, "      %s %s: %s\n", s.Kind, s.Name, result)
+	}
+}
+
+// ago tells a time for people.
+func ago(now, t time.Time) string {
+	return fmt.Sprintf("%s ago (%s)", now.Sub(t).Round(time.Second), t.Local().Format(time.DateTime))
+}
