@@ -61,7 +61,7 @@ lint:
 	@test -z "$$(gofmt -l cmd internal pkg test bench examples release)" || { gofmt -l cmd internal pkg test bench examples release; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@for m in test bench test/kubebuilder examples/operator-test; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
+	@for m in test bench test/operations test/kubebuilder examples/operator-test; do (cd $$m && echo "lint of $$m" && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff
 
@@ -75,6 +75,7 @@ race:
 # All packages of tests run the one binary that was built.
 e2e: build
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 15m ./...
+	cd test/operations && $(GO) test -vet=off ./...
 
 # What takes minutes to build and is nobody's library here: older kubectls, extension API servers.
 e2e-builds: build

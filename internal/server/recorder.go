@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
@@ -109,7 +108,7 @@ func considered(all []rbac.Considered) []v1alpha1.ConsideredBinding {
 		if c.Namespace != "" {
 			kind = "RoleBinding"
 		}
-		out = append(out, v1alpha1.ConsideredBinding{Kind: kind, Namespace: c.Namespace, Name: c.Name, Role: rbacv1.RoleRef(c.Role), Subjects: c.Subjects,
+		out = append(out, v1alpha1.ConsideredBinding{Kind: kind, Namespace: c.Namespace, Name: c.Name, Role: c.Role, Subjects: c.Subjects,
 			Allows: c.Allows, Rule: c.Rule, Missing: c.Missing})
 	}
 	return out
