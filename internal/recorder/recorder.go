@@ -107,13 +107,21 @@ func (r *Recorder) Filter(next chain.Handler) chain.Handler {
 			return
 		}
 		l.Record()
+		ended := false
+		defer func() { r.finish(w, req, i, l, !ended) }()
 		next(w, req)
-		code := chain.StatusOf(w)
-		took := r.Clock.Since(request.ReceivedFrom(ctx))
-		kept, weight := r.keeps(i, code, took)
-		if weight > 0 {
-			r.keep(r.record(w, req, i, l, code, took, kept, weight), l)
-		}
+		ended = true
+	}
+}
+
+// finish keeps a request that has ended, or not. A handler that panicked has failed, whatever it has sent.
+func (r *Recorder) finish(w http.ResponseWriter, req *http.Request, i *request.Info, l *request.Latency, panicked bool) {
+	code, took := chain.StatusOf(w), r.Clock.Since(request.ReceivedFrom(req.Context()))
+	if panicked && code < http.StatusInternalServerError {
+		code = http.StatusInternalServerError
+	}
+	if kept, weight := r.keeps(i, code, took); weight > 0 {
+		r.keep(r.record(w, req, i, l, code, took, kept, weight), l)
 	}
 }
 

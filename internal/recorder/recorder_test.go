@@ -176,6 +176,36 @@ func TestHistoryOutlives(t *testing.T) {
 	}
 }
 
+func TestPanicIsAnError(t *testing.T) {
+	r, clk := newTest(1 << 20)
+	func() {
+		defer func() { _ = recover() }()
+		serve(t, r, clk, "GET", "/api/v1/namespaces/n/pods/p", "alice", 200, func(context.Context) { panic("fault") })
+	}()
+	if all := r.Records(); len(all) != 1 || all[0].Kept != v1alpha1.KeptError || all[0].Code != 500 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestFights(t *testing.T) {
+	entry := func(by, agent, operation string, fields ...string) v1alpha1.HistoryEntry {
+		e := v1alpha1.HistoryEntry{User: by, UserAgent: agent, Operation: operation}
+		for _, f := range fields {
+			e.Fields = append(e.Fields, v1alpha1.FieldChange{Path: f})
+		}
+		return e
+	}
+	entries := []v1alpha1.HistoryEntry{entry("a", "", "Created"), entry("a", "x/1", "Updated", "f", "g"), entry("a", "y/1", "Updated", "f"),
+		entry("a", "x/1", "Updated", "f"), entry("a", "x/1", "Updated", "f")}
+	if got := Fights(entries); len(got) != 0 {
+		t.Errorf("two turns are a fight: %+v", got)
+	}
+	got := Fights(append(entries, entry("b", "x/1", "Updated", "f")))
+	if len(got) != 1 || got[0].Path != "f" || got[0].Turns != 3 || strings.Join(got[0].Writers, ", ") != "a with x/1, a with y/1, b with x/1" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	pod := func(change func(p *corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "1"}, ResourceVersion: "1"},

@@ -48,7 +48,6 @@ func BenchmarkFlightRecorder(b *testing.B) {
 	}
 }
 
-
 func benchRequest(method, path string, body []byte) *http.Request {
 	r := httptest.NewRequest(method, path, bytes.NewReader(body))
 	r.Header.Set("User-Agent", "bench/1")

@@ -51,6 +51,9 @@ func (m *mutating) callAll(ctx context.Context, a *admission.Attributes, set *se
 	for _, hit := range hits {
 		h := set.hooks[hit.Index]
 		version, view, err := m.calls(ctx, h, set, hit, a, write)
+		if err != nil && h.shadow {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -95,9 +98,12 @@ func (m *mutating) call(ctx context.Context, a *admission.Attributes, h *hook, s
 	took := m.Clock.Since(began)
 	request.Spend(ctx, request.LayerMutatingWebhook, took)
 	m.noted(ctx, h, measure.Admit, began, took, changed || h.shadow && patches, err)
+	if h.shadow {
+		return false, nil
+	}
 	note.mutated(ctx, changed)
 	m.observe(h, measure.Admit, a.Operation, err, took)
-	if err == nil || h.shadow {
+	if err == nil {
 		return changed, nil
 	}
 	return changed, m.conclude(ctx, h, measure.Admit, err, func() { note.failedOpen(ctx) })

@@ -70,6 +70,9 @@ func (v *validating) due(ctx context.Context, a *admission.Attributes, set *set,
 	for _, hit := range hits {
 		h := set.hooks[hit.Index]
 		version, view, err := v.calls(ctx, h, set, hit, a, write)
+		if err != nil && h.shadow {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -140,10 +143,10 @@ func (v *validating) call(ctx context.Context, a *admission.Attributes, d due, i
 	took := v.Clock.Since(began)
 	request.Spend(ctx, request.LayerValidatingWebhook, took)
 	v.noted(ctx, d.hook, measure.Validating, began, took, false, err)
-	v.observe(d.hook, measure.Validating, a.Operation, err, took)
 	if d.shadow {
 		return nil
 	}
+	v.observe(d.hook, measure.Validating, a.Operation, err, took)
 	return v.conclude(ctx, d.hook, measure.Validating, err, func() {
 		request.AddAuditAnnotation(ctx, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", index), d.name)
 	})

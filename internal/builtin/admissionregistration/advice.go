@@ -64,7 +64,8 @@ func matchesEverything(r admissionv1.RuleWithOperations) bool {
 
 func matchesPods(r admissionv1.RuleWithOperations) bool {
 	creates := slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll)
-	return creates && has(r.APIGroups, "") && has(r.APIVersions, "v1") && (has(r.Resources, "pods") || slices.Contains(r.Resources, "*/*"))
+	inNamespaces := r.Scope == nil || *r.Scope != admissionv1.ClusterScope
+	return creates && inNamespaces && has(r.APIGroups, "") && has(r.APIVersions, "v1") && (has(r.Resources, "pods") || slices.Contains(r.Resources, "*/*"))
 }
 
 // AdviseMutating returns the warnings for a configuration whose webhooks can stop a cluster.
