@@ -50,7 +50,7 @@ func (x *Index) Explain(a *authz.Attributes) Explanation {
 			}
 			return 1
 		}
-		return cmp.Compare(len(a.Missing), len(b.Missing))
+		return distance(a.Missing) - distance(b.Missing)
 	})
 	bound := map[name]bool{}
 	x.mu.Lock()
@@ -109,7 +109,7 @@ func (b *binding) consider(a *authz.Attributes) Considered {
 		if missing == nil {
 			continue
 		}
-		if c.Rule == nil || len(missing) < len(c.Missing) {
+		if c.Rule == nil || distance(missing) < distance(c.Missing) {
 			c.Rule, c.Missing = &r.rules[n], missing
 		}
 	}
@@ -118,6 +118,21 @@ func (b *binding) consider(a *authz.Attributes) Considered {
 		c.Missing = []string{"rule"}
 	}
 	return c
+}
+
+// distance says how far a rule is from a request: one for another resource is farther than one with another verb.
+func distance(missing []string) (n int) {
+	for _, m := range missing {
+		switch m {
+		case "role", "rule":
+			n += 20
+		case "resource", "group", "path":
+			n += 5
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // lacks returns what a rule lacks to allow a request: empty if it allows it, nil if it is about something else

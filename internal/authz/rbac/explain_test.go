@@ -42,8 +42,8 @@ func TestExplain(t *testing.T) {
 	}{
 		"allowed": {resource("get", "pods", "", "p"), "alice-reads allows by get,list; alice-lost lacks role; alice-metrics lacks rule"},
 		"verb":    {resource("delete", "pods", "", "p"), "alice-reads lacks verb; alice-lost lacks role; alice-metrics lacks rule; would bob-writes"},
-		"name":    {resource("get", "configmaps", "", "two"), "alice-reads lacks resource; alice-lost lacks role; alice-metrics lacks rule"},
-		"scale":   {resource("update", "deployments", "scale", "d"), "alice-lost lacks role; alice-metrics lacks rule; alice-reads lacks resource verb; role scaler"},
+		"name":    {resource("get", "configmaps", "", "two"), "alice-reads lacks name; alice-lost lacks role; alice-metrics lacks rule"},
+		"scale":   {resource("update", "deployments", "scale", "d"), "alice-reads lacks resource verb; alice-lost lacks role; alice-metrics lacks rule; role scaler"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := x.Explain(c.a)
