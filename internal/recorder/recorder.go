@@ -53,7 +53,6 @@ type Recorder struct {
 	old     deprecated
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
-	hidden  func(gvr string) bool
 }
 
 // class is a part of the memory, so that a flood of one kind of requests leaves the others alone.

@@ -49,11 +49,8 @@ func serve(t testing.TB, r *Recorder, clk *testingclock.FakeClock, method, path,
 			do(req.Context())
 		}
 		w.WriteHeader(code)
-	})(newWriter(code), req.WithContext(ctx))
+	})(chainWriter(), req.WithContext(ctx))
 }
-
-// newWriter is a writer that tells its code like that of the chain.
-func newWriter(int) http.ResponseWriter { return chainWriter() }
 
 func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u"}, Data: data}
