@@ -3,53 +3,94 @@ package aggregator
 import (
 	"net"
 	"net/http"
+	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// dropped are headers of clients that extension servers do not get: credentials, and the identity that only this server
-// states.
-var dropped = []string{"Authorization", "Proxy-Authorization", "Impersonate-User", "Impersonate-Uid", "Impersonate-Group"}
-
-// droppedPrefixes are the same for headers with a variable part.
-var droppedPrefixes = []string{"X-Remote-", "Impersonate-Extra-"}
-
-// setHeaders sets the headers of a request to an extension server: the user of in, its audit ID and its client.
-func setHeaders(h http.Header, in *http.Request, u user.Info) {
-	for _, name := range dropped {
-		h.Del(name)
+// target is the URL of a request to the extension server. Path and query are written anew from what was authorized.
+func (f *forward) target(in *http.Request) *url.URL {
+	u := &url.URL{Scheme: "https", Host: f.address, Path: in.URL.Path}
+	if in.URL.RawQuery != "" {
+		u.RawQuery = in.URL.Query().Encode()
 	}
-	for name := range h {
-		if slices.ContainsFunc(droppedPrefixes, func(p string) bool { return len(name) >= len(p) && strings.EqualFold(name[:len(p)], p) }) {
-			delete(h, name)
-		}
-	}
-	setUser(h, u)
-	if id := request.AuditIDFrom(in.Context()); id != "" {
-		h.Set("Audit-Id", id)
-	}
-	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		h.Set("X-Forwarded-For", strings.Join(append(slices.Clone(in.Header["X-Forwarded-For"]), client), ", "))
-	}
+	return u
 }
 
-// setUser names a user as a front proxy does.
-func setUser(h http.Header, u user.Info) {
-	h.Set("X-Remote-User", u.GetName())
+// headers calls add with the headers of a request to the extension server: the client's, without its credentials and
+// those that concern its connection, and what this server states: the user, the audit ID, and where the request came from.
+func (f *forward) headers(in *http.Request, uri string, add func(name, value string)) {
+	id := request.AuditIDFrom(in.Context())
+	for name, values := range in.Header {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if stated(name) || name == "Content-Length" || hopByHop(name, in.Header["Connection"]) || id != "" && name == auditID {
+			continue
+		}
+		for _, value := range values {
+			add(name, value)
+		}
+	}
+	userHeaders(f.user, add)
+	if id != "" {
+		add(auditID, id)
+	}
+	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
+		if before := in.Header["X-Forwarded-For"]; len(before) > 0 {
+			client = strings.Join(before, ", ") + ", " + client
+		}
+		add("X-Forwarded-For", client)
+	}
+	add("X-Forwarded-Uri", uri)
+	add("X-Forwarded-Host", f.address)
+	add("X-Forwarded-Proto", "https")
+}
+
+const auditID = "Audit-Id"
+
+// stated reports whether a header is not taken over from clients: credentials, and what only this server states.
+func stated(name string) bool {
+	switch name {
+	case "Authorization", "Proxy-Authorization", "Impersonate-User", "Impersonate-Uid", "Impersonate-Group",
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Uri":
+		return true
+	}
+	return hasPrefix(name, "X-Remote-") || hasPrefix(name, "Impersonate-Extra-")
+}
+
+func hasPrefix(name, prefix string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// hopByHop reports whether a header concerns one connection only; connection are the values of its header Connection. Among
+// them are those that the HTTP libraries write by themselves.
+func hopByHop(name string, connection []string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Host", "Expect":
+		return true
+	}
+	return len(connection) > 0 && httpguts.HeaderValuesContainsToken(connection, name)
+}
+
+// userHeaders calls add with the headers by which a front proxy names a user.
+func userHeaders(u user.Info, add func(name, value string)) {
+	add("X-Remote-User", u.GetName())
 	if uid := u.GetUID(); uid != "" {
-		h.Set("X-Remote-Uid", uid)
+		add("X-Remote-Uid", uid)
 	}
 	for _, group := range u.GetGroups() {
-		h.Add("X-Remote-Group", group)
+		add("X-Remote-Group", group)
 	}
 	for key, values := range u.GetExtra() {
-		name := "X-Remote-Extra-" + escapeKey(key)
+		name := textproto.CanonicalMIMEHeaderKey("X-Remote-Extra-" + escapeKey(key))
 		for _, value := range values {
-			h.Add(name, value)
+			add(name, value)
 		}
 	}
 }

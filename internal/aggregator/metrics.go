@@ -11,10 +11,11 @@ import (
 
 // Metrics measure the Aggregator Server under kube-apiserver's names.
 type Metrics struct {
-	registry                        prometheus.Registerer
-	unavailable                     *prometheus.CounterVec
-	aggregations, requests          prometheus.Counter
-	missingNames, insecureSignature prometheus.Counter
+	registry               prometheus.Registerer
+	unavailable            *prometheus.CounterVec
+	aggregations, requests prometheus.Counter
+	// certificates counts deprecated certificates of extension servers.
+	certificates remote.Certificates
 }
 
 // NewMetrics creates and registers the metrics.
@@ -30,10 +31,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Times that an APIService became unavailable, by name and reason."}, []string{"name", "reason"}),
 		aggregations: counter("aggregator_discovery_aggregation_count_total", "Times that the discovery documents were made anew."),
 		requests:     counter("aggregator_discovery_nopeer_requests_total", "Requests for discovery documents of this server alone."),
-		missingNames: counter("apiserver_kube_aggregator_x509_missing_san_total",
-			"Answers and failures of extension servers whose certificate has no alternative names."),
-		insecureSignature: counter("apiserver_kube_aggregator_x509_insecure_sha1_total",
-			"Answers and failures of extension servers whose certificate has a SHA-1 signature."),
+		certificates: remote.Certificates{
+			MissingNames: counter("apiserver_kube_aggregator_x509_missing_san_total",
+				"Answers and failures of extension servers whose certificate has no alternative names.").Inc,
+			InsecureSignature: counter("apiserver_kube_aggregator_x509_insecure_sha1_total",
+				"Answers and failures of extension servers whose certificate has a SHA-1 signature.").Inc,
+		},
 	}
 	r.MustRegister(m.unavailable)
 	return m
@@ -70,9 +73,4 @@ func (a availability) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(serviceDesc, prometheus.GaugeValue, value, name)
 	}
-}
-
-// certificates counts deprecated certificates of extension servers.
-func (m *Metrics) certificates(next http.RoundTripper) http.RoundTripper {
-	return &remote.Certificates{Next: next, MissingNames: m.missingNames.Inc, InsecureSignature: m.insecureSignature.Inc}
 }

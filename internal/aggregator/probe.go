@@ -39,6 +39,9 @@ func (b *backend) check(ctx context.Context) error {
 		return nil
 	}
 	b.written.prune(services)
+	if b.lines != nil {
+		b.lines.prune()
+	}
 	if c := b.server.routable(ctx, b.key); c != nil {
 		for _, v := range services {
 			if err := b.write(ctx, v, *c); err != nil {
@@ -77,6 +80,9 @@ func (b *backend) check(ctx context.Context) error {
 		if err := b.write(ctx, v, c); err != nil {
 			failed = err
 		}
+	}
+	if errors.Is(failed, errUnavailable) && b.broken == nil {
+		b.forget()
 	}
 	return failed
 }
@@ -155,7 +161,7 @@ func (b *backend) send(ctx context.Context, address, path string, header http.He
 	if header != nil {
 		req.Header = header.Clone()
 	}
-	setUser(req.Header, itself)
+	userHeaders(itself, req.Header.Add)
 	return b.shared.RoundTrip(req)
 }
 

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +72,12 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // clean reports whether a path has the same meaning for everybody. The extension server must not resolve a path to another
 // one than the user was authorized for.
 func clean(path string) bool {
-	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/")
-	return !slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." })
+	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // unavailable returns the error for requests while the APIService is not available, with the reason.
@@ -94,14 +98,19 @@ type forward struct {
 	user    user.Info
 	// upgrades: the request wants to take over the connection.
 	upgrades bool
+	// body is what was read of the request's body, which is all of it; nil: nothing was.
+	body []byte
 	// cut is the error that ended the answer's body before its end; nil: none did.
 	cut error
 }
 
 func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
-	transport := f.service.backend.shared
+	backend := f.service.backend
+	transport := backend.shared
 	if f.upgrades = upgradeOf(r.Header) != ""; f.upgrades {
-		transport = f.service.backend.upgrade
+		transport = backend.upgrade
+	} else if short(r) && backend.lines.fit() && f.exchange(w, r) {
+		return
 	}
 	(&httputil.ReverseProxy{
 		Rewrite: f.rewrite, Transport: transport, ModifyResponse: f.modify, ErrorHandler: f.fail,
@@ -113,28 +122,39 @@ func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rewrite makes the extension server's request. Path and query are written anew from what was authorized.
+// rewrite makes the extension server's request.
 func (f *forward) rewrite(p *httputil.ProxyRequest) {
 	in, out := p.In, p.Out
-	path := in.URL.Path
-	out.URL = &url.URL{Scheme: "https", Host: f.address, Path: path}
-	if in.URL.RawQuery != "" {
-		out.URL.RawQuery = in.URL.Query().Encode()
+	h := http.Header{}
+	if te := out.Header["Te"]; te != nil {
+		h["Te"] = te
 	}
-	out.Host = f.address
-	if !f.upgrades {
-		out.Header.Del("Connection")
-		out.Header.Del("Upgrade")
+	if f.upgrades {
+		h["Connection"], h["Upgrade"] = out.Header["Connection"], out.Header["Upgrade"]
 	}
-	setHeaders(out.Header, in, f.user)
-	out.Header.Set("X-Forwarded-Uri", out.URL.EscapedPath())
-	out.Header.Set("X-Forwarded-Host", f.address)
-	out.Header.Set("X-Forwarded-Proto", "https")
+	out.URL, out.Host, out.Header = f.target(in), f.address, h
+	f.headers(in, out.URL.EscapedPath(), h.Add)
+	if len(f.body) > 0 {
+		out.Body = io.NopCloser(bytes.NewReader(f.body))
+	}
 }
 
-// modify checks an answer before it is passed on.
+// modify prepares an answer for httputil.ReverseProxy.
 func (f *forward) modify(resp *http.Response) error {
-	for _, name := range []string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
+	if err := f.check(resp); err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		streamBegins(resp.Request.Context())
+	} else { // whose body is the connection
+		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
+	}
+	return nil
+}
+
+// check refuses answers that must not be passed on, and removes from others what must not.
+func (f *forward) check(resp *http.Response) error {
+	for _, name := range [...]string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
 		resp.Header.Del(name)
 	}
 	if code := resp.StatusCode; f.upgrades && code != http.StatusSwitchingProtocols && code < 400 {
@@ -142,11 +162,6 @@ func (f *forward) modify(resp *http.Response) error {
 	}
 	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" && !f.mayRedirect(resp) {
 		refuseRedirect(resp)
-	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		streamBegins(resp.Request.Context())
-	} else { // whose body is the connection
-		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -35,6 +36,10 @@ type transports struct {
 	upgrade http.RoundTripper
 	// broken is the reason why there are no connections; nil: there are.
 	broken error
+	// lines are for short requests.
+	lines *lines
+	// forget closes the connections that no request uses, so that the next ones go to where the service leads now.
+	forget func()
 	close  func()
 }
 
@@ -46,13 +51,67 @@ func newTransports(s *Server, key backendKey) *transports {
 	if err != nil {
 		return &transports{broken: err, close: func() {}}
 	}
-	shared, upgrade := newTransport(s.Dial, config), newTransport(s.Dial, config)
-	shared.Proxy = http.ProxyFromEnvironment
-	shared.Protocols.SetHTTP2(true)
-	shared.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout}
+	shared := &rotating{certificate: s.Certificate, open: func() *http.Transport {
+		t := newTransport(s.Dial, config)
+		t.Proxy = http.ProxyFromEnvironment
+		t.Protocols.SetHTTP2(true)
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout}
+		return t
+	}}
+	upgrade := newTransport(s.Dial, config)
 	upgrade.DisableKeepAlives = true
+	seen := &s.Metrics.certificates
+	lines := newLines(s, upgrade.DialContext, config)
 	return &transports{
-		shared: retrying{span.Transport(s.Metrics.certificates(shared))}, upgrade: s.Metrics.certificates(upgrade), close: shared.CloseIdleConnections,
+		shared: retrying{span.Transport(seen.Of(shared))}, upgrade: seen.Of(upgrade), lines: lines,
+		forget: func() { lines.close(func(*line) bool { return true }); shared.CloseIdleConnections() },
+		close:  func() { lines.end(); shared.CloseIdleConnections() },
+	}
+}
+
+// rotating is a transport whose connections end when this server's certificate has changed: extension servers look at the
+// certificate with each request, and an HTTP/2 connection that is in use would outlive it.
+type rotating struct {
+	certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error) // nil: there is none
+	open        func() *http.Transport
+	now         atomic.Pointer[generation]
+}
+
+// generation are the connections with one certificate.
+type generation struct {
+	*http.Transport
+	certificate *tls.Certificate
+}
+
+// RoundTrip is part of http.RoundTripper.
+func (t *rotating) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.current().RoundTrip(r)
+}
+
+func (t *rotating) current() *generation {
+	var certificate *tls.Certificate
+	if t.certificate != nil {
+		certificate, _ = t.certificate(nil) // without one the handshake fails, with the reason
+	}
+	for {
+		old := t.now.Load()
+		if old != nil && old.certificate == certificate {
+			return old
+		}
+		next := &generation{t.open(), certificate}
+		if t.now.CompareAndSwap(old, next) {
+			if old != nil {
+				old.CloseIdleConnections() // the others end with their last request
+			}
+			return next
+		}
+	}
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t *rotating) CloseIdleConnections() {
+	if g := t.now.Load(); g != nil {
+		g.CloseIdleConnections()
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *Clients) InProcess(method string, code int, took time.Duration) {
 
 // Webhooks returns a transport to webhooks that is measured.
 func (c *Clients) Webhooks(next http.RoundTripper) http.RoundTripper {
-	return &measuredTransport{c, &remote.Certificates{Next: next, MissingNames: c.missingNames.Inc, InsecureSignature: c.insecureSignature.Inc}}
+	return &measuredTransport{c, (&remote.Certificates{MissingNames: c.missingNames.Inc, InsecureSignature: c.insecureSignature.Inc}).Of(next)}
 }
 
 type measuredTransport struct {

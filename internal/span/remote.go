@@ -1,7 +1,10 @@
 package span
 
 import (
+	"context"
+	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,23 +19,41 @@ type transport struct{ next http.RoundTripper }
 
 // RoundTrip is part of http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !trace.SpanFromContext(r.Context()).IsRecording() {
+	ctx, h, end := Request(r.Context(), r.Method, r.URL)
+	if h == nil {
 		return t.next.RoundTrip(r)
 	}
-	ctx, s := Client(r.Context(), "HTTP "+r.Method)
-	defer s.End()
 	r = r.Clone(ctx)
-	Propagator().Inject(ctx, propagation.HeaderCarrier(r.Header))
-	s.Set(attribute.String("http.request.method", r.Method), attribute.String("url.full", r.URL.String()),
-		attribute.String("server.address", r.URL.Hostname()))
-	if port, err := strconv.Atoi(r.URL.Port()); err == nil {
-		s.Set(attribute.Int("server.port", port))
-	}
+	maps.Copy(r.Header, h)
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
-		s.Fail(err)
+		end(0, err)
 		return nil, err
 	}
-	s.Set(attribute.Int("http.response.status_code", resp.StatusCode))
+	end(resp.StatusCode, nil)
 	return resp, nil
+}
+
+// Request begins the span of an HTTP request. The header propagates the trace to the server; it is nil if the trace is not
+// recorded. end takes the status of the answer, or the error.
+func Request(ctx context.Context, method string, u *url.URL) (_ context.Context, _ http.Header, end func(status int, err error)) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, nil, func(int, error) {}
+	}
+	ctx, s := Client(ctx, "HTTP "+method)
+	h := http.Header{}
+	Propagator().Inject(ctx, propagation.HeaderCarrier(h))
+	s.Set(attribute.String("http.request.method", method), attribute.String("url.full", u.String()),
+		attribute.String("server.address", u.Hostname()))
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		s.Set(attribute.Int("server.port", port))
+	}
+	return ctx, h, func(status int, err error) {
+		defer s.End()
+		if err != nil {
+			s.Fail(err)
+			return
+		}
+		s.Set(attribute.Int("http.response.status_code", status))
+	}
 }
