@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,12 +19,20 @@ var (
 // PATH, and a server that was started by `kanzen serve`.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"first-steps.md", "running.md", "replacing.md", "testing.md"} {
+	things, err := build("THINGS", filepath.Join(t.TempDir(), "things"), "..", "./pkg/extension/examples/things")
+	must(t, err)
+	for _, page := range []string{"first-steps.md", "running.md", "replacing.md", "testing.md", "extension.md"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("..", "docs", page))
 			must(t, err)
+			text = bytes.ReplaceAll(text, []byte("7443"), []byte(freePort(t)))
 			home := t.TempDir()
+			t.Cleanup(func() { // of a command that failed
+				if pid, err := os.ReadFile(filepath.Join(home, "things.pid")); err == nil && t.Failed() {
+					_ = exec.Command("kill", strings.TrimSpace(string(pid))).Run()
+				}
+			})
 			serve(t, filepath.Join(home, ".local", "share", "kanzen"))
 			for _, f := range fileBlock.FindAllStringSubmatch(string(text), -1) {
 				must(t, os.WriteFile(filepath.Join(home, f[1]), []byte(f[2]), 0o600))
@@ -38,7 +47,7 @@ func TestDocs(t *testing.T) {
 					n++
 					cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 					cmd.Dir = home
-					cmd.Env = []string{"HOME=" + home, "PATH=" + binaries.dir + string(os.PathListSeparator) + os.Getenv("PATH")}
+					cmd.Env = []string{"HOME=" + home, "PATH=" + strings.Join([]string{binaries.dir, filepath.Dir(things), os.Getenv("PATH")}, string(os.PathListSeparator))}
 					if out, err := cmd.CombinedOutput(); err != nil {
 						t.Fatalf("%s: %v\n%s", command, err, out)
 					}

@@ -14,9 +14,12 @@ import (
 // Call posts a request to a webhook and decodes its answer into response.
 type Call func(ctx context.Context, w *apiextensionsv1.WebhookClientConfig, request, response any) error
 
-// converter returns the func that converts a definition's objects between its versions. The func may change its
-// arguments; it returns the same number of objects, in the same order.
-func (s *Server) converter(d *apiextensionsv1.CustomResourceDefinition) func(ctx context.Context, objs []object, to string) ([]object, error) {
+// converter converts objects to another version. It may change its arguments; it returns the same number of objects, in the
+// same order.
+type converter func(ctx context.Context, objs []object, to string) ([]object, error)
+
+// converterOf returns what converts a definition's objects between its versions.
+func (s *Server) converterOf(d *apiextensionsv1.CustomResourceDefinition) converter {
 	if c := d.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil {
 		w := &webhook{call: s.Call, config: c.Webhook, timeout: conversionTimeout, crd: d.Name, metrics: s.Metrics}
 		return w.convert

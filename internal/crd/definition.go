@@ -33,8 +33,9 @@ type definition struct {
 	item *store.Item
 	// serving is the state needed to serve it. Definitions that differ in nothing relevant to serving share it.
 	serving *serving
-	// finish, engine and connects are Fixed.Finish, Fixed.Engine and Fixed.Connects.
+	// finish, convert, engine and connects are Fixed.Finish, Fixed.Convert, Fixed.Engine and Fixed.Connects.
 	finish   func(*engine.Resource)
+	convert  converter
 	connects []catalog.Connect
 	engine   *engine.Engine
 }

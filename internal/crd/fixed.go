@@ -1,12 +1,15 @@
 package crd
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
@@ -22,6 +25,9 @@ type Fixed struct {
 	// Finish changes the resource that is made of the definition, and its description, which has neither rules nor
 	// columns. Optional.
 	Finish func(*engine.Resource)
+	// Convert returns an object in another version ("v1") and leaves obj as it is. Optional: without it versions differ
+	// in nothing but their name.
+	Convert func(obj *unstructured.Unstructured, to string) (*unstructured.Unstructured, error)
 	// Connects describes subresources that Finish adds. Optional.
 	Connects []catalog.Connect
 }
@@ -66,7 +72,32 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
 	d.finish, d.engine, d.connects = f.Finish, f.Engine, f.Connects
+	if f.Convert != nil {
+		d.convert = each(f.Convert)
+	}
 	return d, nil
+}
+
+// each makes a converter of many objects out of one of a single one. What is converted must be fit to be the same
+// object, as that of a webhook.
+func each(convert func(object, string) (object, error)) converter {
+	return func(ctx context.Context, objs []object, to string) ([]object, error) {
+		_, version, _ := strings.Cut(to, "/")
+		for n, obj := range objs {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			out, err := convert(obj, version)
+			if err == nil {
+				err = fits(obj, out, to)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("conversion of %s %q to %s: %w", obj.GetKind(), obj.GetName(), to, err)
+			}
+			objs[n] = out
+		}
+		return objs, nil
+	}
 }
 
 // decodeFixed decodes a definition as newFixed encodes it.

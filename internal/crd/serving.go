@@ -2,7 +2,6 @@ package crd
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"sync"
 
@@ -18,7 +17,7 @@ type serving struct {
 	server *Server
 	def    *definition
 	// convert converts objects to another version.
-	convert func(ctx context.Context, objs []object, to string) ([]object, error)
+	convert converter
 
 	mu sync.Mutex
 	// All fields below are guarded by mu.
@@ -46,7 +45,9 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 			return nil, err
 		}
 		s.spec = d
-		s.convert = s.server.converter(d)
+		if s.convert = s.def.convert; s.convert == nil {
+			s.convert = s.server.converterOf(d)
+		}
 	}
 	r, err := s.resource(version)
 	if err != nil {

@@ -46,13 +46,18 @@ type connect struct {
 	answer     func(w http.ResponseWriter, r *http.Request, obj engine.Object) error
 }
 
-func (s Subresource[T]) untyped() connect {
+// untyped leaves out the type; stored returns an object in the version of T.
+func (s Subresource[T]) untyped(stored func(engine.Object) (engine.Object, error)) connect {
 	c := connect{Connect: catalog.Connect{Name: s.Name, Doc: s.Doc, Verbs: slices.Sorted(slices.Values(s.Verbs)), Behind: s.Behind}, mustCreate: s.MustCreate}
 	if len(c.Verbs) == 0 {
 		c.Verbs = []string{"get"}
 	}
 	if s.Connect != nil {
 		c.answer = func(w http.ResponseWriter, r *http.Request, obj engine.Object) error {
+			obj, err := stored(obj)
+			if err != nil {
+				return err
+			}
 			var typed *T
 			if err := into(&typed, obj); err != nil {
 				return err

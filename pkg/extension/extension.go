@@ -18,9 +18,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
-// Server is one version of an API group. Kinds are put in with Add, before Start, Run or Main.
+// Server serves an API group. Kinds are put in with Add, before Start, Run or Main.
 type Server struct {
-	// Group and Version are the served ones: "example.com", "v1".
+	// Group and Version are the served ones: "example.com", "v1". Kinds may be served in further versions.
 	Group, Version string
 
 	kinds []*kind
@@ -54,6 +54,8 @@ type Kind[T any] struct {
 	Functions *Functions[T]
 	// Subresources are further paths below an object's, beside status.
 	Subresources []Subresource[T]
+	// Versions are those in which the kind is served beside Server.Version.
+	Versions []Version[T]
 }
 
 // Column is a column of kubectl get.
@@ -69,8 +71,16 @@ type Column struct {
 
 // Add adds a kind to a server.
 func Add[T any, P Object[T]](s *Server, k Kind[T]) {
-	made := &kind{}
+	made := &kind{version: s.Version, further: map[string]*further{}}
 	made.definition, made.err = definition(s, &k)
+	for n := range k.Versions {
+		if made.err == nil {
+			made.err = k.Versions[n].serve(made)
+		}
+	}
+	if made.err == nil {
+		made.err = complete(made.definition)
+	}
 	if k.Validate != nil {
 		made.validate = typed(k.Validate)
 	}
@@ -78,7 +88,7 @@ func Add[T any, P Object[T]](s *Server, k Kind[T]) {
 		made.source = newSource[T, P](k.Functions)
 	}
 	for n := range k.Subresources {
-		made.err = errors.Join(made.err, made.connect(k.Subresources[n].untyped()))
+		made.err = errors.Join(made.err, made.connect(k.Subresources[n].untyped(made.stored)))
 	}
 	s.kinds = append(s.kinds, made)
 }
@@ -86,6 +96,8 @@ func Add[T any, P Object[T]](s *Server, k Kind[T]) {
 // kind is a Kind without its type.
 type kind struct {
 	definition *apiextensionsv1.CustomResourceDefinition
+	version    string                                                            // in which objects are stored
+	further    map[string]*further                                               // the other versions
 	validate   func(ctx context.Context, obj, old engine.Object) field.ErrorList // nil: there is none
 	source     *source                                                           // nil: the objects are in the storage
 	connects   []connect
@@ -105,20 +117,8 @@ func definition[T any](s *Server, k *Kind[T]) (*apiextensionsv1.CustomResourceDe
 	}
 	schema = schema.DeepCopy()
 	schema.Description = cmp.Or(k.Doc, schema.Description)
-	v := apiextensionsv1.CustomResourceDefinitionVersion{
-		Name: s.Version, Served: true, Storage: true,
-		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
-	}
-	for _, c := range k.Columns {
-		column := apiextensionsv1.CustomResourceColumnDefinition{Name: c.Name, JSONPath: c.Path, Type: cmp.Or(c.Type, "string")}
-		if c.Wide {
-			column.Priority = 1
-		}
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, column)
-	}
-	if _, ok := schema.Properties["status"]; ok {
-		v.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
-	}
+	v := versionOf(s.Version, schema, k.Columns)
+	v.Storage = true
 	d := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + s.Group,
 			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, it is no custom resource"}},
@@ -130,7 +130,7 @@ func definition[T any](s *Server, k *Kind[T]) (*apiextensionsv1.CustomResourceDe
 	if k.ClusterScoped {
 		d.Spec.Scope = apiextensionsv1.ClusterScoped
 	}
-	return d, complete(d)
+	return d, nil
 }
 
 // complete fills in what a definition leaves out, and returns what is wrong with it.
@@ -143,7 +143,7 @@ func complete(d *apiextensionsv1.CustomResourceDefinition) error {
 
 // fixed is the kind as an engine serves it.
 func (k *kind) fixed(eng *engine.Engine) crd.Fixed {
-	return crd.Fixed{Definition: k.definition, Engine: eng, Connects: k.described(), Finish: func(r *engine.Resource) {
+	return crd.Fixed{Definition: k.definition, Engine: eng, Connects: k.described(), Convert: k.convert, Finish: func(r *engine.Resource) {
 		if k.source != nil {
 			k.source.limit(r)
 		}
@@ -158,15 +158,27 @@ func (k *kind) fixed(eng *engine.Engine) crd.Fixed {
 			if errs := create(ctx, obj); len(errs) > 0 {
 				return errs
 			}
-			return k.validate(ctx, obj, nil)
+			return k.check(ctx, obj, nil)
 		}
 		r.Rules.ValidateUpdate = func(ctx context.Context, obj, old engine.Object) field.ErrorList {
 			if errs := update(ctx, obj, old); len(errs) > 0 {
 				return errs
 			}
-			return k.validate(ctx, obj, old)
+			return k.check(ctx, obj, old)
 		}
 	}}
+}
+
+// check asks the author's Validate.
+func (k *kind) check(ctx context.Context, obj, old engine.Object) field.ErrorList {
+	obj, err := k.stored(obj)
+	if err == nil && old != nil {
+		old, err = k.stored(old)
+	}
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	return k.validate(ctx, obj, old)
 }
 
 // typed makes a validation of any objects out of one of T.
