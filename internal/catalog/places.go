@@ -34,25 +34,31 @@ func (r *Resource) Prefix() string {
 
 // At returns whose object a key below the store's prefix belongs to; nil: it belongs to no resource that is served.
 func (l *Live) At(key string) (r *Resource, namespace, name string) {
+	r, namespace, name, _ = Locate(key, l.placesNow().byPrefix, func(r *Resource) bool { return r.Namespaced })
+	return r, namespace, name
+}
+
+// Locate finds, among places by the prefix of their keys, the one that a key belongs to, and the object in it.
+func Locate[P any](key string, byPrefix map[string]P, namespaced func(P) bool) (place P, namespace, name string, ok bool) {
 	at := 0
 	for range 2 { // a prefix has one segment or two
 		n := strings.IndexByte(key[at:], '/')
 		if n < 0 {
-			return nil, "", ""
+			break
 		}
 		at += n + 1
-		r := l.placesNow().byPrefix[key[:at]]
-		if r == nil {
+		p, found := byPrefix[key[:at]]
+		if !found {
 			continue
 		}
-		namespace, name, namespaced := strings.Cut(key[at:], "/")
-		if namespaced != r.Namespaced {
+		namespace, name, inNamespace := strings.Cut(key[at:], "/")
+		if inNamespace != namespaced(p) {
 			continue
 		}
-		if !namespaced {
+		if !inNamespace {
 			namespace, name = "", namespace
 		}
-		return r, namespace, name
+		return p, namespace, name, true
 	}
-	return nil, "", ""
+	return place, "", "", false
 }

@@ -1,8 +1,6 @@
 package garbagecollector
 
 import (
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -50,7 +48,7 @@ func (g *Collector) placesNow() *places {
 	p := &places{changes: now.Changes(), byPrefix: map[string]*kind{}}
 	for r := range now.All() {
 		// Requests for what an extension server hides would reach that one.
-		if prefix := prefixOf(r); prefix != "" && now.Remote(r.WithVersion(r.Storage).GroupVersion()) == nil {
+		if prefix := r.Prefix(); prefix != "" && now.Remote(r.WithVersion(r.Storage).GroupVersion()) == nil {
 			p.byPrefix[prefix] = &kind{r.WithVersion(r.Storage), r.Kind, r.Namespaced, prefix, nil}
 		}
 	}
@@ -62,14 +60,6 @@ func (g *Collector) placesNow() *places {
 	return p
 }
 
-// prefixOf returns the key prefix of a resource's objects; "" if they are not stored.
-func prefixOf(r *catalog.Resource) string {
-	if d := r.Described(r.Storage); d != nil && d.Prefix != "" {
-		return d.Prefix + "/"
-	}
-	return ""
-}
-
 // object identifies the object at a key.
 type object struct {
 	*kind
@@ -78,27 +68,8 @@ type object struct {
 
 // object returns the object at a key; ok is false if its resource is not served.
 func (g *Collector) object(key string) (o object, ok bool) {
-	at := 0
-	for range 2 { // a prefix has one segment or two
-		n := strings.IndexByte(key[at:], '/')
-		if n < 0 {
-			return o, false
-		}
-		at += n + 1
-		k := g.placesNow().byPrefix[key[:at]]
-		if k == nil {
-			continue
-		}
-		namespace, name, namespaced := strings.Cut(key[at:], "/")
-		if namespaced != k.namespaced {
-			continue
-		}
-		if !namespaced {
-			namespace, name = "", namespace
-		}
-		return object{k, namespace, name}, true
-	}
-	return o, false
+	k, namespace, name, ok := catalog.Locate(key, g.placesNow().byPrefix, func(k *kind) bool { return k.namespaced })
+	return object{k, namespace, name}, ok
 }
 
 func (o object) target() inprocess.Target {
@@ -123,7 +94,7 @@ func (g *Collector) ownerKind(ref *metav1.OwnerReference) *kind {
 		return nil
 	}
 	for _, r := range now.Kind(gvk) {
-		if k := places.byPrefix[prefixOf(r)]; k != nil {
+		if k := places.byPrefix[r.Prefix()]; k != nil {
 			return k
 		}
 	}
