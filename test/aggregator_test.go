@@ -12,15 +12,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -42,6 +46,41 @@ func TestAggregatorBesidePeer(t *testing.T) {
 		if ours[name] != theirs[name] {
 			t.Errorf("%s:\nkanzen         %s\nkube-apiserver %s", name, ours[name], theirs[name])
 		}
+	}
+}
+
+// TestAggregatorRouting registers an extension server by a service with a cluster IP, which leads nowhere without kube-proxy,
+// and by endpoints: --enable-aggregator-routing leads to one of those that are ready.
+func TestAggregatorRouting(t *testing.T) {
+	t.Parallel()
+	ip := outerAddress(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/apis/good.test/v1", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"good.test/v1"}`)
+	})
+	mux.HandleFunc("/apis/good.test/v1/user", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("X-Remote-User")) })
+	port, ca := serviceServer(t, ip, "good.default.svc", mux)
+	for _, routing := range []bool{true, false} {
+		k := serve(t, filepath.Join(t.TempDir(), "data"), "--controllers=", "--enable-aggregator-routing="+strconv.FormatBool(routing))
+		c := k.client()
+		_, err := c.CoreV1().Services("default").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "good"},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(port)}}}}, metav1.CreateOptions{})
+		must(t, err)
+		name, no := "https", false
+		_, err = c.DiscoveryV1().EndpointSlices("default").Create(t.Context(), &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "good-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "good"}}, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ip.String()}}, {Addresses: []string{"192.0.2.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &no}}}}, metav1.CreateOptions{})
+		must(t, err)
+		registerExtension(t, c.RESTClient(), "good.test", "good", 443, ca)
+		if !routing {
+			awaitAvailable(t, c.RESTClient(), "v1.good.test", "FailedDiscoveryCheck")
+			continue
+		}
+		awaitAvailable(t, c.RESTClient(), "v1.good.test", "Passed")
+		within(t, time.Minute, "requests are passed on", func(ctx context.Context) bool {
+			body, err := c.RESTClient().Get().AbsPath("/apis/good.test/v1/user").DoRaw(ctx)
+			return err == nil && string(body) == "kubernetes-admin"
+		})
 	}
 }
 
@@ -112,6 +151,7 @@ func aggregatorFacts(t *testing.T, c *rest.Config) facts {
 var (
 	portPattern   = regexp.MustCompile(`(localhost|127\.0\.0\.1|\[::1\]):\d+`)
 	streamPattern = regexp.MustCompile(`stream ID \d+`)
+	brokenPattern = regexp.MustCompile(`stream error: ID; INTERNAL_ERROR; received from peer|EOF`) // by HTTP/2 and by HTTP/1.1
 	idPattern     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 )
 
@@ -121,7 +161,7 @@ func normal(s string) string {
 	if json.Unmarshal([]byte(s), &st) == nil && st.Kind == "Status" {
 		s = st.Message
 	}
-	s = streamPattern.ReplaceAllString(strings.TrimSpace(s), "ID")
+	s = brokenPattern.ReplaceAllString(streamPattern.ReplaceAllString(strings.TrimSpace(s), "ID"), "BROKEN")
 	return idPattern.ReplaceAllString(portPattern.ReplaceAllString(s, "HOST"), "ID")
 }
 
@@ -187,6 +227,33 @@ func registerExtension(t *testing.T, c rest.Interface, group, service string, po
 		Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: "v1", GroupPriorityMinimum: 2000, VersionPriority: 15, CABundle: ca, InsecureSkipTLSVerify: ca == nil,
 			Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: service, Port: &port}},
 	})
+}
+
+// registerLocal registers an extension server on a port of this machine: as the service NAMESPACE/NAME, for groups and
+// versions. It returns when all are available.
+func registerLocal(t *testing.T, c kubernetes.Interface, inNamespace, name, port string, bundle []byte, groupVersions ...string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := c.CoreV1().Namespaces().Create(ctx, namespace(inNamespace), metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		must(t, err)
+	}
+	_, err = c.CoreV1().Services(inNamespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
+	must(t, err)
+	number, err := strconv.ParseInt(port, 10, 32)
+	must(t, err)
+	at := int32(number)
+	for _, gv := range groupVersions {
+		group, version, _ := strings.Cut(gv, "/")
+		createAPIService(t, c.CoreV1().RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: version + "." + group},
+			Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: version, GroupPriorityMinimum: 2000, VersionPriority: 15, CABundle: bundle,
+				Service: &apiregistrationv1.ServiceReference{Namespace: inNamespace, Name: name, Port: &at}}})
+	}
+	for _, gv := range groupVersions {
+		group, version, _ := strings.Cut(gv, "/")
+		awaitAvailable(t, c.CoreV1().RESTClient(), version+"."+group, "Passed")
+	}
 }
 
 func createAPIService(t *testing.T, c rest.Interface, s *apiregistrationv1.APIService) {

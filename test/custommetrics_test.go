@@ -4,14 +4,9 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
@@ -27,24 +22,7 @@ func TestCustomMetrics(t *testing.T) {
 	port, writes := freePort(t), freePort(t)
 	start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--write-listen", "127.0.0.1:"+writes,
 		"--lister-kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
-	ctx, c := t.Context(), k.client()
-	_, err := c.CoreV1().Namespaces().Create(ctx, namespace("custom"), metav1.CreateOptions{})
-	must(t, err)
-	_, err = c.CoreV1().Services("custom").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
-	must(t, err)
-	number, err := strconv.Atoi(port)
-	must(t, err)
-	at := int32(number)
-	for _, gv := range []string{"custom.metrics.k8s.io/v1beta2", "external.metrics.k8s.io/v1beta1"} {
-		group, version, _ := strings.Cut(gv, "/")
-		createAPIService(t, c.RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: version + "." + group},
-			Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: version, GroupPriorityMinimum: 100, VersionPriority: 100, CABundle: pair.PEM(),
-				Service: &apiregistrationv1.ServiceReference{Namespace: "custom", Name: "metrics", Port: &at}}})
-	}
-	for _, name := range []string{"v1beta2.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"} {
-		awaitAvailable(t, c.RESTClient(), name, "Passed")
-	}
+	registerLocal(t, k.client(), "custom", "metrics", port, pair.PEM(), "custom.metrics.k8s.io/v1beta2", "external.metrics.k8s.io/v1beta1")
 	within(t, time.Minute, "a metric is written", func(ctx context.Context) bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+writes+"/write-metrics/namespaces/default/services/kubernetes/requests", strings.NewReader(`"300m"`))
 		must(t, err)

@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 	"github.com/kanzen-io/kanzen/test/peer"
@@ -57,19 +54,8 @@ func (h *host) extend(t *testing.T, program, group, version string) {
 		bundle, err = os.ReadFile(filepath.Join(dir, "tls.crt"))
 		return err == nil
 	})
-	ctx, c := t.Context(), kubernetes.NewForConfigOrDie(h.config)
-	_, err := c.CoreV1().Namespaces().Create(ctx, namespace("extension"), metav1.CreateOptions{})
-	must(t, err)
-	_, err = c.CoreV1().Services("extension").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
-	must(t, err)
-	number, err := strconv.Atoi(port)
-	must(t, err)
-	at, name := int32(number), version+"."+group
-	createAPIService(t, c.RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: version, GroupPriorityMinimum: 2000, VersionPriority: 15, CABundle: bundle,
-			Service: &apiregistrationv1.ServiceReference{Namespace: "extension", Name: "api", Port: &at}}})
-	awaitAvailable(t, c.RESTClient(), name, "Passed")
+	c := kubernetes.NewForConfigOrDie(h.config)
+	registerLocal(t, c, "extension", "api", port, bundle, group+"/"+version)
 	within(t, time.Minute, "its documents are merged", func(ctx context.Context) bool {
 		_, err := c.RESTClient().Get().AbsPath("/openapi/v3/apis/" + group + "/" + version).DoRaw(ctx)
 		return err == nil && aggregatedGroup(t, c.RESTClient(), group) != ""

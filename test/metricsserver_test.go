@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
@@ -84,16 +82,7 @@ func registerMetricsServer(t *testing.T, k *kanzen) *process {
 	p := start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--metric-resolution=10s", "--kubelet-request-timeout=5s",
 		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types=InternalIP",
 		"--kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
-	_, err = k.client().CoreV1().Services("kube-system").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "metrics-server"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
-	must(t, err)
-	number, err := strconv.Atoi(port)
-	must(t, err)
-	at := int32(number)
-	createAPIService(t, k.client().RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1beta1.metrics.k8s.io"},
-		Spec: apiregistrationv1.APIServiceSpec{Group: "metrics.k8s.io", Version: "v1beta1", GroupPriorityMinimum: 100, VersionPriority: 100, CABundle: pair.PEM(),
-			Service: &apiregistrationv1.ServiceReference{Namespace: "kube-system", Name: "metrics-server", Port: &at}}})
-	awaitAvailable(t, k.client().RESTClient(), "v1beta1.metrics.k8s.io", "Passed")
+	registerLocal(t, k.client(), "kube-system", "metrics-server", port, pair.PEM(), "metrics.k8s.io/v1beta1")
 	return p
 }
 

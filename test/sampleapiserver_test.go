@@ -4,18 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
@@ -84,19 +81,8 @@ func registerWardle(t *testing.T, k *kanzen) {
 	port := freePort(t)
 	start(t, program, "--etcd-servers", client, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key,
 		"--kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
-	ctx, c := t.Context(), k.client()
-	_, err := c.CoreV1().Namespaces().Create(ctx, namespace("wardle"), metav1.CreateOptions{})
-	must(t, err)
-	_, err = c.CoreV1().Services("wardle").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{})
-	must(t, err)
-	number, err := strconv.Atoi(port)
-	must(t, err)
-	at := int32(number)
-	createAPIService(t, c.RESTClient(), &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1alpha1.wardle.example.com"},
-		Spec: apiregistrationv1.APIServiceSpec{Group: "wardle.example.com", Version: "v1alpha1", GroupPriorityMinimum: 2000, VersionPriority: 15, CABundle: pair.PEM(),
-			Service: &apiregistrationv1.ServiceReference{Namespace: "wardle", Name: "api", Port: &at}}})
-	awaitAvailable(t, c.RESTClient(), "v1alpha1.wardle.example.com", "Passed")
+	c := k.client()
+	registerLocal(t, c, "wardle", "api", port, pair.PEM(), "wardle.example.com/v1alpha1")
 	within(t, time.Minute, "its documents are merged", func(ctx context.Context) bool {
 		_, err := c.RESTClient().Get().AbsPath("/openapi/v3/apis/wardle.example.com/v1alpha1").DoRaw(ctx)
 		return err == nil && strings.Contains(aggregatedGroup(t, c.RESTClient(), "wardle.example.com"), "flunders")
