@@ -20,7 +20,7 @@ func TestCustomMetrics(t *testing.T) {
 	pair := pkitest.Server(t, "metrics.custom.svc", "localhost")
 	cert, key := pair.Write(t, t.TempDir())
 	port, writes := freePort(t), freePort(t)
-	start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--write-listen", "127.0.0.1:"+writes,
+	p := start(t, program, "--bind-address=127.0.0.1", "--secure-port", port, "--tls-cert-file", cert, "--tls-private-key-file", key, "--write-listen", "127.0.0.1:"+writes,
 		"--lister-kubeconfig", k.kubeconfig(), "--authentication-kubeconfig", k.kubeconfig(), "--authorization-kubeconfig", k.kubeconfig())
 	registerLocal(t, k.client(), "custom", "metrics", port, pair.PEM(), "custom.metrics.k8s.io/v1beta2", "external.metrics.k8s.io/v1beta1")
 	within(t, time.Minute, "a metric is written", func(ctx context.Context) bool {
@@ -37,6 +37,11 @@ func TestCustomMetrics(t *testing.T) {
 		stdout, stderr, _ := output(t, binaries.kubectl, append([]string{"--kubeconfig", k.kubeconfig(), "get", "--raw", path}, args...)...)
 		return stdout + stderr
 	}
+	defer func() {
+		if t.Failed() {
+			t.Log(raw("/apis/custom.metrics.k8s.io/v1beta2"), p.stderr.String())
+		}
+	}()
 	for path, part := range map[string]string{
 		"/apis/custom.metrics.k8s.io/v1beta2":                                                 `"name":"/custommetrics"`, // what its provider lists without a list of its own
 		"/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/services/kubernetes/requests": `"value":"300m"`,

@@ -158,6 +158,9 @@ func (h *held) exchange(w http.ResponseWriter, r *http.Request) (resp *http.Resp
 	}
 	for range maxInformational + 1 {
 		resp, err := http.ReadResponse(h.reader, r)
+		if errors.Is(err, io.ErrUnexpectedEOF) && !h.read {
+			err = io.EOF // as net/http has it, which kube-apiserver's clients see
+		}
 		if err != nil {
 			return nil, true, err
 		}
