@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,9 @@ type extension struct {
 	ca      []byte
 	handler atomic.Pointer[http.Handler]
 	server  *httptest.Server
+	// connections counts those that were opened. With http2Only, it refuses clients that do not speak HTTP/2.
+	connections atomic.Int64
+	http2Only   atomic.Bool
 }
 
 // newExtension starts an extension server and creates its service. Its certificate is for the service, unless it is for
@@ -49,6 +53,18 @@ func newExtension(t testing.TB, s *kanzentest.Server, name string, h http.Handle
 	e.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*e.handler.Load()).ServeHTTP(w, r) }))
 	e.server.EnableHTTP2 = true
 	e.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientAuth: tls.RequestClientCert}
+	refusing := &tls.Config{Certificates: e.server.TLS.Certificates, NextProtos: []string{"other"}}
+	e.server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if e.http2Only.Load() && !slices.Contains(hello.SupportedProtos, "h2") {
+			return refusing, nil
+		}
+		return nil, nil // as it is
+	}
+	e.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			e.connections.Add(1)
+		}
+	}
 	e.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	e.server.StartTLS()
 	t.Cleanup(e.server.Close)

@@ -2,14 +2,11 @@ package aggregator_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,19 +16,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
-
-// counted counts the new connections to an extension server.
-func (e *extension) counted() *atomic.Int64 {
-	n := &atomic.Int64{}
-	before := e.server.Config.ConnState
-	e.server.Config.ConnState = func(c net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			n.Add(1)
-		}
-		before(c, s)
-	}
-	return n
-}
 
 // Short requests share connections, one request at a time on each. A connection that the extension server has closed in
 // the meantime is replaced, also for writes: nothing was sent over it.
@@ -48,7 +32,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		fmt.Fprintf(w, "%d %s", r.ProtoMajor, body)
 	})
 	e := served(t, s, mux)
-	connections := e.counted()
+	before := e.connections.Load()
 	for n := range 20 {
 		if resp, body := ask(t, s, "POST", "/apis/ext.test/v1/things", "text/plain", "x"); resp.StatusCode != 200 || body != "1 x" {
 			t.Errorf("%d: %d %s", n, resp.StatusCode, body)
@@ -57,8 +41,8 @@ func TestConnectionsAreKept(t *testing.T) {
 			e.server.CloseClientConnections()
 		}
 	}
-	if posts.Load() != 20 || connections.Load() > 12 { // those of the checks are among them
-		t.Errorf("%d posts over %d connections", posts.Load(), connections.Load())
+	if posts.Load() != 20 || e.connections.Load()-before > 12 { // those of the checks are among them
+		t.Errorf("%d posts over %d connections", posts.Load(), e.connections.Load()-before)
 	}
 }
 
@@ -184,14 +168,7 @@ func TestHTTP2Only(t *testing.T) {
 		fmt.Fprintf(w, "%d %s", r.ProtoMajor, body)
 	})
 	e := newExtension(t, s, "ext", mux, "ext.default.svc")
-	without := e.server.TLS.Clone()
-	without.NextProtos = []string{"other"}
-	e.server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, "h2") {
-			return nil, nil // as it is
-		}
-		return without, nil
-	}
+	e.http2Only.Store(true)
 	e.register(t, s, "ext.test", "v1")
 	awaitServed(t, s, "/apis/ext.test/v1")
 	for _, body := range []string{"x", "y"} {
