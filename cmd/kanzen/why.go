@@ -143,7 +143,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 // keeper names who set a finalizer, as far as field management knows.
 func keeper(m *metav1.ObjectMeta, finalizer string) string {
 	for _, f := range m.ManagedFields {
-		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"v:\"`+finalizer+`\""`) {
+		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"v:\"`+finalizer+`\""`) {
 			return f.Manager
 		}
 	}

@@ -26,6 +26,7 @@ var anyText = map[string]string{
 	"service-account-signing-endpoint": "the signer is waited for",
 	"cert-dir":                         "it is made",
 	"audit-log-path":                   "it is made",
+	"flight-recorder-dir":              "it is made",
 }
 
 // needed are flags without which another one is not looked at.

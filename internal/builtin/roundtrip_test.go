@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/build"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,15 +84,11 @@ func (k kind) sample(t testing.TB, dir, ext string) []byte {
 // samples returns the folder with those samples.
 func samples(t testing.TB) string {
 	t.Helper()
-	wd, err := os.Getwd()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := build.Import("k8s.io/api/core/v1", wd, build.FindOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(p.Dir, "../../testdata/HEAD")
+	return filepath.Join(strings.TrimSpace(string(dir)), "testdata/HEAD")
 }
 
 func (k kind) fromJSON(data []byte) (obj engine.Object, strict []error, err error) {

@@ -104,6 +104,7 @@ type remote interface {
 	close()
 }
 
+//lint:ignore ST1005 as kube-apiserver says it
 var errKMSv1 = errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  " +
 	"Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.")
 

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 the deprecated version is still served behind its gate
+
 package encryption
 
 import (

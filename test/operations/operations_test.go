@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -64,7 +64,7 @@ func TestExpressionsNameWhatExists(t *testing.T) {
 					return nil
 				}
 				for _, m := range n.LabelMatchers {
-					if n.Name != "up" && !slices.Contains([]string{labels.MetricName, "job", "instance"}, m.Name) && !has[m.Name] {
+					if n.Name != "up" && !slices.Contains([]string{model.MetricNameLabel, "job", "instance"}, m.Name) && !has[m.Name] {
 						t.Errorf("%s: %s has no label %s", where, n.Name, m.Name)
 					}
 				}
@@ -96,7 +96,7 @@ func TestRulesHaveRunbooks(t *testing.T) {
 }
 
 func rules(t *testing.T) *rulefmt.RuleGroups {
-	groups, errs := rulefmt.ParseFile(monitoring+"prometheus-rules.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}))
+	groups, errs := rulefmt.ParseFile(monitoring+"prometheus-rules.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		t.Error(err)
 	}
