@@ -41,7 +41,7 @@ code is 1 if something needs care.`,
 			d.print(cmd.OutOrStdout())
 		}
 		if n := d.count(bad) + d.count(worrying); err == nil && n > 0 {
-			return fmt.Errorf("%d findings need care", n)
+			return fmt.Errorf("findings that need care: %d", n)
 		}
 		return err
 	}

@@ -210,7 +210,7 @@ func (t *top) live(ctx context.Context, out *os.File) error {
 
 func (t *top) draw(out *os.File) {
 	width, height, err := term.GetSize(int(out.Fd()))
-	if err != nil {
+	if err != nil || width <= 0 || height <= 0 { // a terminal that does not know its size says 0
 		width, height = 80, 24
 	}
 	b := bufio.NewWriter(out)

@@ -122,7 +122,7 @@ func (t *top) screen(width, height int) []string {
 	line("")
 	if t.open != "" {
 		t.opened(line, height-4)
-		return out
+		return out[:min(len(out), max(height-1, 1))]
 	}
 	rows := t.rows()
 	t.chosen = max(0, min(t.chosen, len(rows)-1))
@@ -156,7 +156,7 @@ func (t *top) screen(width, height int) []string {
 			line("  %9d %9.1f %9s  %s %s by %s", w.Events, float64(w.Bytes)/1024, short(w.Lag.Duration), w.Resource, w.Namespace, w.User)
 		}
 	}
-	return out[:min(len(out), height-1)]
+	return out[:min(len(out), max(height-1, 1))]
 }
 
 // opened shows the last requests of a group.
