@@ -143,7 +143,7 @@ func admissionServer(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if *peerBin == "" {
-		k := serve(t, filepath.Join(dir, "data"), "--token-auth-file", tokens, "--controllers=", "--disable-admission-plugins=ServiceAccount")
+		k := serve(t, filepath.Join(dir, "data"), "--token-auth-file", tokens, "--controllers=", "--disable-admission-plugins=ServiceAccount", "--admission-webhook-warnings=false")
 		return "https://" + k.address
 	}
 	url, _ := startPeer(t, dir, startPeerEtcd(t, dir), tokens)

@@ -108,7 +108,7 @@ type applier struct {
 
 func newApplier(t *testing.T, dir string) *applier {
 	t.Helper()
-	k := serve(t, t.TempDir(), "--controllers=", "--authorization-mode=RBAC,Node", "--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16")
+	k := serve(t, t.TempDir(), "--controllers=", "--admission-webhook-warnings=false", "--authorization-mode=RBAC,Node", "--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16")
 	c, err := rest.HTTPClientFor(k.config())
 	if err != nil {
 		t.Fatal(err)

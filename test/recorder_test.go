@@ -144,7 +144,7 @@ func TestFlightRecorder(t *testing.T) {
 		if code != 0 {
 			t.Fatal(said)
 		}
-		contains(t, out, "sleepy/sleepy.example.com", "P99")
+		contains(t, out, "sleepy:sleepy.example.com", "P99")
 		contains(t, k.tells("doctor"), "webhook sleepy/sleepy.example.com is slow")
 	})
 
@@ -250,14 +250,13 @@ func TestFlightRecorder(t *testing.T) {
 			return out
 		}
 		contains(t, get("requests", "--field-selector", "verb=create,resource=namespaces"), "SLOWEST", "namespaces shop", "201")
-		contains(t, get("watches"), "LAG")
 		ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 		defer cancel()
 		stream, err := admin.RESTClient().Get().AbsPath(recorderAPI+"/requests").Param("watch", "1").Param("resourceVersion", "0").
 			Param("fieldSelector", "name=later").Stream(ctx)
 		must(t, err)
 		defer stream.Close()
-		contains(t, get("watches", "-o", "wide"), "requests.flightrecorder.kanzen.io")
+		contains(t, get("watches", "-o", "wide"), "LAG", "requests.flightrecorder.kanzen.io")
 		_, err = admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{})
 		must(t, err)
 		var event struct {
@@ -271,7 +270,7 @@ func TestFlightRecorder(t *testing.T) {
 		if event.Type != "ADDED" || event.Object.Name != "later" || event.Object.Kind != "Request" || len(event.Object.Changes) != 1 {
 			t.Errorf("%+v", event)
 		}
-		contains(t, k.tells("top", "--once", "--window", "2s"), "requests a second", "USERS")
+		contains(t, k.tells("top", "--once", "--window", "2s"), "requests a second", "CLIENTS")
 	})
 }
 

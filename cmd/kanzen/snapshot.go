@@ -165,6 +165,9 @@ func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), 
 		return nil, nil, err
 	}
 	if db != nil {
+		if err := reach(ctx, db); err != nil {
+			return nil, nil, errors.Join(err, db.Close())
+		}
 		if from, err = db.Snapshot(ctx); err != nil {
 			return nil, nil, errors.Join(err, db.Close())
 		}
@@ -178,6 +181,19 @@ func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), 
 		return nil, nil, err
 	}
 	return from, func() { _ = from.Close() }, nil
+}
+
+// reachTimeout is how long a cluster may take to answer a command for the first time.
+const reachTimeout = 10 * time.Second
+
+// reach returns what keeps this command from a cluster. A stream of a snapshot would wait for the cluster without end.
+func reach(ctx context.Context, db *etcd.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	if err := db.Reach(ctx); err != nil {
+		return fmt.Errorf("--etcd-servers: %w", err)
+	}
+	return nil
 }
 
 func snapshotInspectCommand() *cobra.Command {

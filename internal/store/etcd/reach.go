@@ -70,5 +70,23 @@ func (c Cluster) reachOne(ctx context.Context, endpoint string) error {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
 	config.NextProtos = []string{"h2"}
-	return tls.Client(conn, config).HandshakeContext(ctx)
+	over := tls.Client(conn, config)
+	if err := over.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	return refused(ctx, over)
+}
+
+// refused returns the refusal of a server that does not accept the client's certificate, or wants one. Since TLS 1.3 it
+// comes after the handshake; a server that accepts the client greets it with HTTP/2's settings, or waits.
+func refused(ctx context.Context, conn net.Conn) error {
+	if until, ok := ctx.Deadline(); ok {
+		_ = conn.SetReadDeadline(until)
+	}
+	_, err := conn.Read(make([]byte, 1))
+	var slow net.Error
+	if errors.As(err, &slow) && slow.Timeout() {
+		return nil
+	}
+	return err
 }
