@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -209,4 +210,18 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// plainText is a terminal for texts that others have written: the messages of extension servers and controllers. It prints
+// no control characters, by which they could change what is on the screen.
+type plainText struct{ io.Writer }
+
+func (p plainText) Write(b []byte) (int, error) {
+	_, err := io.WriteString(p.Writer, strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' {
+			return '?'
+		}
+		return c
+	}, string(b)))
+	return len(b), err
 }

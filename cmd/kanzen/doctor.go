@@ -38,7 +38,7 @@ code is 1 if something needs care.`,
 		if a.output == "json" {
 			err = printJSON(cmd.OutOrStdout(), d.Findings)
 		} else {
-			d.print(cmd.OutOrStdout())
+			d.print(plainText{cmd.OutOrStdout()})
 		}
 		if n := d.count(bad) + d.count(worrying); err == nil && n > 0 {
 			return fmt.Errorf("findings that need care: %d", n)

@@ -74,7 +74,7 @@ what their rules lack, and which bindings and roles of others would allow it.
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), e)
 		}
-		printExplanation(cmd.OutOrStdout(), &e)
+		printExplanation(plainText{cmd.OutOrStdout()}, &e)
 		return nil
 	}
 	return cmd

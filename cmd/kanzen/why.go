@@ -53,7 +53,7 @@ objects that are gone.
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), story)
 		}
-		story.print(cmd.OutOrStdout(), time.Now())
+		story.print(plainText{cmd.OutOrStdout()}, time.Now())
 		return nil
 	}
 	return cmd

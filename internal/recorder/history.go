@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // maxEntries bounds the history of an object, so that one which is written every second leaves room for others.
@@ -15,6 +16,9 @@ const maxEntries = 32
 
 // keptEntries is how many entries an object keeps when room is needed, until there is no other way.
 const keptEntries = 2
+
+// maxRefused bounds the refusals in the history of an object: who may do nothing must not be able to push out what others did.
+const maxRefused = 8
 
 // history has the newest entries of objects, within a bound of bytes. When it is full, the objects that were not written
 // for longest lose all but their newest entries, and only if that is not enough they are forgotten.
@@ -86,6 +90,9 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 	defer s.mu.Unlock()
 	at := s.objects[o]
 	if at == nil {
+		if mayNothing(&e) {
+			return // the request itself is kept, in the part of refusals
+		}
 		p := &past{object: o, in: s.slim}
 		p.bytes = int64(unsafe.Sizeof(*p)+unsafe.Sizeof(list.Element{})) + 64 + int64(len(o.Group)+len(o.Resource)+len(o.Namespace)+len(o.Name))
 		at = s.slim.PushBack(p)
@@ -100,15 +107,48 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 			p.entries[n-1] = e
 			return
 		}
-		if len(p.entries) == maxEntries {
-			// The first entry stays: it tells who made the object.
-			p.entries = slices.Delete(p.entries, 1, 2)
-			p.forgotten++
-		}
+		p.makeRoom(isRefusal(&e))
 		p.entries = append(p.entries, e)
 	})
 	s.place(p)
 	s.shrink()
+}
+
+func isRefusal(e *v1alpha1.HistoryEntry) bool { return e.Code >= 400 }
+
+// mayNothing says that a request was refused before it was looked at: by authorization, or by flow control.
+func mayNothing(e *v1alpha1.HistoryEntry) bool {
+	return e.Code == 429 || e.Code == 403 && !slices.ContainsFunc(e.Steps, func(s v1alpha1.Step) bool { return s.Result == request.StepRefused })
+}
+
+// makeRoom drops an entry if there is no room for another, a refusal or not. A refusal takes the place of another one.
+func (p *past) makeRoom(refusal bool) {
+	refused, oldest := 0, 0
+	for n := range p.entries {
+		if isRefusal(&p.entries[n]) {
+			if refused++; refused == 1 {
+				oldest = n
+			}
+		}
+	}
+	switch {
+	case refusal && refused >= maxRefused:
+	case len(p.entries) < maxEntries:
+		return
+	default:
+		oldest = 1 // the first entry stays: it tells who made the object
+	}
+	p.entries = slices.Delete(p.entries, oldest, oldest+1)
+	p.forgotten++
+}
+
+// slimmed returns the newest entries, those of changes before those of refusals.
+func slimmed(entries []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	changes := slices.DeleteFunc(slices.Clone(entries), func(e v1alpha1.HistoryEntry) bool { return isRefusal(&e) })
+	if len(changes) == 0 {
+		changes = entries
+	}
+	return slices.Clone(changes[max(0, len(changes)-keptEntries):])
 }
 
 // same says that two entries differ in nothing but time and values.
@@ -167,8 +207,9 @@ func (s *histories) shrink() {
 		if at := s.full.Front(); at != nil {
 			p := at.Value.(*past)
 			s.resize(p, func() {
-				p.forgotten += int64(len(p.entries) - keptEntries)
-				p.entries = slices.Clone(p.entries[len(p.entries)-keptEntries:])
+				kept := slimmed(p.entries)
+				p.forgotten += int64(len(p.entries) - len(kept))
+				p.entries = kept
 			})
 			s.place(p)
 			continue
