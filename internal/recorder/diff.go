@@ -62,7 +62,7 @@ func (d *differ) walk(a, b reflect.Value) {
 		return
 	}
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() || a.Type().Implements(marshaler) || reflect.PointerTo(a.Type()).Implements(marshaler) {
-		if !a.IsValid() || !b.IsValid() || !same2(a, b) {
+		if !a.IsValid() || !b.IsValid() || !deepEqual(a, b) {
 			d.report(a, b)
 		}
 		return
@@ -81,7 +81,7 @@ func (d *differ) walk(a, b reflect.Value) {
 	}
 }
 
-func same2(a, b reflect.Value) bool { return reflect.DeepEqual(a.Interface(), b.Interface()) }
+func deepEqual(a, b reflect.Value) bool { return reflect.DeepEqual(a.Interface(), b.Interface()) }
 
 // empty says that a value is as good as not there: kube-apiserver's encodings do not tell nil from empty.
 func empty(v reflect.Value) bool {
@@ -126,7 +126,7 @@ func (d *differ) structs(a, b reflect.Value) {
 
 func (d *differ) maps(a, b reflect.Value) {
 	if a.Type().Key().Kind() != reflect.String {
-		if !same2(a, b) {
+		if !deepEqual(a, b) {
 			d.report(a, b)
 		}
 		return
@@ -151,7 +151,7 @@ func key(k string) string {
 
 func (d *differ) slices(a, b reflect.Value) {
 	if a.Type().Elem().Kind() == reflect.Uint8 {
-		if !same2(a, b) {
+		if !deepEqual(a, b) {
 			d.report(a, b)
 		}
 		return

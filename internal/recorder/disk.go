@@ -20,8 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
-// Disk keeps records in files, a line of JSON each. The files are as wide open as the process's umask lets them, at most
-// to their owner.
+// Disk keeps records in files, a line of JSON each. Only their owner may read them.
 type Disk struct {
 	dir     string
 	log     *slog.Logger

@@ -173,6 +173,40 @@ func TestHistoryOutlives(t *testing.T) {
 	}
 }
 
+// Whoever may do nothing cannot push out the history of what others did, neither by names of their own nor by one that is there.
+func TestRefusalsPushNothingOut(t *testing.T) {
+	h := newHistory(shards * 40_000)
+	ref := func(name string) v1alpha1.ObjectReference {
+		return v1alpha1.ObjectReference{Resource: "pods", Name: name}
+	}
+	write := v1alpha1.HistoryEntry{User: "a", Verb: "update", Code: 200, Count: 1, Operation: "Updated"}
+	for n := range 20 {
+		write.UID = fmt.Sprint(n) // so that they are several
+		h.add(ref("mine"), write)
+	}
+	before := h.count()
+	for n := range 20_000 {
+		refused := v1alpha1.HistoryEntry{User: "mallory", UserAgent: fmt.Sprint(n), Verb: "delete", Count: 1, Code: []int32{403, 429}[n%2]}
+		h.add(ref("mine"), refused)
+		h.add(ref(fmt.Sprint("unknown-", n)), refused)
+	}
+	entries, _ := (&Recorder{history: h}).History(ref("mine"))
+	changes := 0
+	for n := range entries {
+		if !isRefusal(&entries[n]) {
+			changes++
+		}
+	}
+	if changes != 20 || len(entries) != 20+maxRefused || h.count() != before {
+		t.Errorf("%d changes of %d entries, %d objects", changes, len(entries), h.count())
+	}
+	// A refusal by a webhook is for who has the right.
+	h.add(ref("new"), v1alpha1.HistoryEntry{Verb: "create", Code: 403, Steps: []v1alpha1.Step{{Result: "Refused"}}})
+	if h.count() != before+1 {
+		t.Error("a refused creation is not remembered")
+	}
+}
+
 func TestPanicIsAnError(t *testing.T) {
 	r, clk := newTest(1 << 20)
 	func() {
