@@ -148,6 +148,7 @@ func (f *following[T]) run(ctx context.Context) error {
 		return err
 	}
 	f.caught(rev)
+	told := rev
 	w, err := f.index.view.Watch(ctx, WatchOptions{After: rev})
 	if err != nil {
 		return err
@@ -164,8 +165,12 @@ func (f *following[T]) run(ctx context.Context) error {
 		for _, e := range events {
 			f.event(e)
 		}
+		// Without an event too: a view that was loaded again is at a later revision, and somebody may wait for that.
+		if w.Rev() > told {
+			told = w.Rev()
+			f.caught(told)
+		}
 		if len(events) > 0 {
-			f.caught(w.Rev())
 			continue
 		}
 		select {
