@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 )
@@ -13,6 +14,9 @@ import (
 var volatile = []string{"requestReceivedTimestamp", "stageTimestamp", "uid", "resourceVersion", "creationTimestamp", "time",
 	"startTime", "lastTransitionTime", "lastProbeTime", "selfLink", "deletionTimestamp",
 	"description", "cells", "serverAddressByClientCIDRs"}
+
+// latency begins the annotations that say where the time of a slow request went: a busy machine makes any request slow.
+const latency = "apiserver.latency.k8s.io/"
 
 // events reads an audit log and returns the events of our requests, a line
 // each, in an order of their own.
@@ -65,6 +69,7 @@ func clean(v any) {
 			delete(v, name)
 		}
 		delete(v, "managedFields")
+		maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, latency) })
 		if v["code"] == float64(400) {
 			delete(v, "message") // says how a decoder of Go words it
 		}
