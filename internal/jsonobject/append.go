@@ -112,14 +112,39 @@ func plain(b byte) bool {
 	return b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' && b != '<' && b != '>' && b != '&'
 }
 
+// load reads eight bytes.
+func load[S ~string | ~[]byte](s S, i int) uint64 {
+	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+}
+
+// plainWord says that eight bytes are plain. It may be wrong about bytes that are, if one below them is not: a difference
+// borrows from the next byte.
+func plainWord(x uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	control := (x - ' '*ones) &^ x
+	quotes := x | 0x04*ones ^ 0x26*ones // '"' and '&', which differ in a bit
+	angles := x | 0x02*ones ^ 0x3e*ones // '<' and '>'
+	back := x ^ '\\'*ones
+	found := x | control | (quotes-ones)&^quotes | (angles-ones)&^angles | (back-ones)&^back
+	return found&high == 0
+}
+
 const hex = "0123456789abcdef"
 
 // AppendString appends a quoted string. It escapes HTML characters, and the line separators that JavaScript does not
 // allow in strings.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
-	start := 0
+	start, singly := 0, 0 // up to singly, bytes are looked at one by one
 	for i := 0; i < len(s); {
+		if i >= singly && len(s)-i >= 8 {
+			if plainWord(load(s, i)) {
+				i += 8
+				continue
+			}
+			singly = i + 8
+		}
 		b := s[i]
 		if plain(b) {
 			i++

@@ -1,8 +1,10 @@
 package jsonobject
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +44,42 @@ func TestMarshalOthers(t *testing.T) {
 		if got, err := Marshal(v); err == nil {
 			t.Errorf("%v: got %s", v, got)
 		}
+	}
+}
+
+// Strings are looked at eight bytes at a time: what must be escaped is found at each place of them, beside each other byte.
+func TestAppendStringAtEachPlace(t *testing.T) {
+	for n := range 26 {
+		for at := range n {
+			for b := range 256 {
+				for _, beside := range []byte{'x', ' ', 0x21, '"', 0xc3} {
+					s := bytes.Repeat([]byte{'y'}, n)
+					if at > 0 {
+						s[at-1] = beside
+					}
+					s[at] = byte(b)
+					want, err := json.Marshal(string(s))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := AppendString(nil, s); string(got) != string(want) {
+						t.Fatalf("%q: got %s, want %s", s, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkAppendString(b *testing.B) {
+	for name, s := range map[string]string{"name": "kube-system", "text": strings.Repeat("plain text of a value ", 40), "json": strings.Repeat(`{"a":"b"}`, 100)} {
+		b.Run(name, func(b *testing.B) {
+			var dst []byte
+			b.SetBytes(int64(len(s)))
+			for b.Loop() {
+				dst = AppendString(dst[:0], s)
+			}
+		})
 	}
 }
 
