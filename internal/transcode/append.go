@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
@@ -27,20 +28,38 @@ type writer struct {
 	spans []span
 	pairs []pair
 	rev   int64
+	known bool // JSON documents among the values are valid
 }
 
 // Append appends the JSON of an object to dst: of its protobuf bytes without an envelope, with rev as its resourceVersion.
 func (p *Plan) Append(dst, raw []byte, rev int64) ([]byte, error) {
+	return p.append(dst, raw, rev, false)
+}
+
+// AppendKnown is Append for bytes for which that was no error before.
+func (p *Plan) AppendKnown(dst, raw []byte, rev int64) ([]byte, error) {
+	return p.append(dst, raw, rev, true)
+}
+
+func (p *Plan) append(dst, raw []byte, rev int64, known bool) ([]byte, error) {
 	if int64(len(raw)) > math.MaxInt32 {
 		return nil, errUnusual
 	}
-	var room [256]span
-	w := writer{dst: dst, rev: rev, spans: room[:0]}
-	if err := w.object(p, raw); err != nil {
+	w := writers.Get().(*writer)
+	w.dst, w.rev, w.known = dst, rev, known
+	err := w.object(p, raw)
+	dst, w.dst, w.spans = w.dst, nil, w.spans[:0]
+	clear(w.pairs[:cap(w.pairs)])
+	w.pairs = w.pairs[:0]
+	writers.Put(w)
+	if err != nil {
 		return nil, err
 	}
-	return w.dst, nil
+	return dst, nil
 }
+
+// writers keeps the tables, which are some kilobytes, from one object to the next. They hold nothing of an object.
+var writers = sync.Pool{New: func() any { return &writer{spans: make([]span, 0, 256)} }}
 
 // object writes a message as an object.
 func (w *writer) object(p *Plan, raw []byte) error {
@@ -349,7 +368,7 @@ func (w *writer) single(f *field, val []byte) (err error) {
 	case formIntOrString:
 		w.dst, err = appendIntOrString(w.dst, val)
 	case formRaw, formFields:
-		w.dst, err = appendRaw(w.dst, val, f.form == formFields)
+		w.dst, err = w.raw(val, f.form == formFields)
 	default:
 		err = fmt.Errorf("%w: form %d", errUnusual, f.form)
 	}
