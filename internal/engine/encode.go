@@ -95,8 +95,8 @@ func newForms(ep *Endpoint) forms {
 }
 
 // addPlans adds the plans of kinds whose stored protobuf is what is served. Of
-// kinds with defaults that is what this process has written (complete): other
-// values may be from before a default was added.
+// kinds with defaults that is what is complete: a value may be from before a
+// default was added.
 func (f *forms) addPlans(ep *Endpoint) {
 	if ep.R.Codec != nil || !ep.spliceable() {
 		return
@@ -133,25 +133,35 @@ func (f *forms) addPlans(ep *Endpoint) {
 // direct returns an item in a form, made of its stored bytes without decoding
 // them, if that can be done.
 func (ep *Endpoint) direct(i *store.Item, f *form) ([]byte, bool) {
-	if i.Err != nil || i.Rev == 0 {
-		return nil, false
-	}
 	if f.plan == nil || !bytes.HasPrefix(i.Value, magic) {
 		return ep.canonical(i, f)
 	}
-	p := f.plan()
-	if p == nil || f.defaults && !i.Complete() {
+	b, ok := ep.appendDirect(make([]byte, 0, jsonSize*len(i.Value)), i, f)
+	return bytes.Clone(b), ok // it may be kept for long
+}
+
+// appendDirect is direct for a form with a plan: it appends the item to dst.
+func (ep *Endpoint) appendDirect(dst []byte, i *store.Item, f *form) ([]byte, bool) {
+	if i.Err != nil || i.Rev == 0 || f.defaults && !ep.complete(i) {
 		return nil, false
 	}
 	raw, err := rawOf(i.Value)
 	if err != nil {
 		return nil, false
 	}
-	b, err := p.Append(make([]byte, 0, 2*len(raw)), raw, i.Rev)
-	if err != nil {
-		return nil, false // decoding tells what is wrong with them
+	p := f.plan()
+	if p == nil {
+		return nil, false
 	}
-	return bytes.Clone(b), true // it may be kept for long
+	if i.Sound() {
+		b, err := p.AppendKnown(dst, raw, i.Rev)
+		return b, err == nil
+	}
+	b, err := p.Append(dst, raw, i.Rev)
+	if err == nil && f == ep.forms.json {
+		i.SetSound()
+	}
+	return b, err == nil // decoding tells what is wrong with them
 }
 
 var (
@@ -201,18 +211,23 @@ func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
 		if b, ok := ep.direct(i, f); ok {
 			return b, nil
 		}
-		obj, err := ep.present(i)
-		if err != nil {
-			return nil, err
-		}
-		return f.encode(obj)
+		return ep.decodedJSON(i, f)
 	})
+}
+
+// decodedJSON returns the JSON of an item in a form by way of its object.
+func (ep *Endpoint) decodedJSON(i *store.Item, f *form) ([]byte, error) {
+	obj, err := ep.present(i)
+	if err != nil {
+		return nil, err
+	}
+	return f.encode(obj)
 }
 
 // canonical returns the JSON of an item whose stored bytes are canonical, without decoding them.
 func (ep *Endpoint) canonical(i *store.Item, f *form) ([]byte, bool) {
 	c, ok := ep.R.Codec.(CanonicalCodec)
-	if !ok || f != ep.forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
+	if !ok || i.Err != nil || i.Rev == 0 || f != ep.forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
 		return nil, false
 	}
 	at, ok := c.Canonical(i.Value)
@@ -276,10 +291,23 @@ func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*s
 	return objs, nil
 }
 
+// complete says that nothing is to be filled in when an item is read. Of an item that this process has not written it finds
+// out once, by encoding it again with its defaults.
+func (ep *Endpoint) complete(i *store.Item) bool {
+	return i.Examine(func() bool {
+		obj, err := ep.Decode(i)
+		if err != nil {
+			return false
+		}
+		again, err := ep.toStorage(obj)
+		return err == nil && bytes.Equal(again, i.Value)
+	})
+}
+
 // splices says that the item's stored protobuf bytes can be served as they are,
 // with the resourceVersion put in.
 func (ep *Endpoint) splices(i *store.Item) bool {
-	return ep.spliceable() && (!ep.R.LateDefaults || i.Complete()) && bytes.HasPrefix(i.Value, magic)
+	return ep.spliceable() && (!ep.R.LateDefaults || ep.complete(i)) && bytes.HasPrefix(i.Value, magic)
 }
 
 // spliceable says that splices holds for all items written by this server.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,6 +71,12 @@ func (c tickerClock) NewTicker(d time.Duration) clock.Ticker {
 }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// defaultPod sets the one default that pods have here.
+func defaultPod(obj Object) {
+	spec := &obj.(*corev1.Pod).Spec
+	spec.RestartPolicy = cmp.Or(spec.RestartPolicy, corev1.RestartPolicyAlways)
+}
 
 // newKinds serves the kinds, and further ones.
 func newKinds(t *testing.T, further ...*Resource) *kinds {
@@ -209,7 +216,7 @@ func pods() *Resource {
 	}.Rules()
 	return &Resource{
 		Plural: "pods", Kind: "Pod", Namespaced: true, Prefix: "pods", Hub: corev1.SchemeGroupVersion, Rules: rules, ReturnDeleted: true,
-		Versions: []*Version{{GroupVersion: corev1.SchemeGroupVersion, New: func() Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} }}},
+		Versions: []*Version{{GroupVersion: corev1.SchemeGroupVersion, New: func() Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} }, Default: defaultPod}},
 		Subresources: []*Subresource{
 			{Name: "binding", Verbs: []string{"create"}, Kind: schema.GroupVersionKind{Kind: "Binding"}, New: func() Object { return &corev1.Binding{} },
 				Create: func(_ context.Context, name string, body Object, _ *metav1.CreateOptions) (runtime.Object, error) {

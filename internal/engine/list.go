@@ -57,6 +57,8 @@ func (c *call) list() error {
 type page struct {
 	items []*store.Item
 	meta  metav1.ListMeta
+	// of is how many items the list has of which this is a page, if all are selected; else 0.
+	of int64
 }
 
 // page selects the objects of a list.
@@ -114,12 +116,15 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o
 	r := store.Range{Prefix: sel.prefix, From: sel.prefix + start}
 	if limit > 0 {
 		r.Take = limit + 1
-	} else if sel.all && r == (store.Range{}) {
-		n, err := snap.Count(ctx, r)
+	}
+	if sel.all && snap.InMemory() {
+		n, err := snap.Count(ctx, store.Range{Prefix: sel.prefix})
 		if err != nil {
 			return nil, err
 		}
-		p.items = make([]*store.Item, 0, n)
+		if p.of = n; limit == 0 {
+			p.items = make([]*store.Item, 0, n)
+		}
 	}
 	more := false
 	var broken *store.Item

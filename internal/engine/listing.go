@@ -15,7 +15,8 @@ import (
 type itemFunc func(n int) (head, rest []byte, err error)
 
 // listing is a list that is written item by item. Every item is encoded before
-// the first byte is sent, so that a failure is an error and not half a list.
+// the first byte is sent, so that a failure is an error and not half a list;
+// unless it is known that none can fail.
 // Only some of the encodings are kept; the others are made again when they are
 // written, or taken from the cache: expensive encodings are cached with the
 // item.
@@ -28,6 +29,11 @@ type listing struct {
 	pass func() itemFunc
 	// same says that each pass makes the same bytes.
 	same bool
+	// reuses says that an itemFunc overwrites, when it is called again, what it has returned.
+	reuses bool
+	// sound says that no item can fail, and there need be no first pass. About is then the size, which is not known.
+	sound bool
+	about int
 }
 
 // heldBytes is how much of a list is kept from its first pass for the second.
@@ -48,9 +54,13 @@ func (l *listing) measure(ctx context.Context) (held []heldItem, size int, err e
 		if err != nil {
 			return nil, 0, err
 		}
-		if size += len(head) + len(rest); size <= heldBytes {
-			held = append(held, heldItem{head, rest})
+		if size += len(head) + len(rest); size > heldBytes {
+			continue
 		}
+		if l.reuses {
+			head, rest = bytes.Clone(head), bytes.Clone(rest)
+		}
+		held = append(held, heldItem{head, rest})
 	}
 	return held, size, nil
 }
@@ -59,15 +69,20 @@ func (l *listing) measure(ctx context.Context) (held []heldItem, size int, err e
 func (c *call) writeListing(out output, l *listing) error {
 	ctx := c.req.Context()
 	began := request.Begin(ctx)
-	held, size, err := l.measure(ctx)
-	request.End(ctx, request.LayerSerialize, began)
-	if err != nil {
-		return err
+	var held []heldItem
+	var err error
+	size, exact := l.about, false
+	if !l.sound {
+		if held, size, err = l.measure(ctx); err != nil {
+			return err
+		}
+		exact = l.same || len(held) == l.n
 	}
+	request.End(ctx, request.LayerSerialize, began)
 	began = request.Begin(ctx)
 	defer request.End(ctx, request.LayerWrite, began)
 	head := l.head(size)
-	s := c.stream(out.contentType(false), len(head)+size+max(l.n-1, 0)*len(l.sep)+len(l.tail), l.same || len(held) == l.n)
+	s := c.stream(out.contentType(false), len(head)+size+max(l.n-1, 0)*len(l.sep)+len(l.tail), exact)
 	s.write(head)
 	item := l.pass()
 	for n := range l.n {

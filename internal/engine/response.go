@@ -240,7 +240,7 @@ func (c *call) writeStored(code int, out output, i *store.Item) error {
 // protobufOfWrite returns the protobuf of what was stored, if its bytes can be served.
 func (c *call) protobufOfWrite(i *store.Item, out output) ([]byte, bool) {
 	if request.LocalFrom(c.req) != nil || out.media != mediaProtobuf || out.shape != shapeObject || out.dropManaged ||
-		i.Rev == 0 || !c.splices(i) || c.hub.Default != nil && !i.Complete() {
+		i.Rev == 0 || !c.splices(i) || c.hub.Default != nil && !c.complete(i) {
 		return nil, false
 	}
 	raw, err := c.protobuf(nil, i, out)

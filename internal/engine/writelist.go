@@ -142,7 +142,48 @@ func (c *call) writeJSONList(out output, p *page) error {
 	if err != nil {
 		return err
 	}
+	if f := c.forms.of(out); f.plan != nil && c.passesThrough(p) {
+		l := jsonListing(out, head, len(p.items), func() itemFunc { return c.passingItems(out, p) })
+		l.reuses, l.sound, l.about = true, true, 0
+		for _, i := range p.items {
+			l.sound = l.sound && i.Sound()
+			l.about += jsonSize * len(i.Value)
+		}
+		return c.writeListing(out, l)
+	}
 	return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.jsonItems(out, p) }))
+}
+
+// jsonSize is about how many times larger an object's JSON is than its stored bytes.
+const jsonSize = 2
+
+// passesThrough says that a page is of a list whose encodings cannot all be kept. If they were, they would push each other
+// out, and those of everything else, before they are asked for again.
+func (c *call) passesThrough(p *page) bool {
+	objects, bytes, ok := c.view.Size()
+	return ok && objects > 0 && p.of > 0 && !c.e.Store.Encodings.Holds(jsonSize*(bytes/int64(objects))*p.of)
+}
+
+// passingItems is jsonItems for encodings that are not kept: each is in the place of the one before it.
+func (c *call) passingItems(out output, p *page) itemFunc {
+	f := c.forms.of(out)
+	var room []byte
+	return func(n int) (head, rest []byte, err error) {
+		i := p.items[n]
+		b, ok := i.Kept(f)
+		if !ok {
+			if b, ok = c.appendDirect(room[:0], i, f); ok {
+				room = b
+			} else if b, err = c.decodedJSON(i, f); err != nil {
+				return nil, nil, err
+			}
+		}
+		if out.shape != shapePartial {
+			return nil, b, nil
+		}
+		head, rest = f.parts(b)
+		return head, rest, nil
+	}
 }
 
 // writeProtobufList streams a list: the envelope, the list's metadata, and each

@@ -25,6 +25,9 @@ type encoded struct {
 // NewBudget makes a budget of limit bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
 
+// Holds says whether encodings of so many bytes fit in all.
+func (b *Budget) Holds(bytes int64) bool { return bytes <= int64(b.limit) }
+
 // encodingCost is the overhead of an encoding in bytes.
 const encodingCost = 64
 

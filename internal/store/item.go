@@ -23,11 +23,29 @@ type Item struct {
 	// Err says why the stored bytes could not be decrypted; Value is then nil.
 	Err error
 
-	complete  atomic.Bool
+	complete  atomic.Int32 // one of the values below
+	sound     atomic.Bool
 	labels    atomic.Pointer[labels.Set]
 	labelBits atomic.Uint64
 	fields    atomic.Pointer[fields.Set]
 	enc       atomic.Pointer[encoding]
+}
+
+// Whether nothing is to be filled in when an item's value is read.
+const (
+	unexamined int32 = iota
+	complete
+	incomplete
+)
+
+// Sound says that the value was read whole before, without an error: it will be again.
+func (i *Item) Sound() bool { return i.sound.Load() }
+
+// SetSound notes that the value was read whole without an error.
+func (i *Item) SetSound() {
+	if !i.sound.Load() {
+		i.sound.Store(true)
+	}
 }
 
 // Namespace returns the object's namespace; "" if it has none.
@@ -77,6 +95,14 @@ func (i *Item) keep(b *Budget, n *encoding, size int) {
 
 // Encoded says whether the form that key stands for is cached.
 func (i *Item) Encoded(key any) bool { return i.encoded(key) != nil }
+
+// Kept returns the form that key stands for, if it is cached.
+func (i *Item) Kept(key any) ([]byte, bool) {
+	if e := i.encoded(key); e != nil {
+		return e.bytes, true
+	}
+	return nil, false
+}
 
 // Encoding returns the item in the form that key stands for, made by encode
 // when first needed and cached while the budget allows. Key must be comparable

@@ -6,19 +6,41 @@ package store
 // maxOwn bounds the items that a view keeps until the log brings them. There are as many as writes are under way.
 const maxOwn = 1024
 
-// Complete says that nothing is to be filled in when the value is read: its writer, in this process, has seen to that.
-func (i *Item) Complete() bool { return i.complete.Load() }
+// Complete says that nothing is to be filled in when the value is read: its writer, in this process, has seen to that, or
+// somebody has examined it.
+func (i *Item) Complete() bool { return i.complete.Load() == complete }
+
+// Examine is Complete for items of other writers too: look finds out about such an item when it is first asked for.
+func (i *Item) Examine(look func() bool) bool {
+	if i.complete.Load() == unexamined {
+		found := incomplete
+		if look() {
+			found = complete
+		}
+		i.complete.CompareAndSwap(unexamined, found)
+	}
+	return i.Complete()
+}
+
+// setComplete notes what the writer knows.
+func (i *Item) setComplete(known bool) {
+	if known {
+		i.complete.Store(complete)
+		return
+	}
+	i.complete.Store(incomplete)
+}
 
 // gone is the item at the revision that removed it.
 func (i *Item) gone(rev int64) *Item {
 	g := &Item{Key: i.Key, Rev: rev, Value: i.Value, Err: i.Err}
-	g.complete.Store(i.Complete())
+	g.complete.Store(i.complete.Load())
 	return g
 }
 
 // settle returns the item of a write: that of the view if the log was faster, else i, which the view takes from then on.
-func (v *View) settle(i *Item, complete bool) *Item {
-	i.complete.Store(complete)
+func (v *View) settle(i *Item, known bool) *Item {
+	i.setComplete(known)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.state != loaded {
@@ -28,7 +50,7 @@ func (v *View) settle(i *Item, complete bool) *Item {
 		if have.Rev > i.Rev || have.Err != nil {
 			return i
 		}
-		have.complete.Store(complete)
+		have.setComplete(known)
 		return have
 	}
 	if i.Rev > v.rev && len(v.own) < maxOwn {

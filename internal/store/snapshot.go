@@ -80,6 +80,9 @@ func (s *Snapshot) Count(ctx context.Context, r Range) (n int64, err error) {
 	return int64(max(end-s.rank(r.start()), 0)), nil
 }
 
+// InMemory says that the snapshot's methods do not read from etcd.
+func (s *Snapshot) InMemory() bool { return s.items != nil }
+
 // rank is the number of items with lower keys. It is found by position, because
 // the tree knows how many items each branch has: counting them would visit all.
 func (s *Snapshot) rank(key string) int {
