@@ -25,7 +25,9 @@ type thing struct {
 func oneThing(t *testing.T) *thing {
 	ep, _, db := thingsIn(t, 1, 1, 1<<20)
 	x := &thing{t: t, ep: ep, db: db}
-	x.viewed()
+	if _, err := ep.View().Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return x
 }
 

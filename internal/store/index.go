@@ -54,7 +54,7 @@ func (x *Index[T]) typed(i *Item, obj any) (T, error) {
 
 // Get returns an object as this server last saw it, or ErrNotFound.
 func (x *Index[T]) Get(ctx context.Context, key string) (T, error) {
-	i, err := x.view.Get(ctx, key)
+	i, err := x.view.seen(ctx, key)
 	if err != nil {
 		var none T
 		return none, err

@@ -98,9 +98,22 @@ func (v *View) Path(key string) string { return v.etcdPrefix + key }
 // Below is the key of the item at a key below the store's prefix.
 func (v *View) Below(key string) string { return v.kind.Prefix + key }
 
+// singleReads is how many items are read from etcd, one by one, before a view is loaded for them.
+const singleReads = 16
+
 // Get returns the current item at a key, or ErrNotFound. It does not wait for
-// anything but the view's load; call Store.Fresh or WaitFor before.
+// anything; call Store.Fresh or WaitFor before. While the view is not loaded
+// it reads from etcd: one object out of very many is not worth loading them,
+// and nobody waits until they are.
 func (v *View) Get(ctx context.Context, key string) (*Item, error) {
+	if v.readsSingly() {
+		return v.Latest(ctx, key)
+	}
+	return v.seen(ctx, key)
+}
+
+// seen is Get for readers who want the view loaded: it is in memory for all that they read next.
+func (v *View) seen(ctx context.Context, key string) (*Item, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
@@ -110,6 +123,23 @@ func (v *View) Get(ctx context.Context, key string) (*Item, error) {
 		return nil, ErrNotFound
 	}
 	return i, nil
+}
+
+// readsSingly says that the view is not loaded, and an item is to be read from etcd. After some it begins to load the view.
+func (v *View) readsSingly() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch v.state {
+	case idle:
+		if v.gets++; v.gets > singleReads {
+			v.gets = 0
+			v.loadLocked()
+		}
+		return true
+	case loading:
+		return true
+	}
+	return false
 }
 
 // Snapshot returns the view as it is now. As with Get, a caller that needs certain writes to be in it calls Store.Fresh or

@@ -46,6 +46,7 @@ type View struct {
 	mu sync.Mutex
 	// All below is guarded by mu. Snapshots of items may be read without it.
 	state    loadState
+	gets     int // since the view was not loaded
 	loading  *load
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
