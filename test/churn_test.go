@@ -91,7 +91,7 @@ func (m *machines) churn(last time.Duration) string {
 	var firstError error
 	var mu sync.Mutex
 	count := func(err error) {
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			if failed++; firstError == nil {
@@ -99,11 +99,12 @@ func (m *machines) churn(last time.Duration) string {
 			}
 		}
 	}
-	// One after the other rolls and scales; meanwhile pods are deleted.
+	// One after the other rolls and scales; meanwhile pods are deleted. No request is given up at the end: the server would count
+	// it as one that took too long.
 	wg.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
 			name := fmt.Sprintf("d%02d", n%deployments)
-			_, err := m.k.AppsV1().Deployments("default").Patch(ctx, name, types.StrategicMergePatchType,
+			_, err := m.k.AppsV1().Deployments("default").Patch(m.t.Context(), name, types.StrategicMergePatchType,
 				fmt.Appendf(nil, `{"spec":{"replicas":%d,"template":{"metadata":{"annotations":{"round":"%d"}}}}}`, each-int32(n/deployments%2)*each/4, n), metav1.PatchOptions{})
 			count(err)
 			pause(ctx, 2*time.Second)
@@ -111,11 +112,11 @@ func (m *machines) churn(last time.Duration) string {
 	})
 	wg.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			pods, err := m.k.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: fmt.Sprintf("app=d%02d", n*7%deployments), Limit: 5, ResourceVersion: "0"})
+			pods, err := m.k.CoreV1().Pods("default").List(m.t.Context(), metav1.ListOptions{LabelSelector: fmt.Sprintf("app=d%02d", n*7%deployments), Limit: 5, ResourceVersion: "0"})
 			count(err)
 			if err == nil {
 				for _, p := range pods.Items {
-					_ = m.k.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // it may be gone by now
+					_ = m.k.CoreV1().Pods("default").Delete(m.t.Context(), p.Name, metav1.DeleteOptions{}) // it may be gone by now
 				}
 			}
 			pause(ctx, time.Second)

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,12 +23,7 @@ func Authorization(a authz.Authorizer, log *slog.Logger, writeError ErrorWriter)
 				next(w, r)
 			case err != nil:
 				log.Log(ctx, request.FailureLevel(ctx, slog.LevelError), "Could not authorize a request", "err", err, "auditID", request.AuditIDFrom(ctx))
-				if request.TimedOut(ctx) {
-					err = request.TimeoutError()
-				} else {
-					err = fmt.Errorf("authorize: %w", err)
-				}
-				writeError(w, r, err)
+				writeError(w, r, cmp.Or(request.Unfinished(ctx), fmt.Errorf("authorize: %w", err)))
 			default:
 				noSniff(w.Header())
 				writeError(w, r, authz.Forbidden(attributes, reason))

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 func options(rest string) string { return `{"apiVersion":"v1","kind":"DeleteOptions",` + rest + `}` }
@@ -135,4 +139,33 @@ func TestHeldByKind(t *testing.T) {
 		{"PATCH/merge " + holders + "/a", `{"spec":{"hostname":null}}`, "200 spec.hostname="},
 		{"GET " + holders + "/a", "", "404"},
 	}...)
+}
+
+// A client that goes away while its request is under way makes it fail, wherever it is. Its answer, which only metrics and the
+// audit log see, is a timeout, as in kube-apiserver, and not an error of the server.
+func TestClientHasGone(t *testing.T) {
+	x := newKinds(t)
+	x.expect("POST "+podsAt, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, "201")
+	x.expect("GET "+podsAt, "", "200")
+	for _, c := range []struct {
+		what, body string
+		of         memory.Operation
+	}{
+		{"GET " + podsAt, "", memory.Head},
+		{"GET " + podsAt + "/a", "", memory.Head},
+		{"POST " + podsAt, `{"metadata":{"name":"b"}}`, memory.Commit},
+		{"PATCH/merge " + podsAt + "/a", `{"metadata":{"labels":{"x":"y"}}}`, memory.Commit},
+		{"PATCH/merge " + podsAt + "/a", `{"metadata":{"labels":{"x":null}}}`, memory.Range},
+		{"DELETE " + podsAt + "/a", "", memory.Commit},
+		{"DELETE " + podsAt + "/none", "", memory.Range},
+		{"DELETE " + podsAt, "", memory.Commit},
+	} {
+		ctx, goAway := context.WithCancel(t.Context())
+		x.db.Inject(memory.Fault{Of: c.of, Before: func(context.Context) { goAway() }, Err: context.Canceled})
+		w := httptest.NewRecorder()
+		x.serve(w, x.request(ctx, c.what, c.body))
+		if x.db.Injected() > 0 || w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), `"reason":"Timeout"`) {
+			t.Errorf("%s: %d %s (%d faults left)", c.what, w.Code, w.Body, x.db.Injected())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,10 +243,7 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() { c.span.End() }()
 	if err := c.serve(); err != nil {
 		defer c.answers().End()
-		if request.TimedOut(req.Context()) {
-			err = request.TimeoutError() // whatever error it caused
-		}
-		WriteError(w, c.req, ep.GVR.GroupVersion(), err)
+		WriteError(w, c.req, ep.GVR.GroupVersion(), cmp.Or(request.Unfinished(req.Context()), err))
 	}
 }
 

@@ -17,6 +17,19 @@ func TimeoutError() error {
 	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 }
 
+// Unfinished returns the error of a request whose context has ended, whatever that made fail; nil while it goes on. If the
+// client has gone nobody reads the answer, but metrics and the audit log have its code: as in kube-apiserver it is that of a
+// request that took too long, and not an error of the server.
+func Unfinished(ctx context.Context) error {
+	switch {
+	case TimedOut(ctx):
+		return TimeoutError()
+	case ctx.Err() != nil:
+		return apierrors.NewTimeoutError("request did not complete within requested timeout - "+ctx.Err().Error(), 0)
+	}
+	return nil
+}
+
 // FailureLevel returns the level at which to log a failure of a request, normally level: after the client has gone
 // everything fails, and the server is not to blame.
 func FailureLevel(ctx context.Context, level slog.Level) slog.Level {
