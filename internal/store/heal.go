@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 )
 
@@ -28,18 +30,76 @@ func (s *Store) runHeal(ctx context.Context) {
 // heal has views loaded again that have values which could not be decrypted, and now can. Taps were not told of such values,
 // so they are told that something is missing.
 func (s *Store) heal(ctx context.Context) {
-	healed := false
+	healed := s.readable(ctx)
 	for _, v := range s.allViews() {
 		v.reportBroken()
 		if v.heals(ctx) {
 			s.log.Info("values can be decrypted that could not be before", "view", v.kind.Prefix)
-			v.reset()
+			v.beginAgain()
 			healed = true
 		}
 	}
 	if healed {
+		s.untold.clear() // what still cannot be decrypted is noted by the scans that follow
 		s.lost()
 	}
+}
+
+// untold are keys whose values the taps were not told of, because they could not be decrypted. No view may have them.
+type untold struct {
+	mu   sync.Mutex
+	keys map[string]bool // below the store's prefix
+}
+
+// maxUntold bounds the keys that are remembered: when one of them can be read, taps scan everything.
+const maxUntold = 1024
+
+func (u *untold) add(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.keys == nil {
+		u.keys = map[string]bool{}
+	}
+	if len(u.keys) < maxUntold {
+		u.keys[key] = true
+	}
+}
+
+func (u *untold) remove(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.keys, key)
+}
+
+func (u *untold) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keys = nil
+}
+
+// some returns a few of the keys, others each time.
+func (u *untold) some() (keys []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key := range u.keys {
+		if keys = append(keys, key); len(keys) == healTries {
+			break
+		}
+	}
+	return keys
+}
+
+// readable reports whether a value that the taps were not told of can be decrypted by now.
+func (s *Store) readable(ctx context.Context) bool {
+	for _, key := range s.untold.some() {
+		switch _, _, err := s.read(ctx, key); {
+		case err == nil:
+			return true
+		case errors.Is(err, ErrNotFound):
+			s.untold.remove(key)
+		}
+	}
+	return false
 }
 
 // reportBroken logs the values that cannot be decrypted, each once as long as it stays so.
@@ -74,13 +134,19 @@ func (v *View) heals(ctx context.Context) bool {
 	v.mu.Unlock()
 	for _, key := range keys {
 		if i, err := v.Latest(ctx, key); err == nil && i.Err == nil {
-			v.mu.Lock()
-			v.healed++
-			v.mu.Unlock()
 			return true
 		}
 	}
 	return false
+}
+
+// beginAgain has the view loaded again, and those who follow it begin anew. That is one step: a follower that began anew before
+// would read the old items, and nothing would tell it of the healed ones.
+func (v *View) beginAgain() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.healed++
+	v.resetLocked()
 }
 
 // noteLocked remembers whether the item at a key (nil: none) could be decrypted.

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -69,6 +71,107 @@ func TestHeal(t *testing.T) {
 	if len(v.broken) != 0 {
 		t.Errorf("still broken: %v", v.broken)
 	}
+}
+
+// onMessage is a log's handler that calls a func for one message.
+type onMessage struct {
+	slog.Handler
+	message string
+	call    func()
+}
+
+func (h onMessage) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onMessage) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.call()
+	}
+	return nil
+}
+
+// TestHealWhileFollowed has a follower look at its view, because of another event, between the moment when a value is found
+// to be healed and the moment when the view is loaded again.
+func TestHealWhileFollowed(t *testing.T) {
+	l := &locked{}
+	changes := make(chan Change[*string], 64)
+	var v *View
+	meanwhile := func() {
+		create(t, v, "ns/b", "2")
+		for c := range changes {
+			if c.Key == "ns/b" {
+				return
+			}
+		}
+	}
+	db := memory.New(clock.RealClock{})
+	s := New(db, Options{Prefix: "/registry/", Log: slog.New(onMessage{slog.DiscardHandler, "values can be decrypted that could not be before", meanwhile})})
+	t.Cleanup(start(t, s, db))
+	v = s.View(Kind{Prefix: "things/", Transformer: l})
+	create(t, v, "ns/a", "1")
+	fresh(t, s)
+	go indexOf(v).Follow(t.Context(), func(c Change[*string]) { changes <- c }, nil)
+	if c := <-changes; c.Key != "ns/a" || c.Now != nil && *c.Now == "1" {
+		t.Fatalf("%+v", c)
+	}
+	l.open.Store(true)
+	s.heal(t.Context())
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case c := <-changes:
+			if c.Key == "ns/a" && c.Now != nil && *c.Now == "1" {
+				return
+			}
+		case <-deadline:
+			t.Fatal("the follower is not told of the healed value")
+		}
+	}
+}
+
+// TestHealUnviewed tells taps that something is missing also where no view has the values that could not be decrypted: those
+// of custom resources that nobody has asked for. What is gone by then is not missing.
+func TestHealUnviewed(t *testing.T) {
+	l := &locked{}
+	s := run(t, memory.New(clock.RealClock{}))
+	s.transformer = func(string) Transformer { return l }
+	lost := &losses{}
+	defer s.Tap(lost)()
+	fresh(t, s)
+	heal := func(want int64) {
+		t.Helper()
+		before := lost.n.Load()
+		s.heal(t.Context())
+		if n := lost.n.Load() - before; n != want {
+			t.Errorf("taps were told %d times that something is missing, want %d", n, want)
+		}
+	}
+	scan := func() {
+		if err := s.Scan(t.Context(), "", func(string, int64, []byte) bool { return true }); err != nil {
+			t.Error(err)
+		}
+	}
+	unknown := s.View(Kind{Prefix: "other/"})
+	b := create(t, unknown, "b", "1") // the log tells it
+	s.Forget(unknown)
+	fresh(t, s)
+	heal(0)
+	l.open.Store(true)
+	heal(1)
+	heal(0)
+	l.open.Store(false)
+	scan() // a scan finds it
+	l.open.Store(true)
+	heal(1)
+	scan()
+	heal(0)
+	l.open.Store(false)
+	scan()
+	if _, err := unknown.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	fresh(t, s)
+	l.open.Store(true)
+	heal(0)
 }
 
 // TestUnreadableIsThere tells a value that cannot be decrypted from none: who takes an owner for gone deletes its

@@ -86,6 +86,7 @@ type Store struct {
 	follow      follower
 	leases      leaser
 	tasks       tasks
+	untold      untold
 	histories   *semaphore.Weighted // bytes of etcd's history that may be read at a time
 	windowBytes int                 // of each view's window
 

@@ -51,7 +51,10 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 		key := string(e.Key[len(s.prefix):])
 		var value []byte
 		if !e.Deleted {
-			value, _ = s.plain(ctx, &e.KeyValue)
+			var err error
+			if value, err = s.plain(ctx, &e.KeyValue); err != nil {
+				s.untold.add(key)
+			}
 		}
 		for _, t := range taps {
 			switch {
@@ -93,8 +96,11 @@ func (s *Store) scan(ctx context.Context, prefix string, put func(key string, re
 		var last []byte
 		answer, err := s.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
 			last = k.Key
+			key := string(k.Key[len(s.prefix):])
 			if value, err := s.plain(ctx, &k); err == nil {
-				more = put(string(k.Key[len(s.prefix):]), k.ModRevision, value)
+				more = put(key, k.ModRevision, value)
+			} else {
+				s.untold.add(key)
 			}
 			return more
 		})

@@ -313,6 +313,10 @@ func (v *View) applyLocked(c change) {
 func (v *View) reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.resetLocked()
+}
+
+func (v *View) resetLocked() {
 	if v.state == forgotten {
 		return
 	}
