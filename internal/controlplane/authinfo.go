@@ -18,9 +18,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// authInfoEvery is the interval between checks of the object: this server's authorities change, and so do those of
-// other servers in the cluster.
-const authInfoEvery = time.Minute
+// The authorities are looked at as often as their files are (package pki); when they have changed, the object is updated at
+// once. It is checked every 20th time in any case: authorities of other servers in the cluster expire, and people edit it.
+const (
+	authInfoLook  = 3 * time.Second
+	authInfoCheck = 20
+)
 
 // AuthInfo maintains the ConfigMap extension-apiserver-authentication, from which extension API servers learn how to
 // authenticate this server's users. Servers of a cluster differ while authorities are rotated, so values of other
@@ -34,15 +37,21 @@ type AuthInfo struct {
 	// Lists are the front proxy's settings by their keys in the ConfigMap.
 	Lists map[string][]string
 	Now   func() time.Time
+
+	// published are the authorities that the object had last. One goroutine at a time uses it.
+	published [2]string
 }
 
 // Run maintains the object until ctx ends.
 func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan time.Time, failed func(error)) {
-	for {
+	for look := 1; ; look++ {
 		select {
-		case <-after(authInfoEvery):
+		case <-after(authInfoLook):
 		case <-ctx.Done():
 			return
+		}
+		if look%authInfoCheck != 0 && a.own() == a.published {
+			continue
 		}
 		if err := a.ensure(ctx); err != nil && ctx.Err() == nil {
 			failed(err)
@@ -50,8 +59,27 @@ func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan tim
 	}
 }
 
-// ensure updates the object.
+// own are this server's authorities.
+func (a *AuthInfo) own() (bundles [2]string) {
+	for i, pem := range []func() []byte{a.ClientCA, a.RequestHeaderCA} {
+		if pem != nil {
+			bundles[i] = string(pem())
+		}
+	}
+	return bundles
+}
+
+// ensure updates the object, and remembers the authorities that it has then.
 func (a *AuthInfo) ensure(ctx context.Context) error {
+	own := a.own()
+	err := a.update(ctx)
+	if err == nil {
+		a.published = own
+	}
+	return err
+}
+
+func (a *AuthInfo) update(ctx context.Context) error {
 	if a.ClientCA == nil && a.RequestHeaderCA == nil {
 		return nil
 	}
