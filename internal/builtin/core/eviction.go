@@ -59,7 +59,7 @@ func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptio
 	case len(e.options.DryRun) == 0:
 		e.options.DryRun = options.DryRun
 	case len(options.DryRun) > 0 && !slices.Equal(options.DryRun, e.options.DryRun):
-		return fmt.Errorf("the request and its body differ in dryRun: %v and %v", options.DryRun, e.options.DryRun)
+		return fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", options.DryRun, e.options.DryRun)
 	}
 	return nil
 }
@@ -86,13 +86,13 @@ func (e *eviction) run(ctx context.Context) (runtime.Object, error) {
 	default:
 		return &metav1.Status{
 			Status: metav1.StatusFailure, Code: 500,
-			Message: "the pod has more than one disruption budget, which evictions do not support",
+			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
 		}, nil
 	}
 	if mayGoUnready(p, budgets[0]) {
 		out, err := e.delete(ctx, p, true)
 		if apierrors.IsConflict(err) && !hasRevision(e.options) {
-			return nil, tooManyDisruptions(10, fmt.Sprintf("the disruption budget %s is still being processed by the server", budgets[0].Name))
+			return nil, stillProcessed(budgets[0])
 		}
 		return out, err
 	}
@@ -172,19 +172,41 @@ func checkBudget(b *policyv1.PodDisruptionBudget) error {
 	}
 	switch {
 	case s.ObservedGeneration < b.Generation:
-		return tooManyDisruptions(10, fmt.Sprintf("the disruption budget %s is still being processed by the server", b.Name))
+		return stillProcessed(b)
 	case s.DisruptionsAllowed < 0:
-		return forbidden("the budget allows a negative number of disruptions")
+		return forbidden("pdb disruptions allowed is negative")
 	case len(s.DisruptedPods) > mostUnconfirmed:
-		return forbidden("too many evictions that the budget's controller has not confirmed")
+		return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
 	case s.DisruptionsAllowed == 0:
-		return tooManyDisruptions(0, fmt.Sprintf("the disruption budget %s needs %d healthy pods and has %d", b.Name, s.DesiredHealthy, s.CurrentHealthy))
+		return tooManyDisruptions(0, whyNoDisruption(b))
 	}
 	return nil
 }
 
+// whyNoDisruption says why a budget allows no disruption. If its controller could not count, the counts say nothing.
+func whyNoDisruption(b *policyv1.PodDisruptionBudget) string {
+	s := &b.Status
+	c := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
+	told := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	says := "The disruption budget " + b.Name + " does not allow evicting pods currently"
+	switch {
+	case told && c.Reason == policyv1.SyncFailedReason:
+		return says + " because it failed sync: " + c.Message
+	case s.CurrentHealthy <= s.DesiredHealthy:
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy)
+	case told:
+		return fmt.Sprintf("%s (%s): %s", says, c.Reason, c.Message)
+	}
+	return says
+}
+
+// stillProcessed is the error of an eviction under a budget that its controller has not seen as it is now.
+func stillProcessed(b *policyv1.PodDisruptionBudget) error {
+	return tooManyDisruptions(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+}
+
 func tooManyDisruptions(retrySeconds int, why string) error {
-	err := apierrors.NewTooManyRequests("the pod cannot be evicted: it would violate its disruption budget", retrySeconds)
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retrySeconds)
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
 	return err
 }
@@ -222,15 +244,15 @@ func (e *eviction) delete(ctx context.Context, p *corev1.Pod, pinned bool) (runt
 
 func markEvicted(p *corev1.Pod, pre *metav1.Preconditions, d Deps) error {
 	if pre != nil {
-		conflict := func(what, want, have string) error {
+		conflict := func(what, want, have, why string) error {
 			return apierrors.NewConflict(schema.GroupResource{Resource: "Pod"}, p.Name,
-				fmt.Errorf("the %s in the precondition (%s) does not match that of the pod (%s)", what, want, have))
+				fmt.Errorf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", what, want, what, have, why))
 		}
 		if u := pre.UID; u != nil && *u != "" && *u != p.UID {
-			return conflict("UID", string(*u), string(p.UID))
+			return conflict("UID", string(*u), string(p.UID), "deleted and then recreated")
 		}
 		if r := pre.ResourceVersion; r != nil && *r != "" && *r != p.ResourceVersion {
-			return conflict("resourceVersion", *r, p.ResourceVersion)
+			return conflict("ResourceVersion", *r, p.ResourceVersion, "modified")
 		}
 	}
 	setPodCondition(&p.Status, corev1.PodCondition{
