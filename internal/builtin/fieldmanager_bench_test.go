@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
@@ -81,6 +84,68 @@ func BenchmarkManagers(b *testing.B) {
 			}
 		}
 	}
+}
+
+// BenchmarkApplies is the cost of server-side applies, by ourselves and by the library.
+func BenchmarkApplies(b *testing.B) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	pods, maps := wayOf(b, "pods", "", types, goTypes), wayOf(b, "configmaps", "", types, goTypes)
+	pod := untyped(b, benchPod())
+	delete(pod.Object, "status")
+	other := pod.DeepCopy()
+	other.SetLabels(map[string]string{"app": "other", "tier": "front"})
+	fewer := pod.DeepCopy()
+	fewer.SetLabels(map[string]string{"app": "web"})
+	label := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "labels": map[string]any{"app": "other"}}}}
+	configMap := untyped(b, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: benchMeta(), Data: map[string]string{"a": "1", "b": "2"}})
+	none := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}
+	applied, err := pods.ours.Apply(none, pod.DeepCopy(), "applier", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	live := applied.(engine.Object)
+	live.SetUID("uid")
+	for _, c := range []struct {
+		name   string
+		j      *judged
+		live   engine.Object
+		config *unstructured.Unstructured
+		by     string
+		force  bool
+	}{
+		{"NewPod", pods, none, pod, "applier", false},
+		{"NewConfigMap", maps, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}}, configMap, "applier", false},
+		{"PodOneField", pods, live, other, "applier", false},
+		{"PodOneFieldLess", pods, live, fewer, "applier", false},
+		{"PodSame", pods, live, pod, "applier", false},
+		{"PodForced", pods, live, label, "other", true},
+	} {
+		for name, apply := range map[string]func(config *unstructured.Unstructured) (runtime.Object, error){
+			"ours": func(config *unstructured.Unstructured) (runtime.Object, error) {
+				return c.j.ours.Apply(c.live, config, c.by, c.force)
+			},
+			"library": func(config *unstructured.Unstructured) (runtime.Object, error) {
+				return c.j.library.Apply(c.live.DeepCopyObject(), config, c.by, c.force)
+			},
+		} {
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := apply(c.config); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func untyped(b *testing.B, obj engine.Object) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(jsonOf(obj)), out); err != nil {
+		b.Fatal(err)
+	}
+	return out
 }
 
 func emptyLike(obj engine.Object) engine.Object {

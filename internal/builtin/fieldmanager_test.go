@@ -2,14 +2,19 @@ package builtin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -67,14 +72,15 @@ type judged struct {
 	ours    *fieldmanager.Manager
 	library *managedfields.FieldManager
 	asked   int // how often ours has asked the library
-	// applied is what was applied last, and how often that was done again without the library.
-	applied *unstructured.Unstructured
-	applier string
-	again   int
+	types   *openapi.TypeConverter
+	applies applies
 }
 
+// applies counts applies: those without the library, those that it has refused, and the others that it was asked for.
+type applies struct{ own, refused, asked int }
+
 func judge(t testing.TB, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
-	j := &judged{way: w}
+	j := &judged{way: w, types: types}
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
 	c := fieldmanager.Config{
 		Types: counting{types, &j.asked}, GoTypes: goTypes, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
@@ -171,43 +177,70 @@ func (c versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 // TestManagersAreTheLibrarys writes random objects of every kind, in all versions and by all subresources, and compares the
 // managers with the library's. With -writes it writes more.
 func TestManagersAreTheLibrarys(t *testing.T) {
+	kinds := judges(t)
+	klog.SetLogger(logr.Discard())
+	total, asked, sum := 0, 0, applies{}
+	for _, js := range kinds {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewSource(*seed))
+			for n := 0; n < *writes*len(js) && !t.Failed(); {
+				done := writeOne(t, r, js)
+				n += done
+				total += done
+			}
+			for _, j := range js {
+				asked += j.asked
+				sum.own, sum.refused, sum.asked = sum.own+j.applies.own, sum.refused+j.applies.refused, sum.asked+j.applies.asked
+			}
+		})
+	}
+	t.Logf("%d writes, and %d questions to the library; applies: %+v", total, asked, sum)
+	if sum.own < 2*sum.asked {
+		t.Error("too much is left to the library")
+	}
+}
+
+// FuzzManagersAreTheLibrarys does the same for one object of a kind, from a seed.
+func FuzzManagersAreTheLibrarys(f *testing.F) {
+	kinds := judges(f)
+	klog.SetLogger(logr.Discard())
+	f.Add(uint(0), int64(1))
+	f.Fuzz(func(t *testing.T, kind uint, seed int64) {
+		synctest.Test(t, func(t *testing.T) {
+			writeOne(t, rand.New(rand.NewSource(seed)), kinds[kind%uint(len(kinds))])
+		})
+	})
+}
+
+// judges returns the ways to write each kind that is stored.
+func judges(t testing.TB) (out [][]*judged) {
 	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
-	kinds := map[string][]*judged{}
-	var order []string
+	at := map[string]int{}
 	for _, w := range ways() {
 		if w.r.Prefix == "" {
 			continue // nothing of it is stored
 		}
-		name := w.r.Prefix
-		if kinds[name] == nil {
-			order = append(order, name)
+		i, ok := at[w.r.Prefix]
+		if !ok {
+			i = len(out)
+			at[w.r.Prefix] = i
+			out = append(out, nil)
 		}
-		kinds[name] = append(kinds[name], judge(t, w, types, goTypes))
+		out[i] = append(out[i], judge(t, w, types, goTypes))
 	}
-	klog.SetLogger(logr.Discard())
-	total, asked, again := 0, 0, 0
-	for _, name := range order {
-		synctest.Test(t, func(t *testing.T) {
-			js := kinds[name]
-			r := rand.New(rand.NewSource(*seed))
-			for n := 0; n < *writes*len(js) && !t.Failed(); {
-				m := newMutator(r)
-				object := &writing{t: t, m: m, js: js}
-				for range 12 {
-					total++
-					n++
-					if !object.write() {
-						break
-					}
-				}
-			}
-			for _, j := range js {
-				asked += j.asked
-				again += j.again
-			}
-		})
+	return out
+}
+
+// writeOne writes an object several times and returns how often.
+func writeOne(t *testing.T, r *rand.Rand, js []*judged) (n int) {
+	object := &writing{t: t, m: newMutator(r), js: js, configs: map[string]config{}}
+	for range 12 {
+		n++
+		if !object.write() {
+			break
+		}
 	}
-	t.Logf("%d writes, of which %d have applied the same again, and %d questions to the library", total, again, asked)
+	return n
 }
 
 // TestEveryKindIsWalked lists the kinds whose managers the library would have to keep: there are none.
@@ -237,6 +270,13 @@ type writing struct {
 	live engine.Object
 	// spoiled says that a client has sent managers that no server has made.
 	spoiled bool
+	configs map[string]config // by manager
+}
+
+// config is what a manager has applied last.
+type config struct {
+	by  *judged
+	obj *unstructured.Unstructured
 }
 
 // write writes the object once, and reports whether to go on with it.
@@ -245,12 +285,13 @@ func (w *writing) write() bool {
 	j := w.js[r.Intn(len(w.js))]
 	hub := versions{j.way}.version(j.r.Hub)
 	created := w.live == nil
-	if !created && r.Intn(4) == 0 {
-		return w.apply(j, manager(r.Intn(3))) && w.apply(j, j.applier)
-	}
 	if created {
 		w.live = hub.New()
 		w.live.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	}
+	if r.Intn(3) == 0 {
+		by := manager(r.Intn(3))
+		return w.apply(j, by) && w.apply(j, by)
 	}
 	obj := w.live.DeepCopyObject().(engine.Object)
 	switch {
@@ -284,43 +325,87 @@ func manager(n int) string { return fmt.Sprintf("manager-%d", n) }
 // apply applies a part of the object or of a random one, or what was applied last.
 func (w *writing) apply(j *judged, manager string) bool {
 	r := w.m.r
-	if manager != j.applier || r.Intn(6) == 0 {
-		var from runtime.Object = w.live
-		if r.Intn(4) == 0 {
-			obj := versions{j.way}.version(j.r.Hub).New()
-			w.m.fill(obj)
-			obj.GetObjectKind().SetGroupVersionKind(j.kind(versions{j.way}.version(j.r.Hub)))
-			from = obj
+	if w.configs[manager].by != j || r.Intn(4) == 0 {
+		for range 4 { // until it is of its type
+			obj, ok := w.configure(j)
+			if !ok {
+				return false
+			}
+			w.configs[manager] = config{j, obj}
+			if _, err := j.types.ObjectToTyped(obj); err == nil {
+				break
+			}
 		}
-		from, err := versions{j.way}.ConvertToVersion(from, j.v.GroupVersion)
-		if err != nil {
-			return false
-		}
-		config := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(jsonOf(from)), config); err != nil {
-			return false
-		}
-		config.SetManagedFields(nil)
-		w.m.prune(config.Object)
-		config.SetGroupVersionKind(j.kind(j.v))
-		j.applied, j.applier = config, manager
 	}
-	force, asked := r.Intn(4) > 0, j.asked
+	if r.Intn(30) == 0 {
+		w.live.SetManagedFields(nil)
+	}
+	applied, force, asked := w.configs[manager].obj, r.Intn(4) > 0, j.asked
 	live := w.live.DeepCopyObject().(engine.Object)
-	want, err := j.library.Apply(w.live.DeepCopyObject(), j.applied.DeepCopy(), manager, force)
-	got, ourErr := j.ours.Apply(live, j.applied.DeepCopy(), manager, force)
-	if (err == nil) != (ourErr == nil) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(live) != jsonOf(w.live) {
-		w.t.Errorf("%s %s %q\nlive %s\napplied %s\n got %s %v\nwant %s %v", j.r.Prefix, j.v.Version, j.sub, jsonOf(w.live), jsonOf(j.applied), jsonOf(got), ourErr, jsonOf(want), err)
+	want, err := j.library.Apply(w.live.DeepCopyObject(), applied.DeepCopy(), manager, force)
+	got, ourErr := j.ours.Apply(live, applied.DeepCopy(), manager, force)
+	if errorOf(ourErr) != errorOf(err) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(live) != jsonOf(w.live) {
+		w.t.Errorf("%s %s %q\nlive %s\napplied %s\n got %s %v\nwant %s %v", j.r.Prefix, j.v.Version, j.sub, jsonOf(w.live), jsonOf(applied), jsonOf(got), ourErr, jsonOf(want), err)
 		return false
 	}
-	if err != nil {
-		return true
+	switch {
+	case j.asked == asked:
+		j.applies.own++
+	case errorOf(err) == "refused":
+		j.applies.refused++
+	default:
+		j.applies.asked++
 	}
-	if j.asked == asked {
-		j.again++
+	if err == nil {
+		w.live = want.(engine.Object)
+		w.live.SetUID("uid")
 	}
-	w.live = want.(engine.Object)
 	return true
+}
+
+// configure makes what is applied: a part of the object, changed, or of a random one.
+func (w *writing) configure(j *judged) (*unstructured.Unstructured, bool) {
+	r := w.m.r
+	hub := versions{j.way}.version(j.r.Hub)
+	from := w.live.DeepCopyObject().(engine.Object)
+	if from.GetUID() == "" || r.Intn(5) == 0 {
+		from = hub.New()
+		w.m.fill(from)
+	}
+	for range r.Intn(4) {
+		w.m.mutate(from)
+	}
+	from.GetObjectKind().SetGroupVersionKind(j.kind(hub))
+	versioned, err := versions{j.way}.ConvertToVersion(from, j.v.GroupVersion)
+	if err != nil {
+		return nil, false
+	}
+	out := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(jsonOf(versioned)), out); err != nil {
+		return nil, false
+	}
+	out.SetManagedFields(nil)
+	w.m.prune(out.Object)
+	if r.Intn(3) == 0 {
+		delete(out.Object, "status")
+	}
+	out.SetName("a")
+	out.SetGroupVersionKind(j.kind(j.v))
+	return out, true
+}
+
+// errorOf is what clients learn of a conflict, which the library tells them in any order, and that there is another error.
+func errorOf(err error) string {
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &status) || !apierrors.IsConflict(err):
+		return "refused"
+	}
+	s := status.Status()
+	slices.SortStableFunc(s.Details.Causes, func(a, b metav1.StatusCause) int { return strings.Compare(a.Message, b.Message) })
+	return jsonOf(s)
 }
 
 func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {

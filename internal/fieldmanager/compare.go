@@ -12,6 +12,10 @@ type walker struct {
 	// odd says that the objects or sets have something for which the library is to be asked.
 	odd bool
 
+	// hollow says that something empty was merged into what is not.
+	hollow bool
+	edits  int // how much of the object that a write makes was changed
+
 	// stack holds the nodes of sets that are being made. They are moved to nodes when a set is complete.
 	stack [decoding + 1][]node
 	nodes slab[node]

@@ -2,15 +2,19 @@ package fieldmanager
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -86,51 +90,80 @@ func newThing(version string) *unstructured.Unstructured {
 func TestManagersOfCustomResources(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	r := random{rand.New(rand.NewSource(*seed))}
-	total, own, asked, again := 0, 0, 0, 0
+	total := tally{}
 	synctest.Test(t, func(t *testing.T) {
 		for range *definitions {
-			ds := []definition{r.definition(), r.definition()}
-			for _, v := range []string{"v2"} { // spec and status stay, for there to be something to keep
-				ds[1][v] = ds[0][v]
-			}
-			for range 10 {
-				o := &custom{r: r, live: newThing("v1")}
-				for range 15 {
-					ok, managed := o.write(t, ds[r.Intn(8)/7])
-					if t.Failed() {
-						return
-					}
-					total++
-					switch {
-					case ok:
-						own++
-					case managed:
-						asked++
-					}
-				}
-				again += o.again
-			}
+			total.add(t, r, 10)
 		}
 	})
-	t.Logf("%d writes: %d by ourselves, %d by the library, which has refused the others; %d have applied the same", total, own, asked, again)
-	if own < total/3 || asked > own/5 || again < total/200 {
+	own, asked, sum := total.own, total.asked, total.applies
+	t.Logf("%d writes: %d by ourselves, %d by the library, which has refused the others; applies: %+v", total.writes, own, asked, sum)
+	if own < total.writes/3 || asked > own/5 || sum.own < sum.asked {
 		t.Error("too much is left to the library")
+	}
+}
+
+// FuzzManagersOfCustomResources does the same from a seed.
+func FuzzManagersOfCustomResources(f *testing.F) {
+	klog.SetLogger(logr.Discard())
+	f.Add(int64(1))
+	f.Fuzz(func(t *testing.T, seed int64) {
+		synctest.Test(t, func(t *testing.T) {
+			new(tally).add(t, random{rand.New(rand.NewSource(seed))}, 3)
+		})
+	})
+}
+
+// tally counts writes.
+type tally struct {
+	writes, own, asked int
+	applies            applies
+}
+
+// add writes objects of a random definition, which is another now and then.
+func (c *tally) add(t *testing.T, r random, objects int) {
+	ds := []definition{r.definition(), r.definition()}
+	for _, v := range []string{"v2"} { // spec and status stay, for there to be something to keep
+		ds[1][v] = ds[0][v]
+	}
+	for range objects {
+		o := &custom{r: r, live: newThing("v1"), version: pick(r, "v1", "v1", "v2")}
+		for range 15 {
+			ok, managed := o.write(t, ds[r.Intn(8)/7])
+			if t.Failed() {
+				return
+			}
+			c.writes++
+			switch {
+			case ok:
+				c.own++
+			case managed:
+				c.asked++
+			}
+		}
+		c.applies.own += o.applies.own
+		c.applies.refused += o.applies.refused
+		c.applies.asked += o.applies.asked
 	}
 }
 
 // custom is an object that is written again and again.
 type custom struct {
 	r       random
+	version string // of most writes
 	live    *unstructured.Unstructured
 	applied *unstructured.Unstructured
 	applier string
-	again   int // how often the same was applied without the library
+	applies applies
 }
 
 // write writes the object and reports whether that was done without the library, and whether the object has managers.
 func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	r := o.r
-	version, sub := pick(r, "v1", "v1", "v1", "v2"), pick(r, "", "", "status")
+	version, sub := o.version, pick(r, "", "", "status")
+	if r.Intn(20) == 0 {
+		version = pick(r, "v1", "v2")
+	}
 	c := Config{Types: d, GoTypes: NewGoTypes(), Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Subresource: sub, Custom: true, Clock: clock.RealClock{},
 		Served: []apischema.GroupVersion{{Group: group, Version: "v1"}, {Group: group, Version: "v2"}}}
@@ -144,11 +177,12 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Intn(3) == 0 && len(o.live.GetManagedFields()) > 0 {
+	if r.Intn(3) == 0 {
+		if r.Intn(12) == 0 {
+			o.live.SetManagedFields(nil)
+		}
 		for range 2 {
-			if o.apply(t, m, version) {
-				o.again++
-			}
+			o.apply(t, m, d, version)
 		}
 		return true, true
 	}
@@ -201,32 +235,83 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	return ok, len(want.GetManagedFields()) > 0
 }
 
-// apply applies a part of the object, or the same as before.
-func (o *custom) apply(t *testing.T, m *Manager, version string) (own bool) {
+// apply applies a part of the object, also changed, or the same as before.
+func (o *custom) apply(t *testing.T, m *Manager, d definition, version string) {
 	r := o.r
 	if o.applied == nil || o.applied.GetAPIVersion() != group+"/"+version || r.Intn(6) == 0 {
-		o.applied = o.live.DeepCopy()
-		o.applied.SetManagedFields(nil)
-		o.applied.SetAPIVersion(group + "/" + version)
-		o.applier = pick(r, "a", "b", "kubectl")
-		for _, name := range []string{"spec", "status"} {
-			if f, ok := o.applied.Object[name].(map[string]any); ok {
-				r.prune(f)
+		for range 5 { // until it is of its type
+			o.configure(d, version)
+			if _, err := d.ObjectToTyped(o.applied); err == nil {
+				break
 			}
 		}
 	}
 	force := r.Intn(4) > 0
 	before := jsonOf(o.live)
-	own = m.reapply(o.live, o.applied, o.applier) != nil
+	got, ourErr := m.apply(o.live, o.applied.DeepCopy(), o.applier, force)
+	own := got != nil || ourErr != nil
 	want, err := m.library.Apply(o.live.DeepCopy(), o.applied.DeepCopy(), o.applier, force)
-	got, ourErr := m.Apply(o.live, o.applied.DeepCopy(), o.applier, force)
-	if (err == nil) != (ourErr == nil) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(o.live) != before {
+	if !own {
+		got, ourErr = m.Apply(o.live, o.applied.DeepCopy(), o.applier, force)
+	}
+	if errorOf(ourErr) != errorOf(err) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(o.live) != before {
 		t.Errorf("%s\nlive %s\napplied %s\n got %s %v\nwant %s %v", version, before, jsonOf(o.applied), jsonOf(got), ourErr, jsonOf(want), err)
+	}
+	switch {
+	case own:
+		o.applies.own++
+	case errorOf(err) == "refused":
+		o.applies.refused++
+	default:
+		o.applies.asked++
 	}
 	if err == nil {
 		o.live = want.(*unstructured.Unstructured)
+		o.live.SetUID("uid")
 	}
-	return own && err == nil
+}
+
+// configure makes what is applied.
+func (o *custom) configure(d definition, version string) {
+	r := o.r
+	o.applied = o.live.DeepCopy()
+	o.applied.SetManagedFields(nil)
+	o.applied.SetAPIVersion(group + "/" + version)
+	o.applied.SetName("a")
+	o.applier = pick(r, "a", "b", "kubectl")
+	root, _ := d[version].Schema.FindNamedType("root")
+	for _, name := range []string{"spec", "status"} {
+		f, _ := root.Map.FindField(name)
+		for range r.Intn(3) {
+			o.applied.Object[name] = r.change(d[version].Schema, f.Type, o.applied.Object[name], 1)
+		}
+		if of, ok := o.applied.Object[name].(map[string]any); ok {
+			r.prune(of)
+		}
+	}
+	if r.Intn(3) == 0 {
+		delete(o.applied.Object, "status")
+	}
+	if r.Intn(3) == 0 {
+		o.applied.SetLabels(map[string]string{pick(r, "a", "b"): pick(r, "a", "b")})
+	}
+}
+
+// applies counts applies: those without the library, those that it has refused, and the others that it was asked for.
+type applies struct{ own, refused, asked int }
+
+// errorOf is what clients learn of a conflict, which the library tells them in any order, and that there is another error.
+func errorOf(err error) string {
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &status) || !apierrors.IsConflict(err):
+		return "refused"
+	}
+	s := status.Status()
+	slices.SortStableFunc(s.Details.Causes, func(a, b metav1.StatusCause) int { return strings.Compare(a.Message, b.Message) })
+	return jsonOf(s)
 }
 
 func jsonOf(v any) string {

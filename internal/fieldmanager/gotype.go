@@ -3,6 +3,8 @@ package fieldmanager
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"sort"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +30,10 @@ type goType struct {
 	elem   *goType   // of pointers, lists and maps
 	fields []goField // of structs, sorted by name
 	entry  *value.TypeReflectCacheEntry
+	from   *value.TypeReflectCacheEntry // reads the encoding of a type that has one of its own
 	typ    reflect.Type
+	// nulls says that there may be pointers to what is null in JSON, as a time that is zero is.
+	nulls bool
 }
 
 type form byte
@@ -105,10 +110,30 @@ func (g *GoTypes) of(t reflect.Type) (*goType, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
+	c.findNulls()
 	for t, gt := range c.types {
 		g.types[t] = gt
 	}
 	return gt, nil
+}
+
+// findNulls finds the types of which a value may have pointers to what is null.
+func (c *compiler) findNulls() {
+	for changed := true; changed; {
+		changed = false
+		for _, gt := range c.types {
+			if !gt.nulls && gt.mayHaveNulls() {
+				gt.nulls, changed = true, true
+			}
+		}
+	}
+}
+
+func (t *goType) mayHaveNulls() bool {
+	if t.form == pointerForm && (t.elem.form == timeForm || t.elem.form == microTimeForm || t.elem.form == jsonForm) {
+		return true
+	}
+	return t.elem != nil && t.elem.nulls || slices.ContainsFunc(t.fields, func(f goField) bool { return f.typ.nulls })
 }
 
 type compiler struct {
@@ -125,6 +150,10 @@ func (c *compiler) compile(t reflect.Type) *goType {
 	}
 	gt := &goType{typ: t}
 	c.types[t] = gt
+	entry := value.TypeReflectEntryOf(t)
+	if entry.CanConvertFromUnstructured() {
+		gt.from = entry
+	}
 	if s, ok := special[t]; ok {
 		gt.form, gt.kind = s.form, s.kind
 		if gt.form == textsForm || gt.form == quantitiesForm {
@@ -132,7 +161,6 @@ func (c *compiler) compile(t reflect.Type) *goType {
 		}
 		return gt
 	}
-	entry := value.TypeReflectEntryOf(t)
 	if t.Kind() == reflect.Pointer {
 		// A type has the methods of its pointers where it has a place in memory, and here each has.
 		gt.form, gt.elem = pointerForm, c.compile(t.Elem())
@@ -233,6 +261,15 @@ func omitOfEmpty(zero, empty bool) omit {
 		return omitNil
 	}
 	return omitNever
+}
+
+// field returns a field of a struct, or nil if there is no such field.
+func (t *goType) field(name string) *goField {
+	i := sort.Search(len(t.fields), func(i int) bool { return t.fields[i].name >= name })
+	if i == len(t.fields) || t.fields[i].name != name {
+		return nil
+	}
+	return &t.fields[i]
 }
 
 // of returns the field of a struct, and false if it is left out.

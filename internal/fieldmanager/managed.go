@@ -99,8 +99,8 @@ func (w *walker) encode(managers []managed) []metav1.ManagedFieldsEntry {
 	return out
 }
 
-func (m *managed) operation() metav1.ManagedFieldsOperationType {
-	if m.applied {
+func (id identity) operation() metav1.ManagedFieldsOperationType {
+	if id.applied {
 		return metav1.ManagedFieldsOperationApply
 	}
 	return metav1.ManagedFieldsOperationUpdate
@@ -173,7 +173,7 @@ func (ms managers) capUpdaters() managers {
 
 // json is what the library calls a manager.
 func (id identity) json() string {
-	e := metav1.ManagedFieldsEntry{Manager: id.manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: id.version, Subresource: id.subresource}
+	e := metav1.ManagedFieldsEntry{Manager: id.manager, Operation: id.operation(), APIVersion: id.version, Subresource: id.subresource}
 	b, err := json.Marshal(&e)
 	if err != nil {
 		panic(err) // it has texts only

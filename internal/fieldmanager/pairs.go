@@ -3,7 +3,6 @@ package fieldmanager
 import (
 	"reflect"
 	"slices"
-	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -180,11 +179,10 @@ func (w *walker) fieldNamed(v *val, name string) val {
 	if v.untyped() || v.typ.form != structForm {
 		return w.lookup(v, name, 0)
 	}
-	fields := v.typ.fields
-	i := sort.Search(len(fields), func(i int) bool { return fields[i].name >= name })
-	if i == len(fields) || fields[i].name != name {
+	f := v.typ.field(name)
+	if f == nil {
 		return val{}
 	}
-	rv, there := fields[i].of(v.rv)
-	return w.loadIf(there, fields[i].typ, rv)
+	rv, there := f.of(v.rv)
+	return w.loadIf(there, f.typ, rv)
 }

@@ -47,6 +47,43 @@ func (a set) minus(b set) set {
 	})
 }
 
+// intersection returns the fields that are in both sets.
+func (a set) intersection(b set) set {
+	var out set
+	for i := range a {
+		for len(b) > 0 && b[0].elem.compare(a[i].elem) < 0 {
+			b = b[1:]
+		}
+		if len(b) == 0 {
+			break
+		}
+		if b[0].elem.compare(a[i].elem) != 0 {
+			continue
+		}
+		n := node{a[i].elem, a[i].member && b[0].member, a[i].below.intersection(b[0].below)}
+		if !n.empty() {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// equal reports whether two sets have the same fields.
+func (a set) equal(b set) bool {
+	return a.same(b) || slices.EqualFunc(a, b, func(x, y node) bool {
+		return x.member == y.member && x.elem.compare(y.elem) == 0 && x.below.equal(y.below)
+	})
+}
+
+// find returns the node of an element, or nil.
+func (a set) find(e element) *node {
+	i, ok := slices.BinarySearchFunc(a, e, func(n node, e element) int { return n.elem.compare(e) })
+	if !ok {
+		return nil
+	}
+	return &a[i]
+}
+
 // without returns the fields of a that are neither in b nor below a field in b.
 func (a set) without(b set) set {
 	return a.each(b, func(x, y *node) node {

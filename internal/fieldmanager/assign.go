@@ -1,0 +1,180 @@
+package fieldmanager
+
+import (
+	"encoding/base64"
+	"reflect"
+)
+
+// assign gives a place in a Go object a value that is untyped, as a decoder would. Where a decoder refuses the value the
+// library is to be asked, which says why.
+func (w *walker) assign(t *goType, dst reflect.Value, v any) {
+	if v == nil {
+		dst.SetZero()
+		return
+	}
+	if t.form == pointerForm {
+		p := reflect.New(t.elem.typ)
+		w.assign(t.elem, p.Elem(), v)
+		dst.Set(p)
+		return
+	}
+	switch dst.Kind() {
+	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64:
+		w.assignScalar(dst, v)
+		return
+	}
+	if dst.CanInt() || dst.CanUint() {
+		w.assignScalar(dst, v)
+		return
+	}
+	if t.from != nil {
+		w.odd = w.odd || t.from.FromUnstructured(reflect.ValueOf(v), dst) != nil
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		w.assignBytes(t, dst, v)
+	case []any:
+		w.assignItems(t, dst, v)
+	case map[string]any:
+		w.assignFields(t, dst, v)
+	default:
+		w.odd = true
+	}
+}
+
+// assignScalar assigns numbers as a decoder does, which cuts off what does not fit.
+func (w *walker) assignScalar(dst reflect.Value, v any) {
+	switch v := v.(type) {
+	case string:
+		if dst.Kind() == reflect.String {
+			dst.SetString(v)
+			return
+		}
+	case bool:
+		if dst.Kind() == reflect.Bool {
+			dst.SetBool(v)
+			return
+		}
+	case int64:
+		switch {
+		case dst.CanInt():
+			dst.SetInt(v)
+			return
+		case dst.CanUint():
+			dst.SetUint(uint64(v))
+			return
+		case dst.CanFloat():
+			dst.SetFloat(float64(v))
+			return
+		}
+	case float64:
+		if dst.CanFloat() {
+			dst.SetFloat(v)
+			return
+		}
+	}
+	w.odd = true
+}
+
+func (w *walker) assignBytes(t *goType, dst reflect.Value, v string) {
+	if t.form != bytesForm {
+		w.odd = true
+		return
+	}
+	b, err := base64.StdEncoding.DecodeString(v)
+	w.odd = w.odd || err != nil
+	dst.SetBytes(b)
+}
+
+func (w *walker) assignItems(t *goType, dst reflect.Value, v []any) {
+	if t.form != plainForm || t.kind != list {
+		w.odd = true
+		return
+	}
+	items := reflect.MakeSlice(t.typ, len(v), len(v))
+	for i := range v {
+		w.assign(t.elem, items.Index(i), v[i])
+	}
+	dst.Set(items)
+}
+
+func (w *walker) assignFields(t *goType, dst reflect.Value, v map[string]any) {
+	switch t.form {
+	case structForm:
+		dst.SetZero()
+		for name, e := range v {
+			f := t.field(name)
+			if f == nil {
+				w.odd = true
+				return
+			}
+			rv, _ := f.of(dst)
+			if !rv.CanSet() {
+				w.odd = true
+				return
+			}
+			w.assign(f.typ, rv, e)
+		}
+	case textsForm:
+		texts := make(map[string]string, len(v))
+		for name, e := range v {
+			text, ok := e.(string)
+			w.odd = w.odd || !ok && e != nil
+			texts[name] = text
+		}
+		dst.Set(reflect.ValueOf(texts))
+	case mapForm, quantitiesForm:
+		entries := reflect.MakeMapWithSize(t.typ, len(v))
+		for name, e := range v {
+			rv := reflect.New(t.elem.typ).Elem()
+			w.assign(t.elem, rv, e)
+			entries.SetMapIndex(t.keyOf(name), rv)
+		}
+		dst.Set(entries)
+	default:
+		w.odd = true
+	}
+}
+
+// keyOf returns a key of a map.
+func (t *goType) keyOf(name string) reflect.Value {
+	return reflect.ValueOf(name).Convert(t.typ.Key())
+}
+
+// dropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
+func (w *walker) dropNulls(t *goType, rv reflect.Value) {
+	if !t.nulls {
+		return
+	}
+	switch t.form {
+	case pointerForm:
+		if rv.IsNil() {
+			return
+		}
+		if v := w.load(t.elem, rv.Elem()); v.kind == null {
+			rv.SetZero()
+			return
+		}
+		w.dropNulls(t.elem, rv.Elem())
+	case structForm:
+		for i := range t.fields {
+			if f := &t.fields[i]; f.typ.nulls {
+				if rv, _ := f.of(rv); rv.CanSet() {
+					w.dropNulls(f.typ, rv)
+				}
+			}
+		}
+	case plainForm:
+		for i := range rv.Len() { // a list
+			w.dropNulls(t.elem, rv.Index(i))
+		}
+	case mapForm:
+		for _, key := range rv.MapKeys() {
+			e := reflect.New(t.elem.typ).Elem()
+			e.Set(rv.MapIndex(key))
+			w.dropNulls(t.elem, e)
+			rv.SetMapIndex(key, e)
+		}
+	}
+}
