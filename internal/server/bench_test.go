@@ -223,3 +223,29 @@ func BenchmarkApply(b *testing.B) {
 		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"n":"%d"}}}`, n)
 	})
 }
+
+// BenchmarkApplyNew applies ConfigMaps that are not there yet.
+func BenchmarkApplyNew(b *testing.B) {
+	s := start(b)
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","labels":{"app":"web"}},"data":{"a":"some text","b":"more text"}}`, n)
+		do(b, s, "PATCH", fmt.Sprintf("/api/v1/namespaces/default/configmaps/m%d?fieldManager=bench", n), "application/apply-patch+yaml", "", body, 201)
+	}
+}
+
+// BenchmarkApplyForced takes a field from another manager, each time.
+func BenchmarkApplyForced(b *testing.B) {
+	s := start(b)
+	withAccount(b, s)
+	do(b, s, "POST", pods, "application/json", "", podJSON(b, "p"), 201)
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"n":"%d"}}}`, n)
+		do(b, s, "PATCH", fmt.Sprintf("%s/p?force=true&fieldManager=bench%d", pods, n%2), "application/apply-patch+yaml", "", body, 200)
+	}
+}
