@@ -45,7 +45,8 @@ for arch in amd64 arm64; do
 done
 if [ ${#image[@]} -gt 0 ]; then
 	echo "container image"
-	(cd release && go run ./image -o "$PWD/../$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" "${image[@]}")
+	(cd release && go run ./image -o "$PWD/../$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" -revision "$commit" "${image[@]}")
+	find "$out/image" -type f -exec chmod 0644 {} +
 	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$out/image" -cf "$out/kanzen-image-oci.tar" .
 	rm -rf "$out/image"
 fi
@@ -53,7 +54,7 @@ fi
 if [ -z "${NO_SBOM:-}" ]; then
 	echo "bill of materials"
 	first=("$out"/kanzen-linux-*)
-	tool cyclonedx-gomod bin -json -noserial -notimestamp -output "$out/kanzen.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
+	tool cyclonedx-gomod bin -json -noserial -notimestamp -std -licenses -version "v$version" -output "$out/kanzen.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
 fi
 cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
 (cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)

@@ -81,6 +81,16 @@ widget() { printf '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"n
 widget a 3 >"$root.good" && widget b 0 >"$root.bad"
 step "an object of it" k apply -f "$root.good"
 if k apply -f "$root.bad" >"$root.step" 2>&1; then echo "its schema is not checked"; exit 1; fi
+cat >"$root.cronjob" <<'YAML'
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: default}
+spec:
+  schedule: "0 3 * * *"
+  timeZone: Europe/Berlin
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}
+YAML
+step "a CronJob in a time zone" k create -f "$root.cronjob"
 stop
 start "serve, on what is there"
 [ "$(k get widget a -o 'jsonpath={.spec.size}')" = 3 ] || { echo "the object is lost"; exit 1; }

@@ -1,11 +1,13 @@
-// Command image writes a container image with a static binary and nothing else as an OCI layout, without a daemon.
+// Command image writes a container image with a static binary and the public certificate authorities as an OCI layout,
+// without a daemon.
 //
-//	image -o DIR -created SECONDS linux/amd64=FILE linux/arm64=FILE
+//	image -o DIR -created SECONDS -version V -revision COMMIT linux/amd64=FILE linux/arm64=FILE
 package main
 
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"io"
@@ -20,20 +22,35 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 func main() {
 	out := flag.String("o", "image", "directory of the layout")
 	created := flag.Int64("created", 0, "seconds since 1970 that files and image have as their time")
-	version := flag.String("version", "", "version for the image's label")
+	version := flag.String("version", "", "version for the image's name and label")
+	revision := flag.String("revision", "", "commit for the image's label")
 	flag.Parse()
-	if err := write(*out, *version, time.Unix(*created, 0).UTC(), flag.Args()); err != nil {
+	if err := write(*out, labels(*version, *revision), time.Unix(*created, 0).UTC(), flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
 }
 
-func write(out, version string, created time.Time, platforms []string) error {
+const versionLabel = "org.opencontainers.image.version"
+
+func labels(version, revision string) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":    "kanzen",
+		"org.opencontainers.image.source":   "https://github.com/kanzen-io/kanzen",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.revision": revision,
+		versionLabel:                        version,
+	}
+}
+
+func write(out string, labels map[string]string, created time.Time, platforms []string) error {
+	version := labels[versionLabel]
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
 		platform, file, ok := strings.Cut(p, "=")
@@ -41,7 +58,7 @@ func write(out, version string, created time.Time, platforms []string) error {
 		if !ok || !isPlatform {
 			return fmt.Errorf("%q is not OS/ARCH=FILE", p)
 		}
-		img, err := image(file, version, system, arch, created)
+		img, err := image(file, labels, system, arch, created)
 		if err != nil {
 			return err
 		}
@@ -66,7 +83,7 @@ func write(out, version string, created time.Time, platforms []string) error {
 // user is nobody: the server needs no rights.
 const user = "65532"
 
-func image(file, version, system, arch string, created time.Time) (v1.Image, error) {
+func image(file string, labels map[string]string, system, arch string, created time.Time) (v1.Image, error) {
 	files, err := root(file, created)
 	if err != nil {
 		return nil, err
@@ -89,7 +106,7 @@ func image(file, version, system, arch string, created time.Time) (v1.Image, err
 			User: user, Entrypoint: []string{"/kanzen"}, WorkingDir: "/data",
 			Cmd:          []string{"serve", "--data-dir=/data", "--bind-address=0.0.0.0"},
 			ExposedPorts: map[string]struct{}{"6443/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
-			Labels: map[string]string{"org.opencontainers.image.title": "kanzen", "org.opencontainers.image.version": version},
+			Labels: labels,
 		},
 	})
 }
@@ -102,31 +119,48 @@ func rootFS(img v1.Image) v1.RootFS {
 	return c.RootFS
 }
 
-// root is the file system of the image: the binary, also by the names of what it stands in for, and room for data.
+// root is the file system of the image: the binary, also by the names of what it stands in for, room for data, and the
+// authorities that sign for issuers of tokens, webhooks and object stores on the internet.
 func root(file string, created time.Time) ([]byte, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+	roots := authorities()
 	var out bytes.Buffer
 	t := tar.NewWriter(&out)
 	headers := []*tar.Header{
 		{Typeflag: tar.TypeReg, Name: "kanzen", Mode: 0o755, Size: int64(len(b))},
+		{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "etc/ssl/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "etc/ssl/certs/", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Size: int64(len(roots))},
 		{Typeflag: tar.TypeSymlink, Name: "kube-apiserver", Linkname: "kanzen", Mode: 0o777},
 		{Typeflag: tar.TypeSymlink, Name: "etcd", Linkname: "kanzen", Mode: 0o777},
 		{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: 65532, Gid: 65532},
 		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
 	}
+	content := map[string][]byte{"kanzen": b, "etc/ssl/certs/ca-certificates.crt": roots}
 	for _, h := range headers {
 		h.ModTime, h.Format = created, tar.FormatPAX
 		if err := t.WriteHeader(h); err != nil {
 			return nil, err
 		}
-		if h.Typeflag == tar.TypeReg {
-			if _, err := t.Write(b); err != nil {
-				return nil, err
-			}
+		if _, err := t.Write(content[h.Name]); err != nil {
+			return nil, err
 		}
 	}
 	return out.Bytes(), t.Close()
+}
+
+// authorities are Mozilla's, of the version that go.mod names, so that the image does not depend on the machine that builds
+// it. Those that are trusted in part are left out: a file of certificates cannot say which part.
+func authorities() []byte {
+	var out []byte
+	for r := range bundle.Roots() {
+		if r.Constraint == nil {
+			out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate})...)
+		}
+	}
+	return out
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	_ "time/tzdata" // time zones of CronJobs, where the system has none: containers, Windows
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
