@@ -15,7 +15,7 @@ date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date 
 module=github.com/kanzen-io/kanzen/internal/version
 ldflags="-s -w -buildid= -X $module.Kanzen=$version -X $module.commit=$commit -X $module.date=$date"
 echo "kanzen $version, commit $commit"
-rm -rf "$out" && mkdir -p "$out"
+rm -rf "$out" && mkdir -p "$out" && out=$(cd "$out" && pwd)
 
 for platform in "$@"; do
 	os=${platform%/*} arch=${platform#*/} ext=
@@ -35,7 +35,7 @@ find "$out/man" -name '*.1' -exec gzip -9n {} +
 image=()
 for arch in amd64 arm64; do
 	[ -f "$out/kanzen-linux-$arch" ] || continue
-	image+=("linux/$arch=$PWD/$out/kanzen-linux-$arch")
+	image+=("linux/$arch=$out/kanzen-linux-$arch")
 	if [ -z "${NO_PACKAGES:-}" ]; then
 		echo "packages for $arch"
 		for kind in deb rpm; do
@@ -45,7 +45,7 @@ for arch in amd64 arm64; do
 done
 if [ ${#image[@]} -gt 0 ]; then
 	echo "container image"
-	(cd release && go run ./image -o "$PWD/../$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" -revision "$commit" "${image[@]}")
+	(cd release && go run ./image -o "$out/image" -created "$SOURCE_DATE_EPOCH" -version "$version" -revision "$commit" "${image[@]}")
 	find "$out/image" -type f -exec chmod 0644 {} +
 	tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$out/image" -cf "$out/kanzen-image-oci.tar" .
 	rm -rf "$out/image"
