@@ -34,7 +34,12 @@ const (
 func Run(ctx context.Context, clk clock.WithTicker) { newTrimmer(clk).run(ctx) }
 
 func newTrimmer(clk clock.WithTicker) *trimmer {
-	return &trimmer{clock: clk, read: readMemory, trim: debug.FreeOSMemory}
+	return &trimmer{clock: clk, read: readMemory, trim: trimMemory}
+}
+
+func trimMemory() {
+	debug.FreeOSMemory()
+	unmapFiles()
 }
 
 func readMemory() (allocated, live uint64) {
