@@ -118,7 +118,7 @@ func (a *application) begin(applied *unstructured.Unstructured) bool {
 		return false // the library takes away items of which fields are left out
 	}
 	a.copied = versioned == runtime.Object(a.live)
-	a.out, ok = bare(versioned.(Object), a.copied)
+	a.out, ok = bare(versioned.(Object), true) // what was converted may share maps with the live object
 	return ok && !w.odd
 }
 

@@ -2,5 +2,5 @@
 
 package trim
 
-// unmapFiles does nothing: other systems have no way to ask for it that is free of risk.
-func unmapFiles() {}
+// unmapProgram does nothing: other systems have no way to ask for it that is free of risk.
+func unmapProgram() {}

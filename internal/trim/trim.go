@@ -39,7 +39,7 @@ func newTrimmer(clk clock.WithTicker) *trimmer {
 
 func trimMemory() {
 	debug.FreeOSMemory()
-	unmapFiles()
+	unmapProgram()
 }
 
 func readMemory() (allocated, live uint64) {
