@@ -55,8 +55,8 @@ func probe(p *corev1.Probe, ends bool, e rules.Errors) {
 	e.Nonnegative("periodSeconds", int64(p.PeriodSeconds))
 	e.Nonnegative("successThreshold", int64(p.SuccessThreshold))
 	e.Nonnegative("failureThreshold", int64(p.FailureThreshold))
-	if s := p.TerminationGracePeriodSeconds; s != nil {
-		e.Positive("terminationGracePeriodSeconds", *s)
+	if s := p.TerminationGracePeriodSeconds; s != nil && *s <= 0 {
+		e.Field("terminationGracePeriodSeconds").Invalid(*s, "must be greater than 0")
 	}
 	if ends && p.SuccessThreshold != 1 {
 		e.Field("successThreshold").Invalid(p.SuccessThreshold, "must be 1")

@@ -100,7 +100,7 @@ func (v *validator) affinity(a *corev1.Affinity, e rules.Errors) {
 		}
 		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 			t, item := &n.PreferredDuringSchedulingIgnoredDuringExecution[i], e.Field(preferredDuringScheduling).Item(i)
-			item.Range("weight", int64(t.Weight), 1, 100)
+			weight(item, t.Weight)
 			rules.NodeSelectorTerm(&t.Preference, true, item.Field("preference"))
 		}
 	}
@@ -118,7 +118,7 @@ func (v *validator) podAffinity(required []corev1.PodAffinityTerm, preferred []c
 	}
 	for i := range preferred {
 		item := e.Field(preferredDuringScheduling).Item(i)
-		item.Range("weight", int64(preferred[i].Weight), 1, 100)
+		weight(item, preferred[i].Weight)
 		v.podAffinityTerm(&preferred[i].PodAffinityTerm, item.Field("podAffinityTerm"))
 	}
 }
@@ -130,7 +130,7 @@ func (v *validator) podAffinityTerm(t *corev1.PodAffinityTerm, e rules.Errors) {
 		e.Name("namespace", n, rules.NamespaceName)
 	}
 	matchLabelKeys(t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector, e)
-	e.Present("topologyKey", t.TopologyKey)
+	topologyKey(e, t.TopologyKey)
 	e.LabelKey("topologyKey", t.TopologyKey)
 }
 
@@ -184,7 +184,7 @@ func (v *validator) topologySpread(list []corev1.TopologySpreadConstraint, e rul
 	for i := range list {
 		c, item := &list[i], e.Item(i)
 		item.Positive("maxSkew", int64(c.MaxSkew))
-		item.Present("topologyKey", c.TopologyKey)
+		topologyKey(item, c.TopologyKey)
 		rules.OneOf(item, "whenUnsatisfiable", c.WhenUnsatisfiable, unsatisfiableActions)
 		for j := i + 1; j < len(list); j++ {
 			if list[j].TopologyKey == c.TopologyKey && list[j].WhenUnsatisfiable == c.WhenUnsatisfiable {
@@ -236,5 +236,17 @@ func oldMatchLabelKeys(c *corev1.TopologySpreadConstraint, e rules.Errors) {
 		if selected[k] {
 			e.Item(i).Invalid(k, "is in the selector as well")
 		}
+	}
+}
+
+func weight(e rules.Errors, n int32) {
+	if n < 1 || n > 100 {
+		e.Field("weight").Invalid(n, "must be in the range 1-100")
+	}
+}
+
+func topologyKey(e rules.Errors, key string) {
+	if key == "" {
+		e.Field("topologyKey").Required("can not be empty")
 	}
 }

@@ -175,7 +175,7 @@ func (w *warner) duplicates() {
 			w.warn(at, "duplicate name %q", s.Name)
 		}
 		if s.Name == "" {
-			w.warn(at, "invalid empty name")
+			w.warn(at, `invalid empty name ""`)
 		}
 		secrets[s.Name] = true
 	}

@@ -79,7 +79,7 @@ func dataSources(s *corev1.PersistentVolumeClaimSpec, e Errors, o ClaimOptions) 
 	if elsewhere {
 		e.Invalid("dataSource", "may not be set beside dataSourceRef.namespace")
 	} else if !reflect.DeepEqual(source.APIGroup, ref.APIGroup) || source.Kind != ref.Kind || source.Name != ref.Name {
-		e.Invalid("dataSource", "must match dataSourceRef")
+		e.Invalid(source, "must match dataSourceRef")
 	}
 }
 

@@ -79,5 +79,5 @@ func DNSPrefixWarning(name, use string) []string {
 	if len(m) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("metadata.name: this is used in %s, which may surprise; a DNS label is recommended: %v", use, m)}
+	return []string{fmt.Sprintf("metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v", use, m)}
 }

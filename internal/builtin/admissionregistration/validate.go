@@ -138,12 +138,12 @@ func variables(c *compiler, list []admissionv1.Variable, params bool, isStored f
 	for i, x := range list {
 		at := e.Item(i)
 		if strings.TrimSpace(x.Name) == "" {
-			at.Field("name").Required("")
+			at.Field("name").Required("name is not specified")
 		} else if !isIdentifier(x.Name) {
 			at.Field("name").Invalid(x.Name, "must be a CEL identifier")
 		}
 		if strings.TrimSpace(x.Expression) == "" {
-			at.Field("expression").Required("")
+			at.Field("expression").Required("expression is not specified")
 			continue
 		}
 		c.define(at.Field("expression"), x.Name, x.Expression, celenv.Scope{Params: params, Authorizer: true}, isStored(x.Expression))
@@ -165,7 +165,7 @@ func isIdentifier(name string) bool {
 func validationRule(c *compiler, r *admissionv1.Validation, params bool, was []admissionv1.Validation, e rules.Errors) {
 	isStored := func(of func(admissionv1.Validation) bool) bool { return slices.ContainsFunc(was, of) }
 	if strings.TrimSpace(r.Expression) == "" {
-		e.Field("expression").Required("")
+		e.Field("expression").Required("expression is not specified")
 	} else {
 		c.check(e.Field("expression"), r.Expression, celenv.Scope{Params: params, Authorizer: true}, toBool,
 			isStored(func(x admissionv1.Validation) bool { return x.Expression == r.Expression }))
@@ -199,7 +199,7 @@ func auditAnnotation(c *compiler, policy string, a *admissionv1.AuditAnnotation,
 	}
 	switch text := strings.TrimSpace(a.ValueExpression); {
 	case text == "":
-		e.Field("valueExpression").Required("")
+		e.Field("valueExpression").Required("valueExpression is not specified")
 	case len(text) > maxAuditValueExpression:
 		e.Field("valueExpression").Required("must be shorter")
 	default:
@@ -280,7 +280,7 @@ func mutationRule(c *compiler, m *admissionv1.Mutation, params bool, was []admis
 	switch m.PatchType {
 	case admissionv1.PatchTypeJSONPatch:
 		if m.JSONPatch == nil {
-			patch.Required("for this patchType")
+			patch.Required("must be specified when patchType is JSONPatch")
 		} else {
 			expression(m.JSONPatch.Expression, toPatch, patch)
 		}
@@ -289,7 +289,7 @@ func mutationRule(c *compiler, m *admissionv1.Mutation, params bool, was []admis
 		}
 	case admissionv1.PatchTypeApplyConfiguration:
 		if m.ApplyConfiguration == nil {
-			apply.Required("for this patchType")
+			apply.Required("must be specified when patchType is ApplyConfiguration")
 		} else {
 			expression(m.ApplyConfiguration.Expression, toObject, apply)
 		}

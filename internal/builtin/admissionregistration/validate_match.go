@@ -39,10 +39,10 @@ func oneOf[T ~string](e rules.Errors, name string, p *T, allowed []T) {
 	rules.OneOf(e, name, *p, allowed)
 }
 
-// alone reports a "*" that is not the only item of a list.
-func alone[T ~string](e rules.Errors, list []T) {
+// alone reports a "*" that is not the only one of the items of a list.
+func alone[T ~string](e rules.Errors, list []T, items string) {
 	if len(list) > 1 && slices.Contains(list, "*") {
-		e.Invalid(list, "* must be alone")
+		e.Invalid(list, "if '*' is present, must not specify other "+items)
 	}
 }
 
@@ -51,7 +51,7 @@ func ruleWithOperations(r *admissionv1.RuleWithOperations, e rules.Errors) {
 	if len(r.Operations) == 0 {
 		at.Required("")
 	}
-	alone(at, r.Operations)
+	alone(at, r.Operations, "operations")
 	for i, o := range r.Operations {
 		if !slices.Contains(operations, o) {
 			at.AddError(field.NotSupported(at.Path.Index(i), o, operations))
@@ -60,12 +60,12 @@ func ruleWithOperations(r *admissionv1.RuleWithOperations, e rules.Errors) {
 	if len(r.APIGroups) == 0 {
 		e.Field("apiGroups").Required("")
 	}
-	alone(e.Field("apiGroups"), r.APIGroups)
+	alone(e.Field("apiGroups"), r.APIGroups, "API groups")
 	versions := e.Field("apiVersions")
 	if len(r.APIVersions) == 0 {
 		versions.Required("")
 	}
-	alone(versions, r.APIVersions)
+	alone(versions, r.APIVersions, "API versions")
 	for i, v := range r.APIVersions {
 		if v == "" {
 			versions.Item(i).Required("")

@@ -146,7 +146,11 @@ func (v *validator) hook(h *hook, e rules.Errors, o hookOptions) {
 	if o.allowSideEffects {
 		allowed = sideEffectClasses
 	}
-	oneOf(e, "sideEffects", h.sideEffects, allowed)
+	if h.sideEffects == nil {
+		e.Field("sideEffects").Required("must specify one of None, NoneOnDryRun")
+	} else {
+		rules.OneOf(e, "sideEffects", *h.sideEffects, allowed)
+	}
 	if h.timeout != nil {
 		if *h.timeout < 1 || *h.timeout > 30 {
 			e.Field("timeoutSeconds").Invalid(*h.timeout, "the timeout value must be between 1 and 30 seconds")
@@ -166,7 +170,7 @@ func (v *validator) hook(h *hook, e rules.Errors, o hookOptions) {
 
 func versions(list []string, e rules.Errors, o hookOptions) {
 	if len(list) == 0 {
-		e.Required("at least one")
+		e.Required("must specify one of " + strings.Join(reviewVersions, ", "))
 		return
 	}
 	for i, version := range list {
@@ -177,7 +181,7 @@ func versions(list []string, e rules.Errors, o hookOptions) {
 		e.Item(i).Messages(version, validation.IsDNS1035Label(version))
 	}
 	if !knowsVersion(list) && !o.allowUnknownVersions {
-		e.Invalid(list, "must include one of "+strings.Join(reviewVersions, ", "))
+		e.Invalid(list, "must include at least one of "+strings.Join(reviewVersions, ", "))
 	}
 }
 

@@ -45,10 +45,10 @@ func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorLis
 	priority("versionPriority", spec.VersionPriority, maxVersionPriority, e)
 	if spec.Service == nil {
 		if len(spec.CABundle) > 0 {
-			e.Field("caBundle").Invalid("<bytes>", "only with a service")
+			e.Field("caBundle").Invalid("<bytes>", "local APIServices may not have a caBundle")
 		}
 		if spec.InsecureSkipTLSVerify {
-			e.Field("insecureSkipTLSVerify").Invalid(true, "only with a service")
+			e.Field("insecureSkipTLSVerify").Invalid(true, "local APIServices may not have insecureSkipTLSVerify")
 		}
 		return e.List()
 	}

@@ -113,7 +113,7 @@ func statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, e rules.Errors) {
 			r.AtMostAll("maxUnavailable", *m)
 		}
 	default:
-		e.Invalid(s.Type, "must be RollingUpdate or OnDelete")
+		e.Invalid(s, "must be 'RollingUpdate' or 'OnDelete'")
 	}
 }
 
@@ -164,7 +164,7 @@ func daemonSetSelector(s *appsv1.DaemonSetSpec, e rules.Errors) {
 		e.Field("template").Field("metadata").Field("labels").Invalid(s.Template.Labels, "`selector` does not match template `labels`")
 	}
 	if s.Selector != nil && len(s.Selector.MatchLabels)+len(s.Selector.MatchExpressions) == 0 {
-		e.Field("selector").Invalid(s.Selector, "empty selector is invalid for statefulset")
+		e.Field("selector").Invalid(s.Selector, "empty selector is invalid for daemonset")
 	}
 }
 

@@ -2,6 +2,7 @@ package autoscaling
 
 import (
 	"context"
+	"fmt"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -134,7 +135,12 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, e rules.Errors) {
 		return
 	}
 	if w := r.StabilizationWindowSeconds; w != nil {
-		e.Range("stabilizationWindowSeconds", int64(*w), 0, maxWindow)
+		switch window := e.Field("stabilizationWindowSeconds"); {
+		case *w < 0:
+			window.Invalid(*w, "must be greater than or equal to zero")
+		case *w > maxWindow:
+			window.Invalid(*w, fmt.Sprintf("must be less than or equal to %d", maxWindow))
+		}
 	}
 	if p := r.SelectPolicy; p != nil {
 		rules.OneOf(e, "selectPolicy", *p, []autoscalingv2.ScalingPolicySelect{
@@ -150,7 +156,10 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, e rules.Errors) {
 			autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy,
 		})
 		at.Positive("value", int64(p.Value))
-		at.Range("periodSeconds", int64(p.PeriodSeconds), 1, maxPeriod)
+		at.Positive("periodSeconds", int64(p.PeriodSeconds))
+		if p.PeriodSeconds > maxPeriod {
+			at.Field("periodSeconds").Invalid(p.PeriodSeconds, fmt.Sprintf("must be less than or equal to %d", maxPeriod))
+		}
 	}
 	if t := r.Tolerance; t != nil && t.Sign() < 0 {
 		e.Field("tolerance").Invalid(t.String(), "must be greater than or equal to 0")
@@ -185,7 +194,9 @@ func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 			podsSource(m.Pods, e)
 		}},
 		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func(e rules.Errors) {
-			e.Present("name", string(m.Resource.Name))
+			if m.Resource.Name == "" {
+				e.Field("name").Required("must specify a resource name")
+			}
 			resourceTargetOf(&m.Resource.Target, e.Field("target"))
 		}},
 		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(e rules.Errors) {
@@ -213,7 +224,7 @@ func metric(m *autoscalingv2.MetricSpec, e rules.Errors, o referenceOptions) {
 
 func objectSource(s *autoscalingv2.ObjectMetricSource, e rules.Errors, o referenceOptions) {
 	reference(s.DescribedObject, e.Field("describedObject"), o)
-	e.Field("metric").PathSegment("name", s.Metric.Name)
+	metricName(s.Metric.Name, e.Field("metric"))
 	target(&s.Target, e.Field("target"))
 	if s.Target.Value == nil && s.Target.AverageValue == nil {
 		e.Field("target").Field("averageValue").Required("must set either a target value or averageValue")
@@ -221,7 +232,7 @@ func objectSource(s *autoscalingv2.ObjectMetricSource, e rules.Errors, o referen
 }
 
 func externalSource(s *autoscalingv2.ExternalMetricSource, e rules.Errors) {
-	e.Field("metric").PathSegment("name", s.Metric.Name)
+	metricName(s.Metric.Name, e.Field("metric"))
 	target(&s.Target, e.Field("target"))
 	switch {
 	case s.Target.Value == nil && s.Target.AverageValue == nil:
@@ -232,18 +243,30 @@ func externalSource(s *autoscalingv2.ExternalMetricSource, e rules.Errors) {
 }
 
 func podsSource(s *autoscalingv2.PodsMetricSource, e rules.Errors) {
-	e.Field("metric").PathSegment("name", s.Metric.Name)
+	metricName(s.Metric.Name, e.Field("metric"))
 	target(&s.Target, e.Field("target"))
 	if s.Target.AverageValue == nil {
 		e.Field("target").Field("averageValue").Required("must specify a positive target averageValue")
 	}
 }
 
+func metricName(name string, e rules.Errors) {
+	if name == "" {
+		e.Field("name").Required("must specify a metric name")
+		return
+	}
+	e.PathSegment("name", name)
+}
+
 func containerSource(s *autoscalingv2.ContainerResourceMetricSource, e rules.Errors) {
-	if e.Present("name", string(s.Name)) {
+	if s.Name == "" {
+		e.Field("name").Required("must specify a resource name")
+	} else {
 		e.Field("name").ContainerResourceName(s.Name)
 	}
-	if e.Present("container", s.Container) {
+	if s.Container == "" {
+		e.Field("container").Required("must specify a container")
+	} else {
 		e.DNSLabel("container", s.Container)
 	}
 	resourceTargetOf(&s.Target, e.Field("target"))
@@ -275,7 +298,7 @@ func target(t *autoscalingv2.MetricTarget, e rules.Errors) {
 	}
 	positive("value", t.Value)
 	positive("averageValue", t.AverageValue)
-	if u := t.AverageUtilization; u != nil {
-		e.Positive("averageUtilization", int64(*u))
+	if u := t.AverageUtilization; u != nil && *u < 1 {
+		e.Field("averageUtilization").Invalid(*u, "must be greater than 0")
 	}
 }

@@ -54,7 +54,7 @@ func parseInterval(text string, completions int32) (interval, error) {
 func parseIndex(text string, completions int32) (int32, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not an index", text)
+		return 0, fmt.Errorf("cannot convert string to integer for index: %q", text)
 	}
 	if n >= int(completions) {
 		return 0, fmt.Errorf("index %d is too large", n)

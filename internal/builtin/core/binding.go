@@ -78,7 +78,7 @@ func assign(p *corev1.Pod, b *corev1.Binding, d Deps) error {
 	case p.DeletionTimestamp != nil:
 		return conflict("the pod is being deleted")
 	case p.Spec.NodeName != "":
-		return conflict("the pod is on node %q already", p.Spec.NodeName)
+		return conflict("pod %v is already assigned to node %q", p.Name, p.Spec.NodeName)
 	case len(p.Spec.SchedulingGates) > 0:
 		return conflict("scheduling gates hold the pod back")
 	}

@@ -36,7 +36,7 @@ func validateEvent(ctx context.Context, ev *corev1.Event) field.ErrorList {
 		e.Field("eventTime").Required("")
 	}
 	if ev.Type != corev1.EventTypeNormal && ev.Type != corev1.EventTypeWarning {
-		e.Field("type").Invalid(ev.Type, "must be Normal or Warning")
+		e.Field("type").Invalid("", "has invalid value: "+ev.Type)
 	}
 	for _, old := range []struct {
 		name string
@@ -127,7 +127,7 @@ func anyEvent(ev *corev1.Event, strict bool, e rules.Errors) {
 		shortText("action", ev.Action, e)
 		shortText("reason", ev.Reason, e)
 		if len(ev.Message) > 1024 {
-			e.Field("message").Invalid("", "must have at most 1024 characters")
+			e.Field("message").Invalid("", "can have at most 1024 characters")
 		}
 	}
 	e.Field("namespace").Messages(ev.Namespace, validation.IsDNS1123Subdomain(ev.Namespace))
@@ -136,6 +136,6 @@ func anyEvent(ev *corev1.Event, strict bool, e rules.Errors) {
 func shortText(name, value string, e rules.Errors) {
 	const longest = 128
 	if e.Present(name, value) && len(value) > longest {
-		e.Field(name).Invalid("", fmt.Sprintf("must have at most %d characters", longest))
+		e.Field(name).Invalid("", fmt.Sprintf("can have at most %d characters", longest))
 	}
 }

@@ -130,13 +130,13 @@ func limitsOf(name corev1.ResourceName, l *corev1.LimitRangeItem, e rules.Errors
 		a, foundA := low[name]
 		b, foundB := high[name]
 		if foundA && foundB && a.Cmp(b) > 0 {
-			e.Field(at).Key(string(name)).Invalid(a.String(), fmt.Sprintf("%s %s is greater than %s %s", lowName, a.String(), highName, b.String()))
+			e.Field(at).Key(string(name)).Invalid(a.String(), fmt.Sprintf("%s value %s is greater than %s value %s", lowName, a.String(), highName, b.String()))
 		}
 	}
 	ordered("min", "max", "min", l.Min, l.Max)
 	ordered("min", "default request", "defaultRequest", l.Min, l.DefaultRequest)
 	ordered("default request", "max", "defaultRequest", l.DefaultRequest, l.Max)
-	ordered("default request", "default", "defaultRequest", l.DefaultRequest, l.Default)
+	ordered("default request", "default limit", "defaultRequest", l.DefaultRequest, l.Default)
 	ordered("min", "default", "default", l.Min, l.Default)
 	ordered("default", "max", "default", l.Default, l.Max)
 	limit, hasLimit := l.Default[name]
@@ -152,7 +152,7 @@ func limitsOf(name corev1.ResourceName, l *corev1.LimitRangeItem, e rules.Errors
 // limitRatio validates maxLimitRequestRatio: at least 1, at most max divided by min.
 func limitRatio(ratio resource.Quantity, name corev1.ResourceName, l *corev1.LimitRangeItem, e rules.Errors) {
 	if ratio.Cmp(resource.MustParse("1")) < 0 {
-		e.Invalid(ratio.String(), "must be at least 1")
+		e.Invalid(ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String()))
 	}
 	least, hasMin := l.Min[name]
 	most, hasMax := l.Max[name]
@@ -164,6 +164,6 @@ func limitRatio(ratio resource.Quantity, name corev1.ResourceName, l *corev1.Lim
 		r, lo, hi = float64(ratio.MilliValue())/1000, least.MilliValue(), most.MilliValue()
 	}
 	if span := float64(hi) / float64(lo); r > span {
-		e.Invalid(ratio.String(), fmt.Sprintf("must not be above max/min, %f", span))
+		e.Invalid(ratio.String(), fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), span))
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,12 +103,12 @@ func validateFinalize(_ context.Context, n, old *corev1.Namespace) field.ErrorLi
 // validateNamespaceStatus checks that the phase agrees with the deletion timestamp.
 func validateNamespaceStatus(_ context.Context, n, old *corev1.Namespace) field.ErrorList {
 	errs := rules.ObjectMetaUpdate(&n.ObjectMeta, &old.ObjectMeta)
-	want := corev1.NamespaceActive
+	want, when := corev1.NamespaceActive, "empty"
 	if !n.DeletionTimestamp.IsZero() {
-		want = corev1.NamespaceTerminating
+		want, when = corev1.NamespaceTerminating, "not empty"
 	}
 	if n.Status.Phase != want {
-		errs = append(errs, field.Invalid(field.NewPath("status", "Phase"), n.Status.Phase, "must be "+string(want)))
+		errs = append(errs, field.Invalid(field.NewPath("status", "Phase"), n.Status.Phase, fmt.Sprintf("may only be '%s' if `deletionTimestamp` is %s", want, when)))
 	}
 	return errs
 }

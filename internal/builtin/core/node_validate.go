@@ -42,10 +42,10 @@ func validateNodeUpdate(_ context.Context, n, old *corev1.Node) field.ErrorList 
 	}
 	spec := e.Field("spec")
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
-		spec.Field("podCIDRs").Forbidden("may not be changed once set")
+		spec.Field("podCIDRs").Forbidden("node updates may not change podCIDR except from \"\" to valid")
 	}
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		spec.Field("providerID").Forbidden("may not be changed once set")
+		spec.Field("providerID").Forbidden("node updates may not change providerID except from \"\" to valid")
 	}
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		spec.Field("externalID").Forbidden("may not be changed")
@@ -100,7 +100,9 @@ func nodeTaints(taints []corev1.Taint, e rules.Errors) {
 		}
 		rules.RequiredOneOf(item, "effect", t.Effect, rules.TaintEffects)
 		if seen[id{t.Key, t.Effect}] {
-			item.Duplicate(t)
+			twice := field.Duplicate(item.Path, t)
+			twice.Detail = "taints must be unique by key and effect pair"
+			e.AddError(twice)
 		}
 		seen[id{t.Key, t.Effect}] = true
 	}

@@ -53,7 +53,7 @@ func warnPod(_ context.Context, p, old *corev1.Pod) []string {
 	if old != nil {
 		return nil // updates are frequent, and made by programs
 	}
-	return append(rules.DNSPrefixWarning(p.Name, "the pod's host name"), podspec.WarnPod(p)...)
+	return append(rules.DNSPrefixWarning(p.Name, "the Pod's hostname"), podspec.WarnPod(p)...)
 }
 
 // mutablePodFields are the fields of a pod's spec that an update may change, as the refusal of others lists them.

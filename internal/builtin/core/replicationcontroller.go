@@ -151,7 +151,7 @@ func warnReplicationController(_ context.Context, c, old *corev1.ReplicationCont
 	path := field.NewPath("spec", "template")
 	switch {
 	case old == nil:
-		return append(rules.DNSPrefixWarning(c.Name, "names and host names of pods"), podspec.WarnTemplate(path, c.Spec.Template, nil)...)
+		return append(rules.DNSPrefixWarning(c.Name, "Pod names and hostnames"), podspec.WarnTemplate(path, c.Spec.Template, nil)...)
 	case c.Generation != old.Generation:
 		return podspec.WarnTemplate(path, old.Spec.Template, c.Spec.Template)
 	}

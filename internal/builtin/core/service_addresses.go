@@ -32,7 +32,7 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	case spec.ClusterIP != "" && len(spec.ClusterIPs) == 0:
 		ips.Required("")
 	case spec.ClusterIP != "" && spec.ClusterIPs[0] != spec.ClusterIP:
-		ips.Invalid(spec.ClusterIPs, "must begin with clusterIP")
+		ips.Invalid(spec.ClusterIPs, "first value must match `clusterIP`")
 	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
 		ips.Invalid(spec.ClusterIPs, "must be empty where clusterIP is")
 	}
@@ -94,7 +94,7 @@ func addressFamilies(s *corev1.Service, e rules.Errors) {
 	}
 	for i, ip := range list {
 		if i < len(s.Spec.IPFamilies) && slices.Contains(ipFamilies, s.Spec.IPFamilies[i]) && s.Spec.IPFamilies[i] != familyOf(ip) {
-			e.Item(i).Invalid(ip, fmt.Sprintf("must be an %s address, as ipFamilies says", s.Spec.IPFamilies[i]))
+			e.Item(i).Invalid(ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", s.Spec.IPFamilies[i], i))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package flowcontrol
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -30,19 +31,19 @@ func validatePriorityLevelConfiguration(_ context.Context, l *flowcontrolv1.Prio
 	// In earlier versions it distinguished zero shares from unset ones.
 	const annotation = "flowcontrol.k8s.io/preserve-zero-concurrency-shares"
 	if _, found := l.Annotations[annotation]; found {
-		e.Elsewhere(field.NewPath("metadata", "annotations")).Forbidden(annotation)
+		e.Elsewhere(field.NewPath("metadata", "annotations")).Forbidden("annotation '" + annotation + "' is forbidden")
 	}
 	priorityLevel(l, e)
 	for _, m := range MandatoryPriorityLevels() {
 		if m.Name != l.Name {
 			continue
 		}
-		is := l.Spec
+		is, but := l.Spec, ""
 		if l.Name == nameExempt {
-			is.Exempt = m.Spec.Exempt
+			is.Exempt, but = m.Spec.Exempt, " except the 'spec.exempt' field"
 		}
 		if !apiequality.Semantic.DeepEqual(is, m.Spec) {
-			e.Invalid(l.Name, "is fixed for this name")
+			e.Invalid(l.Spec, fmt.Sprintf("spec of '%s'%s must equal the fixed value", l.Name, but))
 		}
 	}
 	e.Add(priorityLevelStatus(l))
@@ -84,10 +85,10 @@ func priorityLevel(l *flowcontrolv1.PriorityLevelConfiguration, e rules.Errors) 
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
 		if s.Limited != nil {
-			e.Field("limited").Forbidden("only for type Limited")
+			e.Field("limited").Forbidden("must be nil if the type is not Limited")
 		}
 		if c := s.Exempt; c != nil {
-			rules.NonnegativePtr(e.Field("exempt"), "nominalConcurrencyShares", c.NominalConcurrencyShares)
+			shares(c.NominalConcurrencyShares, e.Field("exempt"))
 			lendable(c.LendablePercent, e.Field("exempt"))
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
@@ -106,23 +107,29 @@ func priorityLevel(l *flowcontrolv1.PriorityLevelConfiguration, e rules.Errors) 
 	}
 }
 
+func shares(n *int32, e rules.Errors) {
+	if n != nil && *n < 0 {
+		e.Field("nominalConcurrencyShares").Invalid(*n, "must be a non-negative integer")
+	}
+}
+
 func lendable(percent *int32, e rules.Errors) {
-	if percent != nil {
-		e.Range("lendablePercent", int64(*percent), 0, 100)
+	if percent != nil && (*percent < 0 || *percent > 100) {
+		e.Field("lendablePercent").Invalid(*percent, "must be between 0 and 100, inclusive")
 	}
 }
 
 func limited(c *flowcontrolv1.LimitedPriorityLevelConfiguration, e rules.Errors) {
-	rules.NonnegativePtr(e, "nominalConcurrencyShares", c.NominalConcurrencyShares)
+	shares(c.NominalConcurrencyShares, e)
 	response, r := e.Field("limitResponse"), &c.LimitResponse
-	switch r.Type {
+	switch r.Type { // kube-apiserver's words say Limited where they mean Queue
 	case flowcontrolv1.LimitResponseTypeReject:
 		if r.Queuing != nil {
-			response.Field("queuing").Forbidden("only for type Queue")
+			response.Field("queuing").Forbidden("must be nil if limited.limitResponse.type is not Limited")
 		}
 	case flowcontrolv1.LimitResponseTypeQueue:
 		if r.Queuing == nil {
-			response.Field("queuing").Required("for type Queue")
+			response.Field("queuing").Required("must not be empty if limited.limitResponse.type is Limited")
 		} else {
 			queuing(r.Queuing, response.Field("queuing"))
 		}
@@ -132,18 +139,27 @@ func limited(c *flowcontrolv1.LimitedPriorityLevelConfiguration, e rules.Errors)
 		})
 	}
 	lendable(c.LendablePercent, e)
-	rules.NonnegativePtr(e, "borrowingLimitPercent", c.BorrowingLimitPercent)
+	if p := c.BorrowingLimitPercent; p != nil && *p < 0 {
+		e.Field("borrowingLimitPercent").Invalid(*p, "if specified, must be a non-negative integer")
+	}
 }
 
 func queuing(q *flowcontrolv1.QueuingConfiguration, e rules.Errors) {
-	e.Positive("queueLengthLimit", int64(q.QueueLengthLimit))
-	e.Range("queues", int64(q.Queues), 1, maxQueues)
+	positive := func(name string, n int32) bool {
+		if n <= 0 {
+			e.Field(name).Invalid(n, "must be positive")
+		}
+		return n > 0
+	}
+	positive("queueLengthLimit", q.QueueLengthLimit)
+	if positive("queues", q.Queues) && q.Queues > maxQueues {
+		e.Field("queues").Invalid(q.Queues, fmt.Sprintf("must not be greater than %d", maxQueues))
+	}
 	switch hand := e.Field("handSize"); {
-	case q.HandSize <= 0:
-		e.Positive("handSize", int64(q.HandSize))
+	case !positive("handSize", q.HandSize):
 	case q.HandSize > q.Queues:
-		hand.Invalid(q.HandSize, "cannot be more than queues")
+		hand.Invalid(q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
 	case math.Ceil(math.Log2(float64(q.Queues))*float64(q.HandSize)) > maxHashBits:
-		hand.Invalid(q.HandSize, "needs more bits than the hash of a flow has")
+		hand.Invalid(q.HandSize, fmt.Sprintf("required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, maxHashBits))
 	}
 }

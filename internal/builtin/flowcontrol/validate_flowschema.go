@@ -2,6 +2,7 @@ package flowcontrol
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ func validateFlowSchema(_ context.Context, s *flowcontrolv1.FlowSchema) field.Er
 	flowSchema(s, e)
 	for _, m := range MandatoryFlowSchemas() {
 		if m.Name == s.Name && !apiequality.Semantic.DeepEqual(s.Spec, m.Spec) {
-			e.Invalid(s.Name, "is fixed for this name")
+			e.Invalid(s.Spec, fmt.Sprintf("spec of '%s' must equal the fixed value", s.Name))
 		}
 	}
 	e.Add(flowSchemaStatus(s))
@@ -43,9 +44,13 @@ func flowSchemaStatus(s *flowcontrolv1.FlowSchema) field.ErrorList {
 
 func flowSchema(s *flowcontrolv1.FlowSchema, e rules.Errors) {
 	spec := &s.Spec
-	e.Range("matchingPrecedence", int64(spec.MatchingPrecedence), 1, maxPrecedence)
-	if spec.MatchingPrecedence == 1 && s.Name != nameExempt {
-		e.Field("matchingPrecedence").Invalid(1, "only for the schema named exempt")
+	switch precedence, n := e.Field("matchingPrecedence"), spec.MatchingPrecedence; {
+	case n <= 0:
+		precedence.Invalid(n, "must be a positive value")
+	case n > maxPrecedence:
+		precedence.Invalid(n, fmt.Sprintf("must not be greater than %d", maxPrecedence))
+	case n == 1 && s.Name != nameExempt:
+		precedence.Invalid(n, "only the schema named 'exempt' may have matchingPrecedence 1")
 	}
 	if m := spec.DistinguisherMethod; m != nil {
 		rules.OneOf(e.Field("distinguisherMethod"), "type", m.Type, []flowcontrolv1.FlowDistinguisherMethodType{
@@ -53,7 +58,9 @@ func flowSchema(s *flowcontrolv1.FlowSchema, e rules.Errors) {
 		})
 	}
 	level := e.Field("priorityLevelConfiguration")
-	if level.Present("name", spec.PriorityLevelConfiguration.Name) {
+	if spec.PriorityLevelConfiguration.Name == "" {
+		level.Field("name").Required("must reference a priority level")
+	} else {
 		level.Name("name", spec.PriorityLevelConfiguration.Name, rules.Subdomain)
 	}
 	for i := range spec.Rules {
@@ -102,9 +109,9 @@ func subject(s *flowcontrolv1.Subject, e rules.Errors) {
 		case p.kind == s.Kind && p.is:
 			p.check(e.Field(p.name))
 		case p.kind == s.Kind:
-			e.Field(p.name).Required("for this kind")
+			e.Field(p.name).Required(fmt.Sprintf("%s is required when subject kind is '%s'", p.name, p.kind))
 		case p.is:
-			e.Field(p.name).Forbidden("not for this kind")
+			e.Field(p.name).Forbidden(fmt.Sprintf("%s is forbidden when subject kind is not '%s'", p.name, p.kind))
 		}
 	}
 }
@@ -113,7 +120,9 @@ func serviceAccount(s *flowcontrolv1.ServiceAccountSubject, e rules.Errors) {
 	if e.Present("name", s.Name) && s.Name != flowcontrolv1.NameAll {
 		e.Name("name", s.Name, rules.ServiceAccountName)
 	}
-	if e.Present("namespace", s.Namespace) {
+	if s.Namespace == "" {
+		e.Field("namespace").Required("must specify namespace for service account")
+	} else {
 		e.Name("namespace", s.Namespace, rules.NamespaceName)
 	}
 }
@@ -122,15 +131,15 @@ var supportedVerbs = []string{
 	"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
 }
 
-// wildcard reports an empty list, and one in which "*" is not the only item. It returns whether there are other items
-// to validate.
-func wildcard(name string, list []string, e rules.Errors) bool {
+// wildcard reports an empty list, with the words of empty, and one in which "*" is not the only one of the items. It returns
+// whether there are other items to validate.
+func wildcard(name, items string, list []string, empty string, e rules.Errors) bool {
 	switch all := slices.Contains(list, "*"); {
 	case len(list) == 0:
-		e.Field(name).Required(name + " must contain at least one value")
+		e.Field(name).Required(empty)
 		return false
 	case all && len(list) > 1:
-		e.Field(name).Invalid(list, "if '*' is present, must not specify other "+name)
+		e.Field(name).Invalid(list, "if '*' is present, must not specify other "+items)
 		return false
 	default:
 		return !all
@@ -138,34 +147,33 @@ func wildcard(name string, list []string, e rules.Errors) bool {
 }
 
 func verbs(list []string, e rules.Errors) {
-	if !wildcard("verbs", list, e) {
+	if !wildcard("verbs", "verbs", list, "verbs must contain at least one value", e) {
 		return
 	}
-	for _, v := range list {
-		if !slices.Contains(supportedVerbs, v) {
-			e.AddError(field.NotSupported(e.Path.Child("verbs"), v, supportedVerbs))
-			return
-		}
+	if slices.ContainsFunc(list, func(v string) bool { return !slices.Contains(supportedVerbs, v) }) {
+		e.AddError(field.NotSupported(e.Path.Child("verbs"), list, supportedVerbs))
 	}
 }
 
 func resourceRule(r *flowcontrolv1.ResourcePolicyRule, e rules.Errors) {
 	verbs(r.Verbs, e)
-	wildcard("apiGroups", r.APIGroups, e)
-	wildcard("resources", r.Resources, e)
+	wildcard("apiGroups", "api groups", r.APIGroups, "resource rules must supply at least one api group", e)
+	wildcard("resources", "resources", r.Resources, "resource rules must supply at least one resource", e)
 	if len(r.Namespaces) == 0 && r.ClusterScope {
 		return
 	}
-	if wildcard("namespaces", r.Namespaces, e) {
+	if wildcard("namespaces", "namespaces", r.Namespaces, "resource rules that are not cluster scoped must supply at least one namespace", e) {
 		for i, n := range r.Namespaces {
-			e.Field("namespaces").Item(i).Messages(n, rules.NamespaceName(n, false))
+			for _, why := range rules.NamespaceName(n, false) {
+				e.Field("namespaces").Item(i).Invalid(n, "each member of this list must be '*' or a DNS-1123 label; "+why)
+			}
 		}
 	}
 }
 
 func nonResourceRule(r *flowcontrolv1.NonResourcePolicyRule, e rules.Errors) {
 	verbs(r.Verbs, e)
-	if wildcard("nonResourceURLs", r.NonResourceURLs, e) {
+	if wildcard("nonResourceURLs", "non-resource URLs", r.NonResourceURLs, "nonResourceURLs must contain at least one value", e) {
 		for i, u := range r.NonResourceURLs {
 			if why := checkURLPath(u); why != "" {
 				e.Field("nonResourceURLs").Item(i).Invalid(u, why)
@@ -180,13 +188,13 @@ func checkURLPath(path string) string {
 	case path == "":
 		return "must not be empty"
 	case !strings.HasPrefix(path, "/"):
-		return "must start with a slash"
+		return "must start with slash"
 	case strings.Contains(path, " "):
-		return "must not contain spaces"
+		return "must not contain white-space"
 	case strings.Contains(path, "//"):
-		return "must not contain empty segments"
+		return "must not contain double slash"
 	case stars > 1 || stars == 1 && !strings.HasSuffix(path, "/*"):
-		return "* can only be the last segment"
+		return "wildcard can only do suffix matching"
 	}
 	return ""
 }

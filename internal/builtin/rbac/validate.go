@@ -117,7 +117,7 @@ func binding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced bool) fie
 	rules.OneOf(e, "apiGroup", ref.APIGroup, []string{rbacv1.GroupName})
 	kinds := []string{"ClusterRole"}
 	if namespaced {
-		kinds = append(kinds, "Role")
+		kinds = []string{"Role", "ClusterRole"} // in kube-apiserver's order, which messages show
 	}
 	rules.OneOf(e, "kind", ref.Kind, kinds)
 	e.PathSegment("name", ref.Name)

@@ -125,7 +125,7 @@ func rawObject(raw []byte, limit int, stored bool, e rules.Errors) {
 		e.Required("")
 	default:
 		if _, ok := v.(map[string]any); !ok {
-			e.Invalid("<value omitted>", "must be a JSON object")
+			e.Invalid("<value omitted>", "must be a valid JSON object")
 		}
 	}
 }

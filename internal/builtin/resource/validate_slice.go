@@ -42,7 +42,7 @@ func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 
 	n := nodeChoice(s.NodeName, s.NodeSelector, s.AllNodes, e)
 	if s.NodeSelector != nil && len(s.NodeSelector.NodeSelectorTerms) != 1 {
-		e.Field("nodeSelector").Field("nodeSelectorTerms").Invalid(s.NodeSelector.NodeSelectorTerms, "must be exactly one")
+		e.Field("nodeSelector").Field("nodeSelectorTerms").Invalid(s.NodeSelector.NodeSelectorTerms, "must have exactly one node selector term")
 	}
 	n += onlyTrue("perDeviceNodeSelection", s.PerDeviceNodeSelection, e)
 	exactlyOne(n, "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`", e)
