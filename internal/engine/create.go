@@ -157,7 +157,7 @@ func (c *call) createObject(ctx context.Context, obj Object, options *metav1.Cre
 // alreadyExists refuses a name that is taken, and tells if what has it is being deleted: clients then try again.
 func (c *call) alreadyExists(ctx context.Context, name string) error {
 	err := apierrors.NewAlreadyExists(c.gr(), name)
-	if i, gerr := c.view.Get(ctx, c.key(name)); gerr == nil {
+	if i, gerr := c.view.Latest(ctx, c.key(name)); gerr == nil { // the view may be behind
 		if old, derr := c.Decode(i); derr == nil && old.GetDeletionTimestamp() != nil {
 			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 		}

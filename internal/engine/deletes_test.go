@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
@@ -167,5 +169,21 @@ func TestClientHasGone(t *testing.T) {
 		if x.db.Injected() > 0 || w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), `"reason":"Timeout"`) {
 			t.Errorf("%s: %d %s (%d faults left)", c.what, w.Code, w.Body, x.db.Injected())
 		}
+	}
+}
+
+// Who makes an object of a name that is taken learns that its holder is being deleted, also if this server has not seen that yet.
+func TestCreateWhileDeleted(t *testing.T) {
+	x := newKinds(t)
+	now := metav1.NewTime(epoch)
+	dying := stored(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &now}})
+	x.db.Inject(memory.Fault{Of: memory.Commit, Before: func(ctx context.Context) {
+		if _, err := x.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: "/registry/pods/ns/a", Value: dying}}}); err != nil {
+			t.Error(err)
+		}
+	}})
+	doc := x.expect("POST "+podsAt, `{"metadata":{"name":"a"}}`, "409 reason=AlreadyExists")
+	if got, want := at(doc, "message"), `object is being deleted: pods "a" already exists`; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
