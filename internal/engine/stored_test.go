@@ -95,3 +95,26 @@ func FuzzStoredValue(f *testing.F) {
 		}
 	})
 }
+
+// An empty value in etcd is an object in which nothing is set.
+func TestEmptyValue(t *testing.T) {
+	x := newKinds(t)
+	if _, err := x.db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "/registry/deployments/ns/x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	x.expect("POST "+deploys, deployment("y", ""), "201")
+	x.expectAll([]ask{
+		{"GET " + deploys + "/x", "", "200 kind=Deployment metadata.name="},
+		{"GET " + deploys, "", "200 kind=DeploymentList items.#=2 items.1.metadata.name=y"},
+		{"GET " + deploys + "?labelSelector=a%3Db", "", "200 items.#=0"},
+	}...)
+	for _, path := range []string{deploys, deploys + "/x"} {
+		if w := x.do("GET "+path, "", "Accept: application/vnd.kubernetes.protobuf"); w.Code != 200 {
+			t.Errorf("%s in protobuf: %d %s", path, w.Code, w.Body)
+		}
+	}
+	x.expectAll([]ask{
+		{"DELETE " + deploys + "/x", "", "200 kind=Status status=Success"},
+		{"GET " + deploys, "", "200 items.#=1"},
+	}...)
+}

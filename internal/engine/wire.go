@@ -43,8 +43,15 @@ func envelope(data []byte) (gvk schema.GroupVersionKind, raw []byte, err error) 
 	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
 }
 
-// rawOf returns the object's bytes inside a stored envelope, not copied.
+// emptyObject is an object in which nothing is set.
+var emptyObject = []byte{tagBytes1, 0}
+
+// rawOf returns the object's bytes inside a stored envelope, not copied. No server stores an empty value, but as in
+// kube-apiserver one that somebody has put into etcd is an empty object: it makes no list fail, and can be deleted.
 func rawOf(stored []byte) ([]byte, error) {
+	if len(stored) == 0 {
+		return emptyObject, nil
+	}
 	if !bytes.HasPrefix(stored, magic) {
 		return nil, errNoPrefix
 	}
