@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -142,7 +140,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 	var err error
 	obj := c.V.New()
 	if kind == types.StrategicMergePatchType {
-		err = strategicMerge(ctx, current, body, obj, options.FieldValidation)
+		err = strategicMerge(ctx, c.e.goTypes, current, body, obj, options.FieldValidation)
 	} else {
 		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation, c.V.Prune)
 	}
@@ -287,62 +285,4 @@ func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	return out, strict, err
-}
-
-// strategicMerge applies a strategic merge patch.
-func strategicMerge(ctx context.Context, current Object, body []byte, into Object, fieldValidation string) error {
-	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(current)
-	if err != nil {
-		return err
-	}
-	check := directive(fieldValidation) != metav1.FieldValidationIgnore
-	patch := map[string]any{}
-	strict, err := unmarshalJSON(body, &patch, check)
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	if err := boundQuantitiesIn(patch, into); err != nil {
-		return err
-	}
-	merged, err := strategicpatch.StrategicMergeMapPatch(doc, patch, into)
-	if err != nil {
-		return strategicError(err)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, check); err != nil {
-		if s, ok := runtime.AsStrictDecodingError(err); ok {
-			strict = append(strict, s.Errors()...)
-		} else {
-			if len(strict) > 0 {
-				err = runtime.NewStrictDecodingError(append(strict, err))
-			}
-			return strategicInvalid(patch, err)
-		}
-	}
-	if len(strict) == 0 {
-		return nil
-	}
-	if directive(fieldValidation) == metav1.FieldValidationStrict {
-		return strategicInvalid(patch, runtime.NewStrictDecodingError(strict))
-	}
-	for _, err := range strict {
-		request.AddWarning(ctx, err.Error())
-	}
-	return nil
-}
-
-func strategicInvalid(patch map[string]any, err error) error {
-	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
-		field.Invalid(field.NewPath("patch"), fmt.Sprintf("%+v", patch), err.Error())})
-}
-
-func strategicError(err error) error {
-	switch {
-	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
-		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
-		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
-		return apierrors.NewBadRequest(err.Error())
-	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
-		return unprocessable(err)
-	}
-	return err
 }

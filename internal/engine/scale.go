@@ -112,7 +112,7 @@ func (c *call) patchScale(kind types.PatchType) error {
 	patch := func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		obj := &autoscalingv1.Scale{}
 		if kind == types.StrategicMergePatchType {
-			err = strategicMerge(ctx, live, body, obj, options.FieldValidation)
+			err = strategicMerge(ctx, c.e.goTypes, live, body, obj, options.FieldValidation)
 		} else {
 			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation, nil)
 		}

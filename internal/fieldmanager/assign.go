@@ -142,6 +142,14 @@ func (t *goType) keyOf(name string) reflect.Value {
 	return reflect.ValueOf(name).Convert(t.typ.Key())
 }
 
+// DropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
+func (g *GoTypes) DropNulls(obj any) {
+	v := reflect.ValueOf(obj)
+	if t, err := g.of(v.Type()); err == nil {
+		new(walker).dropNulls(t, v)
+	}
+}
+
 // dropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
 func (w *walker) dropNulls(t *goType, rv reflect.Value) {
 	if !t.nulls {
