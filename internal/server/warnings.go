@@ -14,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // This file warns of what an operator can still prevent, or must know at once: a datastore that does not answer, one that is
@@ -39,7 +40,7 @@ const (
 // datastore is the log in etcd, as far as warnings need it.
 type datastore interface {
 	Reach(ctx context.Context) error
-	Quota(ctx context.Context) (used, quota int64, err error)
+	Size(ctx context.Context) (kv.Size, error)
 }
 
 // watchDatastore names a cluster that does not answer: after a second, and again while that lasts, ever less often.
@@ -96,12 +97,12 @@ func (g *Ground) watchRoom(ctx context.Context, db datastore, dir string) {
 func warnQuota(ctx context.Context, db datastore, seldom *logs.Seldom) {
 	ctx, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
-	used, quota, err := db.Quota(ctx)
-	if err != nil || quota <= 0 || float64(used) < nearlyFull*float64(quota) {
+	size, err := db.Size(ctx)
+	if err != nil || size.Quota <= 0 || float64(size.Bytes) < nearlyFull*float64(size.Quota) {
 		return
 	}
 	seldom.Warn("quota", "etcd is near its quota, beyond which it accepts no writes: delete objects, compact and defragment it, or raise --quota-backend-bytes",
-		"usedMB", used>>20, "quotaMB", quota>>20)
+		"usedMB", size.Bytes>>20, "quotaMB", size.Quota>>20)
 }
 
 func warnDisk(dir string, seldom *logs.Seldom) {

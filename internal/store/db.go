@@ -34,8 +34,8 @@ type DB interface {
 	// Writable returns an error if the database accepts reads but no writes:
 	// its disk or its quota is full.
 	Writable(ctx context.Context) error
-	// Size returns the bytes of the database.
-	Size(ctx context.Context) (int64, error)
+	// Size returns the size of the database.
+	Size(ctx context.Context) (kv.Size, error)
 }
 
 // read reads one key as of a revision (0: the newest). It returns nil if the

@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can
@@ -329,10 +331,59 @@ func (c *Collector) size(ctx context.Context, s *Store) (bytes int64, ok bool) {
 	if have, ok := c.sizes[s]; ok && now.Sub(have.at) < c.polls.Size {
 		return have.n, true
 	}
-	n, err := s.Size(ctx)
+	size, err := s.Size(ctx)
 	if err != nil {
 		return 0, false
 	}
-	c.sizes[s] = counted{n, now}
-	return n, true
+	c.sizes[s] = counted{size.Bytes, now}
+	return size.Bytes, true
 }
+
+// ViewState is what a view holds now.
+type ViewState struct {
+	Resource                         schema.GroupResource
+	Loaded                           bool
+	Objects, Watchers, Window        int
+	Bytes, Events, Revision, Unknown int64 // Unknown are values that cannot be decrypted
+}
+
+// Views returns the state of all views that belong to a resource, also of the parts.
+func (s *Store) Views() []ViewState {
+	var out []ViewState
+	for _, part := range s.All() {
+		for _, v := range part.allViews() {
+			if v.kind.Resource.Resource != "" {
+				out = append(out, v.State())
+			}
+		}
+	}
+	return out
+}
+
+// State returns what the view holds now. It does not load it.
+func (v *View) State() ViewState {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := ViewState{Resource: v.kind.Resource, Loaded: v.state == loaded, Objects: v.items.Len(), Bytes: v.bytes, Window: len(v.window.events),
+		Events: v.counts.received.Load(), Unknown: int64(len(v.broken))}
+	if s.Loaded {
+		s.Revision = v.passedLocked()
+	}
+	for _, g := range v.watchers.groups {
+		s.Watchers += len(g)
+	}
+	return s
+}
+
+// Compacted returns the revision at which the history was compacted for the last time by a server, 0 if it never was.
+func (s *Store) Compacted(ctx context.Context) (int64, error) {
+	k, err := read(ctx, s.db, compactKey, 0)
+	if k == nil || err != nil {
+		return 0, err
+	}
+	rev, _ := strconv.ParseInt(string(k.Value), 10, 64) // another program may have written anything
+	return rev, nil
+}
+
+// Head returns the newest revision of etcd itself.
+func (s *Store) Head(ctx context.Context) (int64, error) { return s.db.Head(ctx) }

@@ -27,7 +27,7 @@ func (p *polled) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answ
 	return p.DB.Range(ctx, r, yield)
 }
 
-func (p *polled) Size(ctx context.Context) (int64, error) {
+func (p *polled) Size(ctx context.Context) (kv.Size, error) {
 	p.sizes.Add(1)
 	return p.DB.Size(ctx)
 }

@@ -141,7 +141,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 func (s *Store) Writable(ctx context.Context) error { return s.db.Writable(ctx) }
 
 // Size returns the bytes of etcd's database.
-func (s *Store) Size(ctx context.Context) (int64, error) { return s.db.Size(ctx) }
+func (s *Store) Size(ctx context.Context) (kv.Size, error) { return s.db.Size(ctx) }
 
 // Revision is the newest revision up to which this server has seen everything.
 func (s *Store) Revision() int64 { return s.follow.rev.Load() }

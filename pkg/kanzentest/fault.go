@@ -313,9 +313,9 @@ func (o *outage) Ping(ctx context.Context) error {
 }
 
 // Size is part of store.DB.
-func (o *outage) Size(ctx context.Context) (int64, error) {
+func (o *outage) Size(ctx context.Context) (kv.Size, error) {
 	if _, err := o.state(); err != nil {
-		return 0, err
+		return kv.Size{}, err
 	}
 	return o.DB.Size(ctx)
 }

@@ -18,6 +18,8 @@ import (
 	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // The identity of an etcd that is the only member of its cluster. Nothing listens at the URL.
@@ -109,8 +111,9 @@ func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() e
 	d := &DB{
 		Client: client,
 		head:   func(context.Context) (int64, error) { return head(srv), nil },
-		size:   func(context.Context) (int64, error) { return srv.Backend().SizeInUse(), nil },
-		quota:  func(context.Context) (used, quota int64, err error) { return srv.Backend().Size(), e.quota(), nil },
+		size: func(context.Context) (kv.Size, error) {
+			return kv.Size{Bytes: srv.Backend().Size(), InUse: srv.Backend().SizeInUse(), Quota: e.quota()}, nil
+		},
 		broken: broken, backend: srv.Backend(),
 		alarms: func(context.Context) ([]string, error) { return alarmsOf(srv), nil },
 	}

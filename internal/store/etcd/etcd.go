@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/kanzen-io/kanzen/internal/span/rpc"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // maxRequestBytes is the largest write that the embedded etcd accepts. Clusters
@@ -36,11 +37,10 @@ const reachTimeout = 3 * time.Second
 type DB struct {
 	Client *clientv3.Client
 	head   func(ctx context.Context) (int64, error)
-	size   func(ctx context.Context) (int64, error)
+	size   func(ctx context.Context) (kv.Size, error)
 	close  func() error
 	// reach is how servers of a cluster are connected to; nil: etcd is embedded.
 	reach func(ctx context.Context) error
-	quota func(ctx context.Context) (used, quota int64, err error)
 	// alarms returns etcd's alarms, by name.
 	alarms func(ctx context.Context) ([]string, error)
 	// Of the embedded etcd; nil with a cluster.
@@ -60,8 +60,8 @@ func (d *DB) Head(ctx context.Context) (int64, error) {
 	return d.head(ctx)
 }
 
-// Size returns the bytes of the database.
-func (d *DB) Size(ctx context.Context) (int64, error) { return d.size(ctx) }
+// Size returns the size of the database.
+func (d *DB) Size(ctx context.Context) (kv.Size, error) { return d.size(ctx) }
 
 // Ping returns an error if etcd does not accept requests. It asks what a quorum of members must answer: one member
 // alone would go on to serve reads of the past.
@@ -149,12 +149,12 @@ func Dial(c Cluster) (*DB, error) {
 	}
 	d := &DB{Client: client, close: client.Close}
 	d.head = (&batcher{fetch: d.linearized}).get
-	d.size = func(ctx context.Context) (int64, error) {
+	d.size = func(ctx context.Context) (kv.Size, error) {
 		s, err := client.Status(ctx, c.Endpoints[0])
 		if err != nil {
-			return 0, err
+			return kv.Size{}, err
 		}
-		return s.DbSize, nil
+		return kv.Size{Bytes: s.DbSize, InUse: s.DbSizeInUse, Quota: s.DbSizeQuota}, nil
 	}
 	d.alarms = func(ctx context.Context) (alarms []string, err error) {
 		for _, endpoint := range c.Endpoints { // one that answers knows those of all members
@@ -166,12 +166,5 @@ func Dial(c Cluster) (*DB, error) {
 		return nil, err
 	}
 	d.reach = c.reach
-	d.quota = func(ctx context.Context) (used, quota int64, err error) {
-		s, err := client.Status(ctx, c.Endpoints[0])
-		if err != nil {
-			return 0, 0, err
-		}
-		return s.DbSize, s.DbSizeQuota, nil
-	}
 	return d, nil
 }

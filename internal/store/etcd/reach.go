@@ -26,9 +26,6 @@ func (d *DB) Reach(ctx context.Context) error {
 	return err
 }
 
-// Quota returns the bytes of the database, and how many it may have; 0 if that is not known.
-func (d *DB) Quota(ctx context.Context) (used, quota int64, err error) { return d.quota(ctx) }
-
 // reach connects to each server in turn. It returns nil if one accepts connections.
 func (c Cluster) reach(ctx context.Context) error {
 	var errs []error

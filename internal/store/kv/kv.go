@@ -139,6 +139,14 @@ type Committed struct {
 	Else *KeyValue
 }
 
+// Size is that of a database, in bytes.
+type Size struct {
+	// Bytes are allocated; of those InUse hold something, and the rest a defragmentation gives back.
+	Bytes, InUse int64
+	// Quota is how many there may be; 0: that is not known.
+	Quota int64
+}
+
 // Watch asks for the events of keys.
 type Watch struct {
 	// Key is one key, or with Prefix the prefix of many.

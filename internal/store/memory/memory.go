@@ -72,10 +72,10 @@ func (d *DB) Writable(context.Context) error { return nil }
 
 // Size is part of store.DB. It counts the bytes of keys and values, now and in
 // history.
-func (d *DB) Size(ctx context.Context) (int64, error) {
+func (d *DB) Size(ctx context.Context) (kv.Size, error) {
 	var bytes int64
 	err := d.do(ctx, Size, func() error { bytes = d.bytes; return nil })
-	return bytes, err
+	return kv.Size{Bytes: bytes, InUse: bytes}, err
 }
 
 // Close stops the leases' timers. Keys stay as they are.
