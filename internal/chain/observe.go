@@ -76,7 +76,7 @@ func (t *timer) stop(l *request.Latency, now time.Time) {
 		return
 	}
 	if t.layer != noLayer {
-		l.Spend(t.layer, d)
+		l.Visit(t.layer, now.Add(-d), d)
 	}
 	if t.report != nil {
 		t.report(d)

@@ -128,7 +128,7 @@ func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) 
 	gone := l.set.abandon(now, t)
 	l.mu.Unlock()
 	f.queued(t, -1)
-	request.Spend(ctx, request.LayerQueue, now.Sub(t.arrived))
+	request.Visit(ctx, request.LayerQueue, t.arrived, now.Sub(t.arrived))
 	f.metrics.waited(!gone, now.Sub(t.arrived))
 	return !gone
 }

@@ -44,6 +44,7 @@ func (l Layer) longest() bool {
 type Latency struct {
 	clock clock.PassiveClock
 	spent [layers]atomic.Int64 // nanoseconds
+	first [layers]atomic.Int64 // when the first visit began, in nanoseconds since 1970; 0: that is not known
 	began time.Time            // start of the current filter; used only by the request's goroutine
 	trail trail
 }
@@ -85,7 +86,14 @@ func Begin(ctx context.Context) time.Time {
 // End adds the time since Begin to a layer.
 func End(ctx context.Context, layer Layer, began time.Time) {
 	if !began.IsZero() {
-		Spend(ctx, layer, LatencyFrom(ctx).clock.Since(began))
+		Visit(ctx, layer, began, LatencyFrom(ctx).clock.Since(began))
+	}
+}
+
+// Visit is Latency.Visit of the context's request; outside of a request it does nothing.
+func Visit(ctx context.Context, layer Layer, began time.Time, d time.Duration) {
+	if l := LatencyFrom(ctx); l != nil {
+		l.Visit(layer, began, d)
 	}
 }
 
@@ -94,6 +102,20 @@ func Spend(ctx context.Context, layer Layer, d time.Duration) {
 	if l := LatencyFrom(ctx); l != nil {
 		l.Spend(layer, d)
 	}
+}
+
+// Visit adds the time of a visit to a layer that began at a time.
+func (l *Latency) Visit(layer Layer, began time.Time, d time.Duration) {
+	l.first[layer].CompareAndSwap(0, began.UnixNano())
+	l.Spend(layer, d)
+}
+
+// First returns when the first visit to a layer began; the zero time if that is not known.
+func (l *Latency) First(layer Layer) time.Time {
+	if at := l.first[layer].Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Spend adds time to a layer.
