@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -298,7 +299,9 @@ func computed() *Resource {
 			}
 			return one(name), nil
 		},
-		List: func(context.Context) ([]Object, error) { return []Object{one("etcd"), one("scheduler")}, nil },
+		List: func(_ context.Context, p Page) (iter.Seq[Object], error) {
+			return Listed([]Object{one("etcd"), one("scheduler")}, p), nil
+		},
 	}
 }
 

@@ -304,21 +304,40 @@ func expired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
+// virtualRev stands for the revision in a continue token of a virtual resource, which has none.
+const virtualRev = 1
+
 // listVirtual answers a list of a virtual resource.
 func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 	var meta metav1.ListMeta
 	if c.R.Revision != nil {
 		meta.ResourceVersion = c.R.Revision()
 	}
-	objs, err := c.R.List(c.req.Context())
+	p, ctx := Page{Limit: o.Limit, Selects: func(obj Object) bool { return c.selectsVirtual(obj, o) }}, c.req.Context()
+	if o.Continue != "" {
+		var err error
+		if p.After, _, err = decodeContinue(o.Continue); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
+		}
+	}
+	objs, err := c.R.List(ctx, p)
 	if err != nil {
 		return err
 	}
-	kept := objs[:0]
-	for _, obj := range objs {
-		if c.selectsVirtual(obj, o) {
-			kept = append(kept, obj)
+	kept, n := []Object{}, 0
+	for obj := range objs {
+		if err := ended(ctx, n); err != nil {
+			return err
 		}
+		n++
+		if !c.selectsVirtual(obj, o) {
+			continue
+		}
+		if p.Limit > 0 && int64(len(kept)) == p.Limit {
+			meta.Continue = encodeContinue(kept[len(kept)-1].GetName(), virtualRev)
+			break
+		}
+		kept = append(kept, obj)
 	}
 	defer c.answers().End()
 	return c.writeObjects(out, kept, meta)

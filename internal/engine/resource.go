@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"time"
@@ -98,14 +99,24 @@ type Resource struct {
 	// Create serves POST of a virtual resource (a review). Its result is the
 	// answer, or a Status of success if it is nil; nothing is stored.
 	Create func(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error)
-	// Get and List serve a virtual resource that is computed.
+	// Get and List serve a virtual resource that is computed. List gives the objects that come after the one of a page's
+	// token, in an order in which pages follow one another.
 	Get  func(ctx context.Context, name string) (Object, error)
-	List func(ctx context.Context) ([]Object, error)
+	List func(ctx context.Context, p Page) (iter.Seq[Object], error)
 	// Revision is the resourceVersion of a list of a virtual resource. Watch sends
 	// what came after a resourceVersion ("": everything there is) until ctx ends,
 	// or returns an API error. Optional.
 	Revision func() string
 	Watch    func(ctx context.Context, after string, send func(t watch.EventType, objs ...Object) error) error
+}
+
+// Page is what a list of a virtual resource asks for: what comes after an object, "" for all, and how many of those that
+// the selectors match, 0 for all. List need not count: what follows a full page is not asked for.
+type Page struct {
+	After string
+	Limit int64
+	// Selects says which objects the selectors match. They are asked again for what List gives; nil: all are matched.
+	Selects func(Object) bool
 }
 
 // Declared returns what the resource serves, for discovery and routing.

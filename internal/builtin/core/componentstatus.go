@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,16 +31,9 @@ func componentStatuses(d Deps) *engine.Resource {
 			}
 			return nil, apierrors.NewNotFound(corev1.Resource("componentstatuses"), name)
 		},
-		List: func(ctx context.Context) ([]engine.Object, error) {
+		List: func(ctx context.Context, p engine.Page) (iter.Seq[engine.Object], error) {
 			all, err := d.ComponentStatuses(ctx)
-			if err != nil {
-				return nil, err
-			}
-			out := make([]engine.Object, 0, len(all))
-			for _, s := range all {
-				out = append(out, s)
-			}
-			return out, nil
+			return engine.Listed(all, p), err
 		},
 		Table: componentStatusTable(),
 	}
