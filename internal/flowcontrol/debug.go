@@ -112,3 +112,31 @@ func (c *Controller) showRequests(row func(...string), details bool) {
 		}
 	})
 }
+
+// LevelState is what a priority level does now, and what it did since the server started.
+type LevelState struct {
+	Name                              string
+	Exempt                            bool
+	Seats, Nominal, SeatsInUse        int
+	Executing, Waiting                int
+	Queues, ActiveQueues, QueueLength int
+	Dispatched, Rejected, TimedOut    int
+}
+
+// Levels returns the state of all priority levels, sorted by name.
+func (c *Controller) Levels() []LevelState {
+	var out []LevelState
+	c.each(func(name string, l *level) {
+		s := l.set
+		out = append(out, LevelState{Name: name, Exempt: s.exempt, Seats: s.capacity, SeatsInUse: s.seatsInUse, Executing: s.executing, Waiting: s.waiting,
+			Queues: s.queues, ActiveQueues: s.active, QueueLength: s.length, Dispatched: s.dispatched, Rejected: s.rejected, TimedOut: s.timedOut})
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := range out {
+		if l := c.levels[out[n].Name]; l != nil {
+			out[n].Nominal = l.share.nominal
+		}
+	}
+	return out
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 )
@@ -147,3 +148,45 @@ type noTicks struct{}
 
 func (noTicks) C() <-chan time.Time { return nil }
 func (noTicks) Stop()               {}
+
+// State is what a queue does now, and what it did since the server started.
+type State struct {
+	Name                              string
+	Waiting, Working, Added, Retries  int64
+	MeanWait, MeanWork, LongestActive time.Duration
+}
+
+// States returns the state of all queues.
+func (m *Metrics) States() []State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]State, 0, len(m.begun))
+	for queue, begun := range m.begun {
+		s := State{Name: queue, Working: int64(len(begun))}
+		for _, at := range begun {
+			s.LongestActive = max(s.LongestActive, m.clock.Since(at))
+		}
+		s.Waiting = int64(written(m.depth.WithLabelValues(queue)).GetGauge().GetValue())
+		s.Added = int64(written(m.adds.WithLabelValues(queue)).GetCounter().GetValue())
+		s.Retries = int64(written(m.retries.WithLabelValues(queue)).GetCounter().GetValue())
+		s.MeanWait, s.MeanWork = mean(m.latency.WithLabelValues(queue)), mean(m.work.WithLabelValues(queue))
+		out = append(out, s)
+	}
+	return out
+}
+
+func written(metric any) *dto.Metric {
+	d := &dto.Metric{}
+	if m, ok := metric.(prometheus.Metric); ok {
+		_ = m.Write(d) // it fails for metrics with faulty labels only
+	}
+	return d
+}
+
+func mean(o prometheus.Observer) time.Duration {
+	h := written(o).GetHistogram()
+	if h.GetSampleCount() == 0 {
+		return 0
+	}
+	return time.Duration(h.GetSampleSum() / float64(h.GetSampleCount()) * float64(time.Second))
+}

@@ -53,6 +53,7 @@ type Recorder struct {
 	old     deprecated
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
+	began   time.Time
 }
 
 // class is a part of the memory, so that a flood of one kind of requests leaves the others alone.
@@ -76,7 +77,7 @@ func New(c Config) *Recorder {
 	if c.Sample == 0 {
 		c.Sample = 100
 	}
-	r := &Recorder{Config: c}
+	r := &Recorder{Config: c, began: c.Clock.Now()}
 	// Numbers go on where those of an earlier process ended, however many it has given.
 	r.number.Store(c.Clock.Now().UnixMicro())
 	rest := c.Memory
@@ -230,7 +231,11 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 		rec.Fields = append(rec.Fields, text(f, maxPath))
 	}
 	l.Each(func(layer request.Layer, d time.Duration) {
-		rec.Layers = append(rec.Layers, v1alpha1.Layer{Name: layer.String(), Duration: metav1.Duration{Duration: d}})
+		kept := v1alpha1.Layer{Name: layer.String(), Duration: metav1.Duration{Duration: d}}
+		if first := l.First(layer); !first.IsZero() {
+			kept.After = &metav1.Duration{Duration: max(0, first.Sub(began))}
+		}
+		rec.Layers = append(rec.Layers, kept)
 	})
 	for _, s := range t.Steps {
 		rec.Steps = append(rec.Steps, v1alpha1.Step{Kind: s.Kind, Name: shared(s.Name, 2*maxName), Phase: s.Phase, After: metav1.Duration{Duration: s.Began.Sub(began)},

@@ -1,8 +1,11 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,12 +27,14 @@ type Deps struct {
 	MayGet func(ctx context.Context, o v1alpha1.ObjectReference) error
 	// Explain says why a user may or may not do something.
 	Explain func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error)
+	Parts   Parts
 }
 
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{r.requests(), r.watchResource(), r.webhookStats(), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)}
+	return append([]*engine.Resource{r.requests(), r.watchResource(), r.webhookStats(), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
+		r.statResources(d.Parts)...)
 }
 
 func readOnly(plural, singular, kind string, v *engine.Version) *engine.Resource {
@@ -50,20 +55,33 @@ func nameColumn() metav1.TableColumnDefinition {
 func (r *Recorder) requests() *engine.Resource {
 	res := readOnly("requests", "request", "Request", engine.VersionOf[v1alpha1.Request, v1alpha1.RequestList](v1alpha1.GroupVersion(), nil))
 	res.Get = func(_ context.Context, name string) (engine.Object, error) {
-		for _, rec := range r.Records() {
-			if requestName(rec) == name {
-				return shownRequest(rec), nil
+		records := r.Records()
+		if number, err := strconv.ParseInt(strings.TrimPrefix(name, "r"), 10, 64); err == nil {
+			n, found := slices.BinarySearchFunc(records, number, func(rec *v1alpha1.Record, number int64) int { return cmp.Compare(rec.Number, number) })
+			if found && requestName(records[n]) == name {
+				return shownRequest(records[n]), nil
 			}
 		}
 		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion().WithResource("requests").GroupResource(), name)
 	}
-	res.List = func(context.Context) ([]engine.Object, error) {
+	// The newest come first: there may be very many, and who looks wants to see what happened just now.
+	res.List = func(_ context.Context, p engine.Page) (iter.Seq[engine.Object], error) {
 		records := r.Records()
-		out := make([]engine.Object, 0, len(records))
-		for _, rec := range records {
-			out = append(out, shownRequest(rec))
+		if p.After != "" {
+			before, err := strconv.ParseInt(strings.TrimPrefix(p.After, "r"), 10, 64)
+			if err != nil {
+				return nil, apierrors.NewBadRequest("invalid continue token: it names no request")
+			}
+			n, _ := slices.BinarySearchFunc(records, before, func(rec *v1alpha1.Record, number int64) int { return cmp.Compare(rec.Number, number) })
+			records = records[:n]
 		}
-		return out, nil
+		return func(yield func(engine.Object) bool) {
+			for _, rec := range slices.Backward(records) {
+				if !yield(shownRequest(rec)) {
+					return
+				}
+			}
+		}, nil
 	}
 	res.Revision = func() string { return strconv.FormatInt(r.number.Load(), 10) }
 	res.Watch = r.watchRequests
@@ -190,7 +208,7 @@ func round(d time.Duration) string {
 
 func (r *Recorder) watchResource() *engine.Resource {
 	res := readOnly("watches", "watch", "Watch", engine.VersionOf[v1alpha1.Watch, v1alpha1.WatchList](v1alpha1.GroupVersion(), nil))
-	listed(r, res, r.Watches, func(w *v1alpha1.Watch) string { return strconv.FormatInt(w.Events, 10) })
+	listed(r, res, without(r.Watches), func(w *v1alpha1.Watch) string { return strconv.FormatInt(w.Events, 10) })
 	res.Fields = engine.Fields(func(w *v1alpha1.Watch) fields.Set {
 		return fields.Set{"user": w.User, "resource": w.Resource, "group": w.Group, "namespace": w.Namespace}
 	})
@@ -213,7 +231,7 @@ func (r *Recorder) watchResource() *engine.Resource {
 
 func (r *Recorder) webhookStats() *engine.Resource {
 	res := readOnly("webhookstats", "webhookstat", "WebhookStat", engine.VersionOf[v1alpha1.WebhookStat, v1alpha1.WebhookStatList](v1alpha1.GroupVersion(), nil))
-	listed(r, res, r.Webhooks, func(s *v1alpha1.WebhookStat) string { return strconv.FormatInt(s.Calls, 10) })
+	listed(r, res, without(r.Webhooks), func(s *v1alpha1.WebhookStat) string { return strconv.FormatInt(s.Calls, 10) })
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Type", "string", "Webhook or policy.", 0), column("Calls", "integer", "How often it was asked.", 0),
 			column("Per Minute", "number", "The same, now.", 0), column("P50", "string", "Half of the calls were faster.", 0), column("P99", "string", "Nearly all were.", 0),
@@ -230,7 +248,7 @@ func (r *Recorder) webhookStats() *engine.Resource {
 func (r *Recorder) deprecatedUses() *engine.Resource {
 	res := readOnly("deprecateduses", "deprecateduse", "DeprecatedUse",
 		engine.VersionOf[v1alpha1.DeprecatedUse, v1alpha1.DeprecatedUseList](v1alpha1.GroupVersion(), nil))
-	listed(r, res, r.DeprecatedUses, func(u *v1alpha1.DeprecatedUse) string { return strconv.FormatInt(u.Requests, 10) })
+	listed(r, res, without(r.DeprecatedUses), func(u *v1alpha1.DeprecatedUse) string { return strconv.FormatInt(u.Requests, 10) })
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Resource", "string", "What was asked for.", 0), column("Version", "string", "In which version.", 0),
 			column("User", "string", "Who asked.", 0), column("Requests", "integer", "How often.", 0), column("Last", "date", "When for the last time.", 0)},
@@ -245,9 +263,9 @@ func (r *Recorder) deprecatedUses() *engine.Resource {
 const pollEvery = time.Second
 
 // listed makes a resource of a func that returns all objects. version returns what changes when an object does.
-func listed[T engine.Object](r *Recorder, res *engine.Resource, all func() []T, version func(obj T) string) {
-	list := func() []engine.Object {
-		objs := all()
+func listed[T engine.Object](r *Recorder, res *engine.Resource, all func(ctx context.Context) []T, version func(obj T) string) {
+	list := func(ctx context.Context) []engine.Object {
+		objs := all(ctx)
 		out := make([]engine.Object, len(objs))
 		for n, obj := range objs {
 			obj.SetResourceVersion(version(obj))
@@ -255,9 +273,11 @@ func listed[T engine.Object](r *Recorder, res *engine.Resource, all func() []T, 
 		}
 		return out
 	}
-	res.List = func(context.Context) ([]engine.Object, error) { return list(), nil }
-	res.Get = func(_ context.Context, name string) (engine.Object, error) {
-		for _, obj := range list() {
+	res.List = func(ctx context.Context, p engine.Page) (iter.Seq[engine.Object], error) {
+		return engine.Listed(list(ctx), p), nil
+	}
+	res.Get = func(ctx context.Context, name string) (engine.Object, error) {
+		for _, obj := range list(ctx) {
 			if obj.GetName() == name {
 				return obj, nil
 			}
@@ -271,7 +291,7 @@ func listed[T engine.Object](r *Recorder, res *engine.Resource, all func() []T, 
 		var known map[string]engine.Object
 		for {
 			now := map[string]engine.Object{}
-			for _, obj := range list() {
+			for _, obj := range list(ctx) {
 				now[obj.GetName()] = obj
 				was, event := known[obj.GetName()], watch.Added
 				if known == nil && after != "" || was != nil && was.GetResourceVersion() == obj.GetResourceVersion() {

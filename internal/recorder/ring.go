@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
@@ -23,7 +24,9 @@ type shard struct {
 	records []*v1alpha1.Record // oldest first, from first on; guarded by mu
 	first   int
 	pushed  int64 // how many records were ever pushed
-	_       [32]byte
+	// gone is when the newest request that was dropped had ended.
+	gone time.Time
+	_    [8]byte
 }
 
 func (r *ring) init(limit int64) {
@@ -42,7 +45,11 @@ func (r *ring) push(rec *v1alpha1.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.bytes+size > s.limit {
-		s.bytes -= sizeOf(s.records[s.first])
+		old := s.records[s.first]
+		s.bytes -= sizeOf(old)
+		if at := endOf(old); at.After(s.gone) {
+			s.gone = at
+		}
 		s.records[s.first] = nil
 		s.first++
 	}
@@ -64,6 +71,30 @@ func (r *ring) size() (bytes int64) {
 		s.mu.Unlock()
 	}
 	return bytes
+}
+
+func endOf(rec *v1alpha1.Record) time.Time { return rec.Time.Add(rec.Duration.Duration) }
+
+// recent returns the requests that ended after a time, at most so many of each shard, and since when there are all of them.
+func (r *ring) recent(after time.Time, most int) (records []*v1alpha1.Record, since time.Time) {
+	since = after
+	for n := range r.shards {
+		s := &r.shards[n]
+		s.mu.Lock()
+		held := s.records[s.first:]
+		if s.gone.After(since) {
+			since = s.gone
+		}
+		if len(held) > most {
+			held = held[len(held)-most:]
+			if at := endOf(held[0]); at.After(since) {
+				since = at
+			}
+		}
+		records = append(records, held...)
+		s.mu.Unlock()
+	}
+	return slices.DeleteFunc(records, func(rec *v1alpha1.Record) bool { return !endOf(rec).After(since) }), since
 }
 
 // cursor is a reader's place in all rings.
@@ -103,7 +134,7 @@ func sizeOf(r *v1alpha1.Record) int64 {
 	for _, f := range r.Fields {
 		n += len(f) + 16
 	}
-	n += cap(r.Layers) * int(unsafe.Sizeof(v1alpha1.Layer{}))
+	n += cap(r.Layers) * int(unsafe.Sizeof(v1alpha1.Layer{})+unsafe.Sizeof(time.Duration(0)))
 	for i := range r.Steps {
 		n += int(unsafe.Sizeof(r.Steps[i])) + len(r.Steps[i].Name)
 	}

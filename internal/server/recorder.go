@@ -70,7 +70,7 @@ func (f flight) deprecated(count func(context.Context, schema.GroupVersionResour
 }
 
 // resources returns the resources by which the recorder is read.
-func (f flight) resources(a *modes.Set) []*engine.Resource {
+func (f flight) resources(a *modes.Set, p recorder.Parts) []*engine.Resource {
 	if f.Recorder == nil {
 		return nil
 	}
@@ -82,6 +82,7 @@ func (f flight) resources(a *modes.Set) []*engine.Resource {
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
 			return explain(ctx, a, authz.ForReview(spec))
 		},
+		Parts: p,
 	})
 }
 

@@ -80,10 +80,12 @@ type Record struct {
 	MoreChanges int      `json:"moreChanges,omitempty"`
 }
 
-// Layer is the time that a request spent in a part of the server.
+// Layer is the time that a request spent in a part of the server. After is when it came there first, counted from the
+// request's time; nil if that is not known. It may have been there several times.
 type Layer struct {
-	Name     string          `json:"name"`
-	Duration metav1.Duration `json:"duration"`
+	Name     string           `json:"name"`
+	After    *metav1.Duration `json:"after,omitempty"`
+	Duration metav1.Duration  `json:"duration"`
 }
 
 // Step is a plugin, webhook or policy on the way of a request. After is when it began, counted from the request's time.
