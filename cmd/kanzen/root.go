@@ -42,7 +42,7 @@ started under the name etcd it is etcd's own server.`,
 	cmd.Flags().BoolVar(&show, "version", false, "Print the version.")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
-	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), doctorCommand())
+	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), doctorCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)
 	return cmd

@@ -87,6 +87,8 @@ type Config struct {
 
 	// Filters of other packages; nil leaves one out. OwnRequests counts the server's requests to itself.
 	Metrics, Recorder, Tracing, OwnRequests, FlowControl Filter
+	// Console changes paths, so it comes before whatever looks at them.
+	Console Filter
 	// Observe and Intervene are the program's that holds the server: around every request, and once its user is known.
 	Observe, Intervene Filter
 }
@@ -134,6 +136,7 @@ func steps(c Config) []step {
 		// All logs contain the ID, including that of a panic.
 		{"audit ID", AuditID(c.NewAuditID, c.Auditor != nil), nil},
 		{"panic recovery", Recover(c.Log, c.OnPanic, c.WriteError), nil},
+		{"console", c.Console, nil},
 		// Deadlines and latencies count from here.
 		{"received timestamp", Received(c.Clock), nil},
 		// All filters below use the request info.

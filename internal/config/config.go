@@ -76,6 +76,7 @@ type Config struct {
 	FlightRecorderDir     string
 	FlightRecorderDirSize int64
 	FlightRecorderDirAge  time.Duration
+	Console               bool
 	// WebhookBreaker is for how long a webhook must have failed until it is not waited for; 0: always.
 	WebhookBreaker time.Duration
 	// WebhookAdvice warns clients of slow webhooks and of configurations that match too much.
@@ -293,6 +294,7 @@ func Standalone() Config {
 	c.Controllers = []string{"*"}
 	c.WarnWorkloads = true
 	c.FlightRecorderMemory = recorderMemory
+	c.Console = true
 	c.WebhookAdvice = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true

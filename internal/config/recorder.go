@@ -22,6 +22,7 @@ func (c *Config) addRecorderFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.FlightRecorderDir, "flight-recorder-dir", c.FlightRecorderDir, "Directory in which the flight recorder also keeps requests, so that they outlive the process; none: only memory.")
 	fs.Int64Var(&c.FlightRecorderDirSize, "flight-recorder-dir-size", c.FlightRecorderDirSize, "Bytes of the files in --flight-recorder-dir.")
 	fs.DurationVar(&c.FlightRecorderDirAge, "flight-recorder-dir-age", c.FlightRecorderDirAge, "How long files in --flight-recorder-dir are kept, in whole days; 0: as long as there is room.")
+	fs.BoolVar(&c.Console, "console", c.Console, "Serve a page at /console that shows what the flight recorder knows, to those who may read it there; 'kanzen console' opens it. Without --flight-recorder-memory there is none.")
 	fs.BoolVar(&c.WebhookAdvice, "admission-webhook-warnings", c.WebhookAdvice, "Warn clients of webhooks that have delayed their write for more than a second, and of webhook configurations that can stop a cluster.")
 	fs.DurationVar(&c.WebhookBreaker, "admission-webhook-breaker", c.WebhookBreaker, "For how long a webhook must have failed until it is no longer waited for, but only probed every 10 seconds; its failurePolicy decides what becomes of writes meanwhile. 0: it is always waited for.")
 }
@@ -45,6 +46,9 @@ func (c *Config) validateRecorder(bad func(flag, format string, args ...any)) {
 	}
 	if c.FlightRecorderDir != "" && c.FlightRecorderMemory == 0 {
 		bad("flight-recorder-dir", "goes together with --flight-recorder-memory")
+	}
+	if c.Console && c.FlightRecorderMemory == 0 && c.given != nil && c.given("console") {
+		bad("console", "goes together with --flight-recorder-memory")
 	}
 	if c.WebhookBreaker < 0 {
 		bad("admission-webhook-breaker", "must not be negative")

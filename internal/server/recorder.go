@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // This file wires the flight recorder.
@@ -69,8 +72,8 @@ func (f flight) deprecated(count func(context.Context, schema.GroupVersionResour
 	}
 }
 
-// resources returns the resources by which the recorder is read.
-func (f flight) resources(a *modes.Set, p recorder.Parts) []*engine.Resource {
+// recorderResources returns the resources by which the recorder is read.
+func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts) []*engine.Resource {
 	if f.Recorder == nil {
 		return nil
 	}
@@ -83,7 +86,27 @@ func (f flight) resources(a *modes.Set, p recorder.Parts) []*engine.Resource {
 			return explain(ctx, a, authz.ForReview(spec))
 		},
 		Parts: p,
+		Asked: b.asked,
 	})
+}
+
+// asked says whether a webhook or policy still exists. What cannot be read may.
+func (b *base) asked(ctx context.Context, kind, name, phase string) bool {
+	which := "validating"
+	if phase == "admit" {
+		which = "mutating"
+	}
+	resource := which + "admissionpolicies"
+	if kind == request.StepWebhook {
+		resource = which + "webhookconfigurations"
+	}
+	name, _, _ = strings.Cut(name, "/") // behind it stands the webhook, or the binding of a mutating policy
+	v, err := b.objects.View(schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource})
+	if err != nil {
+		return true
+	}
+	i, err := v.Get(ctx, name)
+	return i != nil || err != nil && !errors.Is(err, store.ErrNotFound)
 }
 
 // explain asks the authorizers for their decision, and RBAC for its reasons.

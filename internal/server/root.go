@@ -9,6 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/console"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/encryption"
@@ -38,7 +39,8 @@ type root struct {
 	version   version.Build
 	verbosity *debug.Verbosity
 	rewriter  *encryption.Rewriter
-	snapshots *snapshots // nil: this control plane serves none
+	snapshots *snapshots       // nil: this control plane serves none
+	console   *console.Console // nil: there is none
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -104,6 +106,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		if err := h.rewriter.Serve(w, r); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
+	case h.console != nil && (path == console.Prefix || strings.HasPrefix(path, console.Prefix+"/")):
+		h.console.ServeHTTP(w, r)
 	case h.snapshots != nil && path == chain.SnapshotPath:
 		h.snapshots.ServeHTTP(w, r)
 	case h.zpages.Serve(w, r):

@@ -25,9 +25,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -171,12 +173,14 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	own, err := catalog.Builtin(eng, recorded.resources(authorizers), func(schema.GroupVersionResource) bool { return true })
+	var custom *crd.Server
+	var flow *flowcontrol.Controller
+	own, err := catalog.Builtin(eng, b.recorderResources(recorded, authorizers, b.recordedParts(func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })), func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	serving.Begin(append(kinds, own...)...)
-	custom := b.customResources(eng)
+	custom = b.customResources(eng)
 	agg := b.aggregator(secrets, custom)
 	docs, err := b.openAPI(agg)
 	if err != nil {
@@ -184,7 +188,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	}
 
 	// What every request passes.
-	flow := b.flowControl()
+	flow = b.flowControl()
 	auditor, err := b.auditor()
 	if err != nil {
 		return nil, err
@@ -203,22 +207,23 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{Health: cfg.EtcdHealthTimeout, Ready: cfg.EtcdReadyTimeout}, append(agg.Checks(), sealed.started()...)...)
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin
+	page := b.console(recorded)
 	handler := chain.New(chain.Config{
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
-			rewriter: b.rewriter(sealed), snapshots: b.snapshots(),
+			rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 		},
-		Authenticator: authn.Measured(inprocess.Authenticator{Next: authenticators.Authenticator()}, measured.Registry(), clk),
-		Authorizer:    authz.Measured(authorizers, measured.Registry(), clk),
+		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
+		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
-		Observe: seams.Observe, Intervene: seams.Intervene,
+		Console: page.filter(), Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: ground.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func consoleCommand() *cobra.Command {
+	var a asking
+	open := true
+	cmd := &cobra.Command{
+		Use:   "console",
+		Short: "Open the page that shows what the server does",
+		Long: `Prints a link to the page at /console, and opens it in a browser. Whoever opens
+the link first, within two minutes, sees the page as the user of the kubeconfig,
+for up to four hours. It works once.
+
+The browser does not know the server's certificate, which its own authority has
+signed, unless you have told it. Compare the fingerprint.`,
+		Args: cobra.NoArgs,
+	}
+	a.add(cmd.Flags(), false)
+	cmd.Flags().BoolVar(&open, "open", open, "Open the link in a browser.")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		link, valid, err := s.consoleLink(cmd.Context())
+		if err != nil {
+			return err
+		}
+		print := s.fingerprint(cmd.Context())
+		if a.output == "json" {
+			return printJSON(cmd.OutOrStdout(), map[string]any{"link": link, "seconds": int(valid.Seconds()), "fingerprint": print})
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n  works once, within %s\n", link, valid)
+		if print != "" {
+			fmt.Fprintf(cmd.OutOrStdout(), "  SHA-256 of the server's certificate: %s\n", print)
+		}
+		if open {
+			if err := browse(cmd.Context(), link); err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "no browser could be opened (%v): open the link yourself\n", err)
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// consoleLink returns a link that signs a browser in, once, and for how long it works. The code is behind a #, so that a
+// browser sends it to nobody.
+func (a *asker) consoleLink(ctx context.Context) (string, time.Duration, error) {
+	var answer struct {
+		Code    string
+		Seconds int
+	}
+	err := a.ask(ctx, http.MethodPost, "/console/codes", "", nil, &answer)
+	var refused *refusedError
+	if errors.As(err, &refused) && (refused.code == http.StatusNotFound || refused.code == http.StatusForbidden) {
+		return "", 0, fmt.Errorf("the server has no console (--console and --flight-recorder-memory): %w", err)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	return strings.TrimSuffix(a.url, "/") + "/console/#code=" + url.QueryEscape(answer.Code), time.Duration(answer.Seconds) * time.Second, nil
+}
+
+// fingerprint returns that of the server's certificate, as browsers show it; "" if there is none. The request before has
+// checked whose certificate it is.
+func (a *asker) fingerprint(ctx context.Context) string {
+	u, err := url.Parse(a.url)
+	if err != nil || u.Scheme != "https" {
+		return ""
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host += ":443"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	certificates := c.(*tls.Conn).ConnectionState().PeerCertificates
+	if len(certificates) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%X", sha256.Sum256(certificates[0].Raw))
+}
+
+// browse opens a link in the user's browser. The link is an argument, so other users of the machine can see it while the
+// program starts; it works once.
+func browse(ctx context.Context, link string) error {
+	name, args := "xdg-open", []string{link}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return exec.CommandContext(ctx, path, args...).Run()
+}

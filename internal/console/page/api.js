@@ -1,0 +1,31 @@
+// What the page asks the server. Each answer is what the API says to the viewer, or its refusal.
+
+export class SignedOut extends Error {}
+export class Refused extends Error {}
+
+async function answer(path, options) {
+  const stop = AbortSignal.timeout(30_000);
+  const response = await fetch(new URL(path, document.baseURI), { cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...options,
+    signal: options?.signal ? AbortSignal.any([options.signal, stop]) : stop });
+  if (response.ok) return response.status === 204 ? null : response.json();
+  const text = await response.text();
+  let said = text;
+  try { said = JSON.parse(text).message ?? text; } catch { /* it is no Status */ }
+  if (response.status === 401) throw new SignedOut(said);
+  throw new Refused(`${response.status}: ${said}`);
+}
+
+export function read(path, params, signal) {
+  const q = new URLSearchParams(Object.entries(params ?? {}).filter(([, v]) => v !== undefined && v !== ''));
+  return answer(`data/${path}${q.size ? '?' + q : ''}`, { signal });
+}
+
+// list reads the first page of a list. Fields select by equality.
+export function list(resource, { fields, limit, from } = {}, signal) {
+  const selector = Object.entries(fields ?? {}).filter(([, v]) => v).map(([k, v]) => `${k}=${String(v).replace(/[\\,=]/g, '\\$&')}`).join(',');
+  return read(resource, { fieldSelector: selector, limit, continue: from }, signal);
+}
+
+export function signIn(header, value) { return answer('session', { method: 'POST', headers: { [header]: value } }); }
+
+export function signOut() { return answer('session', { method: 'DELETE' }); }

@@ -1,0 +1,116 @@
+// The page: which view is shown, how often it is refreshed, and signing in and out.
+
+import { SignedOut, read, signIn, signOut } from './api.js';
+import { el } from './dom.js';
+import * as traffic from './traffic.js';
+import * as requests from './requests.js';
+import * as state from './state.js';
+import { map } from './map.js';
+
+// A view is a func that gets the element to fill, its parameters and a signal that ends with it, and returns a func that
+// refreshes it.
+const views = [
+  ['overview', 'Overview', traffic.overview], ['requests', 'Requests', requests.list], ['object', 'Object', requests.object],
+  ['webhooks', 'Webhooks', traffic.webhooks], ['watches', 'Watches', state.watches], ['levels', 'Priority levels', state.levels],
+  ['storage', 'Storage', state.storage], ['definitions', 'CRDs', state.definitions], ['controllers', 'Controllers', state.controllers], ['map', 'Map', map],
+];
+const hidden = { request: requests.one };
+const every = 2000;
+
+const byId = id => document.getElementById(id);
+const main = byId('main'), trouble = byId('trouble'), pause = byId('pause');
+let ending = new AbortController(), timer, paused = false;
+
+function say(text) {
+  trouble.hidden = !text;
+  if (trouble.textContent !== text) trouble.textContent = text;
+}
+
+function show() {
+  const [name, query] = location.hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+  const view = views.find(v => v[0] === name)?.[2] ?? (Object.hasOwn(hidden, name) ? hidden[name] : undefined);
+  if (!view) { location.replace('#/overview'); return; }
+  ending.abort();
+  ending = new AbortController();
+  clearTimeout(timer);
+  say('');
+  for (const a of byId('nav').children) a.dataset.view === name ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current');
+  main.replaceChildren();
+  main.removeAttribute('data-drawn');
+  document.title = `${views.find(v => v[0] === name)?.[1] ?? 'Request'} – kanzen`;
+  refresh(view(main, Object.fromEntries(new URLSearchParams(query ?? '')), ending.signal), ending.signal, true);
+}
+
+async function refresh(update, signal, first) {
+  if (first || !paused && !document.hidden) {
+    try {
+      await update();
+      if (signal.aborted) return;
+      say('');
+    } catch (e) {
+      if (signal.aborted) return;
+      if (e instanceof SignedOut) { askToSignIn(''); return; }
+      say(e.message);
+    }
+    main.setAttribute('data-drawn', String(Number(main.dataset.drawn ?? 0) + 1));
+  }
+  timer = setTimeout(() => refresh(update, signal, false), every);
+}
+
+function askToSignIn(why) {
+  ending.abort();
+  clearTimeout(timer);
+  say(why);
+  byId('who').textContent = '';
+  byId('out').hidden = true;
+  const token = el('textarea', { name: 'token', spellcheck: 'false', autocomplete: 'off', required: true });
+  main.replaceChildren(el('h1', {}, 'Sign in'),
+    el('p', {}, 'Run ', el('code', {}, 'kanzen console'), ' where your kubeconfig is, and open the link that it prints. Or let the browser show a client certificate. Or paste a bearer token:'),
+    el('form', { onsubmit: async e => {
+      e.preventDefault();
+      const value = token.value.trim();
+      token.value = '';
+      try { await signIn('Authorization', 'Bearer ' + value); } catch (error) { askToSignIn('This token was not accepted: ' + error.message); return; }
+      begin();
+    } }, el('label', {}, 'Token', token), el('button', {}, 'Sign in')));
+  main.setAttribute('data-drawn', 'signin');
+}
+
+async function begin() {
+  const code = new URLSearchParams(location.hash.slice(1)).get('code');
+  try {
+    if (code) {
+      history.replaceState(null, '', location.pathname); // it works once, and is nobody's business
+      await signIn('Kanzen-Console-Code', code);
+    }
+    const who = await read('whoami');
+    byId('who').textContent = who.user;
+    byId('who').title = `${who.user} (${(who.groups ?? []).join(', ')}) at ${who.version}`;
+    byId('out').hidden = !who.session;
+  } catch (e) {
+    if (e instanceof SignedOut) { askToSignIn(code ? 'This link was used before, or is too old.' : ''); return; }
+    say(e.message);
+  }
+  show();
+}
+
+byId('nav').append(...views.map(([name, title], n) => el('a', { href: `#/${name}`, 'data-view': name, title: n < 9 ? `Key: ${n + 1}` : undefined }, title)));
+pause.addEventListener('click', () => {
+  paused = !paused;
+  pause.setAttribute('aria-pressed', String(paused));
+  pause.textContent = paused ? 'Go on' : 'Pause';
+});
+byId('out').addEventListener('click', async () => {
+  try { await signOut(); } catch (e) { say(e.message); return; }
+  askToSignIn('');
+});
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#code=')) begin(); else if (main.dataset.drawn !== 'signin') show();
+});
+addEventListener('keydown', e => {
+  if (e.ctrlKey || e.altKey || e.metaKey || e.target.closest('input, textarea, select')) return;
+  if (e.key === 'p') pause.click();
+  else if (e.key === '/') { e.preventDefault(); main.querySelector('input')?.focus(); }
+  else if (/^[1-9]$/.test(e.key)) location.hash = `#/${views[Number(e.key) - 1][0]}`;
+});
+begin();

@@ -1,0 +1,77 @@
+// How much is asked for, how long it takes, and who delays it.
+
+import { list } from './api.js';
+import { bytes, card, count, el, hash, link, ms, rate, resource, svg, table, time } from './dom.js';
+
+const latency = [
+  { name: 'per second', of: r => r.perSecond, number: true, show: rate },
+  { name: 'p50', of: r => ms(r.p50), number: true, show: time },
+  { name: 'p99', of: r => ms(r.p99), number: true, show: time },
+  { name: 'refused/s', of: r => r.refusedPerSecond ?? 0, number: true, show: rate, class: r => r.refusedPerSecond > 0 && 'bad' },
+  { name: 'failed/s', of: r => r.failedPerSecond ?? 0, number: true, show: rate, class: r => r.failedPerSecond > 0 && 'bad' },
+];
+
+const kinds = [
+  ['Verb', 'Verbs', { name: 'verb', of: r => r.verb, cell: r => link(hash('requests', { verb: r.verb }), r.verb) }],
+  ['Resource', 'Resources', { name: 'resource', of: resource, cell: r => r.resource?.startsWith('/') ? r.resource : link(hash('requests', { resource: r.resource, group: r.group }), resource(r)) }],
+  ['Client', 'Clients', { name: 'client', of: r => r.client ?? '' }],
+  ['User', 'Users', { name: 'user', of: r => r.user ?? '', cell: r => link(hash('requests', { user: r.user }), r.user ?? '') }],
+  ['Layer', 'Where time goes', { name: 'part of the server', of: r => r.layer }],
+];
+
+// points are what the overview has seen; they outlive a look at another view.
+const points = [];
+
+export function overview(main, _, signal) {
+  const cards = el('div', { class: 'cards' }), chart = el('div');
+  const tables = kinds.map(([, title, of]) => table(title, [of, ...latency.slice(0, of.name.startsWith('part') ? 3 : 5)], { sort: 1, empty: 'No requests in the last minute.' }));
+  main.append(el('h1', {}, 'Overview'),
+    el('p', { class: 'about' }, 'The last minute. Reads are estimated from a sample; watches and streams have no latency.'), cards, chart,
+    el('div', { class: 'columns' }, kinds.map(([, title], n) => el('section', {}, el('h2', {}, title), tables[n].node))));
+  return async () => {
+    const [all, ...rest] = await Promise.all(['All', ...kinds.map(k => k[0])].map(by => list('trafficstats', { fields: { by }, limit: 500 }, signal)));
+    const now = all.items[0] ?? { perSecond: 0 };
+    points.push({ rate: now.perSecond, p99: ms(now.p99) });
+    if (points.length > 150) points.shift();
+    cards.replaceChildren(card('requests a second', rate(now.perSecond)), card('half are faster than', time(ms(now.p50))), card('99 of 100 are faster than', time(ms(now.p99))),
+      card('refused a second', rate(now.refusedPerSecond ?? 0)), card('failed a second', rate(now.failedPerSecond ?? 0), now.failedPerSecond > 0 ? 'bad' : ''),
+      card('answered a second', bytes(now.bytesPerSecond ?? 0)));
+    chart.replaceChildren(lines());
+    rest.forEach((r, n) => tables[n].set(r.items));
+  };
+}
+
+// lines draws requests per second and p99 over the time that the page is open.
+function lines() {
+  const w = 900, h = 120, top = 18;
+  const draw = (of, cls) => {
+    const most = Math.max(...points.map(of), 1e-9);
+    return [svg('polyline', { class: cls, points: points.map((p, n) => `${(n * w / Math.max(points.length - 1, 1)).toFixed(1)},${(h - of(p) / most * (h - top)).toFixed(1)}`).join(' ') }), most];
+  };
+  const [rates, mostRate] = draw(p => p.rate, 'line'), [tails, mostTail] = draw(p => p.p99, 'line2');
+  return svg('svg', { viewBox: `0 0 ${w} ${h + 4}`, role: 'img', 'aria-label': 'Requests a second and p99 while this page is open' },
+    svg('line', { class: 'axis', x1: 0, x2: w, y1: h, y2: h }), rates, tails,
+    svg('rect', { class: 'bar', x: 0, y: 2, width: 10, height: 10 }), svg('text', { x: 14, y: 12 }, `requests a second, up to ${rate(mostRate)}`),
+    svg('rect', { class: 'bar2', x: 300, y: 2, width: 10, height: 10 }), svg('text', { x: 314, y: 12 }, `p99, up to ${time(mostTail)}`));
+}
+
+export function webhooks(main, _, signal) {
+  const t = table('Webhooks and policies', [
+    { name: 'name', of: r => r.step }, { name: 'type', of: r => r.type }, { name: 'phase', of: r => r.phase },
+    { name: 'calls', of: r => r.calls, number: true, show: count }, { name: 'a minute', of: r => r.perMinute, number: true, show: rate },
+    { name: 'p50', of: r => ms(r.p50), number: true, show: time }, { name: 'p99', of: r => ms(r.p99), number: true, show: time, class: r => ms(r.p99) > 1000 && 'bad' },
+    { name: 'max', of: r => ms(r.max), number: true, show: time }, { name: 'refused', of: r => r.refused, number: true, show: count },
+    { name: 'failed', of: r => r.failed, number: true, show: count, class: r => r.failed > 0 && 'bad' }, { name: 'timed out', of: r => r.timedOut, number: true, show: count },
+    { name: 'ignored', of: r => r.ignored, number: true, show: count, about: 'Failures that did not count' }, { name: 'changed', of: r => r.changed, number: true, show: count },
+  ], { sort: 6, empty: 'No webhook or policy has been asked yet.' });
+  const of = table('Webhooks by resource', [
+    { name: 'webhook or policy', of: r => r.webhook }, { name: 'resource', of: resource }, ...latency,
+  ], { sort: 2, empty: 'None in the last minute.' });
+  main.append(el('h1', {}, 'Webhooks and policies'), el('p', { class: 'about' }, 'Since the server started. A policy is counted if it took a while, refused or changed something.'),
+    t.node, el('h2', {}, 'Who waits for them, in the last minute'), of.node);
+  return async () => {
+    const [stats, traffic] = await Promise.all([list('webhookstats', { limit: 500 }, signal), list('trafficstats', { fields: { by: 'ResourceWebhook' }, limit: 500 }, signal)]);
+    t.set(stats.items);
+    of.set(traffic.items);
+  };
+}

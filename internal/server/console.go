@@ -1,0 +1,45 @@
+package server
+
+import (
+	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/console"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/version"
+)
+
+// This file wires the page at /console.
+
+// consolePage is the page at /console; it is nil if there is none.
+type consolePage struct{ *console.Console }
+
+// console makes the page. It shows what the flight recorder knows, so without one there is none.
+func (b *base) console(f flight) consolePage {
+	if !b.cfg.Console || f.Recorder == nil {
+		return consolePage{}
+	}
+	return consolePage{console.New(console.Config{Clock: b.ground.Clock, WriteError: engine.RefuseRequest,
+		Version: "kanzen " + version.Kanzen + ", Kubernetes " + b.cfg.VersionInfo().GitVersion})}
+}
+
+func (p consolePage) filter() chain.Filter {
+	if p.Console == nil {
+		return nil
+	}
+	return p.Filter
+}
+
+func (p consolePage) authenticator(next authn.Authenticator) authn.Authenticator {
+	if p.Console == nil {
+		return next
+	}
+	return console.Authenticator{Console: p.Console, Next: next}
+}
+
+func (p consolePage) authorizer(next authz.Authorizer) authz.Authorizer {
+	if p.Console == nil {
+		return next
+	}
+	return console.Authorizer{Next: next}
+}
