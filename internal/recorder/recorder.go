@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -53,7 +54,10 @@ type Recorder struct {
 	old     deprecated
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
-	began   time.Time
+	// strangers lets through what is written to disk of requests that anybody can send; skipped counts the others.
+	strangers sampler
+	skipped   atomic.Int64
+	began     time.Time
 }
 
 // class is a part of the memory, so that a flood of one kind of requests leaves the others alone.
@@ -255,7 +259,17 @@ func (r *Recorder) keep(rec *v1alpha1.Record, l *request.Latency) {
 	r.stats.add(rec)
 	r.put(rec)
 	r.remember(rec, changes)
+	if stranger(rec) && r.Disk != nil && !r.strangers.take(r.Clock.Now().Unix()) {
+		r.skipped.Add(1)
+		return
+	}
 	r.Disk.write(rec)
+}
+
+// stranger says that a request was refused before anybody knew who sent it, or because there were too many. A flood of
+// them must not push what others did out of the files.
+func stranger(rec *v1alpha1.Record) bool {
+	return rec.Code == http.StatusUnauthorized || rec.Code == http.StatusTooManyRequests || rec.Code == http.StatusForbidden && rec.User == user.Anonymous
 }
 
 // put puts a record into its ring.
@@ -306,4 +320,6 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	metric("kanzen_flight_recorder_objects", "Objects whose history the flight recorder has.", prometheus.GaugeValue, r.history.count())
 	metric("kanzen_flight_recorder_disk_dropped_total", "Requests that were not written to --flight-recorder-dir, because the disk is too slow or full.",
 		prometheus.CounterValue, r.Disk.lost())
+	metric("kanzen_flight_recorder_disk_skipped_total", "Refusals of unknown users that were not written to --flight-recorder-dir, because there were too many.",
+		prometheus.CounterValue, r.skipped.Load())
 }

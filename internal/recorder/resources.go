@@ -28,12 +28,14 @@ type Deps struct {
 	// Explain says why a user may or may not do something.
 	Explain func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error)
 	Parts   Parts
+	// Asked says whether a webhook (CONFIGURATION/WEBHOOK) or policy still exists.
+	Asked func(ctx context.Context, kind, name, phase string) bool
 }
 
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return append([]*engine.Resource{r.requests(), r.watchResource(), r.webhookStats(), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
+	return append([]*engine.Resource{r.requests(), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
 		r.statResources(d.Parts)...)
 }
 
@@ -229,9 +231,12 @@ func (r *Recorder) watchResource() *engine.Resource {
 	return res
 }
 
-func (r *Recorder) webhookStats() *engine.Resource {
+func (r *Recorder) webhookStats(d Deps) *engine.Resource {
 	res := readOnly("webhookstats", "webhookstat", "WebhookStat", engine.VersionOf[v1alpha1.WebhookStat, v1alpha1.WebhookStatList](v1alpha1.GroupVersion(), nil))
-	listed(r, res, without(r.Webhooks), func(s *v1alpha1.WebhookStat) string { return strconv.FormatInt(s.Calls, 10) })
+	listed(r, res, func(ctx context.Context) []*v1alpha1.WebhookStat {
+		r.stats.forget(func(k statKey) bool { return !d.Asked(ctx, k.kind, k.name, k.phase) })
+		return r.Webhooks()
+	}, func(s *v1alpha1.WebhookStat) string { return strconv.FormatInt(s.Calls, 10) })
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Type", "string", "Webhook or policy.", 0), column("Calls", "integer", "How often it was asked.", 0),
 			column("Per Minute", "number", "The same, now.", 0), column("P50", "string", "Half of the calls were faster.", 0), column("P99", "string", "Nearly all were.", 0),

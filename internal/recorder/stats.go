@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -82,6 +83,20 @@ func (s *stats) step(step *v1alpha1.Step, began time.Time) {
 		}
 		failed := metav1.NewTime(at)
 		of.LastFailure = &failed
+	}
+}
+
+// forget drops the statistics of what is gone. It asks without the lock, which requests need.
+func (s *stats) forget(gone func(k statKey) bool) {
+	s.mu.Lock()
+	keys := slices.Collect(maps.Keys(s.all))
+	s.mu.Unlock()
+	for _, k := range keys {
+		if gone(k) {
+			s.mu.Lock()
+			delete(s.all, k)
+			s.mu.Unlock()
+		}
 	}
 }
 
