@@ -91,7 +91,7 @@ type examination struct {
 
 func (d *doctor) examine(ctx context.Context) {
 	for _, e := range []examination{
-		{"health", d.health}, {"certificates", d.certificates}, {"clock", d.clock}, {"etcd", d.etcd}, {"webhooks", d.webhooks},
+		{"health", d.health}, {"certificates", d.certificates}, {"clock", d.clock}, {"etcd", d.etcd}, {"webhooks", d.webhooks}, {"admission order", d.admissionOrder},
 		{"CRDs", d.definitions}, {"APIServices", d.apiServices}, {"namespaces", d.namespaces}, {"deprecated APIs", d.deprecated}, {"quotas", d.quotas},
 	} {
 		before := len(d.Findings)

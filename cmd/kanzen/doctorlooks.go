@@ -111,6 +111,63 @@ func (d *doctor) webhooks(ctx context.Context) error {
 	return nil
 }
 
+// admissionOrder says in which order mutating webhooks are asked: by the names of their configurations, and within one as
+// they stand there. One that is not asked again does not see what later ones change.
+func (d *doctor) admissionOrder(ctx context.Context) error {
+	var list admissionv1.MutatingWebhookConfigurationList
+	if err := d.get(ctx, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", &list); err != nil {
+		return err
+	}
+	slices.SortFunc(list.Items, func(a, b admissionv1.MutatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
+	var order []string
+	var all []admissionv1.MutatingWebhook
+	for _, c := range list.Items {
+		for _, w := range c.Webhooks {
+			name := c.Name + "/" + w.Name
+			if again(&w) {
+				name += " (again if others change the object after it)"
+			}
+			order, all = append(order, name), append(all, w)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	d.say(good, "admission order", "", "mutating policies, then mutating webhooks: %s; then validating policies and validating webhooks, these all at once", strings.Join(order, ", "))
+	for n := range all {
+		for later := n + 1; later < len(all); later++ {
+			if !again(&all[n]) && meet(all[n].Rules, all[later].Rules) {
+				d.say(worrying, "admission order", "if it must see the final object set reinvocationPolicy: IfNeeded, or name its configuration so that it comes later",
+					"webhook %s does not see what %s changes in the same objects", order[n], order[later])
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func again(w *admissionv1.MutatingWebhook) bool {
+	return w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy
+}
+
+// meet says that two webhooks are asked about some of the same resources.
+func meet(a, b []admissionv1.RuleWithOperations) bool {
+	common := func(x, y []string) bool {
+		return slices.Contains(x, "*") || slices.Contains(y, "*") || slices.ContainsFunc(x, func(s string) bool { return slices.Contains(y, s) })
+	}
+	operations := func(all []admissionv1.OperationType) (out []string) {
+		for _, o := range all {
+			out = append(out, string(o))
+		}
+		return out
+	}
+	return slices.ContainsFunc(a, func(x admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(b, func(y admissionv1.RuleWithOperations) bool {
+			return common(x.APIGroups, y.APIGroups) && common(x.Resources, y.Resources) && common(operations(x.Operations), operations(y.Operations))
+		})
+	})
+}
+
 // notThere makes an error of an answer that only another server would give into none.
 func notThere(err error) error {
 	var refused *refusedError
