@@ -275,6 +275,12 @@ func (c *call) writeObjects(out output, objs []Object, m metav1.ListMeta) error 
 	if err := apimeta.SetList(list, items); err != nil {
 		return err
 	}
+	of, err := apimeta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	of.SetResourceVersion(m.ResourceVersion)
+	of.SetContinue(m.Continue)
 	list.GetObjectKind().SetGroupVersionKind(c.listGVK())
 	return writeAny(c.w, c.req, http.StatusOK, out, list)
 }
