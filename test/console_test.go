@@ -279,7 +279,7 @@ func TestConsole(t *testing.T) {
 		{"#/requests?verb=create&code=403", []string{"create", "403", "Refused"}},
 		{"#/object?resource=configmaps&namespace=default&name=evil", []string{"<b>", "data.a", hostile, "Updated by"}},
 		{"#/webhooks", []string{"h/h.example.com", "validate", "configmaps"}},
-		{"#/watches", []string{"configmaps", "a=b", "alice"}},
+		{"#/watches", []string{"configmaps", "a=b", "evil/1"}},
 		{"#/levels", []string{"exempt", "catch-all", "workload-low"}},
 		{"#/storage", []string{"etcd-0", "configmaps", "revision"}},
 		{"#/definitions", []string{"widgets.example.com", "v1"}},

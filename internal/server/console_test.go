@@ -76,7 +76,7 @@ func TestConsoleSession(t *testing.T) {
 		{"no session", visit{method: "GET", path: list}, 401},
 		{"data", visit{method: "GET", path: list, cookie: cookie.Value}, 200},
 		{"who", visit{method: "GET", path: "/console/data/whoami", cookie: cookie.Value}, 200},
-		{"a history", visit{method: "GET", path: "/console/data/history?resource=namespaces&name=default", cookie: cookie.Value}, 200},
+		{"a history", visit{method: "GET", path: "/console/data/history?resource=namespaces&name=default", cookie: cookie.Value}, 201},
 		{"from its page", visit{method: "GET", path: list, cookie: cookie.Value, header: map[string]string{"Sec-Fetch-Site": "same-origin"}}, 200},
 		{"from another site", visit{method: "GET", path: list, cookie: cookie.Value, header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 401},
 		{"from another port", visit{method: "GET", path: list, cookie: cookie.Value, header: map[string]string{"Sec-Fetch-Site": "same-site"}}, 401},

@@ -87,6 +87,7 @@ async function begin() {
     byId('who').textContent = who.user;
     byId('who').title = `${who.user} (${(who.groups ?? []).join(', ')}) at ${who.version}`;
     byId('out').hidden = !who.session;
+    main.removeAttribute('data-drawn'); // the form is done with, if there was one
   } catch (e) {
     if (e instanceof SignedOut) { askToSignIn(code ? 'This link was used before, or is too old.' : ''); return; }
     say(e.message);
