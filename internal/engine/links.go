@@ -37,6 +37,9 @@ func LinksOf(value []byte) (Links, error) {
 	if isJSON(value) {
 		return jsonLinks(value)
 	}
+	if len(value) == 0 {
+		return Links{}, errNoPrefix // the log has keys without values that are no objects
+	}
 	raw, err := rawOf(value)
 	if err != nil {
 		return Links{}, err
