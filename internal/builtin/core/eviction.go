@@ -59,6 +59,7 @@ func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptio
 	case len(e.options.DryRun) == 0:
 		e.options.DryRun = options.DryRun
 	case len(options.DryRun) > 0 && !slices.Equal(options.DryRun, e.options.DryRun):
+		//lint:ignore ST1005 kube-apiserver says it so
 		return fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", options.DryRun, e.options.DryRun)
 	}
 	return nil
