@@ -291,7 +291,12 @@ func (w *writing) write() bool {
 	}
 	if r.Intn(3) == 0 {
 		by := manager(r.Intn(3))
-		return w.apply(j, by) && w.apply(j, by)
+		for range 2 {
+			if !w.apply(j, by) {
+				return false
+			}
+		}
+		return true
 	}
 	obj := w.live.DeepCopyObject().(engine.Object)
 	switch {
