@@ -23,6 +23,8 @@ import (
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	admissionreview "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kanzen-io/kanzen/test/peer"
@@ -183,6 +185,9 @@ func TestTraces(t *testing.T) {
 	start(t, link(t, "etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peer, "--data-dir="+filepath.Join(t.TempDir(), "etcd"), "--unsafe-no-fsync=true")
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--etcd-servers="+etcd, "--controllers=", "--tracing-config-file="+config)
+	// Single objects are read from etcd until somebody has listed or watched them.
+	_, err := kubernetes.NewForConfigOrDie(k.config()).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
 	want, got := testTraces(t, s, k.config())
 	for key := range want {
 		if !slices.Equal(got[key], want[key]) {
