@@ -162,7 +162,7 @@ func (b *tab) click(selector string) {
 // text returns what an element shows.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
-	return got(b, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
+	return got(b, chromedp.Evaluate[string](fmt.Sprintf("(e => e ? [e, ...e.querySelectorAll('svg')].map(n => n.innerText ?? n.textContent).join(' ') : '')(document.querySelector(%q))", selector)))
 }
 
 // shows opens a view and waits until it has all of the texts.
@@ -283,7 +283,7 @@ func TestConsole(t *testing.T) {
 		{"#/levels", []string{"exempt", "catch-all", "workload-low"}},
 		{"#/storage", []string{"etcd-0", "configmaps", "revision"}},
 		{"#/definitions", []string{"widgets.example.com", "v1"}},
-		{"#/controllers", []string{"serviceaccounts"}},
+		{"#/controllers", []string{"apiservices", "mean wait"}},
 		{"#/map", []string{"kubectl/v1.36", "configmaps", "h/h.example.com"}},
 	} {
 		b.shows(view.hash, view.shows...)
@@ -297,7 +297,7 @@ func TestConsole(t *testing.T) {
 			return -1
 		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")])
 	}
-	b.shows("#/requests?verb=create&kept=Write&resource=configmaps", "create")
+	b.shows("#/requests?verb=create&code=201&resource=configmaps", "create")
 	b.click("#main tbody a")
 	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created")
 	b.picture("request")
