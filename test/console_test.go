@@ -311,8 +311,8 @@ func TestConsole(t *testing.T) {
 	if focused := got(b, chromedp.Evaluate[string]("document.activeElement.name")); focused != "user" {
 		t.Errorf("the key / goes to %q", focused)
 	}
-	b.run(chromedp.KeyEvent("alice\r"))
-	b.awaits("the filter", "#main", "alice")
+	b.run(chromedp.KeyEvent("kubernetes-admin\r"))
+	b.awaits("the filter", "#main", "kubernetes-admin")
 	got(b, chromedp.Evaluate[bool]("(document.querySelector('#main th button').focus(), true)"))
 	b.run(chromedp.KeyEvent("\r"))
 	b.finds("#main th[aria-sort]")
