@@ -90,7 +90,7 @@ func (d *DB) Err() error { return d.broken.err() }
 // linearized asks for the newest revision, by a linearizable read of a key that does not exist: the header of the answer
 // carries the revision, and there is no other data.
 func (d *DB) linearized(ctx context.Context) (int64, error) {
-	r, err := d.Client.Get(ctx, "/", clientv3.WithCountOnly())
+	r, err := d.get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {
 		return 0, err
 	}

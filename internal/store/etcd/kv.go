@@ -28,7 +28,7 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 	if r.CountOnly {
 		opts = append(opts, clientv3.WithCountOnly())
 	}
-	resp, err := d.Client.Get(ctx, r.Key, opts...)
+	resp, err := d.get(ctx, r.Key, opts...)
 	if err != nil {
 		return kv.Answer{}, translated(err)
 	}
@@ -41,9 +41,28 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 	return kv.Answer{Rev: resp.Header.Revision, Count: resp.Count, More: resp.More}, nil
 }
 
+// leaderPause is the pause before a read is repeated that an election has cut off.
+const leaderPause = 20 * time.Millisecond
+
+// get reads. Where an election cuts a read off it is repeated, as clients of a cluster do by themselves; the client of the
+// embedded server does not.
+func (d *DB) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	for {
+		r, err := d.Client.Get(ctx, key, opts...)
+		if !errors.Is(err, rpctypes.ErrLeaderChanged) {
+			return r, err
+		}
+		select {
+		case <-time.After(leaderPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // Keys returns the next keys, from one on, without their values.
 func (d *DB) Keys(ctx context.Context, from string, limit int64) (keys []kv.KeyValue, more bool, err error) {
-	r, err := d.Client.Get(ctx, from, clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithLimit(limit))
+	r, err := d.get(ctx, from, clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithLimit(limit))
 	if err != nil {
 		return nil, false, translated(err)
 	}
