@@ -138,7 +138,6 @@ func TestFlightRecorder(t *testing.T) {
 		w := &warned{}
 		_, err = k.as("", "writer", w).CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "slow"}}, metav1.CreateOptions{})
 		must(t, err)
-		must(t, hooks.Delete(ctx, "sleepy", metav1.DeleteOptions{}))
 		contains(t, w.all(), `admission webhook "sleepy.example.com" (sleepy) delayed this request by 1.1`)
 		out, said, code := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "get", "webhookstats")
 		if code != 0 {
@@ -146,6 +145,10 @@ func TestFlightRecorder(t *testing.T) {
 		}
 		contains(t, out, "sleepy:sleepy.example.com", "P99")
 		contains(t, k.tells("doctor"), "webhook sleepy/sleepy.example.com is slow")
+		must(t, hooks.Delete(ctx, "sleepy", metav1.DeleteOptions{}))
+		if said := k.tells("doctor"); strings.Contains(said, "sleepy") {
+			t.Errorf("of a webhook that is gone: %s", said)
+		}
 	})
 
 	t.Run("a webhook in shadow mode", func(t *testing.T) {
