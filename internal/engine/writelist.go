@@ -142,7 +142,7 @@ func (c *call) writeJSONList(out output, p *page) error {
 	if err != nil {
 		return err
 	}
-	if f := c.forms.of(out); f.plan != nil && c.passesThrough(p) {
+	if f := c.forms.of(out); f.plan != nil && f.plan() != nil && c.passesThrough(p) {
 		l := jsonListing(out, head, len(p.items), func() itemFunc { return c.passingItems(out, p) })
 		l.reuses, l.sound, l.about = true, true, 0
 		for _, i := range p.items {
