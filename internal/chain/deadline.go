@@ -50,9 +50,11 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 			defer context.AfterFunc(ctx, e.interrupt)()
 			defer e.end()
 			next(w, r)
-			if !resp.begun.Load() && request.TimedOut(ctx) {
-				e.interrupt() // if that has not been done yet
-				writeError(w, r, request.TimeoutError())
+			if begun := resp.begun.Load(); request.TimedOut(ctx) && (!begun || e.late) {
+				e.interrupt() // if that has not been done yet: what answers the timeout has its Grace, and no more
+				if !begun {
+					writeError(w, r, request.TimeoutError())
+				}
 			}
 			if e.end() {
 				// What is there of the answer must not be taken for all of it.

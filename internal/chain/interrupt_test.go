@@ -470,10 +470,34 @@ func TestInterruptAfterTheEnd(t *testing.T) {
 	})
 }
 
+// A handler that answers by itself because its deadline has passed has Grace for that as well, even if it returns before the
+// interruption at the deadline has come: whoever does not read such an answer would keep its stream otherwise.
+func TestGraceOfOwnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Filter(Info).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			w.WriteHeader(http.StatusGatewayTimeout)
+		})))
+		for range 2000 { // all at once, so that some interruptions come late
+			go func() {
+				w := &once{t: t}
+				r, _ := http.NewRequestWithContext(context.Background(), "GET", "/api", nil)
+				began := time.Now()
+				h.ServeHTTP(w, r)
+				if got := w.until.Sub(began); got != time.Second+Grace {
+					t.Errorf("the answer may be written for %s", got)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // once is a writer that may not be used when its request is over.
 type once struct {
 	t      *testing.T
 	header http.Header
+	until  time.Time // the last write deadline
 	done   bool
 }
 
@@ -488,7 +512,8 @@ func (w *once) Write(p []byte) (int, error) { return len(p), nil }
 func (w *once) SetReadDeadline(time.Time) error {
 	return w.use("read")
 }
-func (w *once) SetWriteDeadline(time.Time) error {
+func (w *once) SetWriteDeadline(until time.Time) error {
+	w.until = until
 	return w.use("write")
 }
 func (w *once) use(what string) error {
