@@ -316,7 +316,7 @@ func upgrade(t *testing.T, c *rest.Config, path string) string {
 	conn, err := tls.Dial("tcp", host, config)
 	must(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	authorization := ""
 	if c.BearerToken != "" {
 		authorization = "Authorization: Bearer " + c.BearerToken + "\r\n"

@@ -195,7 +195,7 @@ func (w *writer) write(t *testing.T, name, value string) {
 	if len(h.versions) > 0 {
 		obj.ResourceVersion = strconv.FormatUint(h.versions[len(h.versions)-1], 10)
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var got *corev1.ConfigMap
 		var err error
 		if len(h.versions) == 0 {
@@ -216,7 +216,7 @@ func (w *writer) write(t *testing.T, name, value string) {
 }
 
 func (w *writer) delete(t *testing.T, name string) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if err := w.client.Delete(t.Context(), name, metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
 			w.log[name].deleted = true
 			return
@@ -327,7 +327,7 @@ func informerOf(t *testing.T, config *rest.Config, kind string) cache.SharedInde
 // check holds what the informer told against what was done and what is there.
 func (f *follower) check(t *testing.T, want map[string]*history, changes int, list *corev1.ConfigMapList) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); f.count() < changes && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); f.count() < changes && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	f.mu.Lock()

@@ -47,7 +47,7 @@ func kubectlScripts(scripts, bin string, setup func(env *testscript.Env)) testsc
 				}
 			},
 			"eventually": func(ts *testscript.TestScript, neg bool, args []string) {
-				deadline := time.Now().Add(20 * time.Second)
+				deadline := time.Now().Add(time.Minute)
 				for {
 					err := ts.Exec(args[0], args[1:]...)
 					if (err != nil) == neg {

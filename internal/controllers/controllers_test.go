@@ -28,7 +28,7 @@ import (
 // await polls until f returns "".
 func await(t *testing.T, f func(ctx context.Context) string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		missing := f(ctx)

@@ -104,7 +104,7 @@ func (c *cluster) await(name, condition, status, reason string) {
 				}
 			}
 			last = list
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			c.Fatalf("%s is not %s=%s (%s); its conditions are %v", name, condition, status, reason, last)
 		}
 	}
@@ -154,7 +154,7 @@ func TestLifecycle(t *testing.T) {
 	if _, err := c.client.Resource(things("v1", "things")).Patch(t.Context(), "held", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if _, err := c.client.Resource(definitions).Get(t.Context(), "things.example.com", metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			break
 		}
@@ -319,7 +319,7 @@ func TestConversionWebhook(t *testing.T) {
 		"takes metadata":   edited(replace(`"metadata":`, `"metadata":null,"meta":`)),
 	} {
 		hook.answer.Store(&wrong)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := v2.Patch(ctx, "t00", types.MergePatchType, []byte(`{"spec":{"length":5}}`), metav1.PatchOptions{})
 		cancel()
 		var status apierrors.APIStatus

@@ -44,7 +44,7 @@ func TestOwnersThatBlock(t *testing.T) {
 	dev := dynamic.NewForConfigOrDie(s.ConfigFor("dev", user.AllAuthenticated)).Resource(things("v1", "things"))
 	allowed := func(f func(ctx context.Context) error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for {
 			err := f(ctx)

@@ -132,7 +132,7 @@ func remove(t testing.TB, v *View, i *Item) *Item {
 
 func fresh(t testing.TB, s *Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Fresh(ctx); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func (e *Event) text() string {
 // take reads n events off a watcher.
 func take(t testing.TB, w *Watcher, n int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out []string
 	for len(out) < n {

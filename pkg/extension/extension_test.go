@@ -104,7 +104,7 @@ func next(t *testing.T, w watch.Interface, kind watch.EventType, name string) {
 		if o, ok := e.Object.(*unstructured.Unstructured); !ok || e.Type != kind || o.GetName() != name {
 			t.Errorf("%s %v, want %s %s", e.Type, e.Object, kind, name)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("no event %s %s", kind, name)
 	}
 }

@@ -26,7 +26,7 @@ func client(t testing.TB, c *rest.Config) *kubernetes.Clientset {
 // within polls until f is true: what controllers do takes its moment.
 func within(t testing.TB, f func(ctx context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !f(ctx) {
 		select {

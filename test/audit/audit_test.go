@@ -91,7 +91,7 @@ func run(t *testing.T, bin, level string) []byte {
 	log := filepath.Join(dir, "audit.log")
 	args := []string{"--token-auth-file", filepath.Join(dir, "tokens"), "--audit-policy-file", filepath.Join(dir, "policy.yaml"), "--audit-log-path", log}
 	base := "https://127.0.0.1:" + start(t, dir, bin, args)
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	for n, a := range asks() {
 		if err := send(client, base, n, a); err != nil {
