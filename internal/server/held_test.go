@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,20 +101,25 @@ func TestHeldRequestsHTTP1(t *testing.T) {
 		awaitMetric(t, s, seatsTaken, "0")
 	}
 	var resp *http.Response
+	cut := 1
 	for timeout := 200 * time.Millisecond; ; timeout *= 2 { // longer if a slow machine has not begun the request by then
 		conn := dial(t, s, "http/1.1")
 		if _, err := io.WriteString(conn, fmt.Sprintf("GET %s?timeout=%s%s\r\n", configMaps, timeout, header)); err != nil {
 			t.Fatal(err)
 		}
 		var err error
-		if resp, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+		if resp, err = http.ReadResponse(bufio.NewReader(conn), nil); errors.Is(err, io.ErrUnexpectedEOF) {
+			cut++ // before its header was sent
+			continue
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if resp.StatusCode == http.StatusOK {
 			break
 		}
 	}
-	awaitMetric(t, s, aborted, "1")
+	awaitMetric(t, s, aborted, strconv.Itoa(cut))
 	awaitMetric(t, s, seatsTaken, "0")
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Error("an answer that was cut off looks whole")
@@ -199,7 +206,7 @@ func TestHeldRequestsHTTP2(t *testing.T) {
 		if got["200"] == 5 && got["INTERNAL_ERROR"] == 5 {
 			break
 		}
-		if got["504"] == 0 { // otherwise the request began too late
+		if got["INTERNAL_ERROR"] != 5 { // otherwise some began too late, or were cut before their header was sent
 			t.Fatalf("%v", got)
 		}
 	}
