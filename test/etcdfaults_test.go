@@ -255,7 +255,8 @@ func TestEtcdFaults(t *testing.T) {
 				t.Logf("%-18s kanzen %d %s %.300q\n%30s kube-apiserver %d %s %.300q", name, own[name].code, own[name].reason, own[name].body, "", theirs[name].code, theirs[name].reason, theirs[name].body)
 			}
 			for _, name := range []string{"create", "update", "delete", "get", "list"} {
-				if a := own[name]; a.code < 500 || a.code > 504 || a.reason == "" {
+				// etcd may give up just before the deadline: like kube-apiserver, kanzen passes on what it said.
+				if a := own[name]; a.code < 500 || a.code > 504 || a.reason == "" && !strings.Contains(a.body, "etcdserver: ") {
 					t.Errorf("%s: %d %s %s", name, a.code, a.reason, a.body)
 				}
 			}
