@@ -150,7 +150,7 @@ func TestHealUnviewed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	unknown := s.View(Kind{Prefix: "other/"})
+	unknown := s.View(Kind{Prefix: "other/", Transformer: l})
 	b := create(t, unknown, "b", "1") // the log tells it
 	s.Forget(unknown)
 	fresh(t, s)
@@ -186,7 +186,7 @@ func TestUnreadableIsThere(t *testing.T) {
 		return l
 	}
 	create(t, s.View(Kind{Prefix: "things/", Transformer: l}), "a", "1")
-	unknown := s.View(Kind{Prefix: "other/"})
+	unknown := s.View(Kind{Prefix: "other/", Transformer: l})
 	create(t, unknown, "b", "1")
 	s.Forget(unknown) // as a custom resource that nobody has asked for
 	for _, key := range []string{"things/a", "other/b"} {
