@@ -8,10 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
+
+// WarnName warns about the name of a workload that is not valid in the host names of its pods.
+func WarnName(name string) []string {
+	if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+		return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", errs)}
+	}
+	return nil
+}
 
 // WarnTemplate returns the warnings about the template at path, which may be nil, as may old, the template it replaces.
 func WarnTemplate(path *field.Path, t, _ *corev1.PodTemplateSpec) []string {

@@ -20,6 +20,13 @@ func (e Errors) Port(name string, port int32) {
 	}
 }
 
+// ServicePort is Port for the service that a webhook or an APIService is reached by.
+func (e Errors) ServicePort(port int32) {
+	for _, m := range validation.IsValidPortNum(int(port)) {
+		e.Field("port").Invalid(port, "port is not valid: "+m)
+	}
+}
+
 // PortOrName reports a field that is neither a port's number nor its name.
 func (e Errors) PortOrName(name string, port intstr.IntOrString) {
 	if port.Type == intstr.Int {

@@ -39,7 +39,7 @@ func WebhookURL(text string, e Errors) {
 func WebhookService(namespace, name string, path *string, port int32, e Errors) {
 	e.Present("name", name)
 	e.Present("namespace", namespace)
-	e.Port("port", port)
+	e.ServicePort(port)
 	if path == nil || *path == "" || *path == "/" {
 		return
 	}

@@ -55,7 +55,7 @@ func validate(_ context.Context, s *apiregistrationv1.APIService) field.ErrorLis
 	service := e.Field("service")
 	service.Present("namespace", spec.Service.Namespace)
 	service.Present("name", spec.Service.Name)
-	service.Port("port", *spec.Service.Port)
+	service.ServicePort(*spec.Service.Port)
 	if spec.InsecureSkipTLSVerify && len(spec.CABundle) > 0 {
 		e.Field("insecureSkipTLSVerify").Invalid(true, "not together with caBundle")
 	}

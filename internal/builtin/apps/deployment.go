@@ -85,7 +85,7 @@ func warnDeployment(_ context.Context, d, old *appsv1.Deployment) []string {
 	path := field.NewPath("spec", "template")
 	switch {
 	case old == nil:
-		return append(warnName(d.Name), podspec.WarnTemplate(path, &d.Spec.Template, nil)...)
+		return append(podspec.WarnName(d.Name), podspec.WarnTemplate(path, &d.Spec.Template, nil)...)
 	case d.Generation != old.Generation:
 		return podspec.WarnTemplate(path, &d.Spec.Template, &old.Spec.Template)
 	}

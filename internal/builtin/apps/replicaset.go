@@ -68,7 +68,7 @@ func warnReplicaSet(_ context.Context, s, old *appsv1.ReplicaSet) []string {
 	path := field.NewPath("spec", "template")
 	switch {
 	case old == nil:
-		return append(warnName(s.Name), podspec.WarnTemplate(path, &s.Spec.Template, nil)...)
+		return append(podspec.WarnName(s.Name), podspec.WarnTemplate(path, &s.Spec.Template, nil)...)
 	case s.Generation != old.Generation:
 		return podspec.WarnTemplate(path, &s.Spec.Template, &old.Spec.Template)
 	}

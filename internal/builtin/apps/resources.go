@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -61,12 +60,4 @@ func scale[T engine.Object](get func(obj T) scaled, set func(obj T, replicas int
 			Path: fieldpath.MakePathOrDie("spec", "replicas"),
 		},
 	}
-}
-
-// warnName warns about names that are not valid in the host names of pods.
-func warnName(name string) []string {
-	if len(validation.IsDNS1123Label(name)) > 0 {
-		return []string{"metadata.name: names of pods and their hosts are made of this; it should be a DNS label"}
-	}
-	return nil
 }

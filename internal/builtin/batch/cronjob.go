@@ -56,7 +56,7 @@ func defaultCronJob(c *batchv1.CronJob) {
 func warnCronJob(_ context.Context, c, old *batchv1.CronJob) []string {
 	path := specPath.Child("jobTemplate", "spec")
 	if old == nil {
-		return append(warnName(c.Name), warnJobSpec(path, &c.Spec.JobTemplate.Spec, nil)...)
+		return append(podspec.WarnName(c.Name), warnJobSpec(path, &c.Spec.JobTemplate.Spec, nil)...)
 	}
 	var out []string
 	if c.Generation != old.Generation {

@@ -143,7 +143,7 @@ func selectOwnPods(j *batchv1.Job) {
 func warnJob(_ context.Context, j, old *batchv1.Job) []string {
 	switch {
 	case old == nil:
-		return append(warnName(j.Name), warnJobSpec(specPath, &j.Spec, nil)...)
+		return append(podspec.WarnName(j.Name), warnJobSpec(specPath, &j.Spec, nil)...)
 	case j.Generation != old.Generation:
 		return warnJobSpec(specPath, &j.Spec, &old.Spec)
 	}

@@ -148,9 +148,9 @@ func ownSelector(j *batchv1.Job, prefixedLabels bool, e rules.Errors) {
 	for _, key := range keys {
 		switch value, found := j.Spec.Template.Labels[key]; {
 		case !found:
-			at.Key(key).Required("must be " + want[key])
+			at.Key(key).Required("must be '" + want[key] + "'")
 		case value != want[key]:
-			at.Key(key).Invalid(value, "must be "+want[key])
+			at.Key(key).Invalid(value, "must be '"+want[key]+"'")
 		}
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !selector.Matches(want) {
