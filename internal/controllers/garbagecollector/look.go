@@ -217,6 +217,11 @@ func (g *Collector) release(ctx context.Context, n *node, o object) error {
 	if err := g.listed(); err != nil {
 		return err
 	}
+	// The deletion of an owner in an extension server or another etcd may be known before a dependent that was created earlier. A
+	// dependent that is not released would be deleted for lack of an owner.
+	if err := g.Store.Fresh(ctx); err != nil {
+		return err
+	}
 	dependents := g.graph.dependents(n)
 	errs := make([]error, len(dependents))
 	slots := make(chan struct{}, workers)
