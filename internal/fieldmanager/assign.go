@@ -2,6 +2,7 @@ package fieldmanager
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 )
 
@@ -160,7 +161,7 @@ func (w *walker) dropNulls(t *goType, rv reflect.Value) {
 		if rv.IsNil() {
 			return
 		}
-		if v := w.load(t.elem, rv.Elem()); v.kind == null {
+		if w.isNull(t.elem, rv.Elem()) {
 			rv.SetZero()
 			return
 		}
@@ -185,4 +186,18 @@ func (w *walker) dropNulls(t *goType, rv reflect.Value) {
 			rv.SetMapIndex(key, e)
 		}
 	}
+}
+
+// isNull reports whether a value is null in JSON. An object that has an encoding of its own, as the fields of a manager have, is
+// not read for that.
+func (w *walker) isNull(t *goType, rv reflect.Value) bool {
+	if t.form == jsonForm && rv.CanAddr() {
+		if m, ok := rv.Addr().Interface().(json.Marshaler); ok {
+			if b, err := m.MarshalJSON(); err == nil && len(b) > 0 && b[0] == '{' && json.Valid(b) {
+				return false
+			}
+		}
+	}
+	v := w.load(t, rv)
+	return v.kind == null
 }
