@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // This file holds the rules for metadata that are the same for every kind.
@@ -123,6 +124,9 @@ func (c *call) checkMeta(obj Object) field.ErrorList {
 // checkMetaUpdate validates an update of an object's metadata.
 func (c *call) checkMetaUpdate(obj, old Object) field.ErrorList {
 	errs := c.checkMeta(obj)
+	if len(errs) == 0 && rules.KeepsIdentity(obj, old) {
+		return nil // what is left has just been checked
+	}
 	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
 }
 

@@ -34,7 +34,7 @@ func ObjectMetaOfName(m *metav1.ObjectMeta, namespaced bool, name NameRule) fiel
 
 // ObjectMetaUpdate reports changes of immutable metadata.
 func ObjectMetaUpdate(m, old *metav1.ObjectMeta) field.ErrorList {
-	errs := validation.ValidateObjectMetaUpdate(m, old, metadata)
+	errs := metaUpdate(m, old)
 	return append(errs, finalizers(m.Finalizers, metadata.Child("finalizers"))...)
 }
 

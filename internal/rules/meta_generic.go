@@ -14,5 +14,5 @@ func GenericMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.Err
 
 // GenericMetaUpdate is ObjectMetaUpdate for the same kinds.
 func GenericMetaUpdate(m, old *metav1.ObjectMeta) field.ErrorList {
-	return validation.ValidateObjectMetaUpdate(m, old, metadata)
+	return metaUpdate(m, old)
 }
