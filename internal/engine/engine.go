@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -78,6 +79,7 @@ type Admission interface {
 type Engine struct {
 	Config
 	goTypes *fieldmanager.GoTypes
+	equal   equal.Types
 }
 
 // New makes an Engine.

@@ -11,7 +11,7 @@ import (
 // keepTimes gives obj the managers of old if the objects differ only in the
 // times of their managers. So an update that changes nothing does not become a
 // change by its timestamps.
-func keepTimes(obj, old Object) {
+func (e *Engine) keepTimes(obj, old Object) {
 	a, untyped := obj.(*unstructured.Unstructured)
 	b, both := old.(*unstructured.Unstructured)
 	if untyped && both {
@@ -23,7 +23,7 @@ func keepTimes(obj, old Object) {
 		return
 	}
 	obj.SetManagedFields(managers)
-	if !apiequality.Semantic.DeepEqual(obj, old) {
+	if !e.equal.Objects(obj, old) {
 		obj.SetManagedFields(times)
 	}
 }

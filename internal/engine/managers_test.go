@@ -27,14 +27,14 @@ func TestKeepUntypedTimes(t *testing.T) {
 		{"nothing has changed", "m", "v", "then"}, {"a value has changed", "m", "w", "now"}, {"a manager has changed", "n", "v", "now"},
 	} {
 		obj := object("now", c.manager, c.value)
-		keepTimes(obj, object("then", "m", "v"))
+		new(Engine).keepTimes(obj, object("then", "m", "v"))
 		entries, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
 		if got := entries[0].(map[string]any)["time"]; got != c.want {
 			t.Errorf("%s: the time is that of %v, not of %s", c.name, got, c.want)
 		}
 	}
 	bare := &unstructured.Unstructured{Object: map[string]any{}}
-	keepTimes(bare, object("then", "m", "v"))
+	new(Engine).keepTimes(bare, object("then", "m", "v"))
 	if len(bare.Object) != 0 {
 		t.Errorf("an object without metadata has become %v", bare.Object)
 	}

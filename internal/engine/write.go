@@ -208,7 +208,7 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err := c.checkUpdate(ctx, ch.rules, obj, old); err != nil {
 		return nil, err
 	}
-	keepTimes(obj, old)
+	c.e.keepTimes(obj, old)
 	dryRun := admission.IsDryRun(ch.options.DryRun)
 	reservation, err := c.validating(ctx, ch, obj, old, dryRun)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
@@ -26,11 +27,12 @@ type differ struct {
 	more   int
 	visits int
 	path   []string
+	equal  *equal.Types
 }
 
 // compare returns the fields in which two objects differ. Lists whose items have names are compared by these.
-func compare(old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
-	d := &differ{secret: secret}
+func compare(types *equal.Types, old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
+	d := &differ{secret: secret, equal: types}
 	a, okA := old.(*unstructured.Unstructured)
 	b, okB := obj.(*unstructured.Unstructured)
 	if okA && okB {
@@ -109,6 +111,9 @@ func (d *differ) structs(a, b reflect.Value) {
 		f := t.Field(n)
 		if !f.IsExported() {
 			continue
+		}
+		if d.equal.Values(a.Field(n), b.Field(n)) {
+			continue // most of an object, in most writes
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {

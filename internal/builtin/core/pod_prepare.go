@@ -4,9 +4,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
@@ -38,8 +38,10 @@ func preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
 	countPodGeneration(p, old)
 }
 
+var samePodSpec = equal.Of[corev1.PodSpec]()
+
 func countPodGeneration(p, old *corev1.Pod) {
-	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+	if !samePodSpec(&p.Spec, &old.Spec) {
 		p.Generation++
 	}
 }

@@ -75,7 +75,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	}
 	onlyAddedTolerations(p.Spec.Tolerations, old.Spec.Tolerations, e.Field("tolerations"))
 	onlyRemovedGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, e.Field("schedulingGates"))
-	if apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+	if samePodSpec(&p.Spec, &old.Spec) {
 		return e.List()
 	}
 	spec := p.Spec.DeepCopy()
@@ -91,7 +91,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	if len(old.Spec.SchedulingGates) > 0 {
 		gatedPlacement(spec, &old.Spec, e)
 	}
-	if !apiequality.Semantic.DeepEqual(*spec, old.Spec) {
+	if !samePodSpec(spec, &old.Spec) {
 		e.Forbidden("pod updates may not change fields other than " + mutablePodFields + "\n" + diff.Diff(old.Spec, *spec))
 	}
 	return e.List()
