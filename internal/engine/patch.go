@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -142,7 +143,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 	if kind == types.StrategicMergePatchType {
 		err = strategicMerge(ctx, c.e.goTypes, current, body, obj, options.FieldValidation)
 	} else {
-		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation, c.V.Prune)
+		err = jsonPatched(ctx, c.e.goTypes, kind, current, body, obj, options.FieldValidation, c.V.Prune)
 	}
 	if err != nil {
 		return nil, err
@@ -161,12 +162,16 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 }
 
 // jsonPatched applies a JSON patch or a merge patch.
-func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object, fieldValidation string, prune func(Object) ([]string, error)) error {
+func jsonPatched(ctx context.Context, goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object,
+	fieldValidation string, prune func(Object) ([]string, error)) error {
+	check := directive(fieldValidation) != metav1.FieldValidationIgnore
+	if prune == nil && patchedPart(goTypes, kind, current, body, into, check) {
+		return nil
+	}
 	before, err := marshalJSON(current)
 	if err != nil {
 		return err
 	}
-	check := directive(fieldValidation) != metav1.FieldValidationIgnore
 	apply := mergePatch
 	if kind == types.JSONPatchType {
 		apply = jsonPatch

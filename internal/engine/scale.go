@@ -114,7 +114,7 @@ func (c *call) patchScale(kind types.PatchType) error {
 		if kind == types.StrategicMergePatchType {
 			err = strategicMerge(ctx, c.e.goTypes, live, body, obj, options.FieldValidation)
 		} else {
-			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation, nil)
+			err = jsonPatched(ctx, c.e.goTypes, kind, live, body, obj, options.FieldValidation, nil)
 		}
 		if err != nil {
 			return nil, err

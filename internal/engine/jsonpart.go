@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+)
+
+// This file applies JSON patches and merge patches to the fields of a Go object that they name. Writing and reading the others as
+// JSON costs more than all else that such a patch does.
+
+// patchedPart makes an object by a patch of type kind. It reports false if the whole object is to be patched instead: because
+// that differs, or because something is wrong, which is then told of the whole object.
+func patchedPart(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object, check bool) bool {
+	if _, untyped := current.(*unstructured.Unstructured); untyped {
+		return false
+	}
+	p := &part{current: current, fields: namedBy(kind, body)}
+	if p.fields == nil {
+		return false
+	}
+	of := reflect.ValueOf(current).Elem()
+	sparse, merged := reflect.New(of.Type()), reflect.New(of.Type())
+	p.copy(sparse.Elem(), of)
+	doc, err := json.Marshal(sparse.Interface())
+	if err != nil {
+		return false
+	}
+	apply := mergePatch
+	if kind == types.JSONPatchType {
+		apply = jsonPatch
+	}
+	doc, strict, err := apply(doc, body, check)
+	if err != nil || len(strict) > 0 {
+		return false
+	}
+	if strict, err = unmarshalJSON(doc, merged.Interface(), check); err != nil || len(strict) > 0 {
+		return false
+	}
+	to := reflect.ValueOf(into).Elem()
+	to.Set(reflect.ValueOf(current.DeepCopyObject()).Elem())
+	p.copy(to, merged.Elem())
+	goTypes.DropNulls(into)
+	return true
+}
+
+// namedBy returns the fields that a patch names, two levels deep; nil if it is about the whole object, or no patch.
+func namedBy(kind types.PatchType, body []byte) []partField {
+	if kind == types.JSONPatchType {
+		return namedByOperations(body)
+	}
+	patch := map[string]json.RawMessage{}
+	if json.Unmarshal(body, &patch) != nil {
+		return nil
+	}
+	fields := make([]partField, 0, len(patch))
+	for name, v := range patch {
+		f := partField{name: name}
+		below := map[string]json.RawMessage{}
+		if json.Unmarshal(v, &below) == nil && string(v) != "null" {
+			f.below = slices.AppendSeq(make([]string, 0, len(below)), maps.Keys(below))
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// namedByOperations returns the fields at the beginnings of the paths of a JSON patch.
+func namedByOperations(body []byte) []partField {
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil || len(patch) > maxOperations {
+		return nil
+	}
+	fields := []partField{}
+	for _, op := range patch {
+		path, err := op.Path()
+		if err != nil {
+			return nil
+		}
+		if fields = withPath(fields, path); fields == nil {
+			return nil
+		}
+		if kind := op.Kind(); kind == "copy" || kind == "move" {
+			if path, err = op.From(); err != nil {
+				return nil
+			}
+			if fields = withPath(fields, path); fields == nil {
+				return nil
+			}
+		}
+	}
+	return fields
+}
+
+// withPath adds the field of a path; nil if it cannot be told.
+func withPath(fields []partField, path string) []partField {
+	path, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return nil
+	}
+	name, rest, deep := strings.Cut(path, "/")
+	below, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(name, "~") || strings.Contains(below, "~") {
+		return nil
+	}
+	at := slices.IndexFunc(fields, func(f partField) bool { return f.name == name })
+	switch {
+	case at < 0 && deep:
+		return append(fields, partField{name, []string{below}})
+	case at < 0:
+		return append(fields, partField{name: name})
+	case !deep:
+		fields[at].below = nil
+	case fields[at].below != nil && !slices.Contains(fields[at].below, below):
+		fields[at].below = append(fields[at].below, below)
+	}
+	return fields
+}
