@@ -33,6 +33,8 @@ type load struct {
 	request func(i int) side.Request
 	// check judges the body of the first answer. May be nil.
 	check func(body []byte) error
+	// answered is told the answer to the i-th request. May be nil: then answers are not kept.
+	answered func(i int, body []byte) error
 	// before prepares a side, and returns what undoes that. May be nil.
 	before func(ctx context.Context, s *side.Side) (after func() error, err error)
 	// bare is the name under which the bare server serves the same bytes, if it does.
@@ -145,7 +147,7 @@ func loads(pods int) []load {
 						podName(i%pods), i, i)}
 			},
 		},
-	}, admissionLoads()...)
+	}, slices.Concat(leaseLoads(pods), admissionLoads())...)
 }
 
 const warmNamespace = "warm"
@@ -219,13 +221,30 @@ func (s *sender) close() {
 // first sends one request and returns the answer's body and how long it took.
 func (s *sender) first(ctx context.Context) ([]byte, time.Duration, error) {
 	var body bytes.Buffer
+	i := int(s.next.Add(1) - 1)
+	r := s.load.request(i)
 	began := time.Now()
-	err := s.clients[0].Do(ctx, s.load.request(int(s.next.Add(1)-1)), &body)
+	err := s.clients[0].Do(ctx, r, &body)
 	took := time.Since(began)
 	if err == nil && s.load.check != nil {
 		err = s.load.check(body.Bytes())
 	}
+	if err == nil && s.load.answered != nil {
+		err = s.load.answered(i, body.Bytes())
+	}
 	return body.Bytes(), took, err
+}
+
+// do sends the i-th request and passes its answer on.
+func (s *sender) do(ctx context.Context, c *side.Client, i int, r side.Request) error {
+	if s.load.answered == nil {
+		return c.Do(ctx, r, io.Discard)
+	}
+	var body bytes.Buffer
+	if err := c.Do(ctx, r, &body); err != nil {
+		return err
+	}
+	return s.load.answered(i, body.Bytes())
 }
 
 // send sends requests up to number end, exclusively, and returns how long each took.
@@ -241,8 +260,10 @@ func (s *sender) send(ctx context.Context, end int) ([]time.Duration, error) {
 				if i >= end {
 					return
 				}
+				r := s.load.request(i)
 				began := time.Now()
-				if err := c.Do(ctx, s.load.request(i), io.Discard); err != nil {
+				err := s.do(ctx, c, i, r)
+				if err != nil {
 					cancel(err)
 					return
 				}
