@@ -110,7 +110,11 @@ func (w *walker) compareObjects(t *objectType, l, r *val, c *change) (leaf bool)
 			w.odd = true
 			continue
 		}
-		below := w.compare(w.types.get(p.ref), &p.l, &p.r)
+		of := w.types.get(p.ref)
+		if w.unchanged(of, &p.l, &p.r) {
+			continue
+		}
+		below := w.compare(of, &p.l, &p.r)
 		w.push(element{name: p.name}, &below)
 	}
 	p.end(w)

@@ -90,6 +90,7 @@ type types struct {
 	root   typeRef
 	mu     sync.Mutex
 	named  map[namedType]*fieldType // guarded by mu
+	tame   tameness
 }
 
 type namedType struct {
