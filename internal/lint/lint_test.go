@@ -52,7 +52,7 @@ var layers = []string{
 	"cmd/", "pkg/", "internal/server", "internal/snapshot", "internal/controlplane", "internal/authn/methods", "internal/authz/modes", "internal/keys", "internal/config",
 	"internal/controllers", "internal/crd", "internal/aggregator", "internal/catalog", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
 	"internal/builtin", "internal/discovery", "internal/console", "internal/recorder", "internal/metrics", "internal/flowcontrol", "internal/encryption", "internal/tracing", "internal/inprocess", "internal/debug", "internal/chain",
-	"internal/audit", "internal/engine", "internal/resolver", "internal/admission", "internal/authz", "internal/podrefs", "internal/podspec", "internal/rules", "internal/schema",
+	"internal/audit", "internal/engine", "internal/resolver", "internal/admission", "internal/authz", "internal/podrefs", "internal/podspec", "internal/rules", "internal/schema", "internal/goschema",
 	"internal/authn", "internal/store", "internal/route", "internal/request", "internal/reload", "internal/guard", "internal/egress", "internal/span",
 }
 
