@@ -50,6 +50,8 @@ type Definition struct {
 	Load func() (*apiextensionsv1.CustomResourceDefinition, error)
 	// Connects are subresources that the definition does not name; Hash covers them.
 	Connects []Connect
+	// Verbs are those of the requests that it takes, all if there are none; Hash covers them.
+	Verbs []string
 }
 
 // Connect describes a subresource that takes and gives anything.

@@ -64,16 +64,13 @@ const (
 
 // Step is a named part of a request's way.
 type Step struct {
-	Kind string
-	// Name is that of the plugin, the policy, or CONFIGURATION/WEBHOOK.
-	Name   string
-	Phase  string // admit or validate
-	Began  time.Time
-	Took   time.Duration
-	Result string
-	// Ignored says that the result did not count.
+	Kind    string
+	Name    string
+	Phase   string // admit or validate
+	Began   time.Time
+	Took    time.Duration
+	Result  string
 	Ignored bool
-	// Changed says that a webhook or policy has changed the object.
 	Changed bool
 }
 
@@ -92,17 +89,16 @@ type Change struct {
 	Namespace, Name, UID  string
 	ResourceVersion       string
 	Fields                []FieldChange
-	// MoreFields counts the changed fields that are not listed.
-	MoreFields int
+	MoreFields            int
 }
 
 // FieldChange is a field that has changed. Values are JSON of scalars; they are empty if the field was not there, and
 // where Hidden is set.
 type FieldChange struct {
-	Path   string `json:"path"`
-	Old    string `json:"old,omitempty"`
-	New    string `json:"new,omitempty"`
-	Hidden bool   `json:"hidden,omitempty"`
+	Path   string `json:"path" doc:"The field."`
+	Old    string `json:"old,omitempty" doc:"Its value before, shortened; absent if there was none, or if values are hidden."`
+	New    string `json:"new,omitempty" doc:"Its value after, shortened; absent if there is none, or if values are hidden."`
+	Hidden bool   `json:"hidden,omitempty" doc:"That the values are not told, because they may be secret."`
 }
 
 // Record makes the request's trail collect. Only the flight recorder's filter calls it.

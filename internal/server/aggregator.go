@@ -3,6 +3,7 @@ package server
 import (
 	mathrand "math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -61,14 +62,21 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 
 // openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide
 // custom resources.
-func (b *base) openAPI(agg *aggregator.Server) (*openapi.Handler, error) {
+// own are resources that are neither custom nor in the recorded documents.
+func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi.Handler, error) {
 	docs, err := openapi.New(b.ground.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
 	}
 	builder := crdopenapi.NewBuilder(docs)
+	first, err := derivedParts(builder, b.ground.Clock.Now(), own)
+	if err != nil {
+		return nil, err
+	}
 	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
-	all := live.New(changes, func() *openapi.Set { return docs.With(append(agg.OpenAPI(), builder.Parts(b.objects.Now())...)...) })
+	all := live.New(changes, func() *openapi.Set {
+		return docs.With(slices.Concat(first, agg.OpenAPI(), builder.Parts(b.objects.Now()))...)
+	})
 	return openapi.NewHandler(all.Get, b.log), nil
 }
 

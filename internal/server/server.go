@@ -175,14 +175,15 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	}
 	var custom *crd.Server
 	var flow *flowcontrol.Controller
-	own, err := catalog.Builtin(eng, b.recorderResources(recorded, authorizers, b.recordedParts(func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })), func(schema.GroupVersionResource) bool { return true })
+	reading := b.recorderResources(recorded, authorizers, b.recordedParts(func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
+	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	serving.Begin(append(kinds, own...)...)
 	custom = b.customResources(eng)
 	agg := b.aggregator(secrets, custom)
-	docs, err := b.openAPI(agg)
+	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
 	}

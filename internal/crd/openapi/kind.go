@@ -20,6 +20,7 @@ type kind struct {
 	schema                             *apiextensionsv1.JSONSchemaProps
 	selectable                         []apiextensionsv1.SelectableField
 	connects                           []catalog.Connect
+	verbs                              []string // nil: all
 }
 
 func load(s *catalog.Definition, version string, c *common) (*kind, error) {
@@ -39,6 +40,7 @@ func load(s *catalog.Definition, version string, c *common) (*kind, error) {
 		preserve:   d.Spec.PreserveUnknownFields,
 		selectable: v.SelectableFields,
 		connects:   s.Connects,
+		verbs:      s.Verbs,
 	}
 	if v.Subresources != nil {
 		k.status, k.scale = v.Subresources.Status != nil, v.Subresources.Scale != nil

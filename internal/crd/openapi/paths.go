@@ -1,7 +1,10 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
@@ -48,6 +51,7 @@ func (k *kind) paths() object {
 		parameters: k.remove, body: metaPackage + "DeleteOptions", answer: status, statuses: []string{"202"}})
 	root += k.plural + "/{name}"
 	out[root] = k.path(one, shared, id)
+	maps.DeleteFunc(out, func(_ string, item any) bool { return len(item.(object)) == 1 }) // only parameters
 	if k.status {
 		out[root+"/status"] = k.path(k.reads(" status of", own), shared, id+"Status")
 	}
@@ -58,6 +62,12 @@ func (k *kind) paths() object {
 		k.connect(out, root, &k.connects[n], shared, id)
 	}
 	return out
+}
+
+// takes reports whether requests for an operation are taken.
+func (k *kind) takes(op *operation) bool {
+	verb := map[string]string{"read": "get", "replace": "update"}[op.verb]
+	return k.verbs == nil || slices.Contains(k.verbs, cmp.Or(verb, op.verb))
 }
 
 // connect adds the paths of a subresource that takes and gives anything, in the words of kube-apiserver for its streams.
@@ -96,6 +106,9 @@ func (k *kind) path(operations []operation, shared []json.RawMessage, id string)
 	tag := identifier(group, false) + "_" + identifier(k.version, false)
 	in := identifier(group, true) + identifier(k.version, true)
 	for _, op := range operations {
+		if op.action != "connect" && !k.takes(&op) {
+			continue
+		}
 		o := object{
 			"description": op.description, "tags": []string{tag}, "operationId": op.id(in, id),
 			"x-kubernetes-action":             op.action,

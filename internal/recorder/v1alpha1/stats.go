@@ -1,9 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // What a TrafficStat counts requests by.
 const (
@@ -20,27 +17,25 @@ const (
 // TrafficStat is the requests of the last minute that have something in common. They are estimated from those that were
 // kept: exactly for writes and errors, from a sample for reads. Watches and streams are counted, and have no latency.
 type TrafficStat struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"The requests of the last minute that have something in common, estimated from those that were kept: exactly for writes and errors, from a sample for reads. Watches and streams are counted, and have no latency."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	By       string `json:"by"`
-	Verb     string `json:"verb,omitempty"`
-	Group    string `json:"group,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	Client   string `json:"client,omitempty"`
-	User     string `json:"user,omitempty"`
-	Layer    string `json:"layer,omitempty"`
-	Webhook  string `json:"webhook,omitempty"`
+	By       string `json:"by" doc:"What requests are counted by: All, Verb, Resource, Client, User, Layer, ClientResource or ResourceWebhook."`
+	Verb     string `json:"verb,omitempty" doc:"The verb."`
+	Group    string `json:"group,omitempty" doc:"The API group."`
+	Resource string `json:"resource,omitempty" doc:"The resource, in the plural."`
+	Client   string `json:"client,omitempty" doc:"The program."`
+	User     string `json:"user,omitempty" doc:"The user."`
+	Layer    string `json:"layer,omitempty" doc:"The part of the server."`
+	Webhook  string `json:"webhook,omitempty" doc:"The webhook or policy."`
 
-	PerSecond float64 `json:"perSecond"`
-	// RefusedPerSecond are answers 4xx but 404, FailedPerSecond 5xx.
-	RefusedPerSecond float64 `json:"refusedPerSecond,omitempty"`
-	FailedPerSecond  float64 `json:"failedPerSecond,omitempty"`
-	// BytesPerSecond are those of answers.
-	BytesPerSecond float64         `json:"bytesPerSecond,omitempty"`
-	P50            metav1.Duration `json:"p50"`
-	P99            metav1.Duration `json:"p99"`
-	Max            metav1.Duration `json:"max"`
+	PerSecond        float64         `json:"perSecond" doc:"Requests per second."`
+	RefusedPerSecond float64         `json:"refusedPerSecond,omitempty" doc:"Answers 4xx other than 404, per second."`
+	FailedPerSecond  float64         `json:"failedPerSecond,omitempty" doc:"Answers 5xx, per second."`
+	BytesPerSecond   float64         `json:"bytesPerSecond,omitempty" doc:"Bytes of answers, per second."`
+	P50              metav1.Duration `json:"p50" doc:"Half of the requests were faster."`
+	P99              metav1.Duration `json:"p99" doc:"99 of 100 requests were faster."`
+	Max              metav1.Duration `json:"max" doc:"The slowest request."`
 }
 
 // TrafficStatList is a list of statistics.
@@ -52,24 +47,20 @@ type TrafficStatList struct {
 
 // View is what the server has in memory of a resource.
 type View struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"What the server has in memory of a resource."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Group    string `json:"group,omitempty"`
-	Resource string `json:"resource"`
-	// Loaded says that the objects are in memory. They are loaded when they are first asked for.
-	Loaded  bool  `json:"loaded"`
-	Objects int64 `json:"objects"`
-	// Bytes are those of the stored objects.
-	Bytes    int64 `json:"bytes"`
-	Watchers int64 `json:"watchers"`
-	// Window is how many events are kept for watches that begin in the past.
-	Window     int64 `json:"window"`
-	Events     int64 `json:"events"` // since the server started
-	Unreadable int64 `json:"unreadable,omitempty"`
-	// Rank is 1 for the view with the most bytes. The field costliest selects those up to 100.
-	Rank     int64 `json:"rank"`
-	Revision int64 `json:"revision,omitempty"`
+	Group      string `json:"group,omitempty" doc:"The API group."`
+	Resource   string `json:"resource" doc:"The resource, in the plural."`
+	Loaded     bool   `json:"loaded" doc:"That the objects are in memory. They are loaded when they are first asked for."`
+	Objects    int64  `json:"objects" doc:"How many objects there are."`
+	Bytes      int64  `json:"bytes" doc:"Bytes of the stored objects."`
+	Watchers   int64  `json:"watchers" doc:"Watches of it."`
+	Window     int64  `json:"window" doc:"How many events are kept for watches that begin in the past."`
+	Events     int64  `json:"events" doc:"Events since the server started."`
+	Unreadable int64  `json:"unreadable,omitempty" doc:"Stored objects that cannot be read."`
+	Rank       int64  `json:"rank" doc:"1 for the view with the most bytes. The field costliest selects those up to 100."`
+	Revision   int64  `json:"revision,omitempty" doc:"The newest revision that it has."`
 }
 
 // ViewList is a list of views.
@@ -81,18 +72,16 @@ type ViewList struct {
 
 // Controller is the work queue of a controller in the server.
 type Controller struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"The work queue of a controller in the server."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Waiting int64 `json:"waiting"`
-	Working int64 `json:"working"`
-	Added   int64 `json:"added"`   // since the server started
-	Retries int64 `json:"retries"` // of those
-	// MeanWait and MeanWork are how long names waited, and how long the work on one took, on average.
-	MeanWait metav1.Duration `json:"meanWait"`
-	MeanWork metav1.Duration `json:"meanWork"`
-	// Longest is how long the oldest work under way takes.
-	Longest metav1.Duration `json:"longest"`
+	Waiting  int64           `json:"waiting" doc:"Names that wait."`
+	Working  int64           `json:"working" doc:"Names that are worked on."`
+	Added    int64           `json:"added" doc:"Names added since the server started."`
+	Retries  int64           `json:"retries" doc:"Those of them that were added again after a failure."`
+	MeanWait metav1.Duration `json:"meanWait" doc:"How long names waited, on average."`
+	MeanWork metav1.Duration `json:"meanWork" doc:"How long the work on one took, on average."`
+	Longest  metav1.Duration `json:"longest" doc:"How long the oldest work under way takes."`
 }
 
 // ControllerList is a list of controllers.
@@ -104,21 +93,17 @@ type ControllerList struct {
 
 // Datastore is an etcd.
 type Datastore struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"An etcd."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// Error is why it does not answer; "" if it does.
-	Error string `json:"error,omitempty"`
-	// Latency is how long it took to ask it for its newest revision.
-	Latency metav1.Duration `json:"latency"`
-	// Bytes are allocated, InUse of them hold something; a defragmentation gives back the rest. Quota 0 is unknown.
-	Bytes int64 `json:"bytes"`
-	InUse int64 `json:"inUse"`
-	Quota int64 `json:"quota,omitempty"`
-	// Revision is the newest, Seen the one that this server has seen, Compacted the oldest that can still be read.
-	Revision  int64 `json:"revision"`
-	Seen      int64 `json:"seen"`
-	Compacted int64 `json:"compacted,omitempty"`
+	Error     string          `json:"error,omitempty" doc:"Why it does not answer; absent if it does."`
+	Latency   metav1.Duration `json:"latency" doc:"How long it took to ask it for its newest revision."`
+	Bytes     int64           `json:"bytes" doc:"Bytes that are allocated."`
+	InUse     int64           `json:"inUse" doc:"Bytes of them that hold something; a defragmentation gives back the rest."`
+	Quota     int64           `json:"quota,omitempty" doc:"Bytes that it may allocate; absent if that is not known."`
+	Revision  int64           `json:"revision" doc:"Its newest revision."`
+	Seen      int64           `json:"seen" doc:"The newest revision that this server has seen."`
+	Compacted int64           `json:"compacted,omitempty" doc:"The oldest revision that can still be read."`
 }
 
 // DatastoreList is a list of datastores.
@@ -130,23 +115,21 @@ type DatastoreList struct {
 
 // PriorityLevel is what a priority level does now.
 type PriorityLevel struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"What a priority level does now."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Exempt bool `json:"exempt,omitempty"`
-	// Seats are those that it has now, Nominal its own; others may have lent or borrowed the difference.
-	Seats        int64 `json:"seats"`
-	Nominal      int64 `json:"nominal"`
-	SeatsInUse   int64 `json:"seatsInUse"`
-	Executing    int64 `json:"executing"`
-	Waiting      int64 `json:"waiting"`
-	Queues       int64 `json:"queues"`
-	ActiveQueues int64 `json:"activeQueues"`
-	QueueLength  int64 `json:"queueLength"`
-	// Since the server started.
-	Dispatched int64 `json:"dispatched"`
-	Rejected   int64 `json:"rejected"`
-	TimedOut   int64 `json:"timedOut"`
+	Exempt       bool  `json:"exempt,omitempty" doc:"That its requests are never held back."`
+	Seats        int64 `json:"seats" doc:"The seats that it has now; others may have lent or borrowed the difference to the nominal ones."`
+	Nominal      int64 `json:"nominal" doc:"Its own seats."`
+	SeatsInUse   int64 `json:"seatsInUse" doc:"Seats that are taken."`
+	Executing    int64 `json:"executing" doc:"Requests that are being served."`
+	Waiting      int64 `json:"waiting" doc:"Requests that wait."`
+	Queues       int64 `json:"queues" doc:"Its queues."`
+	ActiveQueues int64 `json:"activeQueues" doc:"Queues in which requests wait."`
+	QueueLength  int64 `json:"queueLength" doc:"How many requests may wait in a queue."`
+	Dispatched   int64 `json:"dispatched" doc:"Requests served since the server started."`
+	Rejected     int64 `json:"rejected" doc:"Requests rejected since the server started."`
+	TimedOut     int64 `json:"timedOut" doc:"Requests that waited for too long since the server started."`
 }
 
 // PriorityLevelList is a list of priority levels.
@@ -158,25 +141,20 @@ type PriorityLevelList struct {
 
 // Definition is what a CustomResourceDefinition costs this server.
 type Definition struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:",inline" doc:"What a CustomResourceDefinition costs this server."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Group    string   `json:"group"`
-	Resource string   `json:"resource"`
-	Versions []string `json:"versions"`
-	// Established says that it is served.
-	Established bool `json:"established"`
-	// DefinitionBytes are those of the definition itself.
-	DefinitionBytes int64 `json:"definitionBytes"`
-	// Compiled are the versions whose schema was needed.
-	Compiled []string `json:"compiled,omitempty"`
-	// Loaded says that its objects are in memory; Objects, Bytes and Watchers are those of its View.
-	Loaded   bool  `json:"loaded"`
-	Objects  int64 `json:"objects"`
-	Bytes    int64 `json:"bytes"`
-	Watchers int64 `json:"watchers"`
-	// Rank is 1 for the definition whose objects have the most bytes. The field costliest selects those up to 100.
-	Rank int64 `json:"rank"`
+	Group           string   `json:"group" doc:"The API group."`
+	Resource        string   `json:"resource" doc:"The resource, in the plural."`
+	Versions        []string `json:"versions" doc:"The served versions."`
+	Established     bool     `json:"established" doc:"That it is served."`
+	DefinitionBytes int64    `json:"definitionBytes" doc:"Bytes of the definition itself."`
+	Compiled        []string `json:"compiled,omitempty" doc:"The versions whose schema was needed."`
+	Loaded          bool     `json:"loaded" doc:"That its objects are in memory."`
+	Objects         int64    `json:"objects" doc:"How many objects there are."`
+	Bytes           int64    `json:"bytes" doc:"Bytes of the stored objects."`
+	Watchers        int64    `json:"watchers" doc:"Watches of it."`
+	Rank            int64    `json:"rank" doc:"1 for the definition whose objects have the most bytes. The field costliest selects those up to 100."`
 }
 
 // DefinitionList is a list of definitions.
@@ -185,65 +163,3 @@ type DefinitionList struct {
 	metav1.ListMeta `json:"metadata"`
 	Items           []Definition `json:"items"`
 }
-
-// The copies share what is immutable: everything but the metadata.
-
-// DeepCopyObject is part of runtime.Object.
-func (t *TrafficStat) DeepCopyObject() runtime.Object {
-	c := *t
-	t.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (v *View) DeepCopyObject() runtime.Object {
-	c := *v
-	v.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (o *Controller) DeepCopyObject() runtime.Object {
-	c := *o
-	o.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (d *Datastore) DeepCopyObject() runtime.Object {
-	c := *d
-	d.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (p *PriorityLevel) DeepCopyObject() runtime.Object {
-	c := *p
-	p.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (d *Definition) DeepCopyObject() runtime.Object {
-	c := *d
-	d.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	return &c
-}
-
-// DeepCopyObject is part of runtime.Object.
-func (l *TrafficStatList) DeepCopyObject() runtime.Object { return copyList(l) }
-
-// DeepCopyObject is part of runtime.Object.
-func (l *ViewList) DeepCopyObject() runtime.Object { return copyList(l) }
-
-// DeepCopyObject is part of runtime.Object.
-func (l *ControllerList) DeepCopyObject() runtime.Object { return copyList(l) }
-
-// DeepCopyObject is part of runtime.Object.
-func (l *DatastoreList) DeepCopyObject() runtime.Object { return copyList(l) }
-
-// DeepCopyObject is part of runtime.Object.
-func (l *PriorityLevelList) DeepCopyObject() runtime.Object { return copyList(l) }
-
-// DeepCopyObject is part of runtime.Object.
-func (l *DefinitionList) DeepCopyObject() runtime.Object { return copyList(l) }
