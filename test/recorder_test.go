@@ -151,6 +151,26 @@ func TestFlightRecorder(t *testing.T) {
 		}
 	})
 
+	t.Run("webhooks that do not see what others change", func(t *testing.T) {
+		url, ca := answering(t, 0, "", "")
+		hooks := admin.AdmissionregistrationV1().MutatingWebhookConfigurations()
+		for _, name := range []string{"order-a", "order-b"} {
+			v := hook(name, url, ca, nil)
+			w := &v.Webhooks[0]
+			_, err := hooks.Create(ctx, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: v.ObjectMeta, Webhooks: []admissionv1.MutatingWebhook{{
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions}}}, metav1.CreateOptions{})
+			must(t, err)
+		}
+		said := k.tells("doctor")
+		contains(t, said, "order-a/order-a.example.com, order-b/order-b.example.com;", "webhook order-a/order-a.example.com does not see what order-b/order-b.example.com changes")
+		if strings.Contains(said, "webhook order-b/order-b.example.com does not see") {
+			t.Errorf("of the last one: %s", said)
+		}
+		for _, name := range []string{"order-a", "order-b"} {
+			must(t, hooks.Delete(ctx, name, metav1.DeleteOptions{}))
+		}
+	})
+
 	t.Run("a webhook in shadow mode", func(t *testing.T) {
 		url, ca := answering(t, 0, "shadowed", "no")
 		hooks := admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()

@@ -163,7 +163,20 @@ func meet(a, b []admissionv1.RuleWithOperations) bool {
 	}
 	return slices.ContainsFunc(a, func(x admissionv1.RuleWithOperations) bool {
 		return slices.ContainsFunc(b, func(y admissionv1.RuleWithOperations) bool {
-			return common(x.APIGroups, y.APIGroups) && common(x.Resources, y.Resources) && common(operations(x.Operations), operations(y.Operations))
+			return common(x.APIGroups, y.APIGroups) && resourcesMeet(x.Resources, y.Resources) && common(operations(x.Operations), operations(y.Operations))
+		})
+	})
+}
+
+// resourcesMeet does so for the resources of rules: * is all without their subresources, */* all with them, pods/* is pods
+// with theirs, */scale the scale of all.
+func resourcesMeet(x, y []string) bool {
+	part := func(a, b string) bool { return a == b || a == "*" || b == "*" }
+	return slices.ContainsFunc(x, func(a string) bool {
+		return slices.ContainsFunc(y, func(b string) bool {
+			of, sub, _ := strings.Cut(a, "/")
+			other, otherSub, _ := strings.Cut(b, "/")
+			return part(of, other) && part(sub, otherSub)
 		})
 	})
 }

@@ -88,7 +88,7 @@ func (r *Recorder) requests() *engine.Resource {
 	res.Revision = func() string { return strconv.FormatInt(r.number.Load(), 10) }
 	res.Watch = r.watchRequests
 	res.Fields = engine.Fields(func(q *v1alpha1.Request) fields.Set {
-		return fields.Set{"user": q.User, "verb": q.Verb, "resource": q.Resource, "group": q.Group, "namespace": q.Record.Namespace, "name": q.Record.Name,
+		return fields.Set{"user": q.User, "as": cmp.Or(q.Impersonated, q.User), "verb": q.Verb, "resource": q.Resource, "group": q.Group, "namespace": q.Record.Namespace, "name": q.Record.Name,
 			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "userAgent": q.UserAgent}
 	})
 	res.Table = &engine.Table{
@@ -212,7 +212,7 @@ func (r *Recorder) watchResource() *engine.Resource {
 	res := readOnly("watches", "watch", "Watch", engine.VersionOf[v1alpha1.Watch, v1alpha1.WatchList](v1alpha1.GroupVersion(), nil))
 	listed(r, res, without(r.Watches), func(w *v1alpha1.Watch) string { return strconv.FormatInt(w.Events, 10) })
 	res.Fields = engine.Fields(func(w *v1alpha1.Watch) fields.Set {
-		return fields.Set{"user": w.User, "resource": w.Resource, "group": w.Group, "namespace": w.Namespace}
+		return fields.Set{"user": w.User, "as": cmp.Or(w.Impersonated, w.User), "resource": w.Resource, "group": w.Group, "namespace": w.Namespace}
 	})
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Resource", "string", "What is watched.", 0), column("Namespace", "string", "Where.", 0),

@@ -2,6 +2,7 @@
 
 export class SignedOut extends Error {}
 export class Refused extends Error {}
+export class Forgotten extends Error {}
 
 async function answer(path, options) {
   const stop = AbortSignal.timeout(30_000);
@@ -12,6 +13,7 @@ async function answer(path, options) {
   let said = text;
   try { said = JSON.parse(text).message ?? text; } catch { /* it is no Status */ }
   if (response.status === 401) throw new SignedOut(said);
+  if (response.status === 404) throw new Forgotten(said);
   throw new Refused(`${response.status}: ${said}`);
 }
 

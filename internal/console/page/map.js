@@ -28,12 +28,12 @@ function draw(asked, hooks) {
     for (const [column, name] of [e.from, e.to]) sums[column].set(name, (sums[column].get(name) ?? 0) + e.r.perSecond);
   }
   const places = sums.map(s => new Map([...s].sort((a, b) => b[1] - a[1]).slice(0, most).map(([name], n) => [name, n])));
-  const rows = Math.max(1, ...places.map(p => p.size)), row = 24, x = [220, 470, 730], w = 980;
+  const rows = Math.max(1, ...places.map(p => p.size)), row = 24, x = [220, 470, 780], w = 1000;
   const at = ([column, name]) => places[column].has(name) ? [x[column], places[column].get(name) * row + 34] : null;
   const lines = edges.map(e => {
     const a = at(e.from), b = at(e.to);
     if (!a || !b) return null;
-    const from = a[0] + (e.from[0] === 1 ? 170 : 4), to = b[0] - 4, half = (from + to) / 2;
+    const from = a[0] + (e.from[0] === 1 ? 205 : 4), to = b[0] - 4, half = (from + to) / 2;
     return svg('path', { class: e.r.failedPerSecond > 0 ? 'edge bad' : 'edge', 'stroke-width': (1 + Math.log2(1 + e.r.perSecond)).toFixed(1),
       d: `M${from},${a[1] - 4} C${half},${a[1] - 4} ${half},${b[1] - 4} ${to},${b[1] - 4}` },
     svg('title', {}, `${e.from[1]} → ${e.to[1]}: ${rate(e.r.perSecond)} a second, p99 ${time(ms(e.r.p99))}`));

@@ -1,10 +1,10 @@
 // Requests, the way of one of them, and what was done to an object.
 
-import { list as listOf, read } from './api.js';
+import { Forgotten, list as listOf, read } from './api.js';
 import { bytes, clip, clock, count, el, form, hash, link, moment, ms, resource, svg, table, time } from './dom.js';
 
 const fields = [
-  { name: 'user', label: 'User' }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
+  { name: 'as', label: 'User' }, { name: 'user', label: 'Asked by' }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
   { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' },
   { name: 'code', label: 'Code', size: 4 }, { name: 'kept', label: 'Kept as', options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
 ];
@@ -75,7 +75,14 @@ export function one(main, params, signal) {
   let known = false; // it does not change
   return async () => {
     if (known) return;
-    const r = await read('requests/' + encodeURIComponent(params.name ?? ''), {}, signal);
+    let r;
+    try { r = await read('requests/' + encodeURIComponent(params.name ?? ''), {}, signal); } catch (e) {
+      if (!(e instanceof Forgotten)) throw e;
+      known = true;
+      body.replaceChildren(el('p', {}, 'This request is not kept any more, or never was: newer ones have taken its place. What it did to an object may still be in the history of that object. ',
+        link(hash('requests'), 'Requests that are kept')));
+      return;
+    }
     known = true;
     const facts = { time: moment(r.time), took: time(ms(r.duration)), answer: `${r.code} ${r.reason ?? ''}`, 'refused for': (r.fields ?? []).join(', '), user: who(r), client: r.userAgent, from: r.sourceIP, 'audit ID': r.auditID,
       'kept as': `${r.kept}${r.weight > 1 ? ', stands for ' + r.weight : ''}`, bytes: `${bytes(r.requestBytes ?? 0)} sent, ${bytes(r.responseBytes ?? 0)} answered`, 'dry run': r.dryRun ? 'yes' : '' };

@@ -15,8 +15,8 @@ export function watches(main, params, signal) {
     { name: 'age', of: r => Date.now() - Date.parse(r.began), number: true, show: time },
   ], { sort: 8, empty: 'Nobody watches anything.' });
   return pages(main, t, signal, 'Watches', 'Who follows what, and who does not read what it is sent.', 'watches',
-    form([{ name: 'user', label: 'User' }, { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }], params, 'Filter',
-      values => { location.hash = hash('watches', values); }), { user: params.user, resource: params.resource, group: params.group, namespace: params.namespace });
+    form([{ name: 'as', label: 'User' }, { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }], params, 'Filter',
+      values => { location.hash = hash('watches', values); }), { as: params.as, resource: params.resource, group: params.group, namespace: params.namespace });
 }
 
 // pages shows a list of which there may be very many, a page at a time.

@@ -11,11 +11,14 @@ const latency = [
   { name: 'failed/s', of: r => r.failedPerSecond ?? 0, number: true, show: rate, class: r => r.failedPerSecond > 0 && 'bad' },
 ];
 
+// others is how the server calls what it does not count apart.
+const others = '(others)';
+
 const kinds = [
   ['Verb', 'Verbs', { name: 'verb', of: r => r.verb, cell: r => link(hash('requests', { verb: r.verb }), r.verb) }],
-  ['Resource', 'Resources', { name: 'resource', of: resource, cell: r => r.resource?.startsWith('/') ? r.resource : link(hash('requests', { resource: r.resource, group: r.group }), resource(r)) }],
+  ['Resource', 'Resources', { name: 'resource', of: resource, cell: r => r.resource?.startsWith('/') || r.resource === others ? r.resource : link(hash('requests', { resource: r.resource, group: r.group }), resource(r)) }],
   ['Client', 'Clients', { name: 'client', of: r => r.client ?? '' }],
-  ['User', 'Users', { name: 'user', of: r => r.user ?? '', cell: r => link(hash('requests', { user: r.user }), r.user ?? '') }],
+  ['User', 'Users', { name: 'user', of: r => r.user ?? '', cell: r => r.user === others ? r.user : link(hash('requests', { as: r.user }), r.user ?? '') }],
   ['Layer', 'Where time goes', { name: 'part of the server', of: r => r.layer }],
 ];
 
@@ -31,7 +34,8 @@ export function overview(main, _, signal) {
   return async () => {
     const [all, ...rest] = await Promise.all(['All', ...kinds.map(k => k[0])].map(by => list('trafficstats', { fields: { by }, limit: 500 }, signal)));
     const now = all.items[0] ?? { perSecond: 0 };
-    points.push({ rate: now.perSecond, p99: ms(now.p99) });
+    const point = { rate: now.perSecond, p99: ms(now.p99) };
+    points.push(...(points.length ? [point] : [point, point])); // one alone would be no line
     if (points.length > 150) points.shift();
     cards.replaceChildren(card('requests a second', rate(now.perSecond)), card('half are faster than', time(ms(now.p50))), card('99 of 100 are faster than', time(ms(now.p99))),
       card('refused a second', rate(now.refusedPerSecond ?? 0)), card('failed a second', rate(now.failedPerSecond ?? 0), now.failedPerSecond > 0 ? 'bad' : ''),
@@ -49,7 +53,7 @@ function lines() {
     return [svg('polyline', { class: cls, points: points.map((p, n) => `${(n * w / Math.max(points.length - 1, 1)).toFixed(1)},${(h - of(p) / most * (h - top)).toFixed(1)}`).join(' ') }), most];
   };
   const [rates, mostRate] = draw(p => p.rate, 'line'), [tails, mostTail] = draw(p => p.p99, 'line2');
-  return svg('svg', { viewBox: `0 0 ${w} ${h + 4}`, role: 'img', 'aria-label': 'Requests a second and p99 while this page is open' },
+  return svg('svg', { class: 'chart', viewBox: `0 0 ${w} ${h + 4}`, role: 'img', 'aria-label': 'Requests a second and p99 while this page is open' },
     svg('line', { class: 'axis', x1: 0, x2: w, y1: h, y2: h }), rates, tails,
     svg('rect', { class: 'bar', x: 0, y: 2, width: 10, height: 10 }), svg('text', { x: 14, y: 12 }, `requests a second, up to ${rate(mostRate)}`),
     svg('rect', { class: 'bar2', x: 300, y: 2, width: 10, height: 10 }), svg('text', { x: 314, y: 12 }, `p99, up to ${time(mostTail)}`));
