@@ -159,7 +159,8 @@ func (c *counted) request(rec *v1alpha1.Record, rate float64) {
 // shown returns the most frequent of each kind.
 func (c *counted) shown() []*v1alpha1.TrafficStat {
 	keys := slices.SortedFunc(maps.Keys(c.all), func(a, b trafficOf) int {
-		return cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(c.all[b].rate, c.all[a].rate), cmp.Compare(nameOfTraffic(a), nameOfTraffic(b)))
+		return cmp.Or(strings.Compare(a.by, b.by), cmp.Compare(c.all[b].rate, c.all[a].rate), strings.Compare(a.user, b.user), strings.Compare(a.client, b.client),
+			strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource), strings.Compare(a.verb, b.verb), strings.Compare(a.layer, b.layer), strings.Compare(a.webhook, b.webhook))
 	})
 	rows := map[string]int{}
 	var out []*v1alpha1.TrafficStat

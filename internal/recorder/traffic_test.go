@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -110,5 +112,25 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	}
 	if all := r.Webhooks(); len(all) != 1 || all[0].Step != "kept/w" {
 		t.Errorf("there are statistics of %v", all)
+	}
+}
+
+// BenchmarkTraffic counts a full memory of requests of 2,000 users, each with a program of its own.
+func BenchmarkTraffic(b *testing.B) {
+	r, clk := newTest(24 << 20)
+	r.Sample = 1
+	clk.Step(time.Hour)
+	for n := range 100_000 {
+		clk.Step(500 * time.Microsecond)
+		by := fmt.Sprintf("u%d", n%2000)
+		rec := &v1alpha1.Record{Number: int64(n), Time: metav1.NewMicroTime(clk.Now()), Kept: v1alpha1.KeptSample, Weight: 1, Verb: "get", Resource: "pods", Namespace: "n", Name: by,
+			User: by, UserAgent: by + "/1", Code: 200, Layers: []v1alpha1.Layer{{Name: "authentication"}, {Name: "authorization"}, {Name: "etcd"}}}
+		r.rings[n%int(classes)].push(rec)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(r.Traffic()) == 0 {
+			b.Fatal("nothing was counted")
+		}
 	}
 }
