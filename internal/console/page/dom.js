@@ -25,6 +25,9 @@ function fill(node, props, children) {
 
 export function link(href, text) { return el('a', { href, 'data-key': href }, text); }
 
+// breakable text may go on in the next line after each dot: names of resources are long.
+export function breakable(text) { return text.split(/(?<=\.)/).flatMap((part, n) => n ? [el('wbr'), part] : [part]); }
+
 // hash makes the address of a view.
 export function hash(view, params = {}) {
   const q = new URLSearchParams(Object.entries(params).filter(([, v]) => v));

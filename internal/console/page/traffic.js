@@ -1,7 +1,7 @@
 // How much is asked for, how long it takes, and who delays it.
 
 import { list } from './api.js';
-import { bytes, card, count, el, hash, link, ms, rate, resource, svg, table, time } from './dom.js';
+import { breakable, bytes, card, count, el, hash, link, ms, rate, resource, svg, table, time } from './dom.js';
 
 const latency = [
   { name: 'per second', of: r => r.perSecond, number: true, show: rate },
@@ -16,7 +16,7 @@ const others = '(others)';
 
 const kinds = [
   ['Verb', 'Verbs', { name: 'verb', of: r => r.verb, cell: r => link(hash('requests', { verb: r.verb }), r.verb) }],
-  ['Resource', 'Resources', { name: 'resource', of: resource, cell: r => r.resource?.startsWith('/') || r.resource === others ? r.resource : link(hash('requests', { resource: r.resource, group: r.group }), resource(r)) }],
+  ['Resource', 'Resources', { name: 'resource', of: resource, cell: r => r.resource?.startsWith('/') || r.resource === others ? r.resource : link(hash('requests', { resource: r.resource, group: r.group }), breakable(resource(r))) }],
   ['Client', 'Clients', { name: 'client', of: r => r.client ?? '' }],
   ['User', 'Users', { name: 'user', of: r => r.user ?? '', cell: r => r.user === others ? r.user : link(hash('requests', { as: r.user }), r.user ?? '') }],
   ['Layer', 'Where time goes', { name: 'part of the server', of: r => r.layer }],
