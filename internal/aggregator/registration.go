@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,11 +163,7 @@ func (s *Server) Register(ctx context.Context) {
 			s.groups.Add(r.Group)
 		}
 	}
-	var workers sync.WaitGroup
-	for range registerWorkers {
-		workers.Go(func() { s.groups.Run(ctx, s.register) })
-	}
-	workers.Wait()
+	s.groups.Run(ctx, registerWorkers, s.register)
 }
 
 // register compares the APIServices of a group with the catalog.

@@ -50,7 +50,7 @@ type Config struct {
 	WriteError    func(w http.ResponseWriter, r *http.Request, err error)
 	Metrics       *Metrics
 	Queues        *queue.Metrics // nil: the queue is not measured
-	Clock         clock.WithTicker
+	Clock         clock.WithTickerAndDelayedExecution
 	Guard         *guard.Guard
 	Log           *slog.Logger
 }

@@ -67,7 +67,7 @@ type Config struct {
 	Election *Election
 	// Queues measures the queues of controllers; nil: nothing does.
 	Queues *queue.Metrics
-	Clock  clock.WithTicker
+	Clock  clock.WithTickerAndDelayedExecution
 	Guard  *guard.Guard
 	Log    *slog.Logger
 }
@@ -240,17 +240,13 @@ func (c *Config) work(ctx context.Context, name string, look func(ctx context.Co
 	for _, s := range sources {
 		following.Go(func() { s(ctx, q) })
 	}
-	for range workers {
-		following.Go(func() {
-			q.Run(ctx, func(ctx context.Context, name string) error {
-				again, err := look(ctx, name)
-				if err == nil && again > 0 {
-					q.AddAfter(name, again)
-				}
-				return err
-			})
-		})
-	}
+	q.Run(ctx, workers, func(ctx context.Context, name string) error {
+		again, err := look(ctx, name)
+		if err == nil && again > 0 {
+			q.AddAfter(name, again)
+		}
+		return err
+	})
 	following.Wait()
 }
 

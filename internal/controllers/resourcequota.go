@@ -58,9 +58,7 @@ func runResourceQuotas(ctx context.Context, c Config, cl *inprocess.Client) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { k.follow(ctx) })
-	for range countWorkers {
-		running.Go(func() { k.queue.Run(ctx, k.look) })
-	}
+	k.queue.Run(ctx, countWorkers, k.look)
 	running.Wait()
 }
 

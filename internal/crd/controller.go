@@ -28,8 +28,8 @@ type controller struct {
 // run processes the queues until ctx ends.
 func (c *controller) run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.changed.Run(ctx, c.reconcile) })
-	wg.Go(func() { c.dying.Run(ctx, c.finalize) })
+	wg.Go(func() { c.changed.Run(ctx, 1, c.reconcile) })
+	wg.Go(func() { c.dying.Run(ctx, 1, c.finalize) })
 	wg.Wait()
 }
 

@@ -34,7 +34,7 @@ type Config struct {
 	Metrics *Metrics
 	// Queues measures the queues of the controller; nil: nothing does.
 	Queues *queue.Metrics
-	Clock  clock.WithTicker
+	Clock  clock.WithTickerAndDelayedExecution
 	Guard  *guard.Guard
 	Log    *slog.Logger
 }

@@ -64,6 +64,12 @@ func (f *inFlight) leave() { f.now.Add(-1) }
 // take returns the greatest number of concurrent requests since the last call.
 func (f *inFlight) take() float64 { return float64(f.most.Swap(f.now.Load())) }
 
+// Process returns the metrics of the Go runtime and of the process, for the registry of what a process has once.
+func Process() []prometheus.Collector {
+	return []prometheus.Collector{collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+}
+
 // New creates the metrics of a server. process gathers the metrics of the process.
 func New(served Served, process prometheus.Gatherer) *Metrics {
 	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), series: map[labels]*series{}}
@@ -99,8 +105,7 @@ func New(served Served, process prometheus.Gatherer) *Metrics {
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
 	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
 	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
-	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing),
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing))
 	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
 	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
 	m.slis.MustRegister(m.healthcheck, m.healthchecks)

@@ -63,7 +63,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // of adds what belongs to the metrics to the settings of a queue.
-func (m *Metrics) of(c workqueue.TypedRateLimitingQueueConfig[string]) workqueue.TypedRateLimitingQueueConfig[string] {
+func (m *Metrics) of(c workqueue.TypedQueueConfig[string]) workqueue.TypedQueueConfig[string] {
 	if m == nil {
 		return c
 	}
@@ -72,6 +72,7 @@ func (m *Metrics) of(c workqueue.TypedRateLimitingQueueConfig[string]) workqueue
 	if m.begun[c.Name] == nil {
 		m.begun[c.Name] = map[string]time.Time{}
 	}
+	m.retries.WithLabelValues(c.Name) // it exists from the start, like the others
 	c.MetricsProvider, c.Clock = provider{m}, still{c.Clock}
 	return c
 }
@@ -84,6 +85,13 @@ func (m *Metrics) begin(queue, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun[queue][name] = m.clock.Now()
+}
+
+// retried counts a name that is put into a queue again.
+func (m *Metrics) retried(queue string) {
+	if m != nil {
+		m.retries.WithLabelValues(queue).Inc()
+	}
 }
 
 // end notes that work on a name has ended.

@@ -34,7 +34,7 @@ import (
 type Ground struct {
 	Log       *slog.Logger
 	Verbosity *debug.Verbosity
-	Clock     clock.WithTicker
+	Clock     clock.WithTickerAndDelayedExecution
 	// Listener is used by the control plane whose settings have a port; nil:
 	// there is none.
 	Listener net.Listener
@@ -57,7 +57,7 @@ type Ground struct {
 // Given are parts of a ground that its opener brings; Open makes those that are
 // nil.
 type Given struct {
-	Clock  clock.WithTicker
+	Clock  clock.WithTickerAndDelayedExecution
 	Shared *Shared
 	// DB is a log that the caller closes. Without it the log is the embedded
 	// etcd, or the cluster that the settings name.
@@ -108,6 +108,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		given.Shared = NewShared()
 	}
 	g := &Ground{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry()}
+	g.Metrics.MustRegister(g.Process...)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())

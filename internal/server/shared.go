@@ -3,8 +3,11 @@ package server
 import (
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
 
@@ -17,9 +20,12 @@ type Shared struct {
 	Types *openapi.TypeConverter
 	// Policy returns the RBAC policy that clusters start with. Its objects must not be changed.
 	Policy func() (*bootstrap.Objects, error)
+	// Process are the metrics of the process.
+	Process []prometheus.Collector
 }
 
 // NewShared makes a Shared.
 func NewShared() *Shared {
-	return &Shared{Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Policy: sync.OnceValues(bootstrap.Policy)}
+	return &Shared{Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Policy: sync.OnceValues(bootstrap.Policy),
+		Process: metrics.Process()}
 }

@@ -31,7 +31,7 @@ func (c *Clock) Advance(d time.Duration) {
 }
 
 // inner returns the clock for the server; the system's for nil.
-func (c *Clock) inner() clock.WithTicker {
+func (c *Clock) inner() clock.WithTickerAndDelayedExecution {
 	if c == nil {
 		return clock.RealClock{}
 	}

@@ -90,15 +90,14 @@ func newSeed() *seed {
 }
 
 // log returns a log that begins with the seed if there is one.
-func (s *seed) log(c clock.WithTicker) *memory.DB {
-	timers := c.(clock.WithDelayedExecution) // the system's and Clock's both are
+func (s *seed) log(c clock.WithDelayedExecution) *memory.DB {
 	select {
 	case <-s.made:
 	default:
-		return memory.New(timers)
+		return memory.New(c)
 	}
 	own := map[string]string{}
-	return memory.NewFrom(timers, s.from.Map(func(key string, value []byte) []byte {
+	return memory.NewFrom(c, s.from.Map(func(key string, value []byte) []byte {
 		places := s.uids[key]
 		if len(places) == 0 {
 			return value

@@ -34,7 +34,7 @@ type Config struct {
 	Catalog *catalog.Live
 	Client  *inprocess.Client
 	Queues  *queue.Metrics // nil: the queue is not measured
-	Clock   clock.WithTicker
+	Clock   clock.WithTickerAndDelayedExecution
 	Guard   *guard.Guard
 	Log     *slog.Logger
 }
@@ -73,9 +73,7 @@ func Run(ctx context.Context, c Config) {
 			return
 		}
 		g.running.Go(func() { g.followRemotes(ctx) })
-		for range workers {
-			g.running.Go(func() { g.queue.Run(ctx, g.look) })
-		}
+		g.running.Go(func() { g.queue.Run(ctx, workers, g.look) })
 		for {
 			select {
 			case <-g.lost:

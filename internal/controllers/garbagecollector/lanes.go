@@ -36,9 +36,7 @@ func (g *Collector) lane(ctx context.Context, n *node, o object) *queue.Queue {
 			g.lanes.queues = map[string]*queue.Queue{}
 		}
 		g.lanes.queues[k.prefix] = q
-		for range laneWorkers {
-			g.running.Go(func() { q.Run(ctx, g.act) })
-		}
+		g.running.Go(func() { q.Run(ctx, laneWorkers, g.act) })
 	}
 	return q
 }
