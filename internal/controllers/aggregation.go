@@ -3,14 +3,19 @@ package controllers
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -22,27 +27,79 @@ const aggregationManager = "clusterrole-aggregation-controller"
 // include the permissions for custom kinds.
 func runAggregation(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(rbacv1.Resource("clusterroles"))
-	a := &aggregator{endpoint: ep, roles: engine.IndexOf[*rbacv1.ClusterRole](ep), client: cl.Managing(aggregationManager)}
+	a := &aggregator{endpoint: ep, roles: engine.IndexOf[*rbacv1.ClusterRole](ep), client: cl.Managing(aggregationManager), outlines: map[string]outline{}}
 	// Any aggregated role may select a changed role, so all are checked
 	// together, under one name.
-	c.work(ctx, "clusterrole-aggregation", once(a.look), follow(a.roles, func(store.Change[*rbacv1.ClusterRole]) (string, bool) { return "", true }))
+	c.work(ctx, "clusterrole-aggregation", once(a.look), a.follow)
 }
 
 type aggregator struct {
 	endpoint *engine.Endpoint
 	roles    *store.Index[*rbacv1.ClusterRole]
 	client   *inprocess.Client
+
+	mu sync.Mutex
+	// outlines has what tells which roles matter, of each role by name; guarded by mu. The roles are read when they are
+	// compared: kept in memory, they would be a tenth of an empty server.
+	outlines map[string]outline
+	// complete says that outlines has all roles. Before, a comparison would take rules away.
+	complete bool // guarded by mu
+}
+
+// outline is what is known of a role.
+type outline struct {
+	labels     labels.Set
+	aggregated bool
+	selectors  []labels.Selector // of its aggregation rule
+	broken     error             // a selector cannot be read
+}
+
+// follow is the source of the controller's queue.
+func (a *aggregator) follow(ctx context.Context, q *queue.Queue) {
+	a.roles.Follow(ctx, func(c store.Change[*rbacv1.ClusterRole]) {
+		if a.changed(c) {
+			q.Add("")
+		}
+	}, func(int64) {
+		if a.caught() {
+			q.Add("")
+		}
+	})
+}
+
+// changed notes a change of a role, and returns whether all roles are known.
+func (a *aggregator) changed(c store.Change[*rbacv1.ClusterRole]) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.Gone || c.Err != nil {
+		delete(a.outlines, c.Key)
+		return a.complete
+	}
+	o := outline{labels: c.Now.Labels, aggregated: c.Now.AggregationRule != nil}
+	o.selectors, o.broken = bootstrap.Selectors(c.Now)
+	a.outlines[c.Key] = o
+	return a.complete
+}
+
+// caught notes that all roles are known, and returns whether that is new.
+func (a *aggregator) caught() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.complete
+	a.complete = true
+	return !was
 }
 
 func (a *aggregator) look(ctx context.Context, _ string) error {
-	roles, err := a.roles.Objects(ctx, "")
-	if err != nil {
-		return err
-	}
+	a.mu.Lock()
+	all := maps.Clone(a.outlines)
+	a.mu.Unlock()
 	var errs []error
-	for _, r := range roles {
-		if r.AggregationRule != nil {
-			errs = append(errs, a.aggregate(ctx, r, roles))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		o := all[name]
+		errs = append(errs, o.broken)
+		if o.aggregated && o.broken == nil {
+			errs = append(errs, a.aggregate(ctx, name, o.selectors, all))
 		}
 	}
 	return errors.Join(errs...)
@@ -50,8 +107,27 @@ func (a *aggregator) look(ctx context.Context, _ string) error {
 
 // aggregate brings one role up to date. It applies the rules, so that it owns
 // only them and not labels and selectors.
-func (a *aggregator) aggregate(ctx context.Context, role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) error {
-	rules, err := bootstrap.Aggregate(role, all)
+func (a *aggregator) aggregate(ctx context.Context, name string, selectors []labels.Selector, all map[string]outline) error {
+	role, err := a.roles.Peek(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var selected []*rbacv1.ClusterRole
+	for from, o := range all {
+		if !slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(o.labels) }) {
+			continue
+		}
+		switch r, err := a.roles.Peek(ctx, from); {
+		case err == nil:
+			selected = append(selected, r)
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+	}
+	rules, err := bootstrap.Aggregate(role, selected)
 	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {
 		return err
 	}

@@ -62,6 +62,16 @@ func (x *Index[T]) Get(ctx context.Context, key string) (T, error) {
 	return x.Of(i)
 }
 
+// Peek is Get for who seldom needs the object: it is not kept with the item.
+func (x *Index[T]) Peek(ctx context.Context, key string) (T, error) {
+	i, err := x.view.seen(ctx, key)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return x.peek(i)
+}
+
 // Objects returns the objects whose keys begin with prefix as this server last
 // saw them, in the order of their keys. One that cannot be decoded is an error.
 func (x *Index[T]) Objects(ctx context.Context, prefix string) ([]T, error) {

@@ -17,12 +17,12 @@ func Aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.Po
 		return role.Rules, nil
 	}
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	selectors, err := Selectors(role)
+	if err != nil {
+		return nil, err
+	}
 	var rules []rbacv1.PolicyRule
-	for i := range role.AggregationRule.ClusterRoleSelectors {
-		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
-		if err != nil {
-			return nil, err
-		}
+	for _, selector := range selectors {
 		for _, from := range sorted {
 			if from.Name != role.Name && selector.Matches(labels.Set(from.Labels)) {
 				rules = appendNew(rules, from.Rules)
@@ -30,6 +30,22 @@ func Aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.Po
 		}
 	}
 	return rules, nil
+}
+
+// Selectors returns what a role's aggregation rule selects by; none for a role without one.
+func Selectors(role *rbacv1.ClusterRole) ([]labels.Selector, error) {
+	if role.AggregationRule == nil {
+		return nil, nil
+	}
+	var out []labels.Selector
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		s, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func appendNew(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
