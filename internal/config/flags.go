@@ -47,6 +47,13 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.given = fs.Changed
 }
 
+// ReleaseFlags notes which flags were given, so that the flags themselves are not kept: they hold more than the settings.
+func (c *Config) ReleaseFlags(fs *pflag.FlagSet) {
+	given := map[string]bool{}
+	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	c.given = func(name string) bool { return given[name] }
+}
+
 // flagGroup is flags that the help shows together.
 type flagGroup struct {
 	name string

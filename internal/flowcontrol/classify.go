@@ -21,7 +21,7 @@ type flow struct {
 	levelUID types.UID
 	exempt   bool
 	maxSeats int // of one request; 0: no bound
-	metrics  flowMetrics
+	metrics  func() *flowMetrics
 }
 
 // order sorts schemas by matching precedence.

@@ -44,7 +44,7 @@ func (c *Controller) estimate(r *http.Request, i *request.Info, f *flow, most in
 			most = maxMutatingSeats
 		}
 		watchers := c.watches.interested(i)
-		f.metrics.watchers.Observe(float64(watchers))
+		f.metrics().watchers.Observe(float64(watchers))
 		return mutating(watchers, most)
 	}
 	return Estimate{Initial: 1}

@@ -40,7 +40,7 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 			f := c.classify(u, i)
 			t := &ticket{flow: f, details: &details{u.GetName(), i}}
 			t.Estimate = c.estimate(r, i, f, f.maxSeats)
-			f.metrics.seats.Observe(float64(t.seats()))
+			f.metrics().seats.Observe(float64(t.seats()))
 			h := w.Header()
 			h.Set(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID, string(f.levelUID))
 			h.Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, string(f.UID))
@@ -51,7 +51,7 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 			}
 			done, reason := f.level.enter(ctx, f, t, hash, c.waitUntil(ctx, limit))
 			if done == nil {
-				f.metrics.rejected(reason)
+				f.metrics().rejected(reason)
 				h.Set("Retry-After", strconv.Itoa(f.level.retry.refused(c.clock.Now())))
 				http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 				return

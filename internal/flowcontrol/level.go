@@ -94,7 +94,7 @@ func (l *level) enter(ctx context.Context, f *flow, t *ticket, hash uint64, limi
 	got := l.set.arrive(now, t, hash)
 	if got == waiting {
 		t.ready = make(chan struct{})
-		f.metrics.queueLength.Observe(float64(len(t.queue.waiting)))
+		f.metrics().queueLength.Observe(float64(len(t.queue.waiting)))
 		f.queued(t, 1)
 	}
 	l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *level) await(ctx context.Context, f *flow, t *ticket, limit time.Time) 
 	l.mu.Unlock()
 	f.queued(t, -1)
 	request.Visit(ctx, request.LayerQueue, t.arrived, now.Sub(t.arrived))
-	f.metrics.waited(!gone, now.Sub(t.arrived))
+	f.metrics().waited(!gone, now.Sub(t.arrived))
 	return !gone
 }
 

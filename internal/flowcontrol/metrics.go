@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -169,9 +170,14 @@ type flowMetrics struct {
 	queueLength, watchers, seats, waitedServed, waitedNot, took prometheus.Observer
 }
 
-func (m *Metrics) flow(level, schema string) flowMetrics {
+// flow returns the metrics of a flow. They are made with the first request: most schemas never have one.
+func (m *Metrics) flow(level, schema string) func() *flowMetrics {
+	return sync.OnceValue(func() *flowMetrics { return m.newFlow(level, schema) })
+}
+
+func (m *Metrics) newFlow(level, schema string) *flowMetrics {
 	v := &m.byFlow
-	return flowMetrics{all: m, v: v, level: level, schema: schema,
+	return &flowMetrics{all: m, v: v, level: level, schema: schema,
 		dispatched: v.dispatched.WithLabelValues(level, schema), noRoom: v.noRoom.WithLabelValues(level, schema),
 		inQueue: v.inQueue.WithLabelValues(level, schema), seatsInQueue: v.seatsInQueue.WithLabelValues(level, schema),
 		executing: v.executing.WithLabelValues(level, schema), executingSeats: v.executingSeats.WithLabelValues(level, schema),
@@ -194,29 +200,29 @@ func (m *flowMetrics) waited(served bool, d time.Duration) {
 	o.Observe(d.Seconds())
 }
 
-func (f *flow) noAccommodation() { f.metrics.noRoom.Inc() }
+func (f *flow) noAccommodation() { f.metrics().noRoom.Inc() }
 
 func (f *flow) queued(t *ticket, sign int64) {
-	f.metrics.inQueue.Add(float64(sign))
-	f.metrics.seatsInQueue.Add(float64(sign) * float64(t.seats()))
-	f.metrics.all.phasesOf(t.details.info.Verb).waiting.add(sign)
+	f.metrics().inQueue.Add(float64(sign))
+	f.metrics().seatsInQueue.Add(float64(sign) * float64(t.seats()))
+	f.metrics().all.phasesOf(t.details.info.Verb).waiting.add(sign)
 }
 
 func (f *flow) started(t *ticket) {
-	f.metrics.dispatched.Inc()
-	f.metrics.executing.Inc()
-	f.metrics.executingSeats.Add(float64(t.seats()))
-	f.metrics.inUse.Add(float64(t.seats()))
+	f.metrics().dispatched.Inc()
+	f.metrics().executing.Inc()
+	f.metrics().executingSeats.Add(float64(t.seats()))
+	f.metrics().inUse.Add(float64(t.seats()))
 }
 
 func (f *flow) finished(_ *ticket, took time.Duration) {
-	f.metrics.executing.Dec()
-	f.metrics.took.Observe(took.Seconds())
+	f.metrics().executing.Dec()
+	f.metrics().took.Observe(took.Seconds())
 }
 
 func (f *flow) freed(t *ticket) {
-	f.metrics.executingSeats.Sub(float64(t.seats()))
-	f.metrics.inUse.Sub(float64(t.seats()))
+	f.metrics().executingSeats.Sub(float64(t.seats()))
+	f.metrics().inUse.Sub(float64(t.seats()))
 }
 
 // levelMetrics are the metrics of one level.

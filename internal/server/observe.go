@@ -103,9 +103,26 @@ func (b *base) zpages() *debug.Zpages {
 // identity returns the metrics that tell what this server is: its version, as /version does, and its feature gates.
 func identity(cfg *config.Config) []prometheus.Collector {
 	v := cfg.VersionInfo()
-	gates := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_feature_enabled", Help: "1 for each feature gate that is on."}, []string{"name", "stage"})
 	set, _ := features.Parse(cfg.FeatureGates) // Validate has reported the error
-	all := set.All()
+	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
+		ConstLabels: prometheus.Labels{"component": "kube", "binary": version.Kubernetes, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
+			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
+	compatible.Set(1)
+	return []prometheus.Collector{buildInfo(v), gates{set, prometheus.NewDesc("kubernetes_feature_enabled", "1 for each feature gate that is on.", []string{"name", "stage"}, nil)}, compatible}
+}
+
+// gates is the metric of feature gates. They never change, and are hundreds: they are made when somebody asks for metrics.
+type gates struct {
+	features.Set
+	desc *prometheus.Desc
+}
+
+// Describe is part of prometheus.Collector.
+func (g gates) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
+
+// Collect is part of prometheus.Collector.
+func (g gates) Collect(ch chan<- prometheus.Metric) {
+	all := g.All()
 	for name, gate := range features.Known() {
 		stage, on := gate.Stage, 0.0
 		if stage == "GA" {
@@ -114,13 +131,8 @@ func identity(cfg *config.Config) []prometheus.Collector {
 		if all[name] {
 			on = 1
 		}
-		gates.WithLabelValues(name, stage).Set(on)
+		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, on, name, stage)
 	}
-	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
-		ConstLabels: prometheus.Labels{"component": "kube", "binary": version.Kubernetes, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
-			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
-	compatible.Set(1)
-	return []prometheus.Collector{buildInfo(v), gates, compatible}
 }
 
 // buildInfo is the metric that tells the version, as /version does.

@@ -155,6 +155,7 @@ func (s *Server) configure(undo *[]func() error) (*seed, error) {
 	if err := flags.Parse(o.Flags); err != nil {
 		return nil, err
 	}
+	cfg.ReleaseFlags(flags)
 	if o.Listen != "" {
 		host, port, err := net.SplitHostPort(o.Listen)
 		if err != nil {
