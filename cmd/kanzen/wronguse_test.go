@@ -108,6 +108,82 @@ func TestEveryFlagIsChecked(t *testing.T) {
 	}
 }
 
+// negative are flags of numbers that may be negative, with the reason; upstream takes negative times to live as none.
+var negative = map[string]string{
+	"default-not-ready-toleration-seconds": "at once", "default-unreachable-toleration-seconds": "at once",
+	"authentication-token-webhook-cache-ttl": "none", "authorization-webhook-cache-authorized-ttl": "none", "authorization-webhook-cache-unauthorized-ttl": "none",
+	"audit-log-batch-throttle-qps": "not used", "audit-log-batch-throttle-burst": "not used", "audit-log-batch-max-wait": "none", "audit-webhook-batch-max-wait": "none", "audit-webhook-initial-backoff": "none", "audit-webhook-batch-initial-backoff": "none",
+}
+
+// TestNumbersAreChecked gives each flag of a number or a time values that are negative or huge. One that makes no sense is
+// refused in one line with the flag's name; with all others at once a server comes up.
+func TestNumbersAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"kubeconfig": webhookAt, "policy": "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := []string{"--audit-log-path=DIR/audit", "--audit-webhook-config-file=DIR/kubeconfig", "--audit-policy-file=DIR/policy",
+		"--audit-log-mode=batch", "--authentication-token-webhook-config-file=DIR/kubeconfig"}
+	n := 0
+	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if config.Group(f) == config.WithoutEffect || f.Name == "secure-port" || f.Deprecated != "" {
+			return
+		}
+		var below string
+		var above []string
+		switch kind := f.Value.Type(); {
+		case kind == "duration":
+			below, above = "-5s", []string{"2562047h"}
+		case strings.HasPrefix(kind, "int") && !strings.HasSuffix(kind, "Slice"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"):
+			below, above = "-1", []string{"9223372036854775807", "2147483647", "10000000"}
+		default:
+			return
+		}
+		n++
+		if err := accepted(dir, append(all[:5:5], "--"+f.Name+"="+below)...); (err == nil) != (negative[f.Name] != "") {
+			t.Errorf("--%s=%s: %v", f.Name, below, err)
+		} else if err != nil {
+			namesFlag(t, f.Name, err)
+		}
+		for _, v := range above {
+			if err := accepted(dir, append(all[:5:5], "--"+f.Name+"="+v)...); err != nil {
+				namesFlag(t, f.Name, err)
+			} else if err := accepted(dir, append(all[:len(all):len(all)], "--"+f.Name+"="+v)...); err == nil {
+				all = append(all, "--"+f.Name+"="+v)
+				break
+			}
+		}
+	})
+	if n < 50 || len(all) < 40 {
+		t.Errorf("only %d flags are numbers, and %d large values are taken", n, len(all))
+	}
+	t.Log(all)
+	if err := tryServe(t, strings.Fields(strings.ReplaceAll(strings.Join(all, " "), "DIR", dir))...); err != nil {
+		t.Errorf("a server with the largest values of all: %v", err)
+	}
+}
+
+// accepted says what is wrong with flags, as far as that is known without a start.
+func accepted(dir string, args ...string) error {
+	cfg := config.Standalone()
+	cfg.DataDir = dir
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cfg.AddFlags(fs, true)
+	if err := fs.Parse(strings.Fields(strings.ReplaceAll(strings.Join(args, " "), "DIR", dir))); err != nil {
+		return flagError(nil, err)
+	}
+	return cfg.Validate()
+}
+
+func namesFlag(t *testing.T, flag string, err error) {
+	t.Helper()
+	if said := lines(err); len(said) != 1 || !strings.Contains(said[0], "--"+flag) || strings.ContainsAny(said[0], "\n") {
+		t.Errorf("--%s: %q, want one line with the flag's name", flag, said)
+	}
+}
+
 // tryServe starts a server, ends it once it serves, and returns its error.
 func tryServe(t *testing.T, args ...string) error {
 	t.Helper()

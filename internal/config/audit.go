@@ -68,11 +68,6 @@ func (c *Config) validateAudit(bad func(flag, format string, args ...any)) {
 		if c.AuditLogFormat != "json" && c.AuditLogFormat != "legacy" {
 			bad("audit-log-format", "invalid audit log format %s, allowed formats are %q", c.AuditLogFormat, "legacy,json")
 		}
-		for flag, n := range map[string]int{"maxage": c.AuditLog.MaxAge, "maxbackup": c.AuditLog.MaxBackups, "maxsize": c.AuditLog.MaxSize} {
-			if n < 0 {
-				bad("audit-log-"+flag, "%d can't be a negative number", n)
-			}
-		}
 	}
 	if c.AuditWebhookConfigFile != "" {
 		c.AuditWebhookDelivery.validate("webhook", bad)
@@ -99,7 +94,7 @@ func (d *AuditDelivery) validate(to string, bad func(flag, format string, args .
 	}
 	positive("truncate-max-event-size", d.MaxEvent > 0, d.MaxEvent)
 	if d.TruncateBatch < d.MaxEvent {
-		bad("audit-"+to+"-truncate-max-batch-size", "%d, must be greater than max event size (%d)", d.TruncateBatch, d.MaxEvent)
+		bad("audit-"+to+"-truncate-max-batch-size", "%d, must be greater than --audit-%s-truncate-max-event-size (%d)", d.TruncateBatch, to, d.MaxEvent)
 	}
 	if d.Version != auditv1.SchemeGroupVersion.String() {
 		bad("audit-"+to+"-version", "invalid group version, allowed versions are [%q]", auditv1.SchemeGroupVersion)

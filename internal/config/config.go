@@ -384,12 +384,6 @@ func (c *Config) Validate() error {
 	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
 		bad("goaway-chance", "must be from 0 to 0.02")
 	}
-	if c.ShutdownDelay < 0 {
-		bad("shutdown-delay-duration", "must not be negative")
-	}
-	if c.WatchTermination < 0 {
-		bad("shutdown-watch-termination-grace-period", "must not be negative")
-	}
 	for _, o := range c.CORSAllowedOrigins {
 		if _, err := regexp.Compile(o); err != nil {
 			bad("cors-allowed-origins", "%v", err)
@@ -408,26 +402,10 @@ func (c *Config) Validate() error {
 	if c.RequestTimeout <= 0 {
 		bad("request-timeout", "must be positive")
 	}
-	if c.MinRequestTimeout < 0 {
-		bad("min-request-timeout", "must not be negative")
-	}
-	if c.MaxReadOnlyInFlight < 0 {
-		bad("max-requests-inflight", "must not be negative")
-	}
-	if c.MaxMutatingInFlight < 0 {
-		bad("max-mutating-requests-inflight", "must not be negative")
-	}
-	if c.PriorityAndFairness && c.MaxReadOnlyInFlight+c.MaxMutatingInFlight <= 0 {
+	if c.PriorityAndFairness && max(c.MaxReadOnlyInFlight, 0) == 0 && max(c.MaxMutatingInFlight, 0) == 0 {
 		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
 	}
-	for _, d := range []struct {
-		flag string
-		is   time.Duration
-	}{{"etcd-compaction-interval", c.EtcdCompactionInterval}, {"etcd-count-metric-poll-period", c.EtcdCountMetricPoll}, {"etcd-db-metric-poll-interval", c.EtcdSizeMetricPoll}} {
-		if d.is < 0 {
-			bad(d.flag, "must not be negative")
-		}
-	}
+	c.validateBounds(bad)
 	if path := c.DebugSocketPath; path != "" {
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
 			bad("debug-socket-path", "%s is there and is no socket; name another path", path)
