@@ -5,6 +5,7 @@
 package equal
 
 import (
+	"bytes"
 	"reflect"
 	"sync"
 
@@ -155,6 +156,9 @@ func (c *compiler) structs(t reflect.Type) func(a, b reflect.Value) bool {
 }
 
 func (c *compiler) slices(t reflect.Type) func(a, b reflect.Value) bool {
+	if t.Elem().Kind() == reflect.Uint8 {
+		return func(a, b reflect.Value) bool { return bytes.Equal(a.Bytes(), b.Bytes()) }
+	}
 	elem := c.compile(t.Elem())
 	return func(a, b reflect.Value) bool {
 		n := a.Len()
