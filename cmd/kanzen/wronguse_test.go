@@ -189,8 +189,10 @@ func tryServe(t *testing.T, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	dir := filepath.Join(t.TempDir(), "data")
+	defer func() { _ = os.RemoveAll(dir) }() // those of 200 servers would be more than many a disk has room for
 	cmd := rootCommand()
-	cmd.SetArgs(append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--secure-port=0"}, args...))
+	cmd.SetArgs(append([]string{"serve", "--data-dir", dir, "--secure-port=0"}, args...))
 	cmd.SetOut(&onWrite{func() { cancel() }, &bytes.Buffer{}})
 	cmd.SetErr(io.Discard)
 	return cmd.ExecuteContext(ctx)
