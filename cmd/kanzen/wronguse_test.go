@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,8 @@ func TestNumbersAreChecked(t *testing.T) {
 		for _, v := range above {
 			if err := accepted(dir, append(all[:5:5], "--"+f.Name+"="+v)...); err != nil {
 				namesFlag(t, f.Name, err)
+			} else if f.Name == "shutdown-delay-duration" {
+				break // the server would not end
 			} else if err := accepted(dir, append(all[:len(all):len(all)], "--"+f.Name+"="+v)...); err == nil {
 				all = append(all, "--"+f.Name+"="+v)
 				break
@@ -159,6 +162,8 @@ func TestNumbersAreChecked(t *testing.T) {
 	if n < 50 || len(all) < 40 {
 		t.Errorf("only %d flags are numbers, and %d large values are taken", n, len(all))
 	}
+	// A server sends its audit events before it ends, again and again if nobody takes them.
+	all = slices.DeleteFunc(all, func(a string) bool { return strings.HasPrefix(a, "--audit-webhook-") })
 	t.Log(all)
 	if err := tryServe(t, strings.Fields(strings.ReplaceAll(strings.Join(all, " "), "DIR", dir))...); err != nil {
 		t.Errorf("a server with the largest values of all: %v", err)
@@ -187,12 +192,15 @@ func namesFlag(t *testing.T, flag string, err error) {
 // tryServe starts a server, ends it once it serves, and returns its error.
 func tryServe(t *testing.T, args ...string) error {
 	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // now, and not when the test ends: etcd reserves 128 MB in each
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	dir := filepath.Join(t.TempDir(), "data")
-	defer func() { _ = os.RemoveAll(dir) }() // those of 200 servers would be more than many a disk has room for
 	cmd := rootCommand()
-	cmd.SetArgs(append([]string{"serve", "--data-dir", dir, "--secure-port=0"}, args...))
+	cmd.SetArgs(append([]string{"serve", "--data-dir", filepath.Join(dir, "data"), "--secure-port=0"}, args...))
 	cmd.SetOut(&onWrite{func() { cancel() }, &bytes.Buffer{}})
 	cmd.SetErr(io.Discard)
 	return cmd.ExecuteContext(ctx)
