@@ -318,6 +318,9 @@ func (w *writing) write() bool {
 	obj.SetManagedFields(managers)
 	w.spoiled = w.spoiled || spoiled
 	time.Sleep(time.Duration(r.Intn(3)) * 700 * time.Millisecond)
+	if now := time.Now(); now.Nanosecond() > 900_000_000 { // the library sleeps a little when it logs, and managers have whole seconds
+		time.Sleep(now.Truncate(time.Second).Add(time.Second).Sub(now))
+	}
 	by := manager(r.Intn(14))
 	if r.Intn(20) == 0 {
 		by = ""
