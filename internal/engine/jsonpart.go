@@ -61,11 +61,14 @@ func namedBy(kind types.PatchType, body []byte) []partField {
 	if json.Unmarshal(body, &patch) != nil {
 		return nil
 	}
+	if len(patch) > maxNamed {
+		return nil
+	}
 	fields := make([]partField, 0, len(patch))
 	for name, v := range patch {
 		f := partField{name: name}
 		below := map[string]json.RawMessage{}
-		if json.Unmarshal(v, &below) == nil && string(v) != "null" {
+		if json.Unmarshal(v, &below) == nil && string(v) != "null" && len(below) <= maxNamed {
 			f.below = slices.AppendSeq(make([]string, 0, len(below)), maps.Keys(below))
 		}
 		fields = append(fields, f)
@@ -100,6 +103,9 @@ func namedByOperations(body []byte) []partField {
 	return fields
 }
 
+// maxNamed bounds the fields that are told apart at each level. No type has as many, and each is looked for among the others.
+const maxNamed = 256
+
 // withPath adds the field of a path; nil if it cannot be told.
 func withPath(fields []partField, path string) []partField {
 	path, ok := strings.CutPrefix(path, "/")
@@ -113,6 +119,8 @@ func withPath(fields []partField, path string) []partField {
 	}
 	at := slices.IndexFunc(fields, func(f partField) bool { return f.name == name })
 	switch {
+	case len(fields) == maxNamed || at >= 0 && len(fields[at].below) == maxNamed:
+		return nil
 	case at < 0 && deep:
 		return append(fields, partField{name, []string{below}})
 	case at < 0:

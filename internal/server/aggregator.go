@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,21 +62,25 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 }
 
 // openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide
-// custom resources.
-// own are resources that are neither custom nor in the recorded documents.
+// custom resources. own are resources that are neither custom nor in the recorded documents; they are described when somebody
+// asks for a document.
 func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi.Handler, error) {
 	docs, err := openapi.New(b.ground.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
 	}
 	builder := crdopenapi.NewBuilder(docs)
-	first, err := derivedParts(builder, b.ground.Clock.Now(), own)
-	if err != nil {
-		return nil, err
-	}
+	started := b.ground.Clock.Now()
+	first := sync.OnceValue(func() []openapi.Part {
+		parts, err := derivedParts(builder, started, own)
+		if err != nil {
+			b.log.Error("the server's own kinds have no OpenAPI document", "error", err)
+		}
+		return parts
+	})
 	changes := func() int64 { return b.objects.Changes() + agg.DocumentChanges() }
 	all := live.New(changes, func() *openapi.Set {
-		return docs.With(slices.Concat(first, agg.OpenAPI(), builder.Parts(b.objects.Now()))...)
+		return docs.With(slices.Concat(first(), agg.OpenAPI(), builder.Parts(b.objects.Now()))...)
 	})
 	return openapi.NewHandler(all.Get, b.log), nil
 }
