@@ -67,6 +67,10 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}
+	if err := starting.begin(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, err), ports.close(), unlock())
+	}
+	defer starting.end()
 	broken := newBreakage()
 	srv, err := e.newServer(broken)
 	if err != nil {
@@ -83,9 +87,13 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if members > 1 && e.Listen == nil {
 		return nil, errors.Join(fmt.Errorf("%s belongs to an etcd cluster of %d members: --etcd-listen-peer-urls must be given", e.Dir, members), unlock())
 	}
+	if members <= 1 {
+		srv.Cfg.ElectionTicks = 1 // of those that pass before an election, etcd spends all but this at once
+	}
 	srv.Start()
 	ports.serve(srv, e.Listen)
 	if members <= 1 {
+		go elect(ctx, srv, raftStatus)
 		select {
 		case <-srv.ReadyNotify():
 		case <-srv.StopNotify():
@@ -194,22 +202,11 @@ func alarmsOf(srv *etcdserver.EtcdServer) []string {
 	return out
 }
 
-// A member waits for electionTicks ticks before it elects itself. The only
-// member of a cluster need not wait for others. Those of a cluster have etcd's
-// own times.
+// A member that hears of no leader for electionTicks ticks wants to become it. These are etcd's own times.
 const (
-	tick                 = 10 * time.Millisecond
-	electionTicks        = 3
-	clusterTick          = 100 * time.Millisecond
-	clusterElectionTicks = 10
+	tick          = 100 * time.Millisecond
+	electionTicks = 10
 )
-
-func (e Embedded) ticks() int {
-	if e.Listen != nil {
-		return clusterElectionTicks
-	}
-	return electionTicks
-}
 
 // Raft keeps its recent entries in memory for members that fall behind. A
 // single member needs few: with etcd's defaults they would take about 100 MB.
@@ -234,7 +231,7 @@ func (e Embedded) serverConfig(broken *breakage) (config.ServerConfig, error) {
 		InitialClusterToken:               SoleToken,
 		NewCluster:                        true,
 		TickMs:                            uint(tick / time.Millisecond),
-		ElectionTicks:                     e.ticks(),
+		ElectionTicks:                     electionTicks,
 		InitialElectionTickAdvance:        true,
 		PreVote:                           true,
 		SnapshotCount:                     snapshotCount,
@@ -262,7 +259,7 @@ func (e Embedded) serverConfig(broken *breakage) (config.ServerConfig, error) {
 		Logger:                            newLogger(e.Log, broken),
 	}
 	if e.Listen != nil {
-		c.TickMs, c.SnapshotCatchUpEntries = uint(clusterTick/time.Millisecond), clusterCatchUpEntries
+		c.SnapshotCatchUpEntries = clusterCatchUpEntries
 		c.ClientURLs, c.PeerURLs, c.PeerTLSInfo = e.Listen.ClientURLs, e.Listen.PeerURLs, e.Listen.peerTLS()
 		if len(c.ClientURLs) == 0 {
 			c.ClientURLs = sole
