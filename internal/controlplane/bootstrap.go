@@ -69,66 +69,73 @@ type Bootstrapper struct {
 	Now    func() time.Time
 }
 
-// task ensures one object, or one step of it.
+// task ensures one object, or one part of it.
 type task func(ctx context.Context) error
+
+// step is tasks in any order, and what is reached when all are done.
+type step struct {
+	reached *Milestone
+	tasks   []task
+}
 
 // together bounds the concurrent writes: etcd combines them into one disk write.
 const together = 16
 
 // Run creates everything, and sets a milestone after each step.
 func (b *Bootstrapper) Run(ctx context.Context) error {
-	// Namespaces first: most other objects are in one.
-	if err := b.step(ctx, &b.Milestones.namespaces, b.namespaces()); err != nil {
-		return err
-	}
 	static, err := b.static()
 	if err != nil {
 		return err
 	}
-	steps := []struct {
-		m     *Milestone
-		tasks []task
-	}{
-		{&b.Milestones.serviceCIDR, []task{b.serviceCIDR}},
-		// A crash may have left addresses without services.
-		{&b.Milestones.serviceRepair, []task{b.Repair.Once}},
-		{&b.Milestones.kubernetesService, []task{func(ctx context.Context) error { b.Service.Start(ctx); return nil }}},
-		{&b.Milestones.roles, b.roles()},
-		{&b.Milestones.priorityClasses, static["PriorityClass"]},
-		{&b.Milestones.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)},
-		{&b.Milestones.authenticationInfo, []task{b.AuthInfo.ensure}},
-		{&b.Milestones.identity, []task{b.Identity.renew}},
-		{&b.Milestones.leaseCollection, []task{b.Identity.collect}},
-		{&b.Milestones.tokenTracking, []task{b.tokenTracking}},
-		{new(Milestone), []task{b.APIServices}},
-	}
-	for _, s := range steps {
-		if err := b.step(ctx, s.m, s.tasks); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *Bootstrapper) step(ctx context.Context, m *Milestone, tasks []task) error {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, together)
-	errs := make([]error, len(tasks))
-	for n, t := range tasks {
-		wg.Add(1)
-		slots <- struct{}{}
-		go func() {
-			defer wg.Done()
-			errs[n] = t(ctx)
-			<-slots
-		}()
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	m, slots := b.Milestones, make(chan struct{}, together)
+	// Namespaces first: most other objects are in one.
+	if err := (step{&m.namespaces, b.namespaces()}).run(ctx, slots); err != nil {
 		return err
 	}
-	m.Set()
-	return nil
+	start := func(ctx context.Context) error { b.Service.Start(ctx); return nil }
+	// Lines wait for the disk side by side, the steps of a line for each other.
+	lines := [][]step{
+		// A crash may have left addresses without services.
+		{{&m.serviceCIDR, []task{b.serviceCIDR}}, {&m.serviceRepair, []task{b.Repair.Once}}, {&m.kubernetesService, []task{start}}},
+		{{&m.roles, b.roles()}},
+		{{&m.priorityClasses, static["PriorityClass"]}},
+		{{&m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)}},
+		{{&m.authenticationInfo, []task{b.AuthInfo.ensure}}},
+		{{&m.identity, []task{b.Identity.renew}}, {&m.leaseCollection, []task{b.Identity.collect}}},
+		{{&m.tokenTracking, []task{b.tokenTracking}}},
+		{{new(Milestone), []task{b.APIServices}}},
+	}
+	return each(lines, func(steps []step) error {
+		for _, s := range steps {
+			if err := s.run(ctx, slots); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s step) run(ctx context.Context, slots chan struct{}) error {
+	err := each(s.tasks, func(t task) error {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		return t(ctx)
+	})
+	if err == nil {
+		s.reached.Set()
+	}
+	return err
+}
+
+// each calls f with all of items at once, and returns all errors.
+func each[T any](items []T, f func(T) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(items))
+	for n, item := range items {
+		wg.Go(func() { errs[n] = f(item) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // ensure creates an object unless one with its name exists.
