@@ -54,6 +54,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 		printVersion(cmd.OutOrStdout(), cfg)
 		return nil
 	}
+	collectLater()
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -92,6 +93,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 			scr.show("")
 			notify(log, "READY=1")
 			started(s)
+			giveBack()
 		case <-cmd.Context().Done():
 		}
 	}()
