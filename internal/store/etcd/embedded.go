@@ -87,8 +87,8 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if members > 1 && e.Listen == nil {
 		return nil, errors.Join(fmt.Errorf("%s belongs to an etcd cluster of %d members: --etcd-listen-peer-urls must be given", e.Dir, members), unlock())
 	}
-	if members <= 1 {
-		srv.Cfg.ElectionTicks = 1 // of those that pass before an election, etcd spends all but this at once
+	if e.Listen == nil {
+		srv.Cfg.ElectionTicks = 1 // etcd spends all ticks but one at the start of a sole member; the others stay in raft's own settings
 	}
 	srv.Start()
 	ports.serve(srv, e.Listen)
