@@ -43,6 +43,9 @@ func (t *Types) Values(a, b reflect.Value) bool {
 	return a.Type() == b.Type() && t.of(a.Type()).same(a, b)
 }
 
+// Comparison returns how values of a type are compared, for who compares many.
+func (t *Types) Comparison(typ reflect.Type) func(a, b reflect.Value) bool { return t.of(typ).same }
+
 func (t *Types) of(typ reflect.Type) *plan {
 	t.mu.RLock()
 	p := t.known[typ]

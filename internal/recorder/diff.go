@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
@@ -27,12 +26,12 @@ type differ struct {
 	more   int
 	visits int
 	path   []string
-	equal  *equal.Types
+	shapes *shapes
 }
 
 // compare returns the fields in which two objects differ. Lists whose items have names are compared by these.
-func compare(types *equal.Types, old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
-	d := &differ{secret: secret, equal: types}
+func compare(known *shapes, old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
+	d := &differ{secret: secret, shapes: known}
 	a, okA := old.(*unstructured.Unstructured)
 	b, okB := obj.(*unstructured.Unstructured)
 	if okA && okB {
@@ -44,11 +43,16 @@ func compare(types *equal.Types, old, obj any, secret bool) ([]v1alpha1.FieldCha
 	return d.fields, d.more
 }
 
-// ignored are fields that every write changes.
-var ignored = map[string]bool{"metadata.managedFields": true, "metadata.resourceVersion": true, "metadata.generation": true, "apiVersion": true, "kind": true}
-
-// marshaler is implemented by values that are told as a whole: times, quantities.
-var marshaler = reflect.TypeFor[json.Marshaler]()
+// ignores says that every write changes a field of what is walked.
+func (d *differ) ignores(name string) bool {
+	switch {
+	case len(d.path) == 0:
+		return name == "apiVersion" || name == "kind"
+	case len(d.path) == 1 && d.path[0] == "metadata":
+		return name == "managedFields" || name == "resourceVersion" || name == "generation"
+	}
+	return false
+}
 
 func (d *differ) walk(a, b reflect.Value) {
 	if d.visits++; d.visits > maxVisits {
@@ -63,7 +67,7 @@ func (d *differ) walk(a, b reflect.Value) {
 	if empty(a) && empty(b) {
 		return
 	}
-	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() || a.Type().Implements(marshaler) || reflect.PointerTo(a.Type()).Implements(marshaler) {
+	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() || d.shapes.of(a.Type()).whole {
 		if !a.IsValid() || !b.IsValid() || !deepEqual(a, b) {
 			d.report(a, b)
 		}
@@ -98,34 +102,24 @@ func empty(v reflect.Value) bool {
 }
 
 func (d *differ) in(name string, f func()) {
-	d.path = append(d.path, name)
-	if len(d.path) > 3 || !ignored[strings.Join(d.path, ".")] {
-		f()
+	if d.ignores(name) {
+		return
 	}
+	d.path = append(d.path, name)
+	f()
 	d.path = d.path[:len(d.path)-1]
 }
 
 func (d *differ) structs(a, b reflect.Value) {
-	t := a.Type()
-	for n := range t.NumField() {
-		f := t.Field(n)
-		if !f.IsExported() {
-			continue
-		}
-		if d.equal.Values(a.Field(n), b.Field(n)) {
+	for _, f := range d.shapes.of(a.Type()).fields {
+		if d.ignores(f.name) || f.same(a.Field(f.index), b.Field(f.index)) {
 			continue // most of an object, in most writes
 		}
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case name == "-":
-		case f.Anonymous && name == "", strings.Contains(options, "inline"):
-			d.walk(a.Field(n), b.Field(n))
-		default:
-			if name == "" {
-				name = f.Name
-			}
-			d.in(name, func() { d.walk(a.Field(n), b.Field(n)) })
+		if f.name == "" {
+			d.walk(a.Field(f.index), b.Field(f.index))
+			continue
 		}
+		d.in(f.name, func() { d.walk(a.Field(f.index), b.Field(f.index)) })
 	}
 }
 
@@ -249,7 +243,7 @@ func (d *differ) report(a, b reflect.Value) {
 	}
 	f := v1alpha1.FieldChange{Path: text(path.String(), maxPath), Hidden: d.secret || sensitive(d.path)}
 	if !f.Hidden {
-		f.Old, f.New = value(a), value(b)
+		f.Old, f.New = d.value(a), d.value(b)
 	}
 	d.fields = append(d.fields, f)
 }
@@ -272,11 +266,11 @@ func sensitive(path []string) bool {
 }
 
 // value returns a scalar as JSON; other values, and long ones, only as what they are.
-func value(v reflect.Value) string {
+func (d *differ) value(v reflect.Value) string {
 	if !v.IsValid() {
 		return ""
 	}
-	isScalar := v.Type().Implements(marshaler) || reflect.PointerTo(v.Type()).Implements(marshaler)
+	isScalar := d.shapes.of(v.Type()).whole
 	switch v.Kind() {
 	case reflect.Map:
 		if !isScalar {
@@ -296,9 +290,17 @@ func value(v reflect.Value) string {
 			return fmt.Sprintf("(%d bytes)", v.Len())
 		}
 	}
-	b, err := json.Marshal(v.Interface())
+	b, err := marshal(v.Interface())
 	if err != nil || len(b) > 2*maxValue {
 		return fmt.Sprintf("(%d bytes)", len(b))
 	}
 	return text(string(b), 2*maxValue)
+}
+
+// marshal is json.Marshal, which checks again what a time or a quantity has made.
+func marshal(v any) ([]byte, error) {
+	if m, ok := v.(json.Marshaler); ok {
+		return m.MarshalJSON()
+	}
+	return json.Marshal(v)
 }

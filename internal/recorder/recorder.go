@@ -25,7 +25,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -59,7 +58,7 @@ type Recorder struct {
 	strangers sampler
 	skipped   atomic.Int64
 	began     time.Time
-	equal     equal.Types
+	shapes    shapes
 }
 
 // class is a part of the memory, so that a flood of one kind of requests leaves the others alone.

@@ -22,7 +22,6 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -268,7 +267,7 @@ func TestCompare(t *testing.T) {
 		"escapes":   {configMap("c", map[string]string{"a": "x"}), configMap("c", map[string]string{"a": "\x1b[31m"}), false, `data.a "x" "\u001b[31m"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fields, more := compare(&equal.Types{}, c.old, c.obj, c.secret)
+			fields, more := compare(&shapes{}, c.old, c.obj, c.secret)
 			var got []string
 			for _, f := range fields {
 				if f.Hidden {
@@ -292,7 +291,7 @@ func TestCompareIsBounded(t *testing.T) {
 	for n := range 1000 {
 		many[fmt.Sprint(n)] = "x"
 	}
-	fields, more := compare(&equal.Types{}, configMap("c", map[string]string{"y": "z"}), configMap("c", many), false)
+	fields, more := compare(&shapes{}, configMap("c", map[string]string{"y": "z"}), configMap("c", many), false)
 	if len(fields) != maxFields || len(fields)+more != 1001 {
 		t.Errorf("%d fields and %d more", len(fields), more)
 	}
