@@ -23,8 +23,9 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
 // until ctx ends. It calls caught after the existing objects. An object that cannot be decoded is removed: it grants
-// nothing.
-func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, set func(metav1.Object), remove func(namespace, name string), caught func()) {
+// nothing. matters, if it is not nil, leaves out changes: it gets an object before and after, in protobuf without its type.
+func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, matters func(was, now []byte) bool,
+	set func(metav1.Object), remove func(namespace, name string), caught func()) {
 	ep, err := l.Endpoint(gr)
 	if err != nil {
 		panic(err) // the caller misspelled a name
@@ -32,7 +33,11 @@ func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, set func(met
 	p := store.NewProgress(ep.View())
 	l.following(p)
 	defer l.followed(p)
-	engine.IndexOf[engine.Object](ep).Follow(ctx, func(c store.Change[engine.Object]) {
+	objects := engine.IndexOf[engine.Object](ep)
+	if matters != nil {
+		objects = objects.Where(func(was, now *store.Item) bool { return engine.DifferInBytes(was, now, matters) })
+	}
+	objects.Follow(ctx, func(c store.Change[engine.Object]) {
 		if c.Gone || c.Err != nil {
 			remove(c.Namespace(), c.Name())
 			return

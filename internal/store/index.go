@@ -13,9 +13,10 @@ import (
 // interface. The stored bytes are decoded once for each revision. All readers
 // share the value and must not change it.
 type Index[T any] struct {
-	view   *View
-	form   any
-	decode func(*Item) (T, error)
+	view    *View
+	form    any
+	decode  func(*Item) (T, error)
+	matters func(was, now *Item) bool
 }
 
 // NewIndex returns the objects of a view as decode makes them. Form is
@@ -23,6 +24,14 @@ type Index[T any] struct {
 // values.
 func NewIndex[T any](v *View, form any, decode func(*Item) (T, error)) *Index[T] {
 	return &Index[T]{view: v, form: form, decode: decode}
+}
+
+// Where returns an index whose Follow leaves out changes that do not matter.
+// They cost no decoding.
+func (x *Index[T]) Where(matters func(was, now *Item) bool) *Index[T] {
+	some := *x
+	some.matters = matters
+	return &some
 }
 
 // Of returns the value of an item, and keeps it with the item.
@@ -195,6 +204,10 @@ func (f *following[T]) run(ctx context.Context) error {
 func (f *following[T]) event(e *Event) {
 	if e.Item == nil {
 		f.gone(e.Prev.Key)
+		return
+	}
+	if prev := f.known[e.Item.Key]; prev != nil && f.index.matters != nil && !f.index.matters(prev, e.Item) {
+		f.known[e.Item.Key] = e.Item
 		return
 	}
 	now, err := f.index.peek(e.Item)

@@ -10,8 +10,10 @@ import (
 )
 
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
-// ends. It calls caught after the existing objects. An object that cannot be decoded is removed.
-type Follow func(ctx context.Context, resource schema.GroupResource, set func(metav1.Object), remove func(namespace, name string), caught func())
+// ends. It calls caught after the existing objects. An object that cannot be decoded is removed. matters, if it is not
+// nil, leaves out changes: it gets an object before and after, in protobuf without its type.
+type Follow func(ctx context.Context, resource schema.GroupResource, matters func(was, now []byte) bool,
+	set func(metav1.Object), remove func(namespace, name string), caught func())
 
 // feed keeps an index up to date with the objects of some resources.
 type feed struct {
@@ -24,6 +26,7 @@ type source struct {
 	resource schema.GroupResource
 	set      func(metav1.Object)
 	remove   func(namespace, name string)
+	matters  func(was, now []byte) bool // nil: each change does
 }
 
 func newFeed(sources ...source) *feed { return &feed{sources: sources, ready: make(chan struct{})} }
@@ -36,7 +39,7 @@ func (f *feed) run(ctx context.Context, follow Follow) {
 		all.Go(func() {
 			caught := sync.OnceFunc(first.Done)
 			defer caught()
-			follow(ctx, s.resource, s.set, s.remove, caught)
+			follow(ctx, s.resource, s.matters, s.set, s.remove, caught)
 		})
 	}
 	first.Wait()

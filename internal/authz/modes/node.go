@@ -38,23 +38,23 @@ func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthori
 		return s
 	}
 	f := newFeed(
-		measured("Pod", source{schema.GroupResource{Resource: "pods"}, func(o metav1.Object) {
+		measured("Pod", source{resource: schema.GroupResource{Resource: "pods"}, set: func(o metav1.Object) {
 			pod := o.(*corev1.Pod)
 			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
-		}, g.DeletePod}),
-		measured("PV", source{schema.GroupResource{Resource: "persistentvolumes"}, func(o metav1.Object) {
+		}, remove: g.DeletePod, matters: usesMayDiffer}),
+		measured("PV", source{resource: schema.GroupResource{Resource: "persistentvolumes"}, set: func(o metav1.Object) {
 			g.SetVolume(o.(*corev1.PersistentVolume))
-		}, clusterWide(g.DeleteVolume)}),
-		measured("VolumeAttachment", source{schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, func(o metav1.Object) {
+		}, remove: clusterWide(g.DeleteVolume)}),
+		measured("VolumeAttachment", source{resource: schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, set: func(o metav1.Object) {
 			g.SetAttachment(o.(*storagev1.VolumeAttachment).Name, o.(*storagev1.VolumeAttachment).Spec.NodeName)
-		}, clusterWide(g.DeleteAttachment)}),
-		measured("ResourceSlice", source{schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, func(o metav1.Object) {
+		}, remove: clusterWide(g.DeleteAttachment)}),
+		measured("ResourceSlice", source{resource: schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, set: func(o metav1.Object) {
 			s, of := o.(*resourcev1.ResourceSlice), ""
 			if s.Spec.NodeName != nil {
 				of = *s.Spec.NodeName
 			}
 			g.SetSlice(s.Name, of)
-		}, clusterWide(g.DeleteSlice)}),
+		}, remove: clusterWide(g.DeleteSlice)}),
 	)
 	return &nodeAuthorizer{feed: f, Authorizer: node.New(g, f.ready, rules)}, nil
 }

@@ -29,12 +29,12 @@ func newRBAC() *RBAC {
 		return schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}
 	}
 	return &RBAC{Index: x, feed: newFeed(
-		source{of("roles"), func(o metav1.Object) { x.SetRole(o.(*rbacv1.Role)) }, x.DeleteRole},
+		source{of("roles"), func(o metav1.Object) { x.SetRole(o.(*rbacv1.Role)) }, x.DeleteRole, nil},
 		source{of("clusterroles"), func(o metav1.Object) { x.SetClusterRole(o.(*rbacv1.ClusterRole)) },
-			func(_, name string) { x.DeleteClusterRole(name) }},
-		source{of("rolebindings"), func(o metav1.Object) { x.SetRoleBinding(o.(*rbacv1.RoleBinding)) }, x.DeleteRoleBinding},
+			func(_, name string) { x.DeleteClusterRole(name) }, nil},
+		source{of("rolebindings"), func(o metav1.Object) { x.SetRoleBinding(o.(*rbacv1.RoleBinding)) }, x.DeleteRoleBinding, nil},
 		source{of("clusterrolebindings"), func(o metav1.Object) { x.SetClusterRoleBinding(o.(*rbacv1.ClusterRoleBinding)) },
-			func(_, name string) { x.DeleteClusterRoleBinding(name) }},
+			func(_, name string) { x.DeleteClusterRoleBinding(name) }, nil},
 	)}
 }
 
