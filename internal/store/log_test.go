@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,6 +276,39 @@ func testTrigger(t *testing.T, open opener) {
 	update(t, v, a, "n2|3")
 	if got, want := take(t, w, 2), "[a=n2|1>n1|2 a=n1|2>n2|3]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A watcher of one object is woken by that object, and not by others of its namespace.
+func TestWatchOfOneObject(t *testing.T) { each(t, testWatchOfOneObject) }
+
+func testWatchOfOneObject(t *testing.T, open opener) {
+	s := run(t, open(t))
+	fresh(t, s) // else there is no revision yet to wait for below
+	v := s.View(things)
+	for _, key := range []string{"a", "ns/a"} {
+		w, err := v.Watch(t.Context(), WatchOptions{After: s.Revision(), Prefix: key, Exact: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for w.Rev() < s.Revision() || len(w.wake) > 0 {
+			<-w.Ready()
+			if _, err := w.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, other := range []string{"b", "aa", "ns/b", "ns/aa", "a/a"} {
+			create(t, v, other+"-"+strings.ReplaceAll(key, "/", "-"), "1")
+		}
+		fresh(t, s)
+		if len(w.wake) > 0 {
+			t.Errorf("the watcher of %s is woken by other objects", key)
+		}
+		create(t, v, key, "1")
+		if got := take(t, w, 1); len(got) != 1 || !strings.Contains(fmt.Sprint(got), key+"=") {
+			t.Errorf("the watcher of %s got %v", key, got)
+		}
 	}
 }
 

@@ -242,7 +242,7 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		v.mu.Unlock()
 		return
 	}
-	triggered := v.watchers.triggered > 0 || v.shares != nil
+	triggered := v.watchers.sizes[byTrigger] > 0 || v.shares != nil
 	changes := make([]change, len(events))
 	for n := range events {
 		changes[n].item = v.ownLocked(events[n].Key[len(v.etcdPrefix):], events[n].ModRevision)

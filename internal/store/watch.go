@@ -39,8 +39,8 @@ type Watcher struct {
 	wake chan struct{} // a token: there is something to look at
 
 	// Guarded by view.mu:
-	group   string // the wake-up group it is in
-	pending bool   // events from next on were not looked at yet
+	group   group // the wake-up group it is in
+	pending bool  // events from next on were not looked at yet
 	next    uint64
 }
 

@@ -3,26 +3,43 @@ package store
 import "strings"
 
 // watchers are a view's watchers in the groups by which they are woken: all
-// events, those of one namespace, or those of one trigger value. A watcher
+// events, those of one namespace, of one object, or of one trigger value. A watcher
 // that is not woken by an event need not look at it: when it is woken next,
 // it begins with the event that did. View.mu guards everything here.
 type watchers struct {
-	groups    map[string]map[*Watcher]struct{}
-	triggered int // watchers in groups of trigger values
+	groups map[group]map[*Watcher]struct{}
+	sizes  [byTrigger + 1]int // how many watchers there are in groups of each kind
 }
 
-func (ws *watchers) init() { ws.groups = map[string]map[*Watcher]struct{}{} }
+// group is what wakes a watcher.
+type group struct {
+	by    grouping
+	value string
+}
 
-// groupOf names the group of a watcher. Groups of different kinds have
-// different names.
-func groupOf(o WatchOptions) string {
+type grouping int
+
+const (
+	byAnything grouping = iota
+	byNamespace
+	byKey
+	byTrigger
+)
+
+func (ws *watchers) init() { ws.groups = map[group]map[*Watcher]struct{}{} }
+
+// groupOf is the smallest group that is woken by all events that a watcher wants.
+func groupOf(o WatchOptions) group {
+	if o.Exact {
+		return group{byKey, o.Prefix}
+	}
 	if o.Trigger != "" {
-		return "t/" + o.Trigger
+		return group{byTrigger, o.Trigger}
 	}
 	if n := strings.IndexByte(o.Prefix, '/'); n >= 0 {
-		return "n/" + o.Prefix[:n]
+		return group{byNamespace, o.Prefix[:n]}
 	}
-	return ""
+	return group{}
 }
 
 func (ws *watchers) add(w *Watcher) {
@@ -32,9 +49,7 @@ func (ws *watchers) add(w *Watcher) {
 		ws.groups[w.group] = g
 	}
 	g[w] = struct{}{}
-	if w.opts.Trigger != "" {
-		ws.triggered++
-	}
+	ws.sizes[w.group.by]++
 }
 
 func (ws *watchers) remove(w *Watcher) {
@@ -43,9 +58,7 @@ func (ws *watchers) remove(w *Watcher) {
 		return
 	}
 	delete(g, w)
-	if w.opts.Trigger != "" {
-		ws.triggered--
-	}
+	ws.sizes[w.group.by]--
 	if len(g) == 0 {
 		delete(ws.groups, w.group)
 	}
@@ -56,23 +69,27 @@ func (ws *watchers) wake(v *View, e *Event, seq uint64) {
 	if len(ws.groups) == 0 {
 		return
 	}
-	ws.wakeGroup("", seq)
+	ws.wakeGroup(group{}, seq)
 	key := e.Key()
+	ws.wakeGroup(group{byKey, key}, seq)
 	if n := strings.IndexByte(key, '/'); n >= 0 {
-		ws.wakeGroup("n/"+key[:n], seq)
+		ws.wakeGroup(group{byNamespace, key[:n]}, seq)
 	}
-	if ws.triggered == 0 {
+	if ws.sizes[byTrigger] == 0 {
 		return
 	}
 	was, is := v.trigger(e.Prev), v.trigger(e.Item)
-	ws.wakeGroup("t/"+is, seq)
+	ws.wakeGroup(group{byTrigger, is}, seq)
 	if was != is {
-		ws.wakeGroup("t/"+was, seq)
+		ws.wakeGroup(group{byTrigger, was}, seq)
 	}
 }
 
-func (ws *watchers) wakeGroup(name string, seq uint64) {
-	for w := range ws.groups[name] {
+func (ws *watchers) wakeGroup(g group, seq uint64) {
+	if ws.sizes[g.by] == 0 {
+		return
+	}
+	for w := range ws.groups[g] {
 		if !w.pending {
 			w.pending, w.next = true, seq
 		}
@@ -82,7 +99,7 @@ func (ws *watchers) wakeGroup(name string, seq uint64) {
 
 // wakeAll wakes every watcher for the events from sequence number seq on.
 func (ws *watchers) wakeAll(seq uint64) {
-	for name := range ws.groups {
-		ws.wakeGroup(name, seq)
+	for g := range ws.groups {
+		ws.wakeGroup(g, seq)
 	}
 }
