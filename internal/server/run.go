@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kanzen-io/kanzen/internal/logs"
 )
@@ -42,12 +43,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if ctx.Err() == nil {
 		select {
 		case <-s.work.judged:
-			close(s.ready)
 		case <-ctx.Done():
 		}
 		service.start(s.work.service)
 		acting.start(s.work.upkeep...)
-		acting.start(task{run: quietly(s.work.controllers)})
+		acting.start(task{run: quietly(s.work.controllers)}, task{run: quietly(s.announce)})
 	}
 	select {
 	case <-ctx.Done():
@@ -59,4 +59,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		service.stop()
 		acting.stop()
 	})
+}
+
+// announce closes ready once all that /readyz asks for has begun.
+func (s *Server) announce(ctx context.Context) {
+	for s.notReady(ctx) != nil {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+	close(s.ready)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/crd"
+	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
@@ -52,6 +53,7 @@ type Server struct {
 	work     work
 	ending   *ending
 	ready    chan struct{}
+	notReady func(context.Context) error // why ready is not closed yet
 	closers  closers
 }
 
@@ -207,7 +209,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	end := newEnding(b, cut)
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{Health: cfg.EtcdHealthTimeout, Ready: cfg.EtcdReadyTimeout}, append(agg.Checks(), sealed.started()...)...)
-	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin
+	started := &debug.Health{Ready: health.Ready}
+	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
 	handler := chain.New(chain.Config{
 		Handler: &root{
@@ -246,7 +249,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
 	}
-	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), closers: opened}
+	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), notReady: started.NotReady, closers: opened}
 	if ground.Listener != nil && !cfg.NoListener {
 		if s.listener, err = b.listener(handler, secrets, requests); err != nil {
 			return nil, err
@@ -262,8 +265,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 // a socket. With a nil user the credentials in the requests decide.
 func (s *Server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
 
-// Ready returns a channel that is closed once the server accepts requests and
-// has made the first objects of a cluster.
+// Ready returns a channel that is closed once the server accepts requests, has
+// made the first objects of a cluster, and /readyz says so (KMS plugins apart).
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Address returns the address on which the server listens; "" if it does not.
