@@ -2,11 +2,14 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +25,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
@@ -394,6 +398,57 @@ func TestThrottle(t *testing.T) {
 			t.Errorf("%d events, %v, closed after %v", len(k.events), err, time.Since(began))
 		}
 	})
+}
+
+// A webhook that is away holds the end for the grace, and not for all the pauses between its attempts: what is not taken by then is
+// lost and counted. One that takes events holds nothing.
+func TestEndBesideAbsentWebhook(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: s, user: u}}],
+		clusters: [{name: s, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
+	silent := func(context.Context, string, string) (net.Conn, error) { c, _ := net.Pipe(); return c, nil }
+	for name, c := range map[string]struct {
+		dial     utilnet.DialFunc
+		parallel bool
+		events   int
+	}{
+		"refused":                  {refused, true, 3},
+		"refused, one after other": {refused, false, 3},
+		"silent":                   {silent, true, 3},
+		"silent, one after other":  {silent, false, 3},
+		"nothing to send":          {refused, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said bytes.Buffer
+				h, err := NewWebhook(file, c.dial, 10*time.Second, clock.RealClock{}, &Reporter{Log: slog.New(slog.NewTextHandler(&said, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				const grace = 15 * time.Second
+				b := NewBatch(h, BatchOptions{Buffer: 10, MaxSize: 1, Parallel: c.parallel, Grace: grace}, clock.RealClock{}, guarded(), &Reporter{Log: discard()})
+				for range c.events {
+					b.Process(&auditv1.Event{})
+				}
+				synctest.Wait()
+				want := grace
+				if c.events == 0 {
+					want = 0
+				}
+				began := time.Now()
+				if err := b.Close(); err != nil || time.Since(began) != want {
+					t.Errorf("closed after %v (%v), want %v", time.Since(began), err, want)
+				}
+				if (c.events > 0) != strings.Contains(said.String(), "audit") {
+					t.Errorf("of %d events that nobody took the log says %q", c.events, said.String())
+				}
+			})
+		})
+	}
 }
 
 // shaky panics at the first batch.

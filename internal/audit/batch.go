@@ -24,6 +24,9 @@ type BatchOptions struct {
 	Burst int
 	// Parallel sends a batch without waiting for the previous one.
 	Parallel bool
+	// Grace is how long Close waits for what is being passed on before it closes the next backend, which ends its attempts;
+	// 0: without end, for a backend that does not wait for others.
+	Grace time.Duration
 }
 
 // Batch passes events on in batches from its own goroutine, so that requests do not wait. Close passes on the remaining
@@ -79,7 +82,8 @@ func (b *Batch) Process(events ...*auditv1.Event) bool {
 	return true
 }
 
-// Close passes on the buffered events and closes the next backend.
+// Close passes on the buffered events and closes the next backend. What that does not take within the grace is lost, and
+// reported as lost.
 func (b *Batch) Close() error {
 	b.mu.Lock()
 	first := !b.isClosing()
@@ -88,12 +92,30 @@ func (b *Batch) Close() error {
 		close(b.buffer)
 	}
 	b.mu.Unlock()
-	<-b.done
-	b.sends.Wait()
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		<-b.done
+		b.sends.Wait()
+	}()
 	if !first {
+		<-passed
 		return nil
 	}
-	return b.next.Close()
+	var grace <-chan time.Time // nil: without end
+	if b.options.Grace > 0 {
+		timer := time.NewTimer(b.options.Grace) // whoever waits for the end does so in real time
+		defer timer.Stop()
+		grace = timer.C
+	}
+	select {
+	case <-passed:
+		return b.next.Close()
+	case <-grace:
+		err := b.next.Close()
+		<-passed
+		return err
+	}
 }
 
 func (b *Batch) run() {

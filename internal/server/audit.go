@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -32,7 +33,7 @@ func (b *base) auditor() (*audit.Auditor, error) {
 		if err != nil {
 			return nil, err
 		}
-		backends = append(backends, b.deliver(log, b.cfg.AuditLogDelivery, false, report))
+		backends = append(backends, b.deliver(log, b.cfg.AuditLogDelivery, audit.BatchOptions{}, report))
 	}
 	if file := b.cfg.AuditWebhookConfigFile; file != "" {
 		hook, err := audit.NewWebhook(file, b.ground.Egress.Dial(egress.ControlPlane), b.cfg.AuditWebhookBackoff, b.ground.Clock, report)
@@ -40,7 +41,7 @@ func (b *base) auditor() (*audit.Auditor, error) {
 			_ = backends.Close()
 			return nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
 		}
-		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, true, report))
+		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, audit.BatchOptions{Parallel: true, Grace: webhookGrace}, report))
 	}
 	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.ground.Clock, Metrics: metrics}, nil
 }
@@ -70,11 +71,15 @@ func (b *base) auditPolicy() (*audit.Policy, error) {
 	return nil, nil
 }
 
-// deliver wraps a backend as its flags say: in batches or blocking, and
+// webhookGrace is how long a stopping server waits for its audit webhook. It is less than the 30 seconds that a kubelet gives a
+// pod to end, as the datastore is closed after it.
+const webhookGrace = 15 * time.Second
+
+// deliver wraps a backend as its flags say: in batches, of which o says how they are passed on, or blocking, and
 // truncated.
-func (b *base) deliver(to audit.Backend, d config.AuditDelivery, parallel bool, report *audit.Reporter) audit.Backend {
+func (b *base) deliver(to audit.Backend, d config.AuditDelivery, o audit.BatchOptions, report *audit.Reporter) audit.Backend {
 	if d.Mode == "batch" {
-		o := audit.BatchOptions{Buffer: d.Buffer, MaxSize: d.MaxSize, MaxWait: d.MaxWait, Parallel: parallel}
+		o.Buffer, o.MaxSize, o.MaxWait = d.Buffer, d.MaxSize, d.MaxWait
 		if d.Throttle {
 			o.QPS, o.Burst = float64(d.QPS), d.Burst
 		}
