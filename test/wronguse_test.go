@@ -55,7 +55,7 @@ func TestWrongUse(t *testing.T) {
 		{"unknown format of the log", "serve --logging-format=xml", `--logging-format: "xml" is none of text, json`},
 		{"certificate without key", "serve --tls-cert-file=" + pki("apiserver.crt"), "--tls-cert-file: goes together with --tls-private-key-file"},
 		{"key without certificate", "serve --tls-private-key-file=" + pki("apiserver.key"), "--tls-cert-file: goes together with --tls-private-key-file"},
-		{"key of another certificate", "serve --data-dir=DIR --secure-port=0 --tls-cert-file=" + pki("apiserver.crt") + " --tls-private-key-file=" + pki("ca.key"), "--tls-cert-file: tls: private key does not match public key"},
+		{"key of another certificate", "serve --data-dir=DIR --secure-port=0 --tls-cert-file=" + pki("apiserver.crt") + " --tls-private-key-file=" + pki("ca.key"), "--tls-cert-file: " + pki("ca.key") + ": tls: private key does not match public key"},
 		{"no such CA", "serve --data-dir=DIR --secure-port=0 --client-ca-file=/no/such/file", "--client-ca-file: open /no/such/file: no such file or directory"},
 		{"CA that is none", "serve --data-dir=DIR --secure-port=0 --client-ca-file=" + plain, "--client-ca-file: read " + plain + ": no certificate in it"},
 		{"no such token file", "serve --data-dir=DIR --secure-port=0 --token-auth-file=/no/such/file", "--token-auth-file: open /no/such/file: no such file or directory"},

@@ -52,11 +52,19 @@ func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	c, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, "", err
+		return nil, "", namesKubeconfig(err, rules.GetLoadingPrecedence()...)
 	}
 	c.UserAgent = "kanzen/" + version.Kanzen
 	namespace, _, err := loaded.Namespace()
 	return c, namespace, err
+}
+
+// namesKubeconfig says which file is meant, where the error of an empty one speaks of none.
+func namesKubeconfig(err error, paths ...string) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("%s names no server", strings.Join(paths, ", "))
+	}
+	return err
 }
 
 // asker asks a server.

@@ -74,7 +74,7 @@ func (r *reached) server() (*snapshot.Server, error) {
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, err
+		return nil, namesKubeconfig(err, path)
 	}
 	return snapshot.NewServer(c)
 }

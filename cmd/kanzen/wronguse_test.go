@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,17 +45,6 @@ var needed = map[string]string{
 	"snapshot-schedule":                    "--snapshot-dir=DIR/snapshots",
 }
 
-// fine are values that look wrong and are not.
-var fine = map[string]string{
-	"--authorization-mode=ABAC --authorization-policy-file=DIR/empty":                   "no policies",
-	"--oidc-issuer-url=https://127.0.0.1:1 --oidc-client-id=a --oidc-ca-file=DIR/empty": "the system's authorities",
-	"--token-auth-file=DIR/empty":       "no tokens",
-	"--service-account-issuer=nonsense": "a name without a colon is one",
-}
-
-// isFile tells flags that name a file that must be there.
-var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority)$`)
-
 const webhookAt = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
   clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}]}`
 
@@ -64,20 +52,18 @@ const webhookAt = `{apiVersion: v1, kind: Config, current-context: a, contexts: 
 // flag's name, in plain words, and no server.
 func TestEveryFlagIsChecked(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"garbage": "x", "empty": "", "broken": "{a: [", "kubeconfig": webhookAt} {
+	for name, text := range map[string]string{"garbage": "x", "kubeconfig": webhookAt} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := 0
 	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
-		if config.Group(f) == config.WithoutEffect || strings.HasPrefix(f.Name, "help") || f.Name == "data-dir" || anyText[f.Name] != "" {
-			return
+		if config.Group(f) == config.WithoutEffect || strings.HasPrefix(f.Name, "help") || f.Name == "data-dir" || anyText[f.Name] != "" || namesFile(f) {
+			return // files: TestEveryFileIsChecked
 		}
 		values := []string{"nonsense"}
-		if kind := f.Value.Type(); strings.HasPrefix(kind, "string") && isFile.MatchString(f.Name) {
-			values = []string{"/no/such/file", "DIR/garbage", "DIR/empty", "DIR/broken", "DIR"}
-		} else if f.Name == "debug-socket-path" {
+		if f.Name == "debug-socket-path" {
 			values = []string{"/no/such/file", "DIR/garbage", "DIR"}
 		}
 		for _, v := range values {
@@ -88,7 +74,7 @@ func TestEveryFlagIsChecked(t *testing.T) {
 					args = flags + " " + args
 				}
 			}
-			if fine[args] != "" {
+			if args == "--service-account-issuer=nonsense" { // a name without a colon is one
 				continue
 			}
 			err := tryServe(t, strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
@@ -104,7 +90,7 @@ func TestEveryFlagIsChecked(t *testing.T) {
 			}
 		}
 	})
-	if n < 200 {
+	if n < 80 {
 		t.Errorf("only %d values were tried", n)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/pki"
 )
 
 // EtcdOverride is an etcd cluster that some resources lie in.
@@ -64,7 +66,7 @@ func (c *Config) EtcdTLS() (*tls.Config, error) {
 		}
 	}
 	if c.EtcdCertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.EtcdCertFile, c.EtcdKeyFile)
+		cert, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--etcd-certfile: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -25,9 +26,22 @@ type CertFile struct{ files[*tls.Certificate] }
 func NewCertFile(certPath, keyPath string, clk clock.PassiveClock, log *slog.Logger) (*CertFile, error) {
 	c := &CertFile{}
 	return c, c.start(clk, log, []string{certPath, keyPath}, func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(certPath, keyPath)
+		pair, err := LoadPair(certPath, keyPath)
 		return &pair, err
 	})
+}
+
+// LoadPair loads a certificate and its key. The error names the file that is at fault, as one flag often stands for both.
+func LoadPair(certPath, keyPath string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certPath, keyPath)
+	if err == nil || errors.As(err, new(*fs.PathError)) {
+		return pair, err
+	}
+	fault := keyPath
+	if _, bad := readBundle(certPath); bad != nil {
+		fault = certPath
+	}
+	return pair, fmt.Errorf("%s: %w", fault, err)
 }
 
 // GetCertificate is for tls.Config of a server.

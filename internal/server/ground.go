@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,7 +52,8 @@ type Ground struct {
 	// Metrics has the metrics of the ground's parts.
 	Metrics *prometheus.Registry
 
-	broken  *etcd.DB // tells whether the embedded etcd has given up; nil: there is none
+	broken  *etcd.DB     // tells whether the embedded etcd has given up; nil: there is none
+	built   *atomic.Bool // a control plane was made on it
 	closers closers
 }
 
@@ -107,7 +110,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if given.Shared == nil {
 		given.Shared = NewShared()
 	}
-	g := &Ground{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry()}
+	g := &Ground{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry(), built: new(atomic.Bool)}
 	g.Metrics.MustRegister(g.Process...)
 	defer func() {
 		if err != nil {
@@ -127,6 +130,10 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		return g, nil
 	}
 	if cfg.DataDir != "" {
+		// A member that has joined others is known to them, so that its data stay.
+		if _, err := os.Lstat(cfg.DataDir); errors.Is(err, fs.ErrNotExist) && len(cfg.EtcdListenPeers) == 0 {
+			g.closers.add(func() error { return g.removeUnused(cfg.DataDir) }) // after unlock
+		}
 		unlock, err := datadir.Open(cfg.DataDir)
 		if err != nil {
 			return nil, err
@@ -152,6 +159,23 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 
 // Close closes everything that Open has opened.
 func (g *Ground) Close() error { return g.closers.close() }
+
+// removeUnused removes a data directory that this ground has made, if no control plane came to be on it: the next try, with the
+// right flags, begins as the first one did.
+func (g *Ground) removeUnused(dir string) error {
+	if _, err := os.Lstat(dir); err != nil || g.built.Load() {
+		return nil
+	}
+	r, err := datadir.Reset(dir)
+	if errors.Is(err, datadir.ErrInUse) {
+		return nil // another server has joined meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.Remove()
+	return err
+}
 
 func listen(cfg *config.Config) (net.Listener, error) {
 	if cfg.NoListener {

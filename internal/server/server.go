@@ -258,6 +258,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if secrets.Files != nil {
 		s.files = *secrets.Files
 	}
+	ground.built.Store(true)
 	return s, nil
 }
 
