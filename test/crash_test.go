@@ -2,10 +2,14 @@ package test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,72 +19,137 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+var (
+	crashes   = flag.Int("crashes", 10, "how often the servers of TestKilledUnderLoad are killed, each")
+	crashBusy = flag.Int("crashes.busy", 0, "processes that compute beside them meanwhile")
+)
+
 const (
-	crashes      = 20
 	crashWriters = 6
 	crashObjects = 40 // of each writer
 )
 
-// TestKilledUnderLoad kills the server at random moments while several writers
-// write, with every write synced to disk. What was acknowledged must be there
-// after the next start, at the revision that the acknowledgement told.
+// TestKilledUnderLoad kills the server at random moments, of its start too, while several writers write, with every write synced to
+// disk. It must start again each time, and what was acknowledged must be there, at the revision that the acknowledgement told.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
+	for range *crashBusy {
+		start(t, "sh", "-c", "while :; do :; done")
+	}
+	sealed := filepath.Join(t.TempDir(), "encryption.yaml")
+	must(t, os.WriteFile(sealed, fmt.Appendf(nil, `kind: EncryptionConfiguration
+apiVersion: apiserver.config.k8s.io/v1
+resources:
+- {resources: ['*.*'], providers: [{secretbox: {keys: [%s]}}]}
+`, encryptionKey("box")), 0o600))
+	for name, args := range map[string][]string{"plain": nil, "encrypted": {"--encryption-provider-config=" + sealed}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killUnderLoad(t, args)
+		})
+	}
+}
+
+func killUnderLoad(t *testing.T, args []string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	dir := t.TempDir()
-	var last time.Duration
-	acknowledged := map[string]*ack{}
-	writes, slowest := 0, time.Duration(0)
-	for crash := range crashes + 1 {
-		k := serve(t, dir, noRootCA)
-		slowest = max(slowest, k.started)
-		last = k.started
-		client := k.client()
-		if crash == 0 {
+	s := &storm{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), args: append(args, noRootCA), acknowledged: map[string]*ack{}}
+	for round := range *crashes {
+		client, k := s.start()
+		if round == 0 {
 			if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace("load"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		checkAcknowledged(t, client, acknowledged)
-		if crash == crashes || t.Failed() {
-			break
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		results := make(chan map[string]*ack, crashWriters)
-		var wg sync.WaitGroup
-		for w := range crashWriters {
-			r := rand.New(rand.NewPCG(seed, uint64(crash*crashWriters+w+1)))
-			mine := map[string]*ack{}
-			for n := range crashObjects {
-				name := fmt.Sprintf("w%d-%d", w, n)
-				if a := acknowledged[name]; a != nil {
-					mine[name] = a
-				}
-			}
-			wg.Go(func() { results <- load(ctx, client, r, w, mine) })
-		}
-		select { // the random moment
-		case <-time.After(time.Duration(50+random.IntN(300)) * time.Millisecond):
-		case <-k.done:
-			t.Errorf("the server ended by itself: %s", k.stderr.String())
-		}
-		k.kill()
-		cancel()
-		wg.Wait()
-		close(results)
-		for mine := range results {
-			maps.Copy(acknowledged, mine)
-		}
-		writes = 0
-		for _, a := range acknowledged {
-			writes += a.writes
-		}
+		checkAcknowledged(t, client, s.acknowledged)
+		s.loadAndKill(client, k, func(w int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(round*crashWriters+w+1))) })
 	}
-	t.Logf("%d acknowledged writes; the slowest of %d starts took %v, the last %v", writes, crashes+1, slowest, last)
-	if writes < crashes*10 {
+	client, k := s.start()
+	checkAcknowledged(t, client, s.acknowledged)
+	writes := 0
+	for _, a := range s.acknowledged {
+		writes += a.writes
+	}
+	t.Logf("%d acknowledged writes; %d kills and %d ends in order under load, %d kills of a start; the slowest start took %v, the last %v",
+		writes, s.kills, s.ends, s.early, s.slowest, k.started)
+	if writes < *crashes {
 		t.Errorf("only %d writes: this proves little", writes)
+	}
+}
+
+// storm is a data directory on which one server after the other lives.
+type storm struct {
+	t                  *testing.T
+	random             *rand.Rand
+	dir                string
+	args               []string
+	acknowledged       map[string]*ack
+	kills, ends, early int
+	slowest            time.Duration
+}
+
+// start starts the server and waits until it is ready. One that does not start fails the test, which goes on if the next one does.
+func (s *storm) start() (kubernetes.Interface, *kanzen) {
+	s.t.Helper()
+	for range 5 {
+		k, err := tryServe(s.t, s.dir, s.args...)
+		if err != nil {
+			s.t.Errorf("after %d kills, %d ends in order and %d kills of a start: %v", s.kills, s.ends, s.early, err)
+			continue
+		}
+		s.slowest = max(s.slowest, k.started)
+		client := k.client()
+		if _, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context()); err != nil {
+			s.t.Errorf("it has greeted and is not ready: %v\n%s", err, k.stderr.String())
+		}
+		return client, k
+	}
+	s.t.Fatal("it does not start any more")
+	panic("unreachable")
+}
+
+// loadAndKill lets writers write until the server ends, and now and then kills the start after that.
+func (s *storm) loadAndKill(client kubernetes.Interface, k *kanzen, random func(writer int) *rand.Rand) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	results := make(chan map[string]*ack, crashWriters)
+	var wg sync.WaitGroup
+	for w := range crashWriters {
+		mine := map[string]*ack{}
+		for n := range crashObjects {
+			name := fmt.Sprintf("w%d-%d", w, n)
+			if a := s.acknowledged[name]; a != nil {
+				mine[name] = a
+			}
+		}
+		wg.Go(func() { results <- load(ctx, client, random(w), w, mine) })
+	}
+	select { // the random moment
+	case <-time.After(time.Duration(50+s.random.IntN(300)) * time.Millisecond):
+	case <-k.done:
+		s.t.Errorf("the server ended by itself: %s", k.stderr.String())
+	}
+	if s.random.IntN(6) == 0 {
+		s.ends++
+		if code, _ := k.end(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("ended in order with code %d: %s", code, k.stderr.String())
+		}
+	} else {
+		s.kills++
+		k.kill()
+	}
+	cancel()
+	wg.Wait()
+	close(results)
+	for mine := range results {
+		maps.Copy(s.acknowledged, mine)
+	}
+	for s.random.IntN(3) == 0 {
+		s.early++
+		p := start(s.t, k.cmd.Path, k.cmd.Args[1:]...)
+		time.Sleep(time.Duration(s.random.IntN(400)) * time.Millisecond)
+		p.kill()
 	}
 }
 

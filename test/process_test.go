@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -63,17 +64,25 @@ func start(t testing.TB, path string, args ...string) *process {
 // line is the next line on standard output.
 func (p *process) line() string {
 	p.t.Helper()
+	l, err := p.nextLine()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return l
+}
+
+// nextLine is the next line on standard output, or what there was instead.
+func (p *process) nextLine() (string, error) {
 	select {
 	case l, ok := <-p.stdout:
 		if !ok {
 			<-p.done
-			p.t.Fatalf("%s ended (%v) and said:\n%s", p.cmd.Path, p.err, p.stderr.String())
+			return "", fmt.Errorf("%s ended (%v) and said:\n%s", p.cmd.Path, p.err, p.stderr.String())
 		}
-		return l
-	case <-time.After(30 * time.Second):
-		p.t.Fatalf("%s says nothing on standard output; on standard error:\n%s", p.cmd.Path, p.stderr.String())
+		return l, nil
+	case <-time.After(60 * time.Second):
+		return "", fmt.Errorf("%s says nothing on standard output; on standard error:\n%s", p.cmd.Path, p.stderr.String())
 	}
-	panic("unreachable")
 }
 
 // kill ends the process as a loss of power would, and waits for its end.
@@ -127,21 +136,36 @@ const noRootCA = "--controllers=*,-root-ca-certificate-publisher-controller"
 // Without further arguments it takes a free port.
 func serve(t testing.TB, dir string, args ...string) *kanzen {
 	t.Helper()
+	k, err := tryServe(t, dir, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// tryServe is serve for tests that go on when a server does not start.
+func tryServe(t testing.TB, dir string, args ...string) (*kanzen, error) {
+	t.Helper()
 	if !strings.Contains(strings.Join(args, " "), "--secure-port") {
 		args = append(args, "--secure-port=0")
 	}
 	begin := time.Now()
 	k := &kanzen{dir: dir, process: start(t, binaries.kanzen, append([]string{"serve", "--data-dir", dir}, args...)...)}
 	for i := range k.lines {
-		k.lines[i] = k.line()
+		l, err := k.nextLine()
+		if err != nil {
+			k.kill()
+			return nil, err
+		}
+		k.lines[i] = l
 	}
 	k.started = time.Since(begin)
 	m := greeting.FindStringSubmatch(k.lines[0])
 	if m == nil {
-		t.Fatalf("no address in the greeting %q", k.lines[0])
+		return nil, fmt.Errorf("no address in the greeting %q", k.lines[0])
 	}
 	k.address = m[1]
-	return k
+	return k, nil
 }
 
 func (k *kanzen) port() string {
