@@ -95,9 +95,10 @@ e2e-builds: build
 e2e-slow: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
 	cd test && $(GO) test -timeout 60m -run 'TestMetricsServer|TestWholeCluster|TestGarbageCollectionAsUpstream' -metrics-server -machines .
 
-# Deployments that roll, scale and lose pods on 300 nodes of kwok, on kanzen and on kube-apiserver.
+# Deployments that roll, scale and lose pods on 300 nodes of kwok, on kanzen and on kube-apiserver; all that comes and goes while kanzen
+# is restarted; a server that is killed 400 times under load.
 e2e-churn: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
-	cd test && $(GO) test -timeout 120m -v -run 'TestChurn' -churn=20m .
+	cd test && $(GO) test -timeout 120m -v -run 'TestChurn|TestKilledUnderLoad' -churn=20m -churn.restarts=10m -crashes=200 -crashes.busy=2 .
 
 # controller-runtime's own test suites, package by package, on kanzen and on kube-apiserver.
 e2e-controller-runtime:

@@ -11,7 +11,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/bench/side"
@@ -79,30 +78,12 @@ func createLease(l *coordinationv1.Lease) side.Request {
 	return side.Request{Method: http.MethodPost, Path: leasesPath, Accept: protobuf, ContentType: protobuf, Body: sealed(l)}
 }
 
-// sealed is a lease in protobuf, in the envelope that API servers want.
-func sealed(l *coordinationv1.Lease) string {
-	raw, err := l.Marshal()
-	if err != nil {
-		panic(err) // it is written to memory
-	}
-	body, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, Raw: raw}).Marshal()
-	if err != nil {
-		panic(err)
-	}
-	return "k8s\x00" + string(body)
-}
+func sealed(l *coordinationv1.Lease) string { return side.Sealed("coordination.k8s.io/v1", "Lease", l) }
 
 // keep remembers an answer.
 func (l *leases) keep(i int, body []byte) error {
-	raw, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
-	envelope, lease := runtime.Unknown{}, &coordinationv1.Lease{}
-	if !ok {
-		return isProtobuf(body)
-	}
-	if err := envelope.Unmarshal(raw); err != nil {
-		return err
-	}
-	if err := lease.Unmarshal(envelope.Raw); err != nil {
+	lease := &coordinationv1.Lease{}
+	if err := side.Unseal(body, lease); err != nil {
 		return err
 	}
 	l.mu.Lock()

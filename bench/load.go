@@ -44,7 +44,7 @@ type load struct {
 const (
 	namespace = "bench"
 	podsPath  = "/api/v1/namespaces/" + namespace + "/pods"
-	protobuf  = "application/vnd.kubernetes.protobuf"
+	protobuf  = side.Protobuf
 	// shards is how many labels and nodes the pods are spread over; a selector picks one.
 	shards = 100
 	// patched and marker are annotations: of the merge patches and of the writes

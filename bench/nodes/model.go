@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+)
+
+// What the formulas of docs/scale.md are made of, in microseconds and KiB.
+const (
+	leaseCost    = 370
+	createCost   = 710
+	statusCost   = 840
+	deliveryCost = 34
+	wakeCost     = 4.3
+	idleCost     = 16000 // each second
+	podMemory    = 22
+	watchMemory  = 57
+)
+
+// work is what nodes and controllers did in a part of the measurement.
+type work struct {
+	leases, statuses, creates, podStatuses, deletes, deliveries int64
+}
+
+// minus is the work since an earlier moment.
+func (w work) minus(o work) work {
+	return work{w.leases - o.leases, w.statuses - o.statuses, w.creates - o.creates, w.podStatuses - o.podStatuses, w.deletes - o.deletes, w.deliveries - o.deliveries}
+}
+
+// predicted is what docs/scale.md says that it costs in cores, done within a time by so many nodes. Each change of a node wakes the two
+// watches that each node has on itself.
+func (w work) predicted(nodes int, within time.Duration) float64 {
+	requests := w.leases*leaseCost + (w.statuses+w.podStatuses)*statusCost + (w.creates+w.deletes)*createCost + w.deliveries*deliveryCost
+	micros := float64(requests) + float64(w.statuses*2*int64(nodes))*wakeCost + idleCost*within.Seconds()
+	return micros / float64(within.Microseconds())
+}
+
+// row is one part of the measurement at one size.
+type row struct {
+	nodes              int
+	part               string
+	seconds            float64
+	did                work
+	predicted, used    float64 // cores
+	late               float64 // the median delay of a lease's renewal, ms
+	memory, memoryGoal float64 // MiB
+}
+
+func printRows(rows []row) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "nodes\tpart\tleases/s\tnode statuses/s\tpod writes/s\tdeliveries/s\tcores predicted\tmeasured\tratio\tlease answered, median ms\tMiB predicted\tmeasured\t")
+	for _, r := range rows {
+		rate := func(n int64) string { return fmt.Sprintf("%.1f", float64(n)/r.seconds) }
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.1f\t%.0f\t%.0f\t\n", r.nodes, r.part, rate(r.did.leases), rate(r.did.statuses),
+			rate(r.did.creates+r.did.podStatuses+r.did.deletes), rate(r.did.deliveries), r.predicted, r.used, r.used/r.predicted, r.late, r.memoryGoal, r.memory)
+	}
+	_ = w.Flush() // to standard output; the last thing that is done
+}
