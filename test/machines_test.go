@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type machines struct {
 	programs   []*process
 	// measured are the processes of the server, by name: kanzen, or kube-apiserver and etcd.
 	measured map[string]int
+	server   *kanzen // nil on kube-apiserver
 }
 
 // peerProgram returns the path of a program of Kubernetes in bench/peer/bin.
@@ -77,12 +79,22 @@ func onKanzen(t testing.TB, flags ...string) *machines {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	m := &machines{t: t, name: "kanzen", config: k.config(), k: k.client(), kubeconfig: k.kubeconfig(), measured: map[string]int{"kanzen": k.cmd.Process.Pid}}
+	m := &machines{t: t, name: "kanzen", config: k.config(), k: k.client(), kubeconfig: k.kubeconfig(), measured: map[string]int{"kanzen": k.cmd.Process.Pid}, server: k}
 	for line := range strings.Lines(stdout) {
 		script := strings.TrimPrefix(strings.TrimSpace(line), "sh ")
 		m.programs = append(m.programs, start(t, "env", append([]string{"PATH=" + bin + ":" + os.Getenv("PATH"), "sh", script}, flagsOf(filepath.Base(script), flags)...)...))
 	}
 	return m
+}
+
+// restart ends kanzen by a signal and starts it again on the same data and port.
+func (m *machines) restart(s syscall.Signal) {
+	m.t.Helper()
+	if code, _ := m.server.end(s); s == syscall.SIGTERM && code != 0 {
+		m.t.Errorf("ended with code %d:\n%s", code, m.server.stderr.String())
+	}
+	m.server = serve(m.t, m.server.dir, "--controllers=", "--secure-port="+m.server.port())
+	m.measured["kanzen"] = m.server.cmd.Process.Pid
 }
 
 // onPeer starts the programs on kube-apiserver.
