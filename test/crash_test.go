@@ -99,9 +99,10 @@ func (s *storm) start() (kubernetes.Interface, *kanzen) {
 		}
 		s.slowest = max(s.slowest, k.started)
 		client := k.client()
-		if _, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context()); err != nil {
-			s.t.Errorf("it has greeted and is not ready: %v\n%s", err, k.stderr.String())
-		}
+		within(s.t, time.Minute, "it is ready", func(ctx context.Context) bool {
+			_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+			return err == nil
+		})
 		return client, k
 	}
 	s.t.Fatal("it does not start any more")
