@@ -176,7 +176,7 @@ func (s *sizes) part(ctx context.Context, f *fleet, name string, memory float64,
 	}
 	took := time.Since(began)
 	r := row{nodes: len(f.nodes), part: name, seconds: took.Seconds(), did: f.did().minus(did), late: f.median(), memoryGoal: memory}
-	r.predicted, r.used = r.did.predicted(r.nodes, took), (after-before).Seconds()/took.Seconds()
+	r.predicted, r.used = r.did.predicted(took), (after-before).Seconds()/took.Seconds()
 	if r.memory, err = f.server.RSS(); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ const (
 	createCost   = 710
 	statusCost   = 840
 	deliveryCost = 34
-	wakeCost     = 4.3
 	idleCost     = 16000 // each second
 	podMemory    = 22
 	watchMemory  = 57
@@ -29,11 +28,10 @@ func (w work) minus(o work) work {
 	return work{w.leases - o.leases, w.statuses - o.statuses, w.creates - o.creates, w.podStatuses - o.podStatuses, w.deletes - o.deletes, w.deliveries - o.deliveries}
 }
 
-// predicted is what docs/scale.md says that it costs in cores, done within a time by so many nodes. Each change of a node wakes the two
-// watches that each node has on itself.
-func (w work) predicted(nodes int, within time.Duration) float64 {
+// predicted is what docs/scale.md says that it costs in cores, done within a time.
+func (w work) predicted(within time.Duration) float64 {
 	requests := w.leases*leaseCost + (w.statuses+w.podStatuses)*statusCost + (w.creates+w.deletes)*createCost + w.deliveries*deliveryCost
-	micros := float64(requests) + float64(w.statuses*2*int64(nodes))*wakeCost + idleCost*within.Seconds()
+	micros := float64(requests) + idleCost*within.Seconds()
 	return micros / float64(within.Microseconds())
 }
 
