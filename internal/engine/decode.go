@@ -129,8 +129,10 @@ func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 				obj = r.Stored.New()
 			}
 		}
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
-			return nil, err
+		if !apiTypes.Decode(value, obj, true) {
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
+				return nil, err
+			}
 		}
 	} else {
 		other = false
@@ -277,14 +279,29 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 		}
 		return strict, err
 	}
+	if m, ok := into.(*map[string]any); ok && len(*m) == 0 {
+		if check {
+			*m, strict, err = jsonobject.UnmarshalStrict(data)
+		} else {
+			*m, err = jsonobject.Unmarshal(data)
+		}
+		return strict, err
+	}
 	if err := boundQuantities(data, into, false); err != nil {
 		return nil, err
 	}
-	if check {
-		return kjson.UnmarshalStrict(data, into)
+	switch {
+	case apiTypes.Decode(data, into, false):
+	case check:
+		strict, err = kjson.UnmarshalStrict(data, into)
+	default:
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	}
-	return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	return strict, err
 }
+
+// apiTypes remembers how Go API types are decoded.
+var apiTypes jsonobject.Types
 
 // sameType refuses a body whose type differs from the path's.
 func sameType(got, want schema.GroupVersionKind) error {

@@ -277,7 +277,7 @@ func mergePatch(doc, body []byte, check bool) ([]byte, []error, error) {
 	var strict []error
 	if check {
 		var err error
-		if strict, err = kjson.UnmarshalStrict(body, &map[string]any{}); err != nil {
+		if _, strict, err = jsonobject.UnmarshalStrict(body); err != nil {
 			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
 	}

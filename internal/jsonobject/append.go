@@ -1,4 +1,4 @@
-// Package jsonobject encodes and decodes untyped objects as JSON, and cuts, finds and merges parts of documents without
+// Package jsonobject encodes and decodes untyped objects as JSON, decodes Go API types, and cuts, finds and merges parts of documents without
 // decoding the rest. Marshal writes the same bytes as encoding/json, at a quarter of the cost: most of the cost of a
 // custom resource is its encoding as JSON, once for storage and once for the response.
 package jsonobject
