@@ -23,8 +23,9 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
 // until ctx ends. It calls caught after the existing objects. An object that cannot be decoded is removed: it grants
-// nothing. matters, if it is not nil, leaves out changes: it gets an object before and after, in protobuf without its type.
-func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, matters func(was, now []byte) bool,
+// nothing. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the
+// rest are left out.
+func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(object []byte) []byte,
 	set func(metav1.Object), remove func(namespace, name string), caught func()) {
 	ep, err := l.Endpoint(gr)
 	if err != nil {
@@ -34,8 +35,8 @@ func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, matters func
 	l.following(p)
 	defer l.followed(p)
 	objects := engine.IndexOf[engine.Object](ep)
-	if matters != nil {
-		objects = objects.Where(func(was, now *store.Item) bool { return engine.DifferInBytes(was, now, matters) })
+	if part != nil {
+		objects = engine.PartsOf(ep, part)
 	}
 	objects.Follow(ctx, func(c store.Change[engine.Object]) {
 		if c.Gone || c.Err != nil {

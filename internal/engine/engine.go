@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -216,6 +217,35 @@ func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
 			return none, fmt.Errorf("%s %s is a %T", ep.R.Plural, i.Key, obj)
 		}
 		return t, nil
+	})
+}
+
+// partForm identifies one index of parts.
+type partForm struct{ _ byte }
+
+// PartsOf returns an index for who follows the endpoint's objects and needs little of each: part cuts an object, in protobuf
+// without its type, down to what is decoded. Changes of the rest are left out. Nothing is set by default. What is not stored in
+// protobuf is decoded whole.
+func PartsOf(ep *Endpoint, part func(object []byte) []byte) *store.Index[Object] {
+	rawIn := func(i *store.Item) ([]byte, bool) {
+		raw, err := rawOf(i.Value)
+		return raw, i.Err == nil && err == nil
+	}
+	return store.NewIndex(ep.view, new(partForm), func(i *store.Item) (Object, error) {
+		obj := ep.hub.New()
+		u, binary := obj.(unmarshaler)
+		raw, ok := rawIn(i)
+		if !binary || !ok {
+			return ep.Decode(i)
+		}
+		if err := u.Unmarshal(part(raw)); err != nil {
+			return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
+		}
+		return obj, nil
+	}).Where(func(was, now *store.Item) bool {
+		a, okA := rawIn(was)
+		b, okB := rawIn(now)
+		return !okA || !okB || !bytes.Equal(part(a), part(b))
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
-	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // This file reads as much of the protobuf wire format of stored objects as is
@@ -42,14 +41,6 @@ func envelope(data []byte) (gvk schema.GroupVersionKind, raw []byte, err error) 
 		return gvk, nil, err
 	}
 	return schema.FromAPIVersionAndKind(u.APIVersion, u.Kind), u.Raw, nil
-}
-
-// DifferInBytes asks matters about the bytes of two revisions of an object, in protobuf without its type. What is not
-// stored in protobuf differs.
-func DifferInBytes(was, now *store.Item, matters func(was, now []byte) bool) bool {
-	a, errA := rawOf(was.Value)
-	b, errB := rawOf(now.Value)
-	return was.Err != nil || now.Err != nil || errA != nil || errB != nil || matters(a, b)
 }
 
 // emptyObject is an object in which nothing is set.

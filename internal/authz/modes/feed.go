@@ -10,9 +10,9 @@ import (
 )
 
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
-// ends. It calls caught after the existing objects. An object that cannot be decoded is removed. matters, if it is not
-// nil, leaves out changes: it gets an object before and after, in protobuf without its type.
-type Follow func(ctx context.Context, resource schema.GroupResource, matters func(was, now []byte) bool,
+// ends. It calls caught after the existing objects. An object that cannot be decoded is removed. part, if it is not nil, cuts
+// objects in protobuf, without their type, down to what is to be decoded; changes of the rest are left out.
+type Follow func(ctx context.Context, resource schema.GroupResource, part func(object []byte) []byte,
 	set func(metav1.Object), remove func(namespace, name string), caught func())
 
 // feed keeps an index up to date with the objects of some resources.
@@ -26,7 +26,7 @@ type source struct {
 	resource schema.GroupResource
 	set      func(metav1.Object)
 	remove   func(namespace, name string)
-	matters  func(was, now []byte) bool // nil: each change does
+	part     func(object []byte) []byte // nil: objects are decoded whole
 }
 
 func newFeed(sources ...source) *feed { return &feed{sources: sources, ready: make(chan struct{})} }
@@ -39,7 +39,7 @@ func (f *feed) run(ctx context.Context, follow Follow) {
 		all.Go(func() {
 			caught := sync.OnceFunc(first.Done)
 			defer caught()
-			follow(ctx, s.resource, s.matters, s.set, s.remove, caught)
+			follow(ctx, s.resource, s.part, s.set, s.remove, caught)
 		})
 	}
 	first.Wait()

@@ -41,7 +41,7 @@ func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthori
 		measured("Pod", source{resource: schema.GroupResource{Resource: "pods"}, set: func(o metav1.Object) {
 			pod := o.(*corev1.Pod)
 			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
-		}, remove: g.DeletePod, matters: usesMayDiffer}),
+		}, remove: g.DeletePod, part: accessPart}),
 		measured("PV", source{resource: schema.GroupResource{Resource: "persistentvolumes"}, set: func(o metav1.Object) {
 			g.SetVolume(o.(*corev1.PersistentVolume))
 		}, remove: clusterWide(g.DeleteVolume)}),

@@ -7,81 +7,87 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file compares pods in protobuf: most changes of a pod are its kubelet's reports of its status, which give its
-// node access to nothing. The numbers of the fields are those of k8s.io/api/core/v1/generated.proto.
+// This file cuts pods in protobuf down to what decides about the access of their nodes: most of a pod gives access to
+// nothing, and most of its changes are its kubelet's reports of its status. The numbers of the fields are those of
+// k8s.io/api/core/v1/generated.proto.
 
-const (
-	podMetadata, podSpec, podStatus = 1, 2, 3
-	metadataAnnotations             = 12
-	specResourceClaims              = 39
-	statusExtendedClaim             = 18
-	entryKey                        = 1
+// fields says which fields of a message are kept, and what of them.
+type fields map[protowire.Number]share
+
+// share says what of a field is kept: if below is nil all of it, or what has a text in it.
+type share struct {
+	below fields
+	with  string
+}
+
+var (
+	// containerFields are envFrom and of env what is not a plain value.
+	containerFields = fields{7: {below: fields{3: {}}}, 19: {}}
+
+	podFields = fields{
+		// name, namespace, annotations
+		1: {below: fields{1: {}, 3: {}, 12: {with: corev1.MirrorPodAnnotationKey}}},
+		2: {below: fields{
+			1: {}, 8: {}, 10: {}, 15: {}, 39: {}, // volumes, serviceAccountName, nodeName, imagePullSecrets, resourceClaims
+			// containers, initContainers, ephemeralContainers
+			2: {below: containerFields}, 20: {below: containerFields}, 34: {below: fields{1: {below: containerFields}}},
+		}},
+		3: {below: fields{15: {}, 18: {}}}, // resourceClaimStatuses, extendedResourceClaimStatus
+	}
 )
 
-// podParts is what decides about the access of a node by a pod.
-type podParts struct {
-	spec   []byte
-	mirror bool
-	// claims says that there are resource claims, whose names may be in the status.
-	claims bool
+// accessPart returns the part of a pod that decides about the access of its node. A malformed pod is returned whole.
+func accessPart(pod []byte) []byte {
+	part, ok := appendKept(make([]byte, 0, 512), pod, podFields)
+	if !ok {
+		return pod
+	}
+	return part
 }
 
-// usesMayDiffer says whether two revisions of a pod may give its node access to different objects.
-func usesMayDiffer(was, now []byte) bool {
-	a, okA := partsOf(was)
-	b, okB := partsOf(now)
-	return !okA || !okB || a.claims || b.claims || a.mirror != b.mirror || !bytes.Equal(a.spec, b.spec)
-}
-
-// partsOf reads a pod; false: it is not as Kubernetes writes it.
-func partsOf(pod []byte) (p podParts, ok bool) {
-	once := true
-	ok = members(pod, func(number protowire.Number, val []byte) bool {
-		switch number {
-		case podMetadata:
-			return members(val, func(number protowire.Number, val []byte) bool {
-				return number != metadataAnnotations || members(val, func(number protowire.Number, val []byte) bool {
-					p.mirror = p.mirror || number == entryKey && string(val) == corev1.MirrorPodAnnotationKey
-					return true
-				})
-			})
-		case podSpec:
-			once = p.spec == nil // a second one would be merged with the first
-			p.spec = val
-			return members(val, func(number protowire.Number, _ []byte) bool {
-				p.claims = p.claims || number == specResourceClaims
-				return once
-			})
-		case podStatus:
-			return members(val, func(number protowire.Number, _ []byte) bool {
-				p.claims = p.claims || number == statusExtendedClaim
-				return true
-			})
-		}
-		return true
-	})
-	return p, ok
-}
-
-// members calls f for each text, message and map entry of a message, until f returns false; members then does, as for a
-// message that is malformed.
-func members(message []byte, f func(number protowire.Number, val []byte) bool) bool {
+// appendKept appends the fields of a message that are kept. Of those that are kept in part none is left empty, as that
+// says the same as none. False: the message is malformed.
+func appendKept(dst, message []byte, keep fields) ([]byte, bool) {
 	for len(message) > 0 {
 		number, form, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return false
+			return nil, false
 		}
-		message = message[n:]
-		if n = protowire.ConsumeFieldValue(number, form, message); n < 0 {
-			return false
+		size := protowire.ConsumeFieldValue(number, form, message[n:])
+		if size < 0 {
+			return nil, false
 		}
-		if form == protowire.BytesType {
-			val, _ := protowire.ConsumeBytes(message)
-			if !f(number, val) {
-				return false
-			}
+		whole := message[:n+size]
+		message = message[n+size:]
+		kept, ok := keep[number]
+		switch {
+		case !ok || kept.with != "" && !bytes.Contains(whole, []byte(kept.with)):
+			continue
+		case kept.below == nil:
+			dst = append(dst, whole...)
+			continue
+		case form != protowire.BytesType:
+			return nil, false
 		}
-		message = message[n:]
+		val, _ := protowire.ConsumeBytes(whole[n:])
+		begin := len(dst)
+		if dst, ok = appendKept(dst, val, kept.below); !ok {
+			return nil, false
+		}
+		if len(dst) > begin {
+			dst = prefixed(dst, begin, number)
+		}
 	}
-	return true
+	return dst, true
+}
+
+// prefixed makes what dst has from begin on a field: it moves it back and puts the field's number and size before it.
+func prefixed(dst []byte, begin int, number protowire.Number) []byte {
+	size := len(dst) - begin
+	var room [20]byte
+	head := protowire.AppendVarint(protowire.AppendTag(room[:0], number, protowire.BytesType), uint64(size))
+	dst = append(dst, head...)
+	copy(dst[begin+len(head):], dst[begin:begin+size])
+	copy(dst[begin:], head)
+	return dst
 }
