@@ -40,8 +40,9 @@ func short(r *http.Request) bool {
 
 // exchange passes a short request on over a line. It reports false, having done nothing, if there is none.
 func (f *forward) exchange(w http.ResponseWriter, r *http.Request) bool {
-	buffer := f.server.copies.Get().(*[copySize]byte)
-	defer f.server.copies.Put(buffer)
+	pool := buffers{r.Context(), f.server}
+	buffer := pool.Get()
+	defer pool.Put(buffer)
 	body := buffer[:r.ContentLength]
 	// No line is held while the client sends.
 	if len(body) > 0 {

@@ -115,7 +115,7 @@ func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 	(&httputil.ReverseProxy{
 		Rewrite: f.rewrite, Transport: transport, ModifyResponse: f.modify, ErrorHandler: f.fail,
 		// Without a FlushInterval: answers of unknown length, such as watches, are sent on at once, others need no flush.
-		BufferPool: buffers{f.server}, ErrorLog: f.server.silent,
+		BufferPool: buffers{r.Context(), f.server}, ErrorLog: f.server.silent,
 	}).ServeHTTP(w, r)
 	if f.cut != nil {
 		panic(http.ErrAbortHandler) // what there is of the answer must not be taken for all of it
@@ -221,11 +221,19 @@ type refused string
 // Error is part of error.
 func (r refused) Error() string { return string(r) }
 
-// buffers lends the buffers of proxied bodies.
-type buffers struct{ server *Server }
+// buffers lends the buffers of proxied bodies to a request.
+type buffers struct {
+	ctx    context.Context // of the request
+	server *Server
+}
 
 // Get is part of httputil.BufferPool.
 func (b buffers) Get() []byte { return b.server.copies.Get().(*[copySize]byte)[:] }
 
-// Put is part of httputil.BufferPool.
-func (b buffers) Put(buf []byte) { b.server.copies.Put((*[copySize]byte)(buf)) }
+// Put is part of httputil.BufferPool. When a request has ended nobody shall have its buffer: net/http may still be sending it,
+// and what another request reads into it would be sent to this one's client.
+func (b buffers) Put(buf []byte) {
+	if b.ctx.Err() == nil {
+		b.server.copies.Put((*[copySize]byte)(buf))
+	}
+}

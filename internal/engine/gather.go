@@ -41,14 +41,17 @@ func (g *gatherer) send(p []byte) {
 	}
 }
 
-// flush writes the buffer and gives it back.
+// flush writes the buffer and gives it back. After an error nobody shall have it: net/http may still be sending it, and what
+// another request writes into it would be sent to this one's client.
 func (g *gatherer) flush() {
 	if g.buf == nil {
 		return
 	}
 	g.send(*g.buf)
-	*g.buf = (*g.buf)[:0]
-	gatherBuffers.Put(g.buf)
+	if g.err == nil {
+		*g.buf = (*g.buf)[:0]
+		gatherBuffers.Put(g.buf)
+	}
 	g.buf = nil
 }
 

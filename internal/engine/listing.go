@@ -204,11 +204,9 @@ func (s *stream) abort() {
 	panic(http.ErrAbortHandler)
 }
 
-// drop releases the stream's buffers, and writes nothing more.
+// drop lets the stream write nothing more.
 func (s *stream) drop() {
 	s.err = http.ErrAbortHandler
 	s.flush()
-	if s.z != nil {
-		s.z.drop()
-	}
+	s.z = nil
 }

@@ -147,15 +147,12 @@ func newGzip(w io.Writer) gzipWriter {
 	return gzipWriter{z}
 }
 
+// close gives the compressor back, unless its output may still be on its way after an error, as a gatherer's buffer.
 func (z gzipWriter) close() {
-	_ = z.Close()
-	z.drop()
-}
-
-// drop gives the compressor back without finishing its output.
-func (z gzipWriter) drop() {
-	z.Reset(io.Discard)
-	gzips.Put(z.Writer)
+	if z.Close() == nil {
+		z.Reset(io.Discard)
+		gzips.Put(z.Writer)
+	}
 }
 
 // writeItem answers with one stored object.
