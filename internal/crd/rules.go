@@ -19,6 +19,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/rules"
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
@@ -142,7 +143,7 @@ func (k *kind) validate(ctx context.Context, obj, old engine.Object,
 var metadata = field.NewPath("metadata")
 
 func (k *kind) fieldsOfCreate(ctx context.Context, s *schema.Schema, obj, _ engine.Object) schema.Verdict {
-	errs := validation.ValidateObjectMetaAccessor(obj, k.namespaced, validation.NameIsDNSSubdomain, metadata)
+	errs := rules.ValidateMeta(obj, k.namespaced, validation.NameIsDNSSubdomain, metadata)
 	return s.ValidateCreate(ctx, content(obj), append(errs, k.checkScale(content(obj), true)...)...)
 }
 

@@ -116,9 +116,11 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
+var metadataPath = field.NewPath("metadata")
+
 // checkMeta validates an object's metadata.
 func (c *call) checkMeta(obj Object) field.ErrorList {
-	return validation.ValidateObjectMetaAccessor(obj, c.R.Namespaced, pathSegment, field.NewPath("metadata"))
+	return rules.ValidateMeta(obj, c.R.Namespaced, pathSegment, metadataPath)
 }
 
 // checkMetaUpdate validates an update of an object's metadata.
@@ -127,7 +129,7 @@ func (c *call) checkMetaUpdate(obj, old Object) field.ErrorList {
 	if len(errs) == 0 && rules.KeepsIdentity(obj, old) {
 		return nil // what is left has just been checked
 	}
-	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
+	return append(errs, validation.ValidateObjectMetaAccessorUpdate(obj, old, metadataPath)...)
 }
 
 // carryMeta copies the metadata that updates never change from old to obj.

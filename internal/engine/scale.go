@@ -20,6 +20,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/rules"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -268,7 +269,7 @@ func (c *call) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
 
 // validateScale validates a scale as an object of its own.
 func validateScale(s *autoscalingv1.Scale) error {
-	errs := validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := rules.ValidateMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, metadataPath)
 	if s.Spec.Replicas < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0"))
 	}

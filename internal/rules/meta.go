@@ -18,7 +18,7 @@ func ObjectMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.Erro
 
 // ObjectMetaAt is ObjectMeta for metadata at another path.
 func ObjectMetaAt(m *metav1.ObjectMeta, namespaced bool, name NameRule, path *field.Path) field.ErrorList {
-	errs := validation.ValidateObjectMeta(m, namespaced, name, path)
+	errs := ValidateMeta(m, namespaced, name, path)
 	return append(errs, finalizers(m.Finalizers, path.Child("finalizers"))...)
 }
 

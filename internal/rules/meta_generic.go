@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -9,7 +8,7 @@ import (
 // GenericMeta is ObjectMeta for the few kinds that accept finalizers without a domain: the check was added only to the
 // other kinds.
 func GenericMeta(m *metav1.ObjectMeta, namespaced bool, name NameRule) field.ErrorList {
-	return validation.ValidateObjectMeta(m, namespaced, name, metadata)
+	return ValidateMeta(m, namespaced, name, metadata)
 }
 
 // GenericMetaUpdate is ObjectMetaUpdate for the same kinds.

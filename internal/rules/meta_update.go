@@ -20,6 +20,9 @@ func metaUpdate(m, old *metav1.ObjectMeta) field.ErrorList {
 	if !KeepsIdentity(m, old) {
 		return validation.ValidateObjectMetaUpdate(m, old, metadata)
 	}
+	if plainMeta(m) {
+		return nil
+	}
 	errs := v1validation.ValidateLabels(m.Labels, metaLabels)
 	errs = append(errs, validation.ValidateAnnotations(m.Annotations, metaNotes)...)
 	errs = append(errs, validation.ValidateOwnerReferences(m.OwnerReferences, metaOwners)...)
