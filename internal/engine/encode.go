@@ -136,8 +136,10 @@ func (ep *Endpoint) direct(i *store.Item, f *form) ([]byte, bool) {
 	if f.plan == nil || !bytes.HasPrefix(i.Value, magic) {
 		return ep.canonical(i, f)
 	}
-	b, ok := ep.appendDirect(make([]byte, 0, jsonSize*len(i.Value)), i, f)
-	return bytes.Clone(b), ok // it may be kept for long
+	room := gatherBuffers.Get().(*[]byte)
+	defer gatherBuffers.Put(room)
+	b, ok := ep.appendDirect((*room)[:0], i, f)
+	return bytes.Clone(b), ok // in its final size, as it may be kept for long
 }
 
 // appendDirect is direct for a form with a plan: it appends the item to dst.

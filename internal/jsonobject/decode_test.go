@@ -1,6 +1,7 @@
 package jsonobject
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -24,6 +25,9 @@ var documents = []string{
 // check compares the result with that of sigs.k8s.io/json.
 func check(t *testing.T, data []byte) {
 	t.Helper()
+	if Valid(data) && !json.Valid(data) {
+		t.Errorf("%.200q is taken for JSON", data)
+	}
 	text := func(errs ...error) string { return fmt.Sprint(errs) }
 	var want map[string]any
 	wantErr := kjson.UnmarshalCaseSensitivePreserveInts(data, &want)

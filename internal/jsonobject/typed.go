@@ -59,6 +59,12 @@ func (t *Types) of(typ reflect.Type) *plan {
 	return p
 }
 
+// Valid says that data is one JSON value. It may say no of a value that is nested deeply.
+func Valid(data []byte) bool {
+	r := typedReader{reader: reader{data: string(data)}}
+	return r.skipValue() && r.next() == 0 && r.at == len(r.data)
+}
+
 // typedReader reads a document for plans.
 type typedReader struct {
 	reader

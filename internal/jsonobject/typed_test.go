@@ -88,7 +88,7 @@ func TestTypesAgree(t *testing.T) {
 			if err != nil {
 				continue // a union of which both sides are set
 			}
-			if !agree(t, &types, typ, data) {
+			if !agree(t, &types, typ, data) || !Valid(data) {
 				t.Errorf("%v is left to the library: %.300s", typ, data)
 			}
 			for range 10 {

@@ -82,8 +82,11 @@ func (w *writer) fieldsOf(p *Plan, raw []byte) error {
 		return err
 	}
 	for n := range p.fields {
-		f := &p.fields[n]
-		if err := w.field(f, raw, w.spans[base+n]); err != nil {
+		f, s := &p.fields[n], w.spans[base+n]
+		if !s.set && f.optional() {
+			continue
+		}
+		if err := w.field(f, raw, s); err != nil {
 			return err
 		}
 	}

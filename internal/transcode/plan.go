@@ -37,6 +37,11 @@ type field struct {
 	revision bool
 }
 
+// optional says that field leaves it out if the bytes do not have it, as is so of most fields of most objects.
+func (f *field) optional() bool {
+	return f.omit && !f.revision && (f.list || f.pointer || f.form == formMap || f.form <= formUint64)
+}
+
 // form is how a single value is written.
 type form uint8
 

@@ -167,7 +167,7 @@ func (w *writer) raw(val []byte, emptyIsNull bool) ([]byte, error) {
 	if len(doc) == 0 && emptyIsNull {
 		return append(dst, "null"...), nil
 	}
-	if len(doc) == 0 || doc[0] != '{' || !w.known && !json.Valid(doc) {
+	if len(doc) == 0 || doc[0] != '{' || !w.known && !jsonobject.Valid(doc) && !json.Valid(doc) {
 		return nil, errUnusual
 	}
 	if !bytes.ContainsAny(doc, " \n\r\t<>&") && bytes.IndexByte(doc, lineSeparator) < 0 {
