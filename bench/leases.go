@@ -44,7 +44,8 @@ func leaseLoads(n int) []load {
 				}
 				return l.keep(i-50, body)
 			},
-			check: isProtobuf,
+			check:  isProtobuf,
+			stored: strings.Replace(leasesPath, namespace, warmNamespace, 1) + "/" + leaseName(0),
 		},
 		{
 			name: "lease-renew", title: "renew a lease (PUT, protobuf)", clients: 8, round: 3000, warm: 50,
@@ -61,12 +62,15 @@ func leaseLoads(n int) []load {
 			},
 			answered: func(i int, body []byte) error { return l.keep(i%n, body) },
 			check:    isProtobuf,
+			stored:   leasesPath + "/" + leaseName(0), keys: n,
 		},
 	}
 }
 
+func leaseName(i int) string { return fmt.Sprintf("node-%05d", i) }
+
 func newLease(i int, namespace string) *coordinationv1.Lease {
-	name, seconds, now := fmt.Sprintf("node-%05d", i), int32(40), metav1.NewMicroTime(time.UnixMicro(0))
+	name, seconds, now := leaseName(i), int32(40), metav1.NewMicroTime(time.UnixMicro(0))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))}}},

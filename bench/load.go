@@ -39,6 +39,11 @@ type load struct {
 	before func(ctx context.Context, s *side.Side) (after func() error, err error)
 	// bare is the name under which the bare server serves the same bytes, if it does.
 	bare string
+	// stored is the path of an object that the load writes: as many bytes as it has in protobuf are put into a bare etcd, which
+	// is the limit of such writes. Empty: they are not.
+	stored string
+	// keys is how many keys these puts go over; zero: each has a key of its own, as creations have.
+	keys int
 }
 
 const (
@@ -99,9 +104,11 @@ func loads(pods int) []load {
 				}
 				return r
 			},
+			stored: strings.Replace(podsPath, namespace, warmNamespace, 1) + "/" + podName(0),
 		},
 		{
 			name: "patch-status", title: "patch a pod's status (strategic merge)", clients: 8, round: pods, warm: 50,
+			stored: podsPath + "/" + podName(0), keys: pods,
 			request: func(i int) side.Request {
 				return side.Request{Method: http.MethodPatch, Path: podsPath + "/" + podName(i%pods) + "/status?fieldManager=kubelet",
 					ContentType: "application/strategic-merge-patch+json", Body: statusBody(i)}
@@ -200,14 +207,21 @@ func isProtobuf(body []byte) error {
 // sender sends a load's requests, one connection a client, numbering them on.
 type sender struct {
 	load    load
-	clients []*side.Client
+	clients []connection
 	next    atomic.Int64
+}
+
+// connection is one client's.
+type connection interface {
+	// do prepares the i-th request, and returns how long it took to answer it.
+	do(ctx context.Context, l load, i int, answer *bytes.Buffer) (time.Duration, error)
+	Close()
 }
 
 func newSender(l load, to *side.Side) *sender {
 	s := &sender{load: l}
 	for range l.clients {
-		s.clients = append(s.clients, to.Client())
+		s.clients = append(s.clients, httpConnection{to.Client()})
 	}
 	return s
 }
@@ -218,33 +232,34 @@ func (s *sender) close() {
 	}
 }
 
+// httpConnection is one to an API server, or to the bare server.
+type httpConnection struct{ *side.Client }
+
+func (c httpConnection) do(ctx context.Context, l load, i int, answer *bytes.Buffer) (time.Duration, error) {
+	to := io.Writer(io.Discard)
+	if l.answered != nil && answer == nil {
+		answer = &bytes.Buffer{}
+	}
+	if answer != nil {
+		to = answer
+	}
+	r := l.request(i)
+	began := time.Now()
+	err := c.Do(ctx, r, to)
+	if err == nil && l.answered != nil {
+		err = l.answered(i, answer.Bytes())
+	}
+	return time.Since(began), err
+}
+
 // first sends one request and returns the answer's body and how long it took.
 func (s *sender) first(ctx context.Context) ([]byte, time.Duration, error) {
 	var body bytes.Buffer
-	i := int(s.next.Add(1) - 1)
-	r := s.load.request(i)
-	began := time.Now()
-	err := s.clients[0].Do(ctx, r, &body)
-	took := time.Since(began)
+	took, err := s.clients[0].do(ctx, s.load, int(s.next.Add(1)-1), &body)
 	if err == nil && s.load.check != nil {
 		err = s.load.check(body.Bytes())
 	}
-	if err == nil && s.load.answered != nil {
-		err = s.load.answered(i, body.Bytes())
-	}
 	return body.Bytes(), took, err
-}
-
-// do sends the i-th request and passes its answer on.
-func (s *sender) do(ctx context.Context, c *side.Client, i int, r side.Request) error {
-	if s.load.answered == nil {
-		return c.Do(ctx, r, io.Discard)
-	}
-	var body bytes.Buffer
-	if err := c.Do(ctx, r, &body); err != nil {
-		return err
-	}
-	return s.load.answered(i, body.Bytes())
 }
 
 // send sends requests up to number end, exclusively, and returns how long each took.
@@ -260,14 +275,12 @@ func (s *sender) send(ctx context.Context, end int) ([]time.Duration, error) {
 				if i >= end {
 					return
 				}
-				r := s.load.request(i)
-				began := time.Now()
-				err := s.do(ctx, c, i, r)
+				t, err := c.do(ctx, s.load, i, nil)
 				if err != nil {
 					cancel(err)
 					return
 				}
-				took[n] = append(took[n], time.Since(began))
+				took[n] = append(took[n], t)
 			}
 		})
 	}

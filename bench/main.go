@@ -29,7 +29,7 @@ func main() {
 }
 
 func command(ctx context.Context) error {
-	b := &bench{crds: 300, crs: 3000, manyCRDs: 5000, watchers: 100, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}}
+	b := &bench{crds: 300, crs: 3000, manyCRDs: 5000, watchers: 200, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}, stored: map[string][]byte{}}
 	flag.IntVar(&b.pods, "pods", 3000, "pods to create and list")
 	runs := flag.Int("runs", 3, "runs; the report has their medians")
 	quick := flag.Bool("quick", false, "a tenth of everything, once: to see that it works; nothing is written")

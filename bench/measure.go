@@ -24,6 +24,7 @@ type bench struct {
 	manyCRDs int // definitions made on kanzen alone
 	watchers int
 	events   int
+	marks    int // writes that watchers were to see, so far
 	// minCPU is how much processor time a measurement covers at least, so that
 	// little of it is what the side happened to do in the background.
 	minCPU time.Duration
@@ -31,7 +32,8 @@ type bench struct {
 	only   []string      // names of what to measure; empty: everything
 	// profiles is where CPU profiles of the loads go; empty: none are taken.
 	profiles string
-	bodies   string // what the bare server serves
+	bodies   string            // what the bare server serves
+	stored   map[string][]byte // by load: an object that it wrote, in protobuf
 	results  *results
 }
 
@@ -42,6 +44,10 @@ const (
 	memoryName = "memory"
 	watchName  = "watch"
 	endName    = "memory-end"
+
+	watchSharedName = "watch-shared"
+	// sharing is how many connections the watchers of that have.
+	sharing = 4
 )
 
 func (b *bench) names() []string {
@@ -49,7 +55,7 @@ func (b *bench) names() []string {
 	for _, l := range loads(b.pods) {
 		names = append(names, l.name)
 	}
-	names = append(names, memoryName, watchName, endName, crdsName)
+	names = append(names, memoryName, watchName, watchSharedName, endName, crdsName)
 	for _, l := range customLoads(b.crs) {
 		names = append(names, l.name)
 	}
@@ -74,11 +80,17 @@ func (b *bench) run(ctx context.Context, order []string) error {
 	if err := b.measureMany(ctx); err != nil {
 		return err
 	}
-	if files, err := os.ReadDir(b.bodies); err != nil || len(files) == 0 {
+	if files, err := os.ReadDir(b.bodies); err != nil {
 		return err
+	} else if len(files) > 0 {
+		if err := b.measureBare(ctx); err != nil {
+			return fmt.Errorf("%s: %w", side.Bare, err)
+		}
 	}
-	if err := b.measureBare(ctx); err != nil {
-		return fmt.Errorf("%s: %w", side.Bare, err)
+	if len(b.stored) > 0 {
+		if err := b.measureEtcd(ctx); err != nil {
+			return fmt.Errorf("%s: %w", side.Etcd, err)
+		}
 	}
 	return nil
 }
@@ -122,8 +134,13 @@ func (b *bench) measure(ctx context.Context, name string) error {
 		}
 	}
 	if b.wants(watchName) {
-		if err := b.watch(ctx, s); err != nil {
-			return fmt.Errorf("watch: %w%s", err, s.Logs())
+		if err := b.watch(ctx, s, b.watchers); err != nil {
+			return err
+		}
+	}
+	if b.wants(watchSharedName) {
+		if err := b.watch(ctx, s, sharing); err != nil {
+			return err
 		}
 	}
 	if b.wants(endName) {
@@ -196,6 +213,18 @@ func (b *bench) load(ctx context.Context, s *side.Side, l load) (err error) {
 	if err := b.first(ctx, s, send); err != nil {
 		return err
 	}
+	if err := b.keepStored(ctx, s, l); err != nil {
+		return err
+	}
+	if err := b.repeat(ctx, s, send); err != nil {
+		return err
+	}
+	return b.profile(ctx, s, send)
+}
+
+// repeat sends a load's requests until the side has used enough processor time, and records what they took.
+func (b *bench) repeat(ctx context.Context, s *side.Side, send *sender) error {
+	l := send.load
 	if _, err := send.send(ctx, l.warm); err != nil {
 		return err
 	}
@@ -229,7 +258,7 @@ func (b *bench) load(ctx context.Context, s *side.Side, l load) (err error) {
 	wall := time.Since(began)
 	b.results.addLoad(s.Name, l, took, used, wall)
 	progress("%s: %s: %d requests, %.3f ms of CPU each, median %.2f ms", s.Name, l.name, len(took), ms(used)/float64(len(took)), ms(side.Percentile(took, 50)))
-	return b.profile(ctx, s, send)
+	return nil
 }
 
 // first sends a load's first request and remembers what its answer tells.

@@ -14,6 +14,9 @@ import (
 	"github.com/kanzen-io/kanzen/bench/side"
 )
 
+// limits are the sides that do only what no server can do without.
+var limits = []string{side.Bare, side.Etcd}
+
 // section is a table of the report.
 type section struct{ title, text string }
 
@@ -66,10 +69,10 @@ func (r *results) addLoad(name string, l load, took []time.Duration, cpu, wall t
 	n := float64(len(took))
 	r.add(cpuSection, l.title, "ms", name, ms(cpu)/n)
 	r.add(p50Section, l.title, "ms", name, ms(side.Percentile(took, 50)))
-	if l.clients > 1 && name != side.Bare { // one client sends too few requests for that
+	if l.clients > 1 && !slices.Contains(limits, name) { // one client sends too few requests for that
 		r.add(p99Section, l.title, "ms", name, ms(side.Percentile(took, 99)))
 	}
-	if name != side.Bare {
+	if !slices.Contains(limits, name) {
 		r.addHigher(rateSection, l.title, "", name, n/wall.Seconds())
 	}
 }
@@ -112,20 +115,46 @@ func (r *results) rows(s section) []*figure {
 }
 
 // value is the median of the runs.
-func (f *figure) value(name string) float64 {
-	v := slices.Sorted(slices.Values(f.samples[name]))
+func (f *figure) value(name string) float64 { return median(f.samples[name]) }
+
+func median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
 		return math.NaN()
 	}
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// ratio is how many times better kanzen is than the peer.
-func (f *figure) ratio() float64 {
-	if f.higher {
-		return f.value(side.Kanzen) / f.value(side.Peer)
+// ratios are how many times better kanzen is than the peer, run by run: what slowed both sides of a run down is not in them.
+func (f *figure) ratios() []float64 {
+	peer, kanzen := f.samples[side.Peer], f.samples[side.Kanzen]
+	var out []float64
+	for i := range min(len(peer), len(kanzen)) {
+		if f.higher {
+			out = append(out, kanzen[i]/peer[i])
+		} else {
+			out = append(out, peer[i]/kanzen[i])
+		}
 	}
-	return f.value(side.Peer) / f.value(side.Kanzen)
+	return out
+}
+
+// cell is what a table says of a side: the median, and from where to where the runs go.
+func (f *figure) cell(name string) string {
+	return strings.TrimSpace(number(f.value(name), f.unit) + " " + spread(f.samples[name]))
+}
+
+// better is the same of the ratios.
+func (f *figure) better() string {
+	return strings.TrimSpace(times(median(f.ratios())) + " " + spread(f.ratios()))
+}
+
+// spread is the smallest and the largest of some values, if there is more than one.
+func spread(values []float64) string {
+	if len(values) < 2 {
+		return ""
+	}
+	return "(" + number(slices.Min(values), "") + "–" + number(slices.Max(values), "") + ")"
 }
 
 // number formats a value with three digits that count.
@@ -156,15 +185,17 @@ func (r *results) tables() string {
 			fmt.Fprintf(&out, "%s\n\n", s.text)
 		}
 		rows := r.rows(s)
-		bare := slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[side.Bare]) > 0 })
 		cells := [][]string{{"", side.Peer, side.Kanzen, "kanzen is better by"}}
 		for _, f := range rows {
-			cells = append(cells, []string{f.row, number(f.value(side.Peer), f.unit), number(f.value(side.Kanzen), f.unit), times(f.ratio())})
+			cells = append(cells, []string{f.row, f.cell(side.Peer), f.cell(side.Kanzen), f.better()})
 		}
-		if bare {
-			cells[0] = append(cells[0], side.Bare)
+		for _, limit := range limits {
+			if !slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[limit]) > 0 }) {
+				continue
+			}
+			cells[0] = append(cells[0], limit)
 			for i, f := range rows {
-				cells[i+1] = append(cells[i+1], number(f.value(side.Bare), f.unit))
+				cells[i+1] = append(cells[i+1], f.cell(limit))
 			}
 		}
 		writeTable(&out, cells)
@@ -223,7 +254,7 @@ func (r *results) conditions(runs int, which string) string {
 	lines := []string{
 		fmt.Sprintf("kube-apiserver v1.36.3 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
 		side.Machine() + "; servers and load generator share the machine",
-		fmt.Sprintf("median of %d runs, %s", runs, time.Now().UTC().Format(time.DateOnly)),
+		fmt.Sprintf("median of %d runs, and in brackets the lowest and the highest of them; %s", runs, time.Now().UTC().Format(time.DateOnly)),
 	}
 	for _, s := range r.sizes {
 		lines = append(lines, fmt.Sprintf("%s: the answer has %d bytes (%s) and %d bytes (%s)",
@@ -273,7 +304,7 @@ func (r *results) plot() string {
 			rect(y+13, kanzen*scale, kanzenColor)
 			text(left+int(peer*scale)+6, y+10, "value", number(peer, f.unit))
 			text(left+int(kanzen*scale)+6, y+23, "value", number(kanzen, f.unit))
-			text(left+bar+110, y+18, "ratio", times(f.ratio()))
+			text(left+bar+110, y+18, "ratio", times(median(f.ratios())))
 			y += line
 		}
 	}

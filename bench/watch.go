@@ -17,7 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/bench/side"
 )
 
-var watchSection = section{"Watch fan-out", "Every watcher has a connection of its own. Latency is from sending the write to having read its event, one write every 20 ms; the rest with up to 8 events under way. The processor time includes that of the write, one for all watchers."}
+var watchSection = section{"Watch fan-out", "Latency is from sending the write to having read its event, one write every 20 ms; the rest with up to 8 events under way. The processor time includes that of the write, one for all watchers."}
 
 const (
 	pace     = 20 * time.Millisecond
@@ -29,6 +29,7 @@ const (
 // fanOut is a number of watchers and what they have seen of the marks: writes
 // numbered by the annotation they set.
 type fanOut struct {
+	base    int            // the number of mark 0: one that was used before would change nothing
 	sent    []atomic.Int64 // when mark i was sent, in nanoseconds after began
 	left    []atomic.Int64 // how many watchers have yet to see it
 	seen    chan int       // marks that all have seen
@@ -37,8 +38,33 @@ type fanOut struct {
 	latency []time.Duration
 }
 
-// watch measures how writes reach many watchers.
-func (b *bench) watch(ctx context.Context, s *side.Side) error {
+// fanOutCost is what deliveries to many watchers cost.
+type fanOutCost struct {
+	perSecond float64       // deliveries, as fast as the slowest watcher keeps up
+	cpu       float64       // µs of processor time each, with the delivery's share of the write
+	p50, p99  time.Duration // latency, at a pace
+}
+
+// watch measures the fan-out to all watchers, over a number of connections.
+func (b *bench) watch(ctx context.Context, s *side.Side, connections int) error {
+	name, row := watchName, fmt.Sprintf("%d watchers, a connection each: ", b.watchers)
+	if connections < b.watchers {
+		name, row = watchSharedName, fmt.Sprintf("%d watchers on %d connections: ", b.watchers, connections)
+	}
+	cost, err := b.fanOut(ctx, s, b.watchers, connections, b.events, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w%s", name, err, s.Logs())
+	}
+	b.results.addHigher(watchSection, row+"deliveries per second", "", s.Name, cost.perSecond)
+	b.results.add(watchSection, row+"processor time per delivery", "µs", s.Name, cost.cpu)
+	b.results.add(watchSection, row+"latency, median", "ms", s.Name, ms(cost.p50))
+	b.results.add(watchSection, row+"latency, 99th percentile", "ms", s.Name, ms(cost.p99))
+	return nil
+}
+
+// fanOut measures how writes reach a number of watchers that share a number of connections. A profile of it, if profiles are
+// taken, is called name.
+func (b *bench) fanOut(ctx context.Context, s *side.Side, watchers, connections, events int, name string) (cost fanOutCost, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -46,22 +72,27 @@ func (b *bench) watch(ctx context.Context, s *side.Side) error {
 
 	version, err := currentVersion(ctx, s)
 	if err != nil {
-		return err
+		return cost, err
 	}
-	paced := b.events / 4
-	total := paced + b.events
-	f := &fanOut{sent: make([]atomic.Int64, total), left: make([]atomic.Int64, total), seen: make(chan int, total), began: time.Now()}
+	paced := max(events/4, 1)
+	total := paced + events
+	f := &fanOut{base: b.marks, sent: make([]atomic.Int64, total), left: make([]atomic.Int64, total), seen: make(chan int, total), began: time.Now()}
+	b.marks += total
 	for i := range f.left {
-		f.left[i].Store(int64(b.watchers))
+		f.left[i].Store(int64(watchers))
 	}
-	for range b.watchers {
-		c := s.Client()
-		res, err := c.Open(ctx, side.Request{Method: http.MethodGet, Path: podsPath + "?watch=1&resourceVersion=" + version})
+	clients := make([]*side.Client, connections)
+	for i := range clients {
+		clients[i] = s.Client()
+		defer clients[i].Close()
+	}
+	for i := range watchers {
+		// One after the other, so that those that share a client find its connection open.
+		res, err := clients[i%connections].Open(ctx, side.Request{Method: http.MethodGet, Path: podsPath + "?watch=1&resourceVersion=" + version})
 		if err != nil {
-			return err
+			return cost, err
 		}
 		wg.Go(func() {
-			defer c.Close()
 			defer res.Body.Close()
 			if err := f.follow(res.Body); ctx.Err() == nil {
 				cancel(fmt.Errorf("a watch ended: %w", err))
@@ -69,40 +100,36 @@ func (b *bench) watch(ctx context.Context, s *side.Side) error {
 		})
 	}
 	if err := f.write(ctx, s, 0, paced, b.pods, 1, pace); err != nil {
-		return err
+		return cost, err
 	}
 	latency := f.latencies()
+	cost.p50, cost.p99 = side.Percentile(latency, 50), side.Percentile(latency, 99)
 
 	var profiled <-chan error
 	if b.profiles != "" {
-		profiled = b.startProfile(ctx, s, watchName)
+		profiled = b.startProfile(ctx, s, name)
 	}
 	before, err := s.CPU()
 	if err != nil {
-		return err
+		return cost, err
 	}
 	began := time.Now()
 	if err := f.write(ctx, s, paced, total, b.pods, underWay, 0); err != nil {
-		return err
+		return cost, err
 	}
 	wall := time.Since(began)
 	after, err := s.CPU()
 	if err != nil {
-		return err
+		return cost, err
 	}
-	deliveries := float64(b.events * b.watchers)
-	cpu := float64((after - before).Microseconds()) / deliveries
-	r := b.results
-	r.addHigher(watchSection, fmt.Sprintf("deliveries per second to %d watchers", b.watchers), "", s.Name, deliveries/wall.Seconds())
-	r.add(watchSection, "processor time per delivery", "µs", s.Name, cpu)
-	r.add(watchSection, "latency of a delivery, median", "ms", s.Name, ms(side.Percentile(latency, 50)))
-	r.add(watchSection, "latency of a delivery, 99th percentile", "ms", s.Name, ms(side.Percentile(latency, 99)))
-	progress("%s: watch: %.0f deliveries, %.1f µs of CPU each, %.0f/s, median %.2f ms, p99 %.2f ms", s.Name, deliveries, cpu,
-		deliveries/wall.Seconds(), ms(side.Percentile(latency, 50)), ms(side.Percentile(latency, 99)))
+	deliveries := float64(events * watchers)
+	cost.cpu, cost.perSecond = float64((after-before).Microseconds())/deliveries, deliveries/wall.Seconds()
+	progress("%s: %s: %d watchers, %d connections: %.0f deliveries, %.1f µs of CPU each, %.0f/s, median %.2f ms, p99 %.2f ms", s.Name, name,
+		watchers, connections, deliveries, cost.cpu, cost.perSecond, ms(cost.p50), ms(cost.p99))
 	if profiled != nil {
-		return <-profiled
+		return cost, <-profiled
 	}
-	return nil
+	return cost, nil
 }
 
 // write makes the marks from begin to end, with a number of them under way and
@@ -132,7 +159,7 @@ func (f *fanOut) write(ctx context.Context, s *side.Side, begin, end, pods, unde
 			mark := i
 			f.sent[mark].Store(int64(time.Since(f.began)))
 			wg.Go(func() {
-				if err := c.Do(ctx, annotate(mark, pods, marker), io.Discard); err != nil {
+				if err := c.Do(ctx, annotate(f.base+mark, pods, marker), io.Discard); err != nil {
 					cancel(err)
 				}
 			})
@@ -166,7 +193,8 @@ func (f *fanOut) follow(stream io.Reader) error {
 		}
 		digits, _, _ := bytes.Cut(after, []byte{'"'})
 		mark, err := strconv.Atoi(string(digits))
-		if err != nil || mark >= len(f.sent) {
+		mark -= f.base
+		if err != nil || mark < 0 || mark >= len(f.sent) {
 			return fmt.Errorf("not a mark of this watch: %.20s", digits)
 		}
 		took := time.Since(f.began) - time.Duration(f.sent[mark].Load())

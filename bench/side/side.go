@@ -26,6 +26,7 @@ const (
 	Peer   = "kube-apiserver + etcd"
 	Kanzen = "kanzen"
 	Bare   = "bare Go TLS server"
+	Etcd   = "bare etcd put"
 )
 
 // Token is the administrator's on every side. A static token is the cheapest
@@ -119,7 +120,7 @@ func StartEtcd(p Programs) (*Side, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s := &Side{Name: "etcd", dir: dir}
+	s := &Side{Name: Etcd, dir: dir}
 	ports, err := freePorts(2)
 	if err == nil {
 		err = s.startEtcd(p, ports)
