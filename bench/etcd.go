@@ -45,25 +45,27 @@ func (b *bench) measureEtcd(ctx context.Context) error {
 		if len(value) == 0 {
 			continue
 		}
-		if err := b.puts(ctx, s, address, l, string(value)); err != nil {
+		c, err := b.puts(ctx, s, address, l, string(value))
+		if err != nil {
 			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
 		}
+		b.results.addLoad(s.Name, l, c)
 	}
 	return nil
 }
 
 // puts gives etcd the writes of a load.
-func (b *bench) puts(ctx context.Context, s *side.Side, address string, l load, value string) error {
+func (b *bench) puts(ctx context.Context, s *side.Side, address string, l load, value string) (cost, error) {
 	send := &sender{load: l}
 	defer send.close()
 	for range l.clients {
 		db, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
 		if err != nil {
-			return err
+			return cost{}, err
 		}
 		send.clients = append(send.clients, putConnection{db, value})
 		if err := awaitEtcd(ctx, db); err != nil {
-			return err
+			return cost{}, err
 		}
 	}
 	return b.repeat(ctx, s, send)

@@ -216,49 +216,60 @@ func (b *bench) load(ctx context.Context, s *side.Side, l load) (err error) {
 	if err := b.keepStored(ctx, s, l); err != nil {
 		return err
 	}
-	if err := b.repeat(ctx, s, send); err != nil {
-		return err
-	}
-	return b.profile(ctx, s, send)
-}
-
-// repeat sends a load's requests until the side has used enough processor time, and records what they took.
-func (b *bench) repeat(ctx context.Context, s *side.Side, send *sender) error {
-	l := send.load
-	if _, err := send.send(ctx, l.warm); err != nil {
-		return err
-	}
-	if err := side.Sleep(ctx, b.quiet/10); err != nil { // what the last load left to do
-		return err
-	}
-	before, err := s.CPU()
+	c, err := b.repeat(ctx, s, send)
 	if err != nil {
 		return err
 	}
+	b.results.addLoad(s.Name, l, c)
+	return b.profile(ctx, s, send)
+}
+
+// cost is what the requests of a load took.
+type cost struct {
+	took      []time.Duration // each, as the client sees it
+	cpu, wall time.Duration   // all together
+}
+
+// each is the milliseconds of processor time per request.
+func (c cost) each() float64 { return ms(c.cpu) / float64(len(c.took)) }
+
+// perSecond is how many requests were answered in a second.
+func (c cost) perSecond() float64 { return float64(len(c.took)) / c.wall.Seconds() }
+
+// repeat sends a load's requests until the side has used enough processor time.
+func (b *bench) repeat(ctx context.Context, s *side.Side, send *sender) (c cost, err error) {
+	l := send.load
+	if _, err := send.send(ctx, l.warm); err != nil {
+		return c, err
+	}
+	if err := side.Sleep(ctx, b.quiet/10); err != nil { // what the last load left to do
+		return c, err
+	}
+	before, err := s.CPU()
+	if err != nil {
+		return c, err
+	}
 	began := time.Now()
-	var took []time.Duration
-	var used time.Duration
-	for end := l.warm; used < b.minCPU; {
+	for end := l.warm; c.cpu < b.minCPU; {
 		if end += l.round; l.once {
 			end = l.round
 		}
 		t, err := send.send(ctx, end)
 		if err != nil {
-			return err
+			return c, err
 		}
-		took = append(took, t...)
+		c.took = append(c.took, t...)
 		now, err := s.CPU()
 		if err != nil {
-			return err
+			return c, err
 		}
-		if used = now - before; l.once {
+		if c.cpu = now - before; l.once {
 			break
 		}
 	}
-	wall := time.Since(began)
-	b.results.addLoad(s.Name, l, took, used, wall)
-	progress("%s: %s: %d requests, %.3f ms of CPU each, median %.2f ms", s.Name, l.name, len(took), ms(used)/float64(len(took)), ms(side.Percentile(took, 50)))
-	return nil
+	c.wall = time.Since(began)
+	progress("%s: %s: %d requests, %.3f ms of CPU each, median %.2f ms", s.Name, l.name, len(c.took), c.each(), ms(side.Percentile(c.took, 50)))
+	return c, nil
 }
 
 // first sends a load's first request and remembers what its answer tells.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,16 +64,16 @@ func (r *results) figure(s section, row, unit string, higher bool) *figure {
 }
 
 // addLoad records what a side did with a load.
-func (r *results) addLoad(name string, l load, took []time.Duration, cpu, wall time.Duration) {
-	n := float64(len(took))
-	r.add(cpuSection, l.title, "ms", name, ms(cpu)/n)
-	r.add(p50Section, l.title, "ms", name, ms(side.Percentile(took, 50)))
-	if l.clients > 1 && !slices.Contains(limits, name) { // one client sends too few requests for that
-		r.add(p99Section, l.title, "ms", name, ms(side.Percentile(took, 99)))
+func (r *results) addLoad(name string, l load, c cost) {
+	r.add(cpuSection, l.title, "ms", name, c.each())
+	r.add(p50Section, l.title, "ms", name, ms(side.Percentile(c.took, 50)))
+	if slices.Contains(limits, name) {
+		return
 	}
-	if !slices.Contains(limits, name) {
-		r.addHigher(rateSection, l.title, "", name, n/wall.Seconds())
+	if l.clients > 1 { // one client sends too few requests for that
+		r.add(p99Section, l.title, "ms", name, ms(side.Percentile(c.took, 99)))
 	}
+	r.addHigher(rateSection, l.title, "", name, c.perSecond())
 }
 
 // size records the length of an answer. It warns if the sides' answers differ by
@@ -265,52 +264,4 @@ func (r *results) conditions(runs int, which string) string {
 		fmt.Fprintf(&out, "- %s\n", l)
 	}
 	return out.String()
-}
-
-// plot draws two bars for each row of the first tables, the longer one full width.
-func (r *results) plot() string {
-	const (
-		left, bar, right = 330, 300, 200 // widths: names, bars, ratios
-		line, head       = 34, 44        // heights: a row, a section's title
-		peerColor        = "#9aa5b1"
-		kanzenColor      = "#c8553d"
-	)
-	var body strings.Builder
-	y := 40
-	text := func(x, y int, class, s string) {
-		fmt.Fprintf(&body, `<text x="%d" y="%d" class="%s">%s</text>`+"\n", x, y, class, html.EscapeString(s))
-	}
-	rect := func(y int, width float64, color string) {
-		fmt.Fprintf(&body, `<rect x="%d" y="%d" width="%.1f" height="12" rx="2" fill="%s"/>`+"\n", left, y, math.Max(width, 1), color)
-	}
-	for i, s := range []string{side.Peer, side.Kanzen} {
-		fmt.Fprintf(&body, `<rect x="%d" y="14" width="12" height="12" rx="2" fill="%s"/>`+"\n", left+i*180, []string{peerColor, kanzenColor}[i])
-		text(left+i*180+18, 24, "value", s)
-	}
-	for _, s := range r.sections() {
-		if s == p50Section || s == p99Section || s == rateSection {
-			continue
-		}
-		text(16, y+28, "title", s.title)
-		y += head
-		for _, f := range r.rows(s) {
-			peer, kanzen := f.value(side.Peer), f.value(side.Kanzen)
-			if math.IsNaN(peer) || math.IsNaN(kanzen) {
-				continue
-			}
-			scale := bar / math.Max(peer, kanzen)
-			text(16, y+18, "name", f.row)
-			rect(y, peer*scale, peerColor)
-			rect(y+13, kanzen*scale, kanzenColor)
-			text(left+int(peer*scale)+6, y+10, "value", number(peer, f.unit))
-			text(left+int(kanzen*scale)+6, y+23, "value", number(kanzen, f.unit))
-			text(left+bar+110, y+18, "ratio", times(median(f.ratios())))
-			y += line
-		}
-	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" role="img" aria-label="kanzen beside kube-apiserver">
-<style>text{font-family:system-ui,sans-serif;fill:#22272e}.title{font-size:15px;font-weight:600}.name{font-size:13px}.value{font-size:11px;fill:#57606a}.ratio{font-size:15px;font-weight:600}</style>
-<rect width="%[1]d" height="%[2]d" fill="#ffffff"/>
-%[3]s</svg>
-`, left+bar+right, y+20, body.String())
 }
