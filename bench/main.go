@@ -34,10 +34,12 @@ func command(ctx context.Context) error {
 	runs := flag.Int("runs", 3, "runs; the report has their medians")
 	quick := flag.Bool("quick", false, "a tenth of everything, once: to see that it works; nothing is written")
 	only := flag.String("only", "", "names of what to measure, separated by commas; nothing is written")
-	out := flag.String("out", "", "directory for results.md and results.svg (default docs/benchmarks of this repository)")
+	out := flag.String("out", "", "directory for the report and its drawing (default docs/benchmarks of this repository)")
 	peerBin := flag.String("peer-bin", os.Getenv("PEER_BIN"), "directory with kube-apiserver and etcd; none: they are built into peer/bin (also as PEER_BIN)")
 	kanzen := flag.String("kanzen", "", "a kanzen binary; none: it is built from this repository")
 	flag.StringVar(&b.profiles, "profiles", "", "directory for CPU profiles of each load on each side, taken after it was measured")
+	grow := flag.Bool("growth", false, "measure instead what kanzen costs as objects, watchers, definitions and clients become more")
+	growPeer := flag.Bool("growth-peer", false, "the same, of kube-apiserver too, with up to a tenth of the objects and definitions")
 	bare := flag.String("bare", "", "be the bare server at this address (what this program starts by itself)")
 	flag.StringVar(&b.bodies, "bodies", "", "directory of what the bare server serves")
 	flag.Parse()
@@ -78,6 +80,16 @@ func command(ctx context.Context) error {
 		return err
 	}
 
+	which := "of a binary that was given"
+	if *kanzen == "" {
+		which = commit(ctx, dir)
+	}
+	if *out == "" && !*quick && *only == "" && b.profiles == "" {
+		*out = filepath.Join(filepath.Dir(dir), "docs", "benchmarks")
+	}
+	if *grow || *growPeer {
+		return b.grow(ctx, *quick, *growPeer, *out, which)
+	}
 	for i := range *runs {
 		progress("run %d of %d", i+1, *runs)
 		if err := b.run(ctx, order); err != nil {
@@ -86,17 +98,10 @@ func command(ctx context.Context) error {
 		slices.Reverse(order)
 	}
 
-	which := "of a binary that was given"
-	if *kanzen == "" {
-		which = commit(ctx, dir)
-	}
 	conditions := b.results.conditions(*runs, which)
 	fmt.Print(conditions, "\n", b.results.tables())
 	if *out == "" {
-		if *quick || *only != "" || b.profiles != "" {
-			return nil
-		}
-		*out = filepath.Join(filepath.Dir(dir), "docs", "benchmarks")
+		return nil
 	}
 	return b.results.write(*out, conditions)
 }
