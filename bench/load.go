@@ -154,6 +154,25 @@ func loads(pods int) []load {
 						podName(i%pods), i, i)}
 			},
 		},
+		{
+			name: "apply-same", title: "apply what a pod has already (server-side)", clients: 8, round: 1000, warm: pods,
+			request: func(i int) side.Request {
+				return side.Request{Method: http.MethodPatch, Path: podsPath + "/" + podName(i%pods) + "?fieldManager=bench-same&force=true",
+					ContentType: "application/apply-patch+yaml", Body: fmt.Sprintf(
+						`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"example.com/same":"yes"},"annotations":{"example.com/team":"team-1"}}}`, podName(i%pods))}
+			},
+		},
+		{
+			name: "apply-new", title: "apply a new ConfigMap (server-side)", clients: 8, round: 500, warm: 50,
+			request: func(i int) side.Request {
+				name := fmt.Sprintf("settings-%06d", i)
+				return side.Request{Method: http.MethodPatch, Path: "/api/v1/namespaces/" + namespace + "/configmaps/" + name + "?fieldManager=bench-apply&force=true",
+					ContentType: "application/apply-patch+yaml", Body: fmt.Sprintf(
+						`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"app":"storefront"}},"data":{"level":"info","replicas":"3","text":%q}}`,
+						name, strings.Repeat("setting ", 100))}
+			},
+			stored: "/api/v1/namespaces/" + namespace + "/configmaps/settings-000000",
+		},
 	}, slices.Concat(leaseLoads(pods), admissionLoads())...)
 }
 
