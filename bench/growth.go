@@ -100,17 +100,30 @@ const (
 	written = 1000
 )
 
+// The parts, as -only has them.
+const (
+	clientsPart     = "clients"
+	watchersPart    = "watchers"
+	definitionsPart = "definitions"
+	objectsPart     = "objects"
+)
+
+// growthParts are all, in the order in which they are measured.
+var growthParts = []string{clientsPart, watchersPart, definitionsPart, objectsPart}
+
 // run measures all curves of a side, each on fresh data.
 func (g *growth) run(ctx context.Context, name string) error {
-	for _, part := range []struct {
-		name    string
-		measure func(context.Context, *side.Side) error
-	}{{"clients", g.clients}, {"watchers", g.watching}, {"definitions", g.definitions}, {"objects", g.objects}} {
-		if err := g.part(ctx, name, part.measure); err != nil {
-			return fmt.Errorf("%s: %s: %w", name, part.name, err)
+	measures := map[string]func(context.Context, *side.Side) error{
+		clientsPart: g.clients, watchersPart: g.watching, definitionsPart: g.definitions, objectsPart: g.objects}
+	for _, part := range growthParts {
+		if !g.wants(part) {
+			continue
+		}
+		if err := g.part(ctx, name, measures[part]); err != nil {
+			return fmt.Errorf("%s: %s: %w", name, part, err)
 		}
 	}
-	if name != side.Kanzen {
+	if name != side.Kanzen || !g.wants(clientsPart) {
 		return nil
 	}
 	return g.clientsOfEtcd(ctx)

@@ -53,7 +53,11 @@ func command(ctx context.Context) error {
 	if *only != "" {
 		b.only = strings.Split(*only, ",")
 	}
-	if err := b.valid(*runs, flag.Args()); err != nil {
+	names := b.names()
+	if *grow || *growPeer {
+		names = growthParts
+	}
+	if err := b.valid(*runs, names, flag.Args()); err != nil {
 		return err
 	}
 
@@ -107,7 +111,7 @@ func command(ctx context.Context) error {
 }
 
 // valid checks what the command line said.
-func (b *bench) valid(runs int, args []string) error {
+func (b *bench) valid(runs int, names, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q", args[0])
 	}
@@ -115,8 +119,8 @@ func (b *bench) valid(runs int, args []string) error {
 		return fmt.Errorf("-pods must be 100 or more and -runs 1 or more")
 	}
 	for _, name := range b.only {
-		if !slices.Contains(b.names(), name) {
-			return fmt.Errorf("-only: %q is none of %s", name, strings.Join(b.names(), ", "))
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("-only: %q is none of %s", name, strings.Join(names, ", "))
 		}
 	}
 	return nil
