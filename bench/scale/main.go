@@ -157,27 +157,7 @@ func (s *scale) fill(ctx context.Context, server *side.Side, address string) err
 		return err
 	}
 	defer db.Close()
-	const prefix = "/registry/configmaps/default/"
-	got, err := db.Get(ctx, prefix+first)
-	if err != nil {
-		return err
-	}
-	if len(got.Kvs) != 1 {
-		return errors.New("the object is not where kube-apiserver keeps it")
-	}
-	value := got.Kvs[0].Value
-	const together = 100
-	for from := 1; from < s.objects; from += together {
-		var puts []clientv3.Op
-		for n := from; n < min(from+together, s.objects); n++ {
-			name := fmt.Sprintf("o-%07d", n)
-			puts = append(puts, clientv3.OpPut(prefix+name, string(bytes.ReplaceAll(value, []byte(first), []byte(name)))))
-		}
-		if _, err := db.Txn(ctx).Then(puts...).Commit(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return side.Copy(ctx, db, "/registry/configmaps/default/", first, 1, s.objects, func(i int) string { return fmt.Sprintf("o-%07d", i) })
 }
 
 // measurer reads one side.

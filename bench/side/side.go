@@ -47,6 +47,8 @@ type Options struct {
 	Tokens string
 	// Etcd is the address of an etcd to use, that of StartEtcd; empty: the side has its own.
 	Etcd string
+	// EtcdListens has Kanzen's embedded etcd listen, for EtcdClient.
+	EtcdListens bool
 	// Bodies is a directory whose files Bare serves.
 	Bodies string
 }
@@ -56,6 +58,7 @@ type Side struct {
 	Name  string
 	URL   string
 	Ready time.Duration // from the first exec to the first 200 of /readyz
+	etcd  string        // the address of its etcd; empty: it has no socket
 	dir   string        // all it writes; removed by Stop
 	procs []*process
 }
@@ -103,6 +106,10 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 		if o.Etcd != "" {
 			flags = append(flags, "--etcd-servers", o.Etcd)
 		}
+		if o.EtcdListens {
+			s.etcd = "https://127.0.0.1:" + ports[1]
+			flags = append(flags, "--etcd-listen-client-urls", s.etcd)
+		}
 		err = s.exec(p.Kanzen, append([]string{"serve", "--data-dir", s.path("data"), "--controllers="}, flags...)...)
 	case Bare:
 		err = s.exec(p.Self, "-bare", "127.0.0.1:"+ports[0], "-bodies", o.Bodies)
@@ -147,6 +154,7 @@ func (s *Side) startPeer(p Programs, ports []string, key, etcd string, flags []s
 		}
 		etcd = "http://127.0.0.1:" + ports[1]
 	}
+	s.etcd = etcd
 	return s.exec(p.APIServer, append([]string{"--etcd-servers", etcd,
 		"--bind-address", "127.0.0.1", "--cert-dir", s.path("certs"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
