@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,14 +121,8 @@ func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {
 func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 	obj, other := hub.New(), r.Stored != nil && r.Stored.Decode != nil
 	if isJSON(value) {
-		if other {
-			var t metav1.TypeMeta
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &t); err != nil {
-				return nil, err
-			}
-			if other = t.APIVersion == r.Stored.String(); other {
-				obj = r.Stored.New()
-			}
+		if other = other && string(jsonobject.Find(value, "apiVersion")) == strconv.Quote(r.Stored.String()); other {
+			obj = r.Stored.New()
 		}
 		if !apiTypes.Decode(value, obj, true) {
 			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
