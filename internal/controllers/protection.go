@@ -33,7 +33,7 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	has := slices.Contains(obj.GetFinalizers(), p.finalizer)
 	switch {
 	case obj.GetDeletionTimestamp() == nil && !has:
-		return p.edit(ctx, obj, func(f []string) []string { return append(f, p.finalizer) })
+		return p.edit(ctx, obj, p.with)
 	case obj.GetDeletionTimestamp() == nil || !has:
 		return nil
 	}
@@ -44,6 +44,14 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	return p.edit(ctx, obj, func(f []string) []string {
 		return slices.DeleteFunc(f, func(f string) bool { return f == p.finalizer })
 	})
+}
+
+// with adds the finalizer, unless it has come since the object was looked at.
+func (p *protector[T]) with(finalizers []string) []string {
+	if slices.Contains(finalizers, p.finalizer) {
+		return finalizers
+	}
+	return append(finalizers, p.finalizer)
 }
 
 // edit changes the finalizers of an object, unless it was replaced.
