@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -20,7 +21,8 @@ import (
 // contains.
 func TestServiceCIDRs(t *testing.T) {
 	t.Parallel()
-	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())
+	clock := kanzentest.NewClock(time.Time{})
+	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t, kanzentest.WithClock(clock)).Config())
 	ranges := k.NetworkingV1().ServiceCIDRs()
 	create := func(name, cidr string) {
 		t.Helper()
@@ -61,6 +63,9 @@ func TestServiceCIDRs(t *testing.T) {
 	// Both may not go at once: the address would be in none of them.
 	is("wide", "[networking.k8s.io/service-cidr-finalizer] Ready=False Terminating: There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR")
 	create("wider", "10.96.0.0/12")
+	is("wider", ready)
+	const grace = 11 * time.Second // in which other servers may allocate from a range that is deleted
+	clock.Advance(grace)
 	for _, name := range []string{"wide", "narrow", "other"} {
 		await(t, func(ctx context.Context) string {
 			_, err := ranges.Get(ctx, name, metav1.GetOptions{})
@@ -71,6 +76,7 @@ func TestServiceCIDRs(t *testing.T) {
 	must(t, ranges.Delete(t.Context(), "wider", metav1.DeleteOptions{}))
 	is("wider", "[networking.k8s.io/service-cidr-finalizer] Ready=False Terminating: There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR")
 	must(t, k.CoreV1().Services("default").Delete(t.Context(), "s", metav1.DeleteOptions{}))
+	clock.Advance(grace)
 	await(t, func(ctx context.Context) string {
 		_, err := ranges.Get(ctx, "wider", metav1.GetOptions{})
 		return gone(err)
