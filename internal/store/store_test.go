@@ -357,7 +357,10 @@ func testWatchCompacted(t *testing.T, open opener) {
 	}
 }
 
-func TestEventsExpire(t *testing.T) { each(t, testEventsExpire) }
+func TestEventsExpire(t *testing.T) {
+	t.Parallel()
+	each(t, testEventsExpire)
+}
 
 func testEventsExpire(t *testing.T, open opener) {
 	s := run(t, open(t))

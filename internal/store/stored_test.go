@@ -10,8 +10,10 @@ import (
 
 // TestReplaceComparesAndKeepsTheLease replaces a value of which another writer has made a new one, and one that expires.
 func TestReplaceComparesAndKeepsTheLease(t *testing.T) {
+	t.Parallel()
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := run(t, open(t))
 			v := s.View(things)
 			first := create(t, v, "a", "1")
