@@ -19,10 +19,10 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 # Modules beside this one.
 MODULES := test bench test/operations test/kubebuilder examples/operator-test
 
-# Suites of test/ that compare with thousands of recorded answers of kube-apiserver, or break things for a minute: they say more
-# about kanzen than about a clone of it.
+# Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
+# test suites of others: they say more about kanzen than about a clone of it.
 DEEP := ./authz/matrix ./chaos ./goldens ./hostile
-DEEP_TESTS := ^(TestManifests|TestKMSFaults)$$
+DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 TEST := $(GO) test -vet=off -p $(shell expr $(PROCESSORS) + 1)
@@ -54,6 +54,7 @@ test:
 test-deep: build
 	cd test && $(E2E) $(DEEP)
 	cd test && $(E2E) -run '$(DEEP_TESTS)' .
+	cd test/operations && $(TEST) -count=1 ./...
 
 # What needs programs of Kubernetes, which are built first: tests behind older kubectls and extension servers that nobody here
 # wrote, whether what is generated from kube-apiserver is stale, and whether one can take over the etcd of the other.
@@ -101,7 +102,6 @@ race:
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
 e2e: build
 	cd test && $(E2E) -skip '$(DEEP_TESTS)' $$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$))
-	cd test/operations && $(TEST) ./...
 
 # What takes minutes to build and is nobody's library here: older kubectls, extension API servers.
 e2e-builds: build

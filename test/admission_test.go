@@ -61,6 +61,7 @@ type admissionAnswer struct {
 }
 
 func TestAdmissionAnswers(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Glob("testdata/admission/*.yaml")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
