@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	kmsapi "k8s.io/kms/apis/v2"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -260,6 +261,52 @@ func TestSeedsAreAskedForOnce(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(reader.metrics.seedsKept.WithLabelValues("plugin")); n != 1 {
 		t.Errorf("%v seeds are kept", n)
+	}
+}
+
+// atNow is a clock that does something the first time it is read.
+type atNow struct {
+	clock.PassiveClock
+	do func()
+}
+
+func (c *atNow) Now() time.Time {
+	if do := c.do; do != nil {
+		c.do = nil
+		do()
+	}
+	return c.PassiveClock.Now()
+}
+
+// TestSeedComesMeanwhile has a read look for a seed, not find it, and then be overtaken by another read of it.
+func TestSeedComesMeanwhile(t *testing.T) {
+	f := &fakePlugin{id: "k1"}
+	writer, _ := newTestKMS(t, f)
+	at := place{key: testKey, resource: "secrets"}
+	if err := writer.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := writer.seal(t.Context(), at, nil, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.decrypts = 0
+	reader, clk := newTestKMS(t, f)
+	f.set("k1", errors.New("down"))
+	if _, _, err := reader.open(t.Context(), at, stored); err == nil { // its failure is what makes the next read ask for the time
+		t.Fatal("the plugin is down")
+	}
+	f.set("k1", nil)
+	clk.Step(failedHolds)
+	read := func() {
+		if value, _, err := reader.open(t.Context(), at, stored); string(value) != "v" || err != nil {
+			t.Errorf("%q, %v", value, err)
+		}
+	}
+	reader.seeds.clock = &atNow{clk, read}
+	read()
+	if f.decrypts != 1 {
+		t.Errorf("the plugin was asked %d times", f.decrypts)
 	}
 }
 

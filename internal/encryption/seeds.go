@@ -75,16 +75,14 @@ func cipherOf(t sourceType, source []byte) (provider, error) {
 // get returns the source of an envelope, from the plugin if need be. All who wait for the same one share a call.
 func (s *seeds) get(ctx context.Context, e *envelope) (*source, error) {
 	key := string(e.tail())
-	if s.kept != nil {
-		if found, ok := s.kept.Get(key); ok {
-			return found.(*source), nil
-		}
-	}
-	if f, ok := s.failed.Get(key); ok && s.clock.Now().Before(f.(*failure).until) {
-		return nil, f.(*failure).err
+	if found, err := s.known(key); found != nil || err != nil {
+		return found, err
 	}
 	shared := context.WithoutCancel(ctx) // the plugin's timeout bounds it
 	result := s.calls.DoChan(key, func() (any, error) {
+		if found, err := s.known(key); found != nil || err != nil { // another call has ended since
+			return found, err
+		}
 		made, err := s.decrypt(shared, e)
 		s.hangs.Store(isDeadline(err))
 		if err != nil {
@@ -111,6 +109,19 @@ func (s *seeds) get(ctx context.Context, e *envelope) (*source, error) {
 		}
 		return nil, ctx.Err()
 	}
+}
+
+// known returns a source that is kept, or why there is none; neither if the plugin is to be asked.
+func (s *seeds) known(key string) (*source, error) {
+	if s.kept != nil {
+		if found, ok := s.kept.Get(key); ok {
+			return found.(*source), nil
+		}
+	}
+	if f, ok := s.failed.Get(key); ok && s.clock.Now().Before(f.(*failure).until) {
+		return nil, f.(*failure).err
+	}
+	return nil, nil
 }
 
 // errHangs is why a value cannot be read whose seed is not known yet.
