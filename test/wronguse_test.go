@@ -87,7 +87,7 @@ func TestWrongUse(t *testing.T) {
 		{"encryption of no server", "encryption status --data-dir=DIR KUBECONFIG=", "none has been started on DIR"},
 		{"kubectl before a server", "kubectl --data-dir DIR get ns", "no server has been started on DIR yet"},
 		{"reset of nothing", "reset --yes --data-dir=DIR", "there is no data directory DIR; name it with --data-dir"},
-		{"reset under a server", "reset --yes --data-dir=" + running.dir, "a server runs on " + running.dir + "; stop it first"},
+		{"reset under a server", "reset --yes --data-dir=" + running.dir, running.dir + " is in use: a server runs on it; stop it first"},
 		{"reset of another's directory", "reset --yes --data-dir=" + foreign, "is no data directory of kanzen's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,5 +22,6 @@ func apiserverCommand() *cobra.Command {
 	cfg.AddFlags(cmd.Flags(), false)
 	cmd.SetUsageFunc(usageByGroup)
 	cmd.SetFlagErrorFunc(flagError)
+	checkTexts(cmd, false) // what kube-apiserver takes with spaces goes on being taken
 	return cmd
 }

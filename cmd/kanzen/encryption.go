@@ -24,8 +24,8 @@ func encryptionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "encryption",
 		Short: "Say how what is stored is encrypted, and rewrite it with the current key",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  commandsOnly,
+		RunE:  showHelp,
 	}
 	cmd.AddCommand(sealedCommand(&cobra.Command{
 		Use:   "status",

@@ -24,6 +24,8 @@ func memberCommand() *cobra.Command {
 		Short: "Grow an embedded etcd to a cluster: add, promote, list and remove members",
 		Long: `The server must have been started with --etcd-listen-client-urls and --etcd-listen-peer-urls; docs/clusters.md tells
 the way from one machine to three. Without --etcd-cafile and the like, the certificates of --data-dir are used.`,
+		Args: commandsOnly,
+		RunE: showHelp,
 	}
 	cmd.AddCommand(m.add(), m.promote(), m.list(), m.remove())
 	m.etcd.addEtcd(cmd.PersistentFlags())

@@ -23,12 +23,7 @@ does, on an etcd inside the process or on a cluster.
 Started under the name kube-apiserver it takes that program's flags and place;
 started under the name etcd it is etcd's own server.`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return unknownCommand(cmd, args[0])
-		},
+		Args: commandsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if show {
 				fmt.Fprintln(cmd.OutOrStdout(), "kanzen "+version.Kanzen+" (Kubernetes "+version.Info().GitVersion+")")
@@ -45,5 +40,6 @@ started under the name etcd it is etcd's own server.`,
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), doctorCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)
+	checkTexts(cmd, true)
 	return cmd
 }

@@ -39,6 +39,8 @@ func snapshotCommand() *cobra.Command {
   kanzen snapshot diff FILE [OTHER]              two snapshots, or a snapshot and the running server
   kanzen snapshot restore FILE --to-data-dir D   a new data directory
   kanzen snapshot restore FILE --namespace N     what is missing in the running server`,
+		Args: commandsOnly,
+		RunE: showHelp,
 	}
 	cmd.AddCommand(snapshotSaveCommand(), snapshotInspectCommand(), snapshotDiffCommand(), snapshotRestoreCommand())
 	return cmd

@@ -78,6 +78,17 @@ func explainArguments(cmd *cobra.Command) {
 	}
 }
 
+// commandsOnly is for a command that is nothing but a name for others: cobra would print its help for a wrong one, and call that success.
+func commandsOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownCommand(cmd, args[0])
+}
+
+// showHelp is what such a command does.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
 func unknownCommand(cmd *cobra.Command, name string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -85,7 +96,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	if near := nearest(name, names); near != "" {
+	if near := nearest(name, names); near != "" && name != "" {
 		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", name, cmd.CommandPath(), near)
 	}
 	return fmt.Errorf("unknown command %q; '%s --help' shows the commands", name, cmd.CommandPath())

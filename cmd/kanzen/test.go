@@ -24,6 +24,7 @@ import (
 func testCommand() *cobra.Command {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.SecurePort, cfg.WarnWorkloads = "", 0, false
+	all := false
 	cmd := &cobra.Command{
 		Use:   "test [flags] -- COMMAND [ARGUMENTS]",
 		Short: "Run a command with a fresh server, which ends with it",
@@ -33,12 +34,23 @@ command's.
 
   kanzen test -- pytest
   kanzen test -- kubectl get namespaces`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runTest(cmd, cfg, args) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if all {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all {
+				return usageByGroup(cmd)
+			}
+			return runTest(cmd, cfg, args)
+		},
 	}
 	cfg.AddFlags(cmd.Flags(), true)
+	cmd.Flags().BoolVar(&all, "help-all", false, "Show all flags.")
 	cmd.Flags().SetInterspersed(false) // flags after the command are its own
-	cmd.SetUsageFunc(usage)
+	cmd.SetUsageFunc(shortUsage)
 	return cmd
 }
 

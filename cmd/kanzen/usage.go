@@ -23,7 +23,7 @@ func usage(cmd *cobra.Command) error {
 // usageByGroup prints all flags by what they are about.
 func usageByGroup(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "Usage:\n  %s [flags]\n", cmd.CommandPath())
+	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	var groups []string
 	flags := map[string][]*pflag.Flag{}
 	cmd.Flags().SortFlags = false // groups in the order in which they were added
@@ -123,7 +123,7 @@ var wanted = []struct {
 // shortUsage prints the flags that most people want, on one screen.
 func shortUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "Usage:\n  %s [flags]\n", cmd.CommandPath())
+	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	for _, group := range wanted {
 		fmt.Fprintf(w, "\n%s:\n", group.group)
 		for _, flag := range group.flags {

@@ -45,13 +45,13 @@ func Reset(dir string) (*Resetting, error) {
 	}
 	unlock, err := filelock.Lock(filepath.Join(dir, lockFile), filelock.Exclusive)
 	if errors.Is(err, filelock.ErrLocked) {
-		return nil, fmt.Errorf("a server runs on %s; stop it first: %w", dir, ErrInUse)
+		return nil, fmt.Errorf("%s is %w: a server runs on it; stop it first", dir, ErrInUse)
 	}
 	if err != nil {
 		return nil, hint(dir, err)
 	}
 	if err := probe(filepath.Join(dir, "etcd", lockFile)); err != nil {
-		return nil, errors.Join(fmt.Errorf("a server runs on %s; stop it first: %w", dir, ErrInUse), unlock())
+		return nil, errors.Join(fmt.Errorf("%s is %w: a server runs on it; stop it first", dir, ErrInUse), unlock())
 	}
 	return &Resetting{dir, unlock}, nil
 }
