@@ -66,13 +66,24 @@ func (c *Config) EtcdTLS() (*tls.Config, error) {
 		}
 	}
 	if c.EtcdCertFile != "" {
-		cert, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile)
-		if err != nil {
+		if _, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile); err != nil {
 			return nil, fmt.Errorf("--etcd-certfile: %w", err)
 		}
-		t.Certificates = []tls.Certificate{cert}
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // read again, because it is renewed
+			pair, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile)
+			return &pair, err
+		}
 	}
 	return t, nil
+}
+
+// CheckEtcdServers returns what is wrong with the addresses of etcd.
+func (c *Config) CheckEtcdServers() error {
+	var errs []error
+	c.validateEtcdServers(func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	})
+	return errors.Join(errs...)
 }
 
 // validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.

@@ -296,14 +296,25 @@ func (k *Keys) RequestHeaderCAPEM() []byte {
 type NamedCertificate struct {
 	Flag        string
 	Certificate *x509.Certificate
-	// Authority says that it is not this server's own: it has signed those of clients.
-	Authority bool
+	Use         Use
 }
+
+// Use is what a certificate is for.
+type Use int
+
+const (
+	// AsServer is for one that this server shows its clients.
+	AsServer Use = iota
+	// AsClient is for one that it shows other servers.
+	AsClient
+	// AsAuthority is for one that is not its own: it has signed those of clients.
+	AsAuthority
+)
 
 // Certificates returns the certificates by which this server is known, and those by which it knows its clients.
 func (k *Keys) Certificates() []NamedCertificate {
 	var out []NamedCertificate
-	add := func(flag string, f *pki.CertFile) {
+	add := func(flag string, use Use, f *pki.CertFile) {
 		if f == nil {
 			return
 		}
@@ -312,20 +323,20 @@ func (k *Keys) Certificates() []NamedCertificate {
 			return
 		}
 		if c, err := x509.ParseCertificate(pair.Certificate[0]); err == nil {
-			out = append(out, NamedCertificate{Flag: flag, Certificate: c})
+			out = append(out, NamedCertificate{Flag: flag, Certificate: c, Use: use})
 		}
 	}
-	add("--tls-cert-file", k.Serving)
+	add("--tls-cert-file", AsServer, k.Serving)
 	for _, c := range k.sni {
-		add("--tls-sni-cert-key", c.file)
+		add("--tls-sni-cert-key", AsServer, c.file)
 	}
-	add("--proxy-client-cert-file", k.FrontProxy)
+	add("--proxy-client-cert-file", AsClient, k.FrontProxy)
 	for flag, b := range map[string]*pki.BundleFile{"--client-ca-file": k.ClientCA, "--requestheader-client-ca-file": k.RequestHeaderCA} {
 		if b == nil {
 			continue
 		}
 		for _, c := range b.Certificates() {
-			out = append(out, NamedCertificate{Flag: flag, Certificate: c, Authority: true})
+			out = append(out, NamedCertificate{Flag: flag, Certificate: c, Use: AsAuthority})
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // newKey creates a key of the kind used throughout: ECDSA on P-256. This takes microseconds, RSA tenths of a second.
@@ -106,8 +107,19 @@ func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	return keys, nil
 }
 
+// errEncrypted says what to do about a key that needs a passphrase, which nobody types when a server starts.
+var errEncrypted = errors.New("the key is encrypted with a passphrase; 'openssl pkey -in OLD -out NEW' writes it without one")
+
+// isEncrypted tells the two forms of encrypted keys: PKCS #8, and a header of PEM's own.
+func isEncrypted(block *pem.Block) bool {
+	return block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED")
+}
+
 // privateKeyIn returns nil for blocks of other types.
 func privateKeyIn(block *pem.Block) (crypto.Signer, error) {
+	if isEncrypted(block) {
+		return nil, errEncrypted
+	}
 	var key any
 	var err error
 	switch block.Type {

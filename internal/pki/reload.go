@@ -40,6 +40,10 @@ func LoadPair(certPath, keyPath string) (tls.Certificate, error) {
 	fault := keyPath
 	if _, bad := readBundle(certPath); bad != nil {
 		fault = certPath
+	} else if data, unread := os.ReadFile(keyPath); unread == nil {
+		if _, bad := ParsePrivateKey(data); errors.Is(bad, errEncrypted) {
+			err = bad
+		}
 	}
 	return pair, fmt.Errorf("%s: %w", fault, err)
 }

@@ -2,15 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"log/slog"
 	"strings"
 	"time"
 
-	"k8s.io/utils/clock"
-
-	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -18,7 +12,7 @@ import (
 )
 
 // This file warns of what an operator can still prevent, or must know at once: a datastore that does not answer, one that is
-// nearly full, a full disk, certificates that expire.
+// nearly full, a full disk. Certificates are in certificates.go.
 
 const (
 	// firstLook is how long a datastore may take to answer before it is named.
@@ -29,8 +23,6 @@ const (
 	lookEvery = 10 * time.Second
 	// warnAgain is how often a warning is repeated while its reason lasts.
 	warnAgain = time.Hour
-	// expirySoon is how long before its end a certificate is warned of.
-	expirySoon = 30 * 24 * time.Hour
 	// nearlyFull is the part of etcd's quota from which it is warned of.
 	nearlyFull = 0.8
 	// littleSpace is the room on the disk, in bytes, below which it is warned of.
@@ -112,47 +104,6 @@ func warnDisk(dir string, seldom *logs.Seldom) {
 	}
 	seldom.Warn("disk", "the disk is nearly full, and a server whose disk is full ends: free space, or move the data directory",
 		"directory", dir, "freeMB", d.Free>>20)
-}
-
-// watchCertificates warns of certificates that expire soon or have expired.
-func watchCertificates(ctx context.Context, k *keys.Keys, etcdTLS *tls.Config, log *slog.Logger, clk clock.Clock) {
-	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
-	for ctx.Err() == nil {
-		for _, c := range k.Certificates() {
-			warnExpiry(c, clk.Now(), seldom)
-		}
-		if etcdTLS != nil {
-			for i := range etcdTLS.Certificates {
-				if leaf, err := x509.ParseCertificate(etcdTLS.Certificates[i].Certificate[0]); err == nil {
-					warnExpiry(keys.NamedCertificate{Flag: "--etcd-certfile", Certificate: leaf}, clk.Now(), seldom)
-				}
-			}
-		}
-		select {
-		case <-clk.After(time.Hour):
-		case <-ctx.Done():
-		}
-	}
-}
-
-func warnExpiry(n keys.NamedCertificate, now time.Time, seldom *logs.Seldom) {
-	c := n.Certificate
-	left := c.NotAfter.Sub(now)
-	if left >= expirySoon {
-		return
-	}
-	what, effect, advice := "a certificate", "clients refuse it", "replace the file, which is read again at once"
-	if n.Authority {
-		what, effect = "a certificate authority of clients", "clients with its certificates are refused"
-		advice = "add the new authority to the file, which is read again at once"
-	}
-	key := n.Flag + c.SerialNumber.String()
-	args := []any{"flag", n.Flag, "subject", c.Subject.String()}
-	if left <= 0 {
-		seldom.Warn(key, what+" has expired, and "+effect+": "+advice, append(args, "expired", c.NotAfter.UTC().Format(time.RFC3339))...)
-		return
-	}
-	seldom.Warn(key, what+" expires soon: "+advice, append(args, "expires", c.NotAfter.UTC().Format(time.RFC3339), "days", int(left.Hours()/24))...)
 }
 
 // watchEtcd starts the warnings about an open etcd, until the ground is closed.

@@ -108,12 +108,8 @@ func (b *base) work(p parts) (work, error) {
 	if path := b.cfg.DebugSocketPath; path != "" {
 		w.indexes = append(w.indexes, task{"", func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.ground.Verbosity) }})
 	}
-	etcdTLS, err := b.cfg.EtcdTLS()
-	if err != nil {
-		return work{}, err
-	}
 	w.storage = append(w.storage, task{"expiry of certificates", quietly(func(ctx context.Context) {
-		watchCertificates(ctx, p.keys, etcdTLS, b.log, b.ground.Clock)
+		watchCertificates(ctx, p.keys, b.cfg, b.log, b.ground.Clock)
 	})})
 	w.upkeep = []task{
 		{"repair of service addresses", p.services.repair.Run},
