@@ -52,17 +52,24 @@ func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	c, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, "", namesKubeconfig(err, rules.GetLoadingPrecedence()...)
+		return nil, "", namesKubeconfig(err, kubeconfig, rules.GetLoadingPrecedence()...)
 	}
 	c.UserAgent = "kanzen/" + version.Kanzen
 	namespace, _, err := loaded.Namespace()
 	return c, namespace, err
 }
 
-// namesKubeconfig says which file is meant, where the error of an empty one speaks of none.
-func namesKubeconfig(err error, paths ...string) error {
-	if clientcmd.IsEmptyConfig(err) {
-		return fmt.Errorf("%s names no server", strings.Join(paths, ", "))
+// namesKubeconfig says which file is meant, where an error speaks of none; explicit is what --kubeconfig names.
+func namesKubeconfig(err error, explicit string, paths ...string) error {
+	files := strings.Join(paths, ", ")
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		err = fmt.Errorf("%s names no server", files)
+	case !slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(err.Error(), p) }):
+		err = fmt.Errorf("%s: %w", files, err)
+	}
+	if explicit != "" {
+		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	return err
 }

@@ -34,6 +34,9 @@ code is 1 if something needs care.`,
 			return err
 		}
 		d := &doctor{asker: s, now: time.Now()}
+		if _, err := s.text(cmd.Context(), "/version"); err != nil && !errors.As(err, new(*refusedError)) {
+			return err // nobody answers
+		}
 		d.examine(cmd.Context())
 		if a.output == "json" {
 			err = printJSON(cmd.OutOrStdout(), d.Findings)

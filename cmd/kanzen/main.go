@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -56,17 +57,34 @@ func exitCode(w io.Writer, err error) int {
 	return 1
 }
 
-// lines takes an error apart that holds several, one line each.
+// lines takes an error apart that holds several, one line each. What is said before them all is said in each line.
 func lines(err error) []string {
 	var many interface{ Unwrap() []error }
-	if errors.As(err, &many) {
-		var out []string
-		for _, e := range many.Unwrap() {
-			out = append(out, lines(e)...)
-		}
-		return out
+	if !errors.As(err, &many) {
+		return []string{plain(err.Error()) + hint(err)}
 	}
-	return []string{plain(err.Error())}
+	inner, _ := many.(error)
+	var texts, out []string
+	for _, e := range many.Unwrap() {
+		texts = append(texts, e.Error())
+		out = append(out, lines(e)...)
+	}
+	before, isLast := strings.CutSuffix(err.Error(), inner.Error())
+	if inner.Error() != strings.Join(texts, "\n") || !isLast { // one error that wraps several
+		return []string{plain(err.Error()) + hint(err)}
+	}
+	for i := range out {
+		out[i] = plain(before) + out[i]
+	}
+	return out
+}
+
+// hint is what to do about a server that is not there.
+func hint(err error) string {
+	if errors.As(err, new(*url.Error)) && errors.Is(err, syscall.ECONNREFUSED) {
+		return "; start the server, or name another with --kubeconfig or --data-dir"
+	}
+	return ""
 }
 
 // noObject is what the decoder of JSON says, with the whole Go type, about a file that holds something else than an object.

@@ -43,6 +43,9 @@ type membership struct {
 // within calls f with the cluster.
 func (m *membership) within(ctx context.Context, f func(ctx context.Context, db *etcd.DB) error) (err error) {
 	c := &m.etcd.etcd
+	if m.timeout <= 0 {
+		return fmt.Errorf("--timeout: %s is no time to wait", m.timeout)
+	}
 	if len(c.EtcdServers) == 0 {
 		return errors.New("--etcd-servers: name the URL of --etcd-listen-client-urls")
 	}
@@ -56,8 +59,11 @@ func (m *membership) within(ctx context.Context, f func(ctx context.Context, db 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
+	if err := reach(ctx, db, min(m.timeout, reachTimeout)); err != nil {
+		return err
+	}
 	if err = f(ctx, db); errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("--etcd-servers: no answer from %s within %v, or the certificate is not taken there", strings.Join(c.EtcdServers, ","), m.timeout)
+		return fmt.Errorf("--etcd-servers: no answer from %s within %v", strings.Join(c.EtcdServers, ","), m.timeout)
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (r *reached) server() (*snapshot.Server, error) {
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, namesKubeconfig(err, path)
+		return nil, namesKubeconfig(err, r.kubeconfig, path)
 	}
 	return snapshot.NewServer(c)
 }
@@ -85,6 +85,9 @@ func (r *reached) server() (*snapshot.Server, error) {
 func (r *reached) cluster() (*etcd.DB, error) {
 	if len(r.etcd.EtcdServers) == 0 {
 		return nil, nil
+	}
+	if err := r.etcd.CheckEtcdServers(); err != nil {
+		return nil, err
 	}
 	t, err := r.etcd.EtcdTLS()
 	if err != nil {
@@ -134,6 +137,9 @@ func snapshotSaveCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
+			if err := snapshot.CanSave(args[0]); err != nil {
+				return err
+			}
 			from, done, err := r.stream(cmd.Context())
 			if err != nil {
 				return err
@@ -167,7 +173,7 @@ func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), 
 		return nil, nil, err
 	}
 	if db != nil {
-		if err := reach(ctx, db); err != nil {
+		if err := reach(ctx, db, reachTimeout); err != nil {
 			return nil, nil, errors.Join(err, db.Close())
 		}
 		if from, err = db.Snapshot(ctx); err != nil {
@@ -186,11 +192,11 @@ func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), 
 }
 
 // reachTimeout is how long a cluster may take to answer a command for the first time.
-const reachTimeout = 10 * time.Second
+const reachTimeout = 5 * time.Second
 
 // reach returns what keeps this command from a cluster. A stream of a snapshot would wait for the cluster without end.
-func reach(ctx context.Context, db *etcd.DB) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+func reach(ctx context.Context, db *etcd.DB, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := db.Reach(ctx); err != nil {
 		return fmt.Errorf("--etcd-servers: %w", err)
@@ -205,6 +211,9 @@ func snapshotInspectCommand() *cobra.Command {
 		Short: "Tell what is in a snapshot: resources, counts, bytes, revision, checksum",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.output != "" && r.output != "json" {
+				return fmt.Errorf("--output: %q is not json", r.output)
+			}
 			k, done, err := r.kinds(cmd.Context())
 			if err != nil {
 				return err

@@ -3,9 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/snapshot"
@@ -43,17 +47,21 @@ The exit code is 1 on errors only.`,
 					return err
 				}
 				defer b.Close()
-				err = k.Diff(ctx, a, b, &r.filter, told)
+				if err := k.Diff(ctx, a, b, &r.filter, told); err != nil {
+					return err
+				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
-				return err
+				return nil
 			}
 			s, err := from.server()
 			if err != nil {
 				return err
 			}
-			err = k.DiffServer(ctx, a, s, &r.filter, told)
+			if err := k.DiffServer(ctx, a, s, &r.filter, told); err != nil {
+				return err
+			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
-			return err
+			return nil
 		},
 	}
 	r.add(cmd.Flags(), true)
@@ -126,11 +134,40 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 	if r.dryRun {
 		return errors.New("--dry-run is for objects that are restored into a running server")
 	}
+	if err := checkMember(r.member); err != nil {
+		return err
+	}
+	_, before := os.Stat(r.dir)
 	dir := filepath.Join(r.dir, "etcd")
 	if err := snapshot.RestoreData(cmd.Context(), file, dir, r.member, r.bump); err != nil {
+		if os.IsNotExist(before) {
+			_, _ = os.Remove(dir), os.Remove(r.dir) // they may not have been made
+		}
+		var path *fs.PathError
+		if errors.As(err, &path) && strings.HasPrefix(path.Path, r.dir) {
+			return fmt.Errorf("--to-data-dir: %w", err)
+		}
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "restored to %s; start it with: kanzen serve --data-dir %s\n", dir, r.dir)
+	return nil
+}
+
+// checkMember says which flag of a member is wrong; etcd would not name it.
+func checkMember(m snapshot.Member) error {
+	peers, err := types.NewURLs(m.PeerURLs)
+	if err != nil {
+		return fmt.Errorf("--initial-advertise-peer-urls: %w", err)
+	}
+	members, err := types.NewURLsMap(m.InitialCluster)
+	switch {
+	case err != nil || !strings.Contains(m.InitialCluster, "="):
+		return fmt.Errorf("--initial-cluster: %q is not of the form name=https://address:port,name=...", m.InitialCluster)
+	case members[m.Name] == nil:
+		return fmt.Errorf("--initial-cluster: %q, the --member-name, is not in it", m.Name)
+	case members[m.Name].String() != peers.String():
+		return fmt.Errorf("--initial-advertise-peer-urls: %s is at %s in --initial-cluster", m.Name, members[m.Name])
+	}
 	return nil
 }
 
@@ -158,6 +195,9 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 			fmt.Fprintln(cmd.OutOrStdout(), result)
 		}
 	})
+	if err != nil && len(counts) == 0 {
+		return err
+	}
 	summary := ""
 	for _, o := range []snapshot.Outcome{snapshot.Created, snapshot.Updated, snapshot.Unchanged, snapshot.Differs, snapshot.Skipped, snapshot.Failed} {
 		summary += fmt.Sprintf("%d %s, ", counts[o], o)
@@ -167,6 +207,9 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 		dry = " (dry run)"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s%s\n", summary[:len(summary)-2], dry)
+	if err == nil && len(counts) == 0 {
+		err = fmt.Errorf("%s has no object that is selected; 'kanzen snapshot inspect' shows what is in it", file)
+	}
 	if err == nil && counts[snapshot.Failed] > 0 {
 		err = fmt.Errorf("%d objects could not be restored", counts[snapshot.Failed])
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,7 +81,11 @@ func (k *Kinds) Apply(ctx context.Context, f *File, s *Server, filter *Filter, o
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		told(a.apply(ctx, obj))
+		result := a.apply(ctx, obj)
+		if errors.Is(result.Err, syscall.ECONNREFUSED) { // nor would it answer for the others
+			return result.Err
+		}
+		told(result)
 	}
 	return nil
 }

@@ -12,6 +12,22 @@ import (
 // fileMode is the mode of snapshots: they hold all secrets of a cluster.
 const fileMode = 0o600
 
+// CanSave says what keeps a snapshot from being saved to a file, as far as that is known before one is made.
+func CanSave(path string) error {
+	if path == "" {
+		return errors.New("name the file to save to")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s: it is a directory; name a file", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s: it is not a directory", filepath.Dir(path))
+	}
+	return nil
+}
+
 // Save writes a snapshot that a server streams to a file. The file appears under its name only when it is complete, on
 // disk, and its checksum is right. progress is called with the number of bytes so far; nil: it is not.
 func Save(ctx context.Context, from io.Reader, path string, progress func(bytes int64)) (err error) {

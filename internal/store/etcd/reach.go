@@ -3,11 +3,14 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 )
 
 // Reach returns nil if etcd accepts requests; otherwise what keeps this process from it, with the address. Ping would say no
@@ -57,7 +60,7 @@ func (c Cluster) reachOne(ctx context.Context, endpoint string) error {
 	}
 	defer conn.Close()
 	if !secure {
-		return nil
+		return speaks(ctx, conn)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.TLS != nil {
@@ -68,10 +71,51 @@ func (c Cluster) reachOne(ctx context.Context, endpoint string) error {
 	}
 	config.NextProtos = []string{"h2"}
 	over := tls.Client(conn, config)
-	if err := over.HandshakeContext(ctx); err != nil {
-		return err
+	switch err := over.HandshakeContext(ctx); {
+	case err == nil:
+		return advise(refused(ctx, over))
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf("%w; name its authority with --etcd-cafile", err)
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%w; if it does not want TLS, its URL is http://", err)
+	default:
+		return advise(err)
 	}
-	return refused(ctx, over)
+}
+
+// advise adds to the refusal of a certificate which flags name another.
+func advise(err error) error {
+	var remote *net.OpError
+	if errors.As(err, &remote) && remote.Op == "remote error" {
+		return fmt.Errorf("%w; it wants a certificate that its own authority has signed: --etcd-certfile, --etcd-keyfile", err)
+	}
+	return err
+}
+
+// hello is how a client of HTTP/2 begins: its preface, and no settings.
+const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// speaks says what is wrong with a server to which nothing is encrypted, as far as its first bytes tell: etcd answers with
+// HTTP/2's settings. A server that says nothing may be slow.
+func speaks(ctx context.Context, conn net.Conn) error {
+	if until, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(until)
+	}
+	answer, n := make([]byte, 9), 0 // the head of a frame; its fourth byte is the type
+	_, err := io.WriteString(conn, hello)
+	if err == nil {
+		n, err = io.ReadFull(conn, answer)
+	}
+	var slow net.Error
+	switch {
+	case n == 0 && errors.As(err, &slow) && slow.Timeout():
+		return nil
+	case n == 0, n > 1 && answer[0] == 0x15 && answer[1] == 0x03: // an alert of TLS
+		return errors.New("it does not answer without TLS; if it wants that, its URL is https://")
+	case err != nil || answer[3] != 4:
+		return errors.New("it answers, but not as etcd's client URL does; is the port right?")
+	}
+	return nil
 }
 
 // refused returns the refusal of a server that does not accept the client's certificate, or wants one. Since TLS 1.3 it
