@@ -2,6 +2,14 @@ package test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,11 +36,34 @@ func TestWrongUse(t *testing.T) {
 	broken := file("broken/pki/admin.kubeconfig", "users: [")
 	pki := func(name string) string { return filepath.Join(running.dir, "pki", name) }
 	foreign := filepath.Dir(file("foreign/notes", ""))
+	saved, empty := filepath.Join(scratch, "saved.db"), file("empty", "")
+	if _, stderr, code := output(t, binaries.kanzen, "snapshot", "save", saved, "--data-dir="+running.dir); code != 0 {
+		t.Fatal(stderr)
+	}
+	content, err := os.ReadFile(saved)
+	must(t, err)
+	cut, used := file("cut.db", string(content[:len(content)/2])), file("used/etcd/note", "")
+	content[len(content)/2]++
+	damaged := file("damaged.db", string(content))
+	admin, err := os.ReadFile(running.kubeconfig())
+	must(t, err)
+	away := file("away", strings.ReplaceAll(string(admin), running.address, "127.0.0.1:1"))
+	elsewhere := file("elsewhere", strings.ReplaceAll(string(admin), "current-context: ", "current-context: no-"))
 	for _, c := range []struct {
 		name, args string
 		says       string // on standard error
 	}{
 		{"unknown command", "sevre", `unknown command "sevre"; did you mean 'kanzen serve'?`},
+		{"unknown command below one", "snapshot sav", `unknown command "sav"; did you mean 'kanzen snapshot save'?`},
+		{"unknown command below member", "member grow", `unknown command "grow"; 'kanzen member --help' shows the commands`},
+		{"unknown command below encryption", "encryption stat", `unknown command "stat"; did you mean 'kanzen encryption status'?`},
+		{"no command", "@", `unknown command ""; 'kanzen --help' shows the commands`},
+		{"line break", "serve --tls-san=a@nb", `--tls-san: "a\nb": there is a line break in it`},
+		{"line break in a name", "kubeconfig --user=al@nice", `--user: "al\nice": there is a line break in it`},
+		{"space before", "serve --data-dir=@sdata", `--data-dir: " data": there is a space at its begin or end`},
+		{"space after", "serve --client-ca-file=" + pki("ca.crt") + "@s", "--client-ca-file: \"" + pki("ca.crt") + " \": there is a space at its begin or end"},
+		{"space in a number", "serve --secure-port=@s6443", `--secure-port: " 6443" is not a whole number`},
+		{"space in a list", "serve --authorization-mode=Node,@sRBAC", `--authorization-mode: "Node, RBAC": there is a space beside a comma`},
 		{"unknown command, far from any", "xxxxxxxx", `unknown command "xxxxxxxx"; 'kanzen --help' shows the commands`},
 		{"argument too many", "serve now", `unknown command "now" for "kanzen serve"`},
 		{"unknown flag", "serve --sekure-port=1", "unknown flag: --sekure-port; did you mean --secure-port?"},
@@ -74,16 +105,64 @@ func TestWrongUse(t *testing.T) {
 		{"kubeconfig of a person who has a broken one", "kubeconfig --merge --data-dir=" + running.dir + " KUBECONFIG=" + plain, "is not a kubeconfig; it was not changed"},
 		{"kubeconfig of a person is a directory", "kubeconfig --merge --data-dir=" + running.dir + " KUBECONFIG=" + scratch, "is a directory"},
 		{"number that is none, of a short flag", "serve --v=loud", `--v: "loud" is not a whole number`},
+		{"kubeconfig of nothing", "why ns/default --kubeconfig=" + empty, "--kubeconfig: " + empty + " names no server"},
+		{"kubeconfig that is none", "doctor --kubeconfig=" + plain, "--kubeconfig: error loading config file \"" + plain + "\""},
+		{"kubeconfig of a server that is away", "doctor --kubeconfig=" + away, "connection refused; start the server, or name another with --kubeconfig or --data-dir"},
+		{"kubeconfig with another context", "top --kubeconfig=" + elsewhere, "--kubeconfig: " + elsewhere + ": invalid configuration: [context was not found"},
+		{"test of what is not there", "test -- no-such-command", `exec: "no-such-command": executable file not found in $PATH`},
+		{"test of a file that cannot run", "test -- " + plain, "permission denied"},
+		{"test with a wrong flag", "test --secure-port=99999 -- true", "--secure-port: 99999 is not a port"},
+		{"test in a file", "test --data-dir=" + plain + " -- true", "is a file; name a directory with --data-dir"},
 		{"test of nothing", "test", "it is written 'kanzen test"},
 		{"snapshot to nowhere", "snapshot save", "it is written 'kanzen snapshot save FILE'; 0 arguments were given"},
 		{"snapshot that is not there", "snapshot inspect /no/such/file", "/no/such/file: no such file or directory"},
 		{"snapshot that is none", "snapshot inspect " + plain, "is no complete snapshot"},
 		{"snapshot that is a directory", "snapshot inspect " + scratch, "it is a directory"},
+		{"snapshot to an empty name", "snapshot save @ --data-dir=" + running.dir, "name the file to save to"},
+		{"snapshot to a directory", "snapshot save " + scratch + " --data-dir=" + running.dir, scratch + ": it is a directory; name a file"},
+		{"snapshot in no directory", "snapshot save DIR/db --data-dir=" + running.dir, "DIR: no such file or directory"},
+		{"snapshot of a server that is away", "snapshot save DIR --kubeconfig=" + away, "connection refused; start the server"},
+		{"snapshot of another context", "snapshot save DIR --kubeconfig=" + elsewhere, "--kubeconfig: " + elsewhere + ": invalid configuration"},
+		{"snapshot of no etcd", "snapshot save DIR --etcd-servers=localhost", `--etcd-servers: "localhost" is not a URL like https://10.0.0.1:2379`},
+		{"snapshot that is empty", "snapshot inspect " + empty, "it is cut off, or a copy of a data directory's file"},
+		{"snapshot that is cut off", "snapshot inspect " + cut, "is no complete snapshot"},
+		{"snapshot that is damaged", "snapshot inspect " + damaged, "its checksum is wrong"},
+		{"snapshot in another form", "snapshot inspect -o=yaml " + saved, `--output: "yaml" is not json`},
+		{"difference to nothing", "snapshot diff " + saved + " /no/such/file", "/no/such/file: no such file or directory"},
+		{"difference to what is none", "snapshot diff " + plain + " " + saved, plain + ": the file is no complete snapshot"},
+		{"difference to a damaged one", "snapshot diff " + saved + " " + damaged, damaged + ": the file is no complete snapshot: its checksum is wrong"},
+		{"difference to a server that is away", "snapshot diff " + saved + " --kubeconfig=" + away, "connection refused; start the server"},
+		{"differences of nothing", "snapshot diff", "it is written 'kanzen snapshot diff FILE [OTHER]'; 0 arguments were given"},
+		{"restore of nothing", "snapshot restore", "it is written 'kanzen snapshot restore FILE'; 0 arguments were given"},
+		{"restore to nowhere", "snapshot restore " + saved, "say where to: --to-data-dir makes a new data directory"},
+		{"restore of what is not there", "snapshot restore /no/such/file --to-data-dir=DIR", "/no/such/file: no such file or directory"},
+		{"restore of what is none", "snapshot restore " + plain + " --to-data-dir=DIR", plain + ": the file is no complete snapshot"},
+		{"restore of what is cut off", "snapshot restore " + cut + " --to-data-dir=DIR", cut + ": the file is no complete snapshot"},
+		{"restore of what is damaged", "snapshot restore " + damaged + " --to-data-dir=DIR", "its checksum is wrong"},
+		{"restore to what is there", "snapshot restore " + saved + " --to-data-dir=" + filepath.Dir(filepath.Dir(used)), filepath.Dir(used) + " is not empty; a snapshot is restored to a new directory"},
+		{"restore under a server", "snapshot restore " + saved + " --to-data-dir=" + running.dir, "is not empty; a snapshot is restored to a new directory"},
+		{"restore to a file", "snapshot restore " + saved + " --to-data-dir=" + plain, "--to-data-dir: "},
+		{"restore for no member", "snapshot restore " + saved + " --to-data-dir=DIR --member-name=two", `--initial-cluster: "two", the --member-name, is not in it`},
+		{"restore for a member without URL", "snapshot restore " + saved + " --to-data-dir=DIR --initial-cluster=one", `--initial-cluster: "one" is not of the form name=https://address:port`},
+		{"restore of two kinds", "snapshot restore " + saved + " --to-data-dir=DIR --all", "--to-data-dir restores everything; it goes with none of"},
+		{"restore of what it does not have", "snapshot restore " + saved + " --resource=widgets --data-dir=" + running.dir, "has no object that is selected"},
+		{"restore to a server that is away", "snapshot restore " + saved + " --all --kubeconfig=" + away, "connection refused; start the server"},
+		{"members without TLS", "member list --timeout=1s --etcd-servers=http://" + running.address, "it does not answer without TLS; if it wants that, its URL is https://"},
+		{"members by an unknown authority", "member list --timeout=1s --etcd-servers=https://" + running.address, "signed by unknown authority; name its authority with --etcd-cafile"},
+		{"members of a wrong address", "member list --etcd-servers=localhost", `--etcd-servers: "localhost" is not a URL like https://10.0.0.1:2379`},
+		{"members in no time", "member list --timeout=-1s --etcd-servers=https://127.0.0.1:1", "--timeout: -1s is no time to wait"},
+		{"members with the certificates of nothing", "member list --data-dir=DIR --etcd-servers=https://127.0.0.1:1", "--etcd-cafile: open DIR/pki/etcd/ca.crt: no such file"},
+		{"a member's peer URL without a scheme", "member add two localhost --etcd-servers=https://127.0.0.1:1", `"localhost" is not of the form https://address:port`},
+		{"removal of nobody", "member remove --etcd-servers=https://127.0.0.1:1", "it is written 'kanzen member remove NAME'; 0 arguments were given"},
+		{"promotion of two", "member promote a b --etcd-servers=https://127.0.0.1:1", "it is written 'kanzen member promote NAME'; 2 arguments were given"},
 		{"members of no etcd", "member list", "--etcd-servers: name the URL"},
-		{"members of an etcd that is away", "member list --timeout=1s --etcd-servers=https://127.0.0.1:1", "--etcd-servers: no answer from https://127.0.0.1:1 within 1s"},
+		{"members of an etcd that is away", "member list --timeout=1s --etcd-servers=https://127.0.0.1:1", "--etcd-servers: https://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"},
 		{"member by name alone", "member add two --etcd-servers=https://127.0.0.1:1", "it is written 'kanzen member add NAME PEER-URL'; 1 arguments were given"},
 		{"assets in a file", "assets --dir=" + plain, "--dir: "},
 		{"assets for nobody", "assets --dir=DIR --for=nobody", "--for: \"nobody\" is none of"},
+		{"encryption of a server that encrypts nothing", "encryption status --data-dir=" + running.dir + " KUBECONFIG=", "started without --encryption-provider-config"},
+		{"encryption of a server that is away", "encryption rewrite --kubeconfig=" + away, "connection refused; start the server"},
+		{"encryption of too much", "encryption status secrets", `unknown command "secrets" for "kanzen encryption status"`},
 		{"encryption of no server", "encryption status --data-dir=DIR KUBECONFIG=", "none has been started on DIR"},
 		{"kubectl before a server", "kubectl --data-dir DIR get ns", "no server has been started on DIR yet"},
 		{"reset of nothing", "reset --yes --data-dir=DIR", "there is no data directory DIR; name it with --data-dir"},
@@ -94,6 +173,9 @@ func TestWrongUse(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			args := strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))
+			for i := range args { // what strings.Fields would take for a separator
+				args[i] = strings.NewReplacer("@n", "\n", "@s", " ", "@", "").Replace(args[i])
+			}
 			var env []string
 			args = slices.DeleteFunc(args, func(a string) bool {
 				isEnv := strings.HasPrefix(a, "HOME=") || strings.HasPrefix(a, "KUBECONFIG=")
@@ -110,6 +192,12 @@ func TestWrongUse(t *testing.T) {
 			if strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "Error: ") || !strings.Contains(got, want) {
 				t.Errorf("on standard error: %q, want one line with %q", got, want)
 			}
+			if strings.Contains(stderr, "goroutine ") {
+				t.Error("a stack is no help")
+			}
+			if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+				t.Errorf("%s is left behind (%v)", dir, err)
+			}
 		})
 	}
 	t.Cleanup(func() {
@@ -117,6 +205,55 @@ func TestWrongUse(t *testing.T) {
 			t.Errorf("the running server: %v", err)
 		}
 	})
+}
+
+// Certificates that others refuse keep no server from its start, as in kube-apiserver: what renews them may run on it. Each is told
+// in one line, with its flag and what to do.
+func TestCertificatesThatOthersRefuse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const hour, year = time.Hour, 365 * 24 * time.Hour
+	pair := func(name string, from, until time.Duration, more func(*x509.Certificate)) (cert, key string) {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(t, err)
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until),
+			BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		more(c)
+		der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
+		must(t, err)
+		keyDER, err := x509.MarshalPKCS8PrivateKey(k)
+		must(t, err)
+		cert, key = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+		must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+		must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+		return cert, key
+	}
+	plain := func(*x509.Certificate) {}
+	early, earlyKey := pair("early", hour, year, plain)
+	late, lateKey := pair("late", -year, -hour, plain)
+	leaf, _ := pair("leaf", -hour, year, plain)
+	old, _ := pair("old", -year, -hour, func(c *x509.Certificate) { c.IsCA, c.KeyUsage = true, x509.KeyUsageCertSign })
+	serving, servingKey := pair("serving", -hour, year, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+	both, err := os.ReadFile(leaf)
+	must(t, err)
+	more, err := os.ReadFile(old)
+	must(t, err)
+	must(t, os.WriteFile(leaf, append(both, more...), 0o600))
+
+	k := serve(t, filepath.Join(dir, "data"), "--tls-cert-file="+early, "--tls-private-key-file="+earlyKey, "--proxy-client-cert-file="+late,
+		"--proxy-client-key-file="+lateKey, "--kubelet-client-certificate="+serving, "--kubelet-client-key="+servingKey, "--client-ca-file="+leaf)
+	for _, says := range []string{
+		`"a certificate is not valid yet, and clients refuse it: set the clock of this machine right, or replace the file, which is read again at once" flag=--tls-cert-file`,
+		`"a certificate has expired, and servers refuse it: replace the file, which is read again at once" flag=--proxy-client-cert-file`,
+		`"a certificate is not for clients, and servers refuse it: use one with the extended key usage clientAuth" flag=--kubelet-client-certificate`,
+		`"a certificate in a file of authorities is none, and lets in only the client whose certificate it is: put its issuer's certificate there" flag=--client-ca-file`,
+		`"a certificate authority of clients has expired, and clients with its certificates are refused: add the new authority to the file, which is read again at once" flag=--client-ca-file`,
+	} {
+		within(t, time.Minute, says, func(context.Context) bool { return strings.Contains(k.stderr.String(), says) })
+		if n := strings.Count(k.stderr.String(), says); n != 1 {
+			t.Errorf("%s: %d times", says, n)
+		}
+	}
 }
 
 // A port that is in use is found before anything is made.

@@ -195,7 +195,10 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 			fmt.Fprintln(cmd.OutOrStdout(), result)
 		}
 	})
-	if err != nil && len(counts) == 0 {
+	if err == nil && len(counts) == 0 {
+		err = fmt.Errorf("%s has no object that is selected; 'kanzen snapshot inspect' shows what is in it", file)
+	}
+	if len(counts) == 0 {
 		return err
 	}
 	summary := ""
@@ -207,9 +210,6 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 		dry = " (dry run)"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s%s\n", summary[:len(summary)-2], dry)
-	if err == nil && len(counts) == 0 {
-		err = fmt.Errorf("%s has no object that is selected; 'kanzen snapshot inspect' shows what is in it", file)
-	}
 	if err == nil && counts[snapshot.Failed] > 0 {
 		err = fmt.Errorf("%d objects could not be restored", counts[snapshot.Failed])
 	}

@@ -27,8 +27,9 @@ func watchCertificates(ctx context.Context, k *keys.Keys, cfg *config.Config, lo
 	for ctx.Err() == nil {
 		for _, n := range slices.Concat(k.Certificates(), ofClients(cfg)) {
 			if what, args := fault(n, clk.Now()); what != "" {
-				args = append([]any{"flag", n.Flag, "subject", n.Certificate.Subject.String()}, args...)
-				seldom.Warn(n.Flag+n.Certificate.SerialNumber.String(), what, args...)
+				subject := n.Certificate.Subject.String()
+				args = append([]any{"flag", n.Flag, "subject", subject}, args...)
+				seldom.Warn(n.Flag+n.Certificate.SerialNumber.String()+subject, what, args...)
 			}
 		}
 		select {
