@@ -162,7 +162,7 @@ func checkMember(m snapshot.Member) error {
 	members, err := types.NewURLsMap(m.InitialCluster)
 	switch {
 	case err != nil || !strings.Contains(m.InitialCluster, "="):
-		return fmt.Errorf("--initial-cluster: %q is not of the form name=https://address:port,name=...", m.InitialCluster)
+		return fmt.Errorf("--initial-cluster: %q is not of the form name=https://address:port, separated by commas", m.InitialCluster)
 	case members[m.Name] == nil:
 		return fmt.Errorf("--initial-cluster: %q, the --member-name, is not in it", m.Name)
 	case members[m.Name].String() != peers.String():
