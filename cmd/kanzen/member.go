@@ -57,11 +57,11 @@ func (m *membership) within(ctx context.Context, f func(ctx context.Context, db 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	ctx, cancel := context.WithTimeout(ctx, m.timeout)
-	defer cancel()
 	if err := reach(ctx, db, min(m.timeout, reachTimeout)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
 	if err = f(ctx, db); errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("--etcd-servers: no answer from %s within %v", strings.Join(c.EtcdServers, ","), m.timeout)
 	}

@@ -196,9 +196,7 @@ const reachTimeout = 5 * time.Second
 
 // reach returns what keeps this command from a cluster. A stream of a snapshot would wait for the cluster without end.
 func reach(ctx context.Context, db *etcd.DB, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if err := db.Reach(ctx); err != nil {
+	if err := db.Reach(ctx, limit); err != nil {
 		return fmt.Errorf("--etcd-servers: %w", err)
 	}
 	return nil

@@ -31,7 +31,7 @@ const (
 
 // datastore is the log in etcd, as far as warnings need it.
 type datastore interface {
-	Reach(ctx context.Context) error
+	Reach(ctx context.Context, patience time.Duration) error
 	Size(ctx context.Context) (kv.Size, error)
 }
 
@@ -39,10 +39,8 @@ type datastore interface {
 func (g *Ground) watchDatastore(ctx context.Context, db datastore, addresses []string) {
 	named, pause, since := false, firstLook, time.Time{}
 	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, firstLook)
 		began := g.Clock.Now()
-		err := db.Reach(attempt)
-		cancel()
+		err := db.Reach(ctx, firstLook)
 		switch {
 		case ctx.Err() != nil:
 			return

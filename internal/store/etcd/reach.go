@@ -11,17 +11,19 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Reach returns nil if etcd accepts requests; otherwise what keeps this process from it, with the address. Ping would say no
-// more than that the time is up.
-func (d *DB) Reach(ctx context.Context) error {
-	err := d.Ping(ctx)
-	if err == nil || d.reach == nil {
+// Reach returns nil if etcd accepts requests within the time of patience; otherwise what keeps this process from it, with the
+// address. Ping would say no more than that the time is up.
+func (d *DB) Reach(ctx context.Context, patience time.Duration) error {
+	attempt, cancel := context.WithTimeout(ctx, patience)
+	err := d.Ping(attempt)
+	cancel()
+	if err == nil || d.reach == nil || ctx.Err() != nil {
 		return err
 	}
-	// The time of ctx may be up.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTimeout)
+	ctx, cancel = context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if cause := d.reach(ctx); cause != nil {
 		return cause
@@ -59,8 +61,9 @@ func (c Cluster) reachOne(ctx context.Context, endpoint string) error {
 		return err
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // ends what reads and writes
 	if !secure {
-		return speaks(ctx, conn)
+		return speaks(conn)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.TLS != nil {
@@ -73,7 +76,7 @@ func (c Cluster) reachOne(ctx context.Context, endpoint string) error {
 	over := tls.Client(conn, config)
 	switch err := over.HandshakeContext(ctx); {
 	case err == nil:
-		return advise(refused(ctx, over))
+		return advise(refused(over))
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%w; name its authority with --etcd-cafile", err)
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -97,10 +100,7 @@ const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\
 
 // speaks says what is wrong with a server to which nothing is encrypted, as far as its first bytes tell: etcd answers with
 // HTTP/2's settings. A server that says nothing may be slow.
-func speaks(ctx context.Context, conn net.Conn) error {
-	if until, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(until)
-	}
+func speaks(conn net.Conn) error {
 	answer, n := make([]byte, 9), 0 // the head of a frame; its fourth byte is the type
 	_, err := io.WriteString(conn, hello)
 	if err == nil {
@@ -120,10 +120,7 @@ func speaks(ctx context.Context, conn net.Conn) error {
 
 // refused returns the refusal of a server that does not accept the client's certificate, or wants one. Since TLS 1.3 it
 // comes after the handshake; a server that accepts the client greets it with HTTP/2's settings, or waits.
-func refused(ctx context.Context, conn net.Conn) error {
-	if until, ok := ctx.Deadline(); ok {
-		_ = conn.SetReadDeadline(until)
-	}
+func refused(conn net.Conn) error {
 	_, err := conn.Read(make([]byte, 1))
 	var slow net.Error
 	if errors.As(err, &slow) && slow.Timeout() {
