@@ -54,6 +54,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 		printVersion(cmd.OutOrStdout(), cfg)
 		return nil
 	}
+	limitHeap()
 	collectLater()
 	if err := cfg.Validate(); err != nil {
 		return err

@@ -81,6 +81,7 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 	// The command decides how a signal ends it; the server ends after it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer cancel()
+	limitHeap()
 	collectLater()
 	ground, err := server.OpenWith(ctx, &cfg, log, v, given)
 	if err != nil {
