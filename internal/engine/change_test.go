@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
@@ -64,13 +67,16 @@ func fieldOf(obj Object, name string) string {
 	return s
 }
 
-// other sets the thing's color as another writer.
+// other sets the thing's color as another server.
 func (x *thing) other(color string) {
 	x.t.Helper()
-	if _, err := x.ep.UpdateObject(x.t.Context(), "", "t000", false, func(obj Object) error {
-		obj.(*unstructured.Unstructured).Object["color"] = color
-		return nil
-	}); err != nil {
+	v := x.ep.View()
+	i, err := v.Latest(x.t.Context(), "t000")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	value := bytes.Replace(i.Value, []byte(`"red"`), strconv.AppendQuote(nil, color), 1)
+	if _, err := x.db.Commit(x.t.Context(), kv.Txn{Then: []kv.Op{{Key: v.Path("t000"), Value: value}}}); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -123,6 +129,25 @@ func (x *thing) holds(saw []string, color, size string) {
 	if n := x.db.Injected(); n > 0 {
 		x.t.Errorf("%d faults did not come", n)
 	}
+}
+
+// What this process wrote last is what the next change is decided on, though the log has yet to bring it.
+func TestChangeAfterOwnWrite(t *testing.T) {
+	x := oneThing(t)
+	x.holdLog()
+	if _, err := x.ep.UpdateObject(t.Context(), "", "t000", false, func(obj Object) error {
+		obj.(*unstructured.Unstructured).Object["color"] = "blue"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.viewed(); got != "red" {
+		t.Fatalf("the view has %s already", got)
+	}
+	if err := x.change(t.Context(), "red"); err != nil {
+		t.Errorf("change: %v", err)
+	}
+	x.holds([]string{"blue"}, "blue", "large")
 }
 
 // A refusal that is based on an old view is decided again on the stored object.

@@ -108,7 +108,7 @@ func (c *call) current(ctx context.Context, key string, dryRun []string) (*store
 			return nil, err
 		}
 	}
-	return orNil(c.view.Get(ctx, key))
+	return orNil(c.view.Newest(ctx, key))
 }
 
 // orNil turns "not found" into no item.

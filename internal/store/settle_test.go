@@ -25,6 +25,9 @@ func TestOneItemOfAWrite(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				if newest, err := v.Newest(t.Context(), key); err != nil || newest != i {
+					t.Errorf("written %p, the newest is %p, %v", i, newest, err)
+				}
 				same(t, s, v, i, round%2 == 0)
 				i, err = v.Update(t.Context(), i, Write{Value: fmt.Append(nil, round), Complete: round%2 == 1})
 			}

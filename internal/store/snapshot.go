@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"strings"
 	"time"
@@ -110,6 +111,22 @@ func (v *View) Get(ctx context.Context, key string) (*Item, error) {
 		return v.Latest(ctx, key)
 	}
 	return v.seen(ctx, key)
+}
+
+// Newest is Get for writers: it knows what this process has written though the log has yet to bring it. A write that is based on
+// an older item would be refused, and all be done again.
+func (v *View) Newest(ctx context.Context, key string) (*Item, error) {
+	i, err := v.Get(ctx, key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	v.mu.Lock()
+	own := v.own[key]
+	v.mu.Unlock()
+	if own != nil && (i == nil || i.Rev < own.Rev) {
+		return own, nil
+	}
+	return i, err
 }
 
 // seen is Get for readers who want the view loaded: it is in memory for all that they read next.
