@@ -20,9 +20,9 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 MODULES := test bench test/operations test/kubebuilder examples/operator-test
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
-# test suites of others: they say more about kanzen than about a clone of it.
+# programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
 DEEP := ./authz/matrix ./chaos ./goldens ./hostile
-DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder)$$
+DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestExtensionThings|TestExtensionPodMetrics)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 TEST := $(GO) test -vet=off -p $(shell expr $(PROCESSORS) + 1)
