@@ -62,7 +62,7 @@ func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*I
 // pageOf estimates how many objects make up pageBytes, given that n objects
 // have bytes in total.
 func pageOf(n int, bytes int64) int {
-	return int(min(max(int64(n)*pageBytes/max(bytes, 1), 1), loadPage))
+	return int(min(max(int64(n)*pageBytes/max(bytes, 1), 1), firstPage))
 }
 
 // countPast is Snapshot.Count at a revision that is read from etcd.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -91,31 +92,16 @@ func (s *Store) lost() {
 
 // scan is Scan without the parts.
 func (s *Store) scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
-	from, end, at := s.prefix+prefix, kv.PrefixEnd(s.prefix+prefix), int64(0)
-	for more := true; more; {
-		var last []byte
-		answer, err := s.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
-			last = k.Key
-			key := string(k.Key[len(s.prefix):])
-			if value, err := s.plain(ctx, &k); err == nil {
-				more = put(key, k.ModRevision, value)
-			} else {
-				s.untold.add(key)
-			}
-			return more
-		})
+	_, err := s.all(ctx, s.prefix+prefix, func(time.Time, error) {}, func(k kv.KeyValue) bool {
+		key := string(k.Key[len(s.prefix):])
+		value, err := s.plain(ctx, &k)
 		if err != nil {
-			return err
+			s.untold.add(key)
+			return true
 		}
-		if at == 0 {
-			at = answer.Rev
-		}
-		if !answer.More || last == nil {
-			return nil
-		}
-		from = kv.After(last)
-	}
-	return nil
+		return put(key, k.ModRevision, value)
+	})
+	return err
 }
 
 // read is Read without the parts.

@@ -198,38 +198,22 @@ func (v *View) load(ctx context.Context, l *load) {
 	}
 }
 
-// loadPage is how many objects are asked of etcd at a time.
-const loadPage = 2000
-
 // read reads the whole view from etcd, and returns its items and revision.
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
-	at := int64(0)
-	from, end := v.etcdPrefix, kv.PrefixEnd(v.etcdPrefix)
-	for {
-		var last []byte
-		began := time.Now()
-		answer, err := v.store.db.Range(ctx, kv.Range{Key: from, End: end, Rev: at, Limit: loadPage}, func(k kv.KeyValue) bool {
-			i := v.item(ctx, k)
-			items.Load(i.Key, i)
-			last = k.Key
-			return true
-		})
-		v.asked(etcdList, began, err)
-		if err != nil {
-			return nil, 0, err
-		}
-		if at == 0 {
-			at = answer.Rev
-		}
-		if !answer.More || last == nil {
-			v.counts.etcd.lists.Add(1)
-			v.counts.etcd.read.Add(int64(items.Len()))
-			v.counts.etcd.returned.Add(int64(items.Len()))
-			return items, at, nil
-		}
-		from = kv.After(last)
+	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }
+	rev, err := v.store.all(ctx, v.etcdPrefix, asked, func(k kv.KeyValue) bool {
+		i := v.item(ctx, k)
+		items.Load(i.Key, i)
+		return true
+	})
+	if err != nil {
+		return nil, 0, err
 	}
+	v.counts.etcd.lists.Add(1)
+	v.counts.etcd.read.Add(int64(items.Len()))
+	v.counts.etcd.returned.Add(int64(items.Len()))
+	return items, rev, nil
 }
 
 // apply takes events of the log. It gets all events that a transaction has in
