@@ -275,10 +275,14 @@ func (g *growth) more(ctx context.Context, s *side.Side, from, to int) error {
 	return side.Copy(ctx, db, "/registry/configmaps/"+namespace+"/", configMapName(0), from, to, configMapName)
 }
 
-// restart measures the restart on n objects, up to the first answers.
+// restart measures the restart on n objects, up to the first answers. etcd replays up to 10,000 transactions of its log at a start,
+// and those that made the copies have a hundred objects each, which no server writes: the first start, which replays them, is not
+// measured.
 func (g *growth) restart(ctx context.Context, s *side.Side, n int) error {
-	if err := s.Restart(ctx); err != nil {
-		return err
+	for range 2 {
+		if err := s.Restart(ctx); err != nil {
+			return err
+		}
 	}
 	g.curves.add(restartPanel, s.Name, "from exec to ready", n, ms(s.Ready))
 	c := s.Client()
@@ -288,7 +292,15 @@ func (g *growth) restart(ctx context.Context, s *side.Side, n int) error {
 		return err
 	}
 	g.curves.add(restartPanel, s.Name, "the first GET after that", n, ms(time.Since(began)))
-	return g.resident(ctx, s, "restarted, one GET", n)
+	if err := g.resident(ctx, s, "restarted, one GET", n); err != nil {
+		return err
+	}
+	began = time.Now()
+	if err := c.Do(ctx, side.Request{Method: http.MethodGet, Path: configMapsPath + "?labelSelector=app%3Dnone"}, io.Discard); err != nil {
+		return err
+	}
+	g.curves.add(restartPanel, s.Name, "the first list by label", n, ms(time.Since(began)))
+	return nil
 }
 
 func (g *growth) resident(ctx context.Context, s *side.Side, what string, n int) error {
