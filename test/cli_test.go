@@ -279,7 +279,7 @@ func TestWaitsForEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if code, took := k.end(syscall.SIGTERM); took > 3*time.Second || bytes.Contains([]byte(k.stderr.String()), []byte("panic")) {
+	if code, took := k.end(syscall.SIGTERM); took > 10*time.Second || bytes.Contains([]byte(k.stderr.String()), []byte("panic")) {
 		t.Errorf("exit code %d after %v\n%s", code, took, k.stderr.String())
 	}
 }
