@@ -471,3 +471,35 @@ func jsonOf(v any) string {
 	}
 	return string(b)
 }
+
+// TestEmptyObjectIsApplied applies an object without fields in the place of none, whose fields its manager says to have applied
+// before. Those that a Go object always has were never there to be pruned.
+func TestEmptyObjectIsApplied(t *testing.T) {
+	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	for _, w := range ways() {
+		if w.r.Plural != "flowschemas" || w.sub != "" {
+			continue
+		}
+		j := judge(t, w, types, goTypes)
+		apiVersion := w.v.GroupVersion.String()
+		live := versions{w}.version(w.r.Hub).New()
+		if err := json.Unmarshal([]byte(`{"apiVersion":"`+apiVersion+`","kind":"FlowSchema","metadata":{"name":"a","uid":"uid","managedFields":[{"manager":"m",
+			"operation":"Apply","apiVersion":"`+apiVersion+`","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:distinguisherMethod":{"f:type":{}}}}}]},
+			"spec":{"matchingPrecedence":1}}`), live); err != nil {
+			t.Fatal(err)
+		}
+		applied := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(`{"apiVersion":"`+apiVersion+`","kind":"FlowSchema","metadata":{"name":"a"},"spec":{"distinguisherMethod":{}}}`), applied); err != nil {
+			t.Fatal(err)
+		}
+		want, err := j.library.Apply(live.DeepCopyObject(), applied.DeepCopy(), "m", true)
+		if err != nil || !strings.Contains(jsonOf(want), `"distinguisherMethod":{`) {
+			t.Fatal(jsonOf(want), err)
+		}
+		if got, err := j.ours.Apply(live.DeepCopyObject().(engine.Object), applied.DeepCopy(), "m", true); err != nil || jsonOf(got) != jsonOf(want) {
+			t.Errorf("got %s %v, want %s", jsonOf(got), err, jsonOf(want))
+		}
+		return
+	}
+	t.Error("there are no FlowSchemas")
+}

@@ -178,7 +178,7 @@ func (a *application) merge() bool {
 	if a.now, ok = m.load(w, a.root, a.out, true); !ok {
 		return false
 	}
-	w.edits, w.hollow = 0, false
+	w.edits, w.hollow, w.filled = 0, false, false
 	merged, e := w.merge(a.root, &a.now, &a.config)
 	if w.odd || e.replaced {
 		return false

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"slices"
 )
 
 // assign gives a place in a Go object a value that is untyped, as a decoder would. Where a decoder refuses the value the
@@ -104,6 +105,7 @@ func (w *walker) assignFields(t *goType, dst reflect.Value, v map[string]any) {
 	switch t.form {
 	case structForm:
 		dst.SetZero()
+		w.filled = w.filled || slices.ContainsFunc(t.always, func(name string) bool { _, ok := v[name]; return !ok })
 		for name, e := range v {
 			f := t.field(name)
 			if f == nil {

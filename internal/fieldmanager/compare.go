@@ -14,6 +14,8 @@ type walker struct {
 
 	// hollow says that something empty was merged into what is not.
 	hollow bool
+	// filled says that a Go object was made of a configuration and has fields that are not in that, because they are never left out.
+	filled bool
 	edits  int // how much of the object that a write makes was changed
 
 	// stack holds the nodes of sets that are being made. They are moved to nodes when a set is complete.

@@ -29,6 +29,7 @@ type goType struct {
 	kind   kind      // of a value of form plain that is not nil
 	elem   *goType   // of pointers, lists and maps
 	fields []goField // of structs, sorted by name
+	always []string  // those of them that are never left out
 	entry  *value.TypeReflectCacheEntry
 	from   *value.TypeReflectCacheEntry // reads the encoding of a type that has one of its own
 	typ    reflect.Type
@@ -209,9 +210,11 @@ func (c *compiler) fillStruct(gt *goType, t reflect.Type, entry *value.TypeRefle
 	zero := reflect.New(t).Elem()
 	for _, e := range entry.OrderedFields() {
 		of := e.GetFrom(zero)
-		gt.fields = append(gt.fields, goField{
-			name: e.JsonName, index: indexOf(zero, of), omit: omitOf(e, of.Type()), entry: e, typ: c.compile(of.Type()),
-		})
+		f := goField{name: e.JsonName, index: indexOf(zero, of), omit: omitOf(e, of.Type()), entry: e, typ: c.compile(of.Type())}
+		gt.fields = append(gt.fields, f)
+		if f.omit == omitNever {
+			gt.always = append(gt.always, f.name)
+		}
 	}
 }
 

@@ -66,6 +66,10 @@ func (w *walker) pruneFields(t *objectType, live, config *val, p pruning) (c cha
 			if !w.isField(of, &now, ref != t.others) {
 				continue
 			}
+			if w.filled {
+				w.odd = true // perhaps it is there because it cannot be left out, which the library finds out later
+				break
+			}
 			if applied {
 				below := w.compare(of, &now, &val{})
 				w.push(n.elem, &below)
