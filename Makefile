@@ -25,8 +25,8 @@ DEEP := ./authz/matrix ./chaos ./goldens ./hostile
 DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestExtensionThings|TestExtensionPodMetrics)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-TEST := $(GO) test -vet=off -p $(shell expr $(PROCESSORS) + 1)
-E2E := KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 2) -timeout 15m
+TEST := $(GO) test -vet=off -p $(shell expr $(PROCESSORS) + 2)
+E2E := KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 15m
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'

@@ -31,6 +31,7 @@ import (
 
 // TestClients uses one server through what client-go has beside informers.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	k := serve(t, t.TempDir(), noRootCA)
 	for name, test := range map[string]func(t *testing.T, k *kanzen, ns string){
 		"pager": testPager, "retrywatcher": testRetryWatcher, "apply": testApplyConfigurations,

@@ -36,6 +36,7 @@ var (
 // is, and some do not wait for the answer. Whatever comes first, no answer may be an error of the server, and in the end all pods
 // can be deleted.
 func TestDeleteRaces(t *testing.T) {
+	t.Parallel()
 	var config *rest.Config
 	if *racesPeer {
 		config = peer.Start(t, "--disable-admission-plugins=ServiceAccount")

@@ -23,6 +23,7 @@ import (
 //	eventually kubectl ARGS   run kubectl until it succeeds
 //	capture NAME kubectl ARGS put what kubectl prints into a variable
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, kubectlScripts("testdata/kubectl", binaries.dir, func(*testscript.Env) {}))
 }
 

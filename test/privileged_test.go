@@ -245,6 +245,7 @@ func (p *privilegedServers) ask(c *rest.Config) {
 }
 
 func TestPrivilegedOfPeer(t *testing.T) {
+	t.Parallel()
 	p := privilegedServers{t, map[string][]string{}}
 	etcd := peer.Etcd(t)
 	p.store(peer.StartOn(t, etcd))

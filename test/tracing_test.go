@@ -198,6 +198,7 @@ func TestTraces(t *testing.T) {
 
 // TestTracesOfPeer holds what is expected above against kube-apiserver.
 func TestTracesOfPeer(t *testing.T) {
+	t.Parallel()
 	s, config := collect(t, 0)
 	want, got := testTraces(t, s, peer.Start(t, "--tracing-config-file="+config))
 	for key, pairs := range want {
