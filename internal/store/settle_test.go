@@ -11,6 +11,9 @@ import (
 // is complete.
 func TestOneItemOfAWrite(t *testing.T) {
 	s := open(t)
+	if err := s.Fresh(t.Context()); err != nil { // a view that is loaded before the log is followed is loaded again
+		t.Fatal(err)
+	}
 	v := s.View(things)
 	if _, err := v.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)

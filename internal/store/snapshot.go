@@ -116,14 +116,14 @@ func (v *View) Get(ctx context.Context, key string) (*Item, error) {
 // Newest is Get for writers: it knows what this process has written though the log has yet to bring it. A write that is based on
 // an older item would be refused, and all be done again.
 func (v *View) Newest(ctx context.Context, key string) (*Item, error) {
-	i, err := v.Get(ctx, key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, err
-	}
 	v.mu.Lock()
-	own := v.own[key]
+	own := v.own[key] // first: what the log brings from now on is in the view
 	v.mu.Unlock()
-	if own != nil && (i == nil || i.Rev < own.Rev) {
+	i, err := v.Get(ctx, key)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return nil, err
+	case own != nil && (i == nil || i.Rev < own.Rev):
 		return own, nil
 	}
 	return i, err
