@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"unsafe"
 )
 
 // What a write returns and what the log brings are one item, whichever comes first, and only what its writer calls complete
@@ -60,6 +61,15 @@ func same(t *testing.T, s *Store, v *View, written *Item, complete bool) {
 	}
 	if i, err := v.Get(t.Context(), written.Key); err != nil || i != written || i.Complete() != complete {
 		t.Errorf("%s: written %p, complete %t, read %p, %v", written.Key, written, complete, i, err)
+	}
+}
+
+// An item does not keep the text that its key was cut out of.
+func TestKeyStandsAlone(t *testing.T) {
+	body := "a name and much more"
+	i, err := open(t).View(things).Create(t.Context(), body[2:6], Write{Value: []byte("0")})
+	if err != nil || i.Key != "name" || unsafe.StringData(i.Key) == unsafe.StringData(body[2:6]) {
+		t.Errorf("%+v, %v", i, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -56,7 +57,8 @@ func (v *View) Create(ctx context.Context, key string, w Write, guards ...Guard)
 		}
 		return nil, ErrExists
 	}
-	return v.settle(&Item{Key: key, Rev: done.Rev, Value: w.Value}, w.Complete), nil
+	// A name is part of the body that it came with, and the view would keep all of that.
+	return v.settle(&Item{Key: strings.Clone(key), Rev: done.Rev, Value: w.Value}, w.Complete), nil
 }
 
 // Update replaces prev. It returns a *ConflictError if prev is no longer what is
