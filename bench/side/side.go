@@ -98,6 +98,9 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 			return err
 		}
 	}
+	for _, program := range []string{p.Etcd, p.APIServer, p.Kanzen} {
+		readOnce(program)
+	}
 	began := time.Now()
 	switch s.Name {
 	case Peer:
@@ -118,6 +121,17 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 		return err
 	}
 	return s.awaitReady(ctx, began)
+}
+
+// readOnce reads a program, so that its start does not wait for the disk: a system that gives back the pages of files which are not
+// used for a while made a second of that.
+func readOnce(program string) {
+	f, err := os.Open(program)
+	if err != nil {
+		return // the side that needs it will say so
+	}
+	defer f.Close()
+	_, _ = io.Copy(io.Discard, f)
 }
 
 // StartEtcd starts the peer's etcd alone, for several sides, and returns its address. It may not be ready yet: servers wait for
