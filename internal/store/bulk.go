@@ -49,5 +49,5 @@ type bulk struct{ keys, bytes int64 }
 // that writes need: pages of one size would take a time that grows with the square of their number.
 func (b *bulk) next(left int64) int64 {
 	const parts = 8
-	return max(firstPage, min(left/parts, bulkBytes*b.keys/max(b.bytes, 1)))
+	return max(1, min(max(firstPage, left/parts), bulkBytes*b.keys/max(b.bytes, 1)))
 }
