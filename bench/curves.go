@@ -52,13 +52,7 @@ func (c *curves) panels() []panel {
 }
 
 func (c *curves) of(p panel) []*curve {
-	var out []*curve
-	for _, c := range c.all {
-		if c.panel == p {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(c.all), func(c *curve) bool { return c.panel != p })
 }
 
 func (c *curve) label() string { return c.side + ": " + c.name }

@@ -104,13 +104,7 @@ func (r *results) sections() []section {
 }
 
 func (r *results) rows(s section) []*figure {
-	var out []*figure
-	for _, f := range r.figures {
-		if f.section == s {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r.figures), func(f *figure) bool { return f.section != s })
 }
 
 // value is the median of the runs.

@@ -224,8 +224,10 @@ func TestPluginRotates(t *testing.T) {
 	}
 }
 
-// TestSeedsAreAskedForOnce has a server that does not know a seed read many values of it.
-func TestSeedsAreAskedForOnce(t *testing.T) {
+// readerAfterFailure stores the value v and returns it with a server that does not know its seed: it read the value once, while
+// the plugin was down.
+func readerAfterFailure(t *testing.T) (*fakePlugin, place, []byte, *kms, *testclock.FakeClock) {
+	t.Helper()
 	f := &fakePlugin{id: "k1"}
 	writer, _ := newTestKMS(t, f)
 	at := place{key: testKey, resource: "secrets"}
@@ -240,9 +242,15 @@ func TestSeedsAreAskedForOnce(t *testing.T) {
 	reader, clk := newTestKMS(t, f)
 	f.set("k1", errors.New("down"))
 	if _, _, err := reader.open(t.Context(), at, stored); err == nil || err.Error() != "failed to decrypt DEK, error: down" {
-		t.Errorf("got %v", err)
+		t.Fatalf("got %v", err)
 	}
 	f.set("k1", nil)
+	return f, at, stored, reader, clk
+}
+
+// TestSeedsAreAskedForOnce has a server that does not know a seed read many values of it.
+func TestSeedsAreAskedForOnce(t *testing.T) {
+	f, at, stored, reader, clk := readerAfterFailure(t)
 	if _, _, err := reader.open(t.Context(), at, stored); err == nil {
 		t.Error("a failure does not hold")
 	}
@@ -280,23 +288,7 @@ func (c *atNow) Now() time.Time {
 
 // TestSeedComesMeanwhile has a read look for a seed, not find it, and then be overtaken by another read of it.
 func TestSeedComesMeanwhile(t *testing.T) {
-	f := &fakePlugin{id: "k1"}
-	writer, _ := newTestKMS(t, f)
-	at := place{key: testKey, resource: "secrets"}
-	if err := writer.check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	stored, err := writer.seal(t.Context(), at, nil, []byte("v"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.decrypts = 0
-	reader, clk := newTestKMS(t, f)
-	f.set("k1", errors.New("down"))
-	if _, _, err := reader.open(t.Context(), at, stored); err == nil { // its failure is what makes the next read ask for the time
-		t.Fatal("the plugin is down")
-	}
-	f.set("k1", nil)
+	f, at, stored, reader, clk := readerAfterFailure(t) // the failure is what makes the next read ask for the time
 	clk.Step(failedHolds)
 	read := func() {
 		if value, _, err := reader.open(t.Context(), at, stored); string(value) != "v" || err != nil {

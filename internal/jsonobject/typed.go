@@ -9,8 +9,7 @@ import (
 // Types decodes JSON into Go API types. How a type is decoded is found out once; the library asks again for every value.
 // The zero value is ready to use, by many goroutines.
 type Types struct {
-	mu    sync.RWMutex
-	known map[reflect.Type]*plan // guarded by mu; a plan in it is complete
+	known sync.Map // of reflect.Type to *plan, complete
 }
 
 // Decode decodes a document into what the pointer into points to, which must be zero, as UnmarshalStrict of sigs.k8s.io/json
@@ -36,26 +35,15 @@ func (t *Types) Decode(data []byte, into any, kept bool) bool {
 }
 
 func (t *Types) of(typ reflect.Type) *plan {
-	t.mu.RLock()
-	p := t.known[typ]
-	t.mu.RUnlock()
-	if p != nil {
-		return p
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.known[typ]; p != nil {
-		return p
+	if p, ok := t.known.Load(typ); ok {
+		return p.(*plan)
 	}
 	c := compiler{made: map[reflect.Type]*plan{}}
-	p = c.compile(typ)
+	p := c.compile(typ)
 	if c.foreign {
 		p = &plan{}
 	}
-	if t.known == nil {
-		t.known = map[reflect.Type]*plan{}
-	}
-	t.known[typ] = p
+	t.known.Store(typ, p)
 	return p
 }
 
