@@ -241,11 +241,14 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 
 // written is what is stored of obj, whose encoding is value. Setting the defaults
 // of obj once more tells whether a reader has to: a writer may have emptied what
-// has a default.
+// has a default. Nobody asks for kinds that are decoded for each answer.
 func (c *call) written(obj Object, value []byte) store.Write {
 	w := store.Write{Value: value, TTL: c.ttl(obj)}
-	if c.hub.Default == nil || c.R.Codec != nil {
-		w.Complete = c.R.Codec == nil
+	if c.R.Codec != nil || c.R.decodedAlways() {
+		return w
+	}
+	if c.hub.Default == nil {
+		w.Complete = true
 		return w
 	}
 	c.hub.Default(obj)

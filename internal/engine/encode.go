@@ -313,8 +313,11 @@ func (ep *Endpoint) splices(i *store.Item) bool {
 }
 
 // spliceable says that splices holds for all items written by this server.
-func (ep *Endpoint) spliceable() bool {
-	return ep.V.FromHub == nil && ep.R.Rules.Present == nil && (ep.R.Stored == nil || !ep.R.Stored.JSON)
+func (ep *Endpoint) spliceable() bool { return ep.V.FromHub == nil && !ep.R.decodedAlways() }
+
+// decodedAlways says that no version of the kind is served as it is stored.
+func (r *Resource) decodedAlways() bool {
+	return r.Rules.Present != nil || r.Stored != nil && r.Stored.JSON
 }
 
 // protobuf appends the bytes of an item to dst, without an envelope.
