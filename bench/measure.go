@@ -133,15 +133,8 @@ func (b *bench) measure(ctx context.Context, name string) error {
 			}
 		}
 	}
-	if b.wants(watchName) {
-		if err := b.watch(ctx, s, b.watchers); err != nil {
-			return err
-		}
-	}
-	if b.wants(watchSharedName) {
-		if err := b.watch(ctx, s, sharing); err != nil {
-			return err
-		}
+	if err := b.watches(ctx, s); err != nil {
+		return err
 	}
 	if b.wants(endName) {
 		return b.memory(ctx, s, "resident memory, at the end of all loads")
@@ -149,7 +142,17 @@ func (b *bench) measure(ctx context.Context, name string) error {
 	return nil
 }
 
-// measureBare gives the bare server the reads whose bytes it has.
+// watches measures the fan-out over many connections and over few.
+func (b *bench) watches(ctx context.Context, s *side.Side) error {
+	for _, connections := range []int{b.watchers, sharing} {
+		if err := b.watch(ctx, s, connections); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureBare gives the bare server the reads whose bytes it has, and the watches.
 func (b *bench) measureBare(ctx context.Context) error {
 	s, err := side.Start(ctx, side.Bare, b.programs, side.Options{Bodies: b.bodies})
 	if err != nil {
@@ -165,7 +168,7 @@ func (b *bench) measureBare(ctx context.Context) error {
 			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
 		}
 	}
-	return nil
+	return b.watches(ctx, s)
 }
 
 // memory lets the side rest and reads its resident memory.

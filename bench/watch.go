@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -36,6 +38,7 @@ type fanOut struct {
 	began   time.Time
 	mu      sync.Mutex
 	latency []time.Duration
+	event   []byte // the first
 }
 
 // fanOutCost is what deliveries to many watchers cost.
@@ -43,17 +46,26 @@ type fanOutCost struct {
 	perSecond float64       // deliveries, as fast as the slowest watcher keeps up
 	cpu       float64       // µs of processor time each, with the delivery's share of the write
 	p50, p99  time.Duration // latency, at a pace
+	event     []byte        // one of them
 }
 
-// watch measures the fan-out to all watchers, over a number of connections.
+// watch measures the fan-out to all watchers, over a number of connections, if it is wanted.
 func (b *bench) watch(ctx context.Context, s *side.Side, connections int) error {
 	name, row := watchName, fmt.Sprintf("%d watchers, a connection each: ", b.watchers)
 	if connections < b.watchers {
 		name, row = watchSharedName, fmt.Sprintf("%d watchers on %d connections: ", b.watchers, connections)
 	}
+	if !b.wants(name) {
+		return nil
+	}
 	cost, err := b.fanOut(ctx, s, b.watchers, connections, b.events, name)
 	if err != nil {
 		return fmt.Errorf("%s: %w%s", name, err, s.Logs())
+	}
+	if s.Name != side.Bare {
+		if err := os.WriteFile(filepath.Join(b.bodies, side.BareEvent), cost.event, 0o600); err != nil {
+			return err
+		}
 	}
 	b.results.addHigher(watchSection, row+"deliveries per second", "", s.Name, cost.perSecond)
 	b.results.add(watchSection, row+"processor time per delivery", "µs", s.Name, cost.cpu)
@@ -103,10 +115,10 @@ func (b *bench) fanOut(ctx context.Context, s *side.Side, watchers, connections,
 		return cost, err
 	}
 	latency := f.latencies()
-	cost.p50, cost.p99 = side.Percentile(latency, 50), side.Percentile(latency, 99)
+	cost.p50, cost.p99, cost.event = side.Percentile(latency, 50), side.Percentile(latency, 99), f.event
 
 	var profiled <-chan error
-	if b.profiles != "" {
+	if b.profiles != "" && s.Name != side.Bare {
 		profiled = b.startProfile(ctx, s, name)
 	}
 	before, err := s.CPU()
@@ -200,6 +212,9 @@ func (f *fanOut) follow(stream io.Reader) error {
 		took := time.Since(f.began) - time.Duration(f.sent[mark].Load())
 		f.mu.Lock()
 		f.latency = append(f.latency, took)
+		if f.event == nil {
+			f.event = bytes.Clone(line)
+		}
 		f.mu.Unlock()
 		if f.left[mark].Add(-1) == 0 {
 			f.seen <- mark

@@ -14,9 +14,12 @@ import (
 	"time"
 )
 
+// BareEvent is the name of the file with an event of a watch.
+const BareEvent = "event"
+
 // ServeBare is the floor under every read: an HTTP/2 server over TLS from Go's
 // standard library that does nothing but send bytes it has in memory. It
-// serves each file of dir at the path of the file's name.
+// serves each file of dir at the path of the file's name. With a file BareEvent it relays changes below /api/ to watches.
 //
 // Start runs this very program as Bare, with the address as its flag -bare and
 // dir as -bodies; it must then call this.
@@ -31,6 +34,9 @@ func ServeBare(ctx context.Context, address, dir string) error {
 		body, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		if err != nil {
 			return err
+		}
+		if f.Name() == BareEvent {
+			mux.Handle("/api/", &relay{event: body, watchers: map[chan []byte]<-chan struct{}{}})
 		}
 		mux.HandleFunc("/"+f.Name(), func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(body) // the client's loss, and it will say so
