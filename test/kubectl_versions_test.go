@@ -27,5 +27,5 @@ func TestKubectlVersions(t *testing.T) {
 func olderKubectl(t *testing.T, version string) string {
 	t.Helper()
 	env := "KUBECTL_" + strings.ReplaceAll(strings.ToUpper(version), ".", "_")
-	return buildOthers(t, env, filepath.Join("kubectl", version), "-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
+	return buildOthers(t, env, "kubectl/"+version, "-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion="+version+".0")
 }

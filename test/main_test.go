@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -62,14 +63,15 @@ func build(env, out, dir, pkg string, flags ...string) (string, error) {
 	return out, nil
 }
 
-// buildOthers builds a program that is a module of its own, in a folder named for it. The test is skipped without -builds, unless
+// buildOthers builds a program that is a module of its own, in a folder named for it, or in one of that for a version. The test is skipped without -builds, unless
 // the environment names the program.
 func buildOthers(t *testing.T, env, dir string, flags ...string) string {
 	t.Helper()
 	if !*withBuilds && os.Getenv(env) == "" {
 		t.Skip("needs -builds, or the program in " + env)
 	}
-	program, err := build(env, filepath.Join(t.TempDir(), filepath.Base(dir)), dir, ".", flags...)
+	name, _, _ := strings.Cut(dir, "/") // that scripts look for on their PATH: kubectl of kubectl/v1.35
+	program, err := build(env, filepath.Join(t.TempDir(), name), dir, ".", flags...)
 	must(t, err)
 	return program
 }
