@@ -63,8 +63,8 @@ func build(env, out, dir, pkg string, flags ...string) (string, error) {
 	return out, nil
 }
 
-// buildOthers builds a program that is a module of its own, in a folder named for it, or in one of that for a version. The test is skipped without -builds, unless
-// the environment names the program.
+// buildOthers builds a program that is a module of its own, in a folder named for it, or below that in one for a version. The test
+// is skipped without -builds, unless the environment names the program.
 func buildOthers(t *testing.T, env, dir string, flags ...string) string {
 	t.Helper()
 	if !*withBuilds && os.Getenv(env) == "" {

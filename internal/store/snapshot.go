@@ -42,10 +42,6 @@ func (r Range) start() string { return max(r.Prefix, r.From) }
 // few enough to end soon, and enough that the check costs nothing.
 const lookEvery = 16
 
-// ahead is how many items are fetched from memory at the same time: each is somewhere else, and one after the other a loop over
-// very many items would wait for each.
-const ahead = 64
-
 // Get returns the item at a key, or nil.
 func (s *Snapshot) Get(ctx context.Context, key string) (*Item, error) {
 	if s.items == nil {
@@ -62,32 +58,14 @@ func (s *Snapshot) Ascend(ctx context.Context, r Range, yield func(*Item) bool) 
 		return s.view.ascendPast(ctx, s.Rev, r, yield)
 	}
 	var err error
-	var few [ahead]*Item
-	n, more := 0, true
-	handle := func() bool {
-		for _, i := range few[:n] {
-			i.labelBits.Load()
-		}
-		for at := 0; more && at < n; at++ {
-			if at%lookEvery == 0 {
-				err = ctx.Err()
-			}
-			more = err == nil && yield(few[at])
-		}
-		n = 0
-		return more
-	}
+	n := 0
 	s.items.Ascend(r.start(), func(key string, i *Item) bool {
-		if !strings.HasPrefix(key, r.Prefix) {
-			return false
+		if n%lookEvery == 0 {
+			err = ctx.Err()
 		}
-		few[n] = i
 		n++
-		return n < len(few) || handle()
+		return err == nil && strings.HasPrefix(key, r.Prefix) && yield(i)
 	})
-	if more {
-		handle()
-	}
 	return err
 }
 
