@@ -2,28 +2,22 @@ package engine
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
 
-// This file applies JSON patches and merge patches to the fields of a Go object that they name. Writing and reading the others as
+// This file applies JSON patches to the fields of a Go object that they name. Writing and reading the others as
 // JSON costs more than all else that such a patch does.
 
-// patchedPart makes an object by a patch of type kind. It reports false if the whole object is to be patched instead: because
+// patchedPart makes an object by a JSON patch. It reports false if the whole object is to be patched instead: because
 // that differs, or because something is wrong, which is then told of the whole object.
-func patchedPart(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object, check bool) bool {
-	if _, untyped := current.(*unstructured.Unstructured); untyped {
-		return false
-	}
-	p := &part{current: current, fields: namedBy(kind, body)}
+func patchedPart(goTypes *fieldmanager.GoTypes, current Object, body []byte, into Object, check bool) bool {
+	p := &part{current: current, fields: namedByOperations(body)}
 	if p.fields == nil {
 		return false
 	}
@@ -34,11 +28,7 @@ func patchedPart(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Ob
 	if err != nil {
 		return false
 	}
-	apply := mergePatch
-	if kind == types.JSONPatchType {
-		apply = jsonPatch
-	}
-	doc, strict, err := apply(doc, body, check)
+	doc, strict, err := jsonPatch(doc, body, check)
 	if err != nil || len(strict) > 0 {
 		return false
 	}
@@ -52,31 +42,8 @@ func patchedPart(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Ob
 	return true
 }
 
-// namedBy returns the fields that a patch names, two levels deep; nil if it is about the whole object, or no patch.
-func namedBy(kind types.PatchType, body []byte) []partField {
-	if kind == types.JSONPatchType {
-		return namedByOperations(body)
-	}
-	patch := map[string]json.RawMessage{}
-	if json.Unmarshal(body, &patch) != nil {
-		return nil
-	}
-	if len(patch) > maxNamed {
-		return nil
-	}
-	fields := make([]partField, 0, len(patch))
-	for name, v := range patch {
-		f := partField{name: name}
-		below := map[string]json.RawMessage{}
-		if json.Unmarshal(v, &below) == nil && string(v) != "null" && len(below) <= maxNamed {
-			f.below = slices.AppendSeq(make([]string, 0, len(below)), maps.Keys(below))
-		}
-		fields = append(fields, f)
-	}
-	return fields
-}
-
-// namedByOperations returns the fields at the beginnings of the paths of a JSON patch.
+// namedByOperations returns the fields at the beginnings of the paths of a JSON patch, two levels deep; nil if it is about the whole
+// object, or no patch.
 func namedByOperations(body []byte) []partField {
 	patch, err := jsonpatch.DecodePatch(body)
 	if err != nil || len(patch) > maxOperations {

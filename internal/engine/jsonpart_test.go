@@ -9,9 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
@@ -23,11 +20,8 @@ func TestPatchOfAPart(t *testing.T) {
 	r := filler{rand.New(rand.NewSource(1))}
 	goTypes := fieldmanager.NewGoTypes()
 	parts := map[types.PatchType]int{}
-	for n := range 6000 {
-		kind := []func() Object{
-			func() Object { return &corev1.Pod{} }, func() Object { return &corev1.Node{} }, func() Object { return &corev1.Service{} },
-			func() Object { return &corev1.ConfigMap{} }, func() Object { return &storagev1.StorageClass{} }, func() Object { return &appsv1.Deployment{} },
-		}[n%6]
+	for n := range patches {
+		kind := patchedKinds[n%len(patchedKinds)]
 		current := kind()
 		r.fill(reflect.ValueOf(current).Elem(), 0)
 		// What is stored has been read from JSON once.
@@ -46,7 +40,7 @@ func TestPatchOfAPart(t *testing.T) {
 		}
 		before, got, want := string(encoded(t, current)), kind(), kind()
 		check := r.Intn(2) == 0
-		if !patchedPart(goTypes, patch, current, body, got, check) {
+		if !patchedByType(goTypes, patch, current, body, got, check) {
 			continue
 		}
 		parts[patch]++
@@ -70,6 +64,7 @@ func TestPatchOfAPart(t *testing.T) {
 	if parts[types.MergePatchType] < 1000 || parts[types.JSONPatchType] < 500 {
 		t.Errorf("%v patches of parts: too few", parts)
 	}
+	t.Logf("%v of %d", parts, patches)
 }
 
 // mergePatch makes a merge patch of a document: parts of it, with nulls and unknown fields.

@@ -10,6 +10,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,7 +166,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 func jsonPatched(ctx context.Context, goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object,
 	fieldValidation string, prune func(Object) ([]string, error)) error {
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
-	if prune == nil && patchedPart(goTypes, kind, current, body, into, check) {
+	if prune == nil && patchedByType(goTypes, kind, current, body, into, check) {
 		return nil
 	}
 	before, err := marshalJSON(current)
@@ -212,6 +213,17 @@ func jsonPatched(ctx context.Context, goTypes *fieldmanager.GoTypes, kind types.
 		}
 	}
 	return nil
+}
+
+// patchedByType makes an object of a Go type without writing all of it as JSON; false: it is to be written.
+func patchedByType(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object, check bool) bool {
+	if _, untyped := current.(*unstructured.Unstructured); untyped {
+		return false
+	}
+	if kind == types.MergePatchType {
+		return mergedByPlan(goTypes, jsonobject.MergePatch, current, body, into)
+	}
+	return patchedPart(goTypes, current, body, into, check)
 }
 
 // patchInvalid is the error for a patch whose result cannot be decoded.

@@ -29,8 +29,7 @@ const maxDigits = 10_000
 // only if some text looks like such a quantity; the text of a label may look like
 // one, too ("12e4567", the hash of a commit).
 func boundQuantities(data []byte, into any, proto bool) error {
-	suspect := longNumber(data) || largeExponent(data) || !proto && escapedDigit(data)
-	if !suspect || !holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
+	if !suspectQuantity(data, proto) || !holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
 		return nil
 	}
 	if proto {
@@ -41,7 +40,12 @@ func boundQuantities(data []byte, into any, proto bool) error {
 	return jsonQuantities(d, reflect.TypeOf(into))
 }
 
-// boundQuantitiesIn does the same for decoded JSON.
+// suspectQuantity says whether some text in data looks like a large number.
+func suspectQuantity(data []byte, proto bool) bool {
+	return longNumber(data) || largeExponent(data) || !proto && escapedDigit(data)
+}
+
+// boundQuantitiesIn is boundQuantities for decoded JSON.
 func boundQuantitiesIn(v any, into any) error {
 	if !suspectText(v) || !holdsQuantity(reflect.TypeOf(into), map[reflect.Type]bool{}) {
 		return nil

@@ -17,12 +17,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// strategicMerge applies a strategic merge patch. Only the fields that the patch names go through the library, which merges
-// maps; the others are copied.
+// strategicMerge applies a strategic merge patch: by the plan of the type or, where that does not do, by the library, which merges
+// maps. Only the fields that the patch names go through those; the others are copied.
 func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Object, body []byte, into Object, fieldValidation string) error {
+	if mergedByPlan(types, jsonobject.StrategicMergePatch, current, body, into) {
+		return nil
+	}
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
 	patch := map[string]any{}
 	strict, err := unmarshalJSON(body, &patch, check)
@@ -62,6 +66,21 @@ func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Ob
 		request.AddWarning(ctx, err.Error())
 	}
 	return nil
+}
+
+// mergedByPlan makes an object by a patch without documents between. It reports false if that is left to the library, as all patches are in
+// which there is something to tell the client.
+func mergedByPlan(types *fieldmanager.GoTypes, kind jsonobject.Patch, current Object, body []byte, into Object) bool {
+	if suspectQuantity(body, false) {
+		return false
+	}
+	merged := current.DeepCopyObject()
+	if !apiTypes.Merge(kind, body, merged) {
+		return false
+	}
+	types.DropNulls(merged)
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(merged).Elem())
+	return true
 }
 
 func strategicInvalid(patch map[string]any, err error) error {

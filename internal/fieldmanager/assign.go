@@ -195,7 +195,7 @@ func (w *walker) dropNulls(t *goType, rv reflect.Value) {
 func (w *walker) isNull(t *goType, rv reflect.Value) bool {
 	if t.form == jsonForm && rv.CanAddr() {
 		if m, ok := rv.Addr().Interface().(json.Marshaler); ok {
-			if b, err := m.MarshalJSON(); err == nil && len(b) > 0 && b[0] == '{' && json.Valid(b) {
+			if b, err := m.MarshalJSON(); err == nil && len(b) > 0 && b[0] == '{' {
 				return false
 			}
 		}

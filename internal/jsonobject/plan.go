@@ -12,9 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plan decodes the values of a type: into a zero value that can be set.
+// plan decodes the values of a type: into a zero value that can be set or, if a patch is read, into one that it changes.
 type plan struct {
 	decode func(r *typedReader, v reflect.Value) bool
+	merges bool // a patch is merged into the value
 }
 
 // compiler makes plans. Those that are being made are in made already, because types may contain themselves.
@@ -33,7 +34,7 @@ func (c *compiler) compile(t reflect.Type) *plan {
 	if p := c.made[t]; p != nil {
 		return p
 	}
-	p := &plan{}
+	p := &plan{merges: mergesInto(t)}
 	c.made[t] = p
 	p.decode = c.decoder(t)
 	c.foreign = c.foreign || p.decode == nil
@@ -46,7 +47,7 @@ func (c *compiler) decoder(t reflect.Type) func(r *typedReader, v reflect.Value)
 	case t == reflect.TypeFor[metav1.Time]():
 		return readTime
 	case t == reflect.TypeFor[map[string]string]():
-		return readTexts
+		return c.texts(t)
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		return readByMethod
 	case reflect.PointerTo(t).Implements(textUnmarshaler):
@@ -96,6 +97,16 @@ func readTime(r *typedReader, v reflect.Value) bool {
 	return err == nil
 }
 
+func (c *compiler) texts(t reflect.Type) func(r *typedReader, v reflect.Value) bool {
+	elem := c.compile(t.Elem())
+	return func(r *typedReader, v reflect.Value) bool {
+		if r.patch != noPatch {
+			return r.mergeMap(elem, v)
+		}
+		return readTexts(r, v)
+	}
+}
+
 func readTexts(r *typedReader, v reflect.Value) bool {
 	if r.null() {
 		return true
@@ -121,6 +132,9 @@ func readTexts(r *typedReader, v reflect.Value) bool {
 
 func readByMethod(r *typedReader, v reflect.Value) bool {
 	text, ok := r.skip()
+	if r.patch != noPatch && !simple(text) {
+		return false
+	}
 	return ok && v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(text) == nil
 }
 
@@ -202,9 +216,10 @@ func (c *compiler) pointers(t reflect.Type) func(r *typedReader, v reflect.Value
 		if r.null() {
 			return true
 		}
-		p := reflect.New(t.Elem())
-		v.Set(p)
-		return elem.decode(r, p.Elem())
+		if v.IsNil() {
+			v.Set(reflect.New(t.Elem()))
+		}
+		return elem.decode(r, v.Elem())
 	}
 }
 
@@ -231,6 +246,9 @@ func (c *compiler) slices(t reflect.Type) func(r *typedReader, v reflect.Value) 
 func (c *compiler) maps(t reflect.Type) func(r *typedReader, v reflect.Value) bool {
 	elem := c.compile(t.Elem())
 	return func(r *typedReader, v reflect.Value) bool {
+		if r.patch != noPatch {
+			return r.mergeMap(elem, v)
+		}
 		if r.next() != '{' {
 			return r.null()
 		}
@@ -257,6 +275,10 @@ type member struct {
 	name string
 	path []int
 	plan *plan
+	// list says how a strategic merge patch merges the list; nil: it is replaced.
+	list *list
+	// opaque says that a patch of the field is left to the library.
+	opaque bool
 }
 
 // maxMembers is how many fields a struct may have: which were read is kept in bits.
@@ -279,12 +301,19 @@ func (c *compiler) structs(t reflect.Type) func(r *typedReader, v reflect.Value)
 			return r.null()
 		}
 		var read uint64
+		var orders []order
 		ahead := 0 // fields mostly come in the order of the Go type
-		return r.members(func(name string) bool {
+		ok := r.members(func(name string) bool {
 			n, known := ahead, ahead < len(members) && members[ahead].name == name
 			if !known {
 				if n, known = byName[name]; !known {
-					return false
+					n, known = byName[strings.TrimPrefix(name, orderDirective)]
+					if !known || r.patch != StrategicMergePatch || read&(1<<n) != 0 || ordered(orders, &members[n]) {
+						return false
+					}
+					o, ok := r.order(&members[n])
+					orders = append(orders, o)
+					return ok
 				}
 			}
 			ahead = n + 1
@@ -292,13 +321,22 @@ func (c *compiler) structs(t reflect.Type) func(r *typedReader, v reflect.Value)
 				return false
 			}
 			read |= 1 << n
-			f := v
-			for _, i := range members[n].path {
-				f = f.Field(i)
+			f := members[n].in(v)
+			if r.patch != noPatch {
+				return r.change(&members[n], f, orders)
 			}
 			return members[n].plan.decode(r, f)
 		})
+		return ok && (orders == nil || inOrder(orders, v))
 	}
+}
+
+// in returns the field of a struct.
+func (m *member) in(v reflect.Value) reflect.Value {
+	for _, i := range m.path {
+		v = v.Field(i)
+	}
+	return v
 }
 
 // members lists the fields of a struct as encoding/json names them; false: it has something that API types do not have.
@@ -322,7 +360,9 @@ func (c *compiler) members(t reflect.Type, path []int, to *[]member) bool {
 			if name == "" {
 				name = f.Name
 			}
-			*to = append(*to, member{name, at, c.compile(f.Type)})
+			m := member{name: name, path: at, plan: c.compile(f.Type)}
+			m.list, m.opaque = c.strategy(f)
+			*to = append(*to, m)
 		}
 	}
 	return true

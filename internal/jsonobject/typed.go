@@ -59,6 +59,7 @@ type typedReader struct {
 	raw   []byte // the document again, for UnmarshalJSON
 	depth int
 	apart bool // each string has bytes of its own
+	patch Patch
 }
 
 // text reads a string that becomes part of the value.
@@ -76,8 +77,8 @@ func (r *typedReader) enter() bool {
 	return r.depth <= maxDepth
 }
 
-// null skips a null.
-func (r *typedReader) null() bool { return r.next() == 'n' && r.word("null") }
+// null skips a null. One in a patch is left to who merges.
+func (r *typedReader) null() bool { return r.patch == noPatch && r.next() == 'n' && r.word("null") }
 
 // skip passes over a value and returns its text; false: it is malformed.
 func (r *typedReader) skip() ([]byte, bool) {
