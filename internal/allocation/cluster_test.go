@@ -175,7 +175,7 @@ func (s *server) allocatedPorts() []int32 {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	set, err := decodePorts(item.Value)
+	set, err := decodePorts(item.Value())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (a *Addresses) usedOf(ctx context.Context, ranges []addressRange) ([]int, e
 func (n *NodePorts) collect(ctx context.Context, ch chan<- prometheus.Metric) {
 	used := 0
 	if item, err := n.view.Latest(ctx, portsKey); err == nil {
-		s, err := decodePorts(item.Value)
+		s, err := decodePorts(item.Value())
 		if err != nil {
 			return
 		}

@@ -89,7 +89,7 @@ func (n *NodePorts) check(ctx context.Context, port int32) error {
 	if err != nil {
 		return err
 	}
-	s, err := decodePorts(item.Value)
+	s, err := decodePorts(item.Value())
 	if err == nil && s.has(port) {
 		err = &TakenError{"provided port"}
 	}
@@ -144,7 +144,7 @@ func (n *NodePorts) change(ctx context.Context, f func(s *portSet) error) error 
 			}
 			sure = true
 		}
-		s, err := decodePorts(n.last.Value)
+		s, err := decodePorts(n.last.Value())
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (n *NodePorts) load(ctx context.Context) error {
 		return err
 	}
 	if err == nil {
-		s, err := decodePorts(item.Value)
+		s, err := decodePorts(item.Value())
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (n *NodePorts) reconcile(ctx context.Context, abandoned func(item *store.It
 		}
 		stored := &portSet{portRange: n.ports}
 		if item != nil {
-			if stored, err = decodePorts(item.Value); err != nil {
+			if stored, err = decodePorts(item.Value()); err != nil {
 				return portReport{}, err
 			}
 		}
@@ -101,7 +101,7 @@ func (n *NodePorts) replace(ctx context.Context, item *store.Item, s *portSet) (
 		return err == nil, err
 	}
 	n.last = item
-	if value, err := s.encode(); err == nil && bytes.Equal(value, item.Value) {
+	if value, err := s.encode(); err == nil && bytes.Equal(value, item.Value()) {
 		return true, nil
 	}
 	conflict, err := n.swap(ctx, s)

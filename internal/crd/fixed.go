@@ -67,7 +67,7 @@ func newFixed(f Fixed, number int64) (*definition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
-	d, err := newDefinition(&store.Item{Key: crd.Name, Rev: number, Value: value})
+	d, err := newDefinition(store.NewItem(crd.Name, number, value))
 	if err != nil {
 		return nil, fmt.Errorf("definition %s: %w", crd.Name, err)
 	}
@@ -103,5 +103,5 @@ func each(convert func(object, string) (object, error)) converter {
 // decodeFixed decodes a definition as newFixed encodes it.
 func decodeFixed(i *store.Item) (*apiextensionsv1.CustomResourceDefinition, error) {
 	d := &apiextensionsv1.CustomResourceDefinition{}
-	return d, json.Unmarshal(i.Value, d)
+	return d, json.Unmarshal(i.Value(), d)
 }

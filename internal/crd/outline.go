@@ -18,7 +18,7 @@ import (
 // withoutSchemas returns a stored definition, in either stored version, without its schemas, which are most of its
 // bytes and seldom needed.
 func withoutSchemas(i *store.Item) []byte {
-	return jsonobject.Cut(i.Value, "metadata.managedFields", "metadata.annotations", "spec.versions.*.schema", "spec.validation")
+	return jsonobject.Cut(i.Value(), "metadata.managedFields", "metadata.annotations", "spec.versions.*.schema", "spec.validation")
 }
 
 // outline is the part of a stored definition that the index needs, in either stored version.

@@ -40,7 +40,7 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 	}
 	if s.spec == nil {
 		i := s.def.item
-		d, err := s.server.decode(&store.Item{Key: i.Key, Rev: i.Rev, Value: withoutSchemas(i)})
+		d, err := s.server.decode(store.NewItem(i.Key, i.Rev, withoutSchemas(i)))
 		if err != nil {
 			return nil, err
 		}

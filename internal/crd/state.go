@@ -26,7 +26,7 @@ func (s *Server) States() []State {
 		for _, d := range g {
 			st := State{Name: d.name, Group: d.group, Resource: d.accepted.Plural, Established: d.established}
 			if d.item != nil {
-				st.Bytes = len(d.item.Value)
+				st.Bytes = d.item.Size()
 			}
 			for _, v := range d.versions {
 				if v.served {

@@ -211,7 +211,7 @@ func TestRewriteLosesNothing(t *testing.T) {
 						break
 					}
 					// Only the rewriting can have come before: with what this writer has written last.
-					if conflict.Current == nil || string(conflict.Current.Value) != fmt.Sprint(n-1) {
+					if conflict.Current == nil || string(conflict.Current.Value()) != fmt.Sprint(n-1) {
 						t.Errorf("%s was to be %d and is %v", key, n-1, conflict.Current)
 						return
 					}
@@ -226,7 +226,7 @@ func TestRewriteLosesNothing(t *testing.T) {
 	for o := range objects {
 		key := fmt.Sprint("default/", o)
 		i, err := r.view.Latest(t.Context(), key)
-		if err != nil || i.Err != nil || string(i.Value) != fmt.Sprint(last[o]) {
+		if err != nil || i.Err != nil || string(i.Value()) != fmt.Sprint(last[o]) {
 			t.Errorf("%s: %v, %v", key, i, err)
 		}
 	}

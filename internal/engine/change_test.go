@@ -75,7 +75,7 @@ func (x *thing) other(color string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	value := bytes.Replace(i.Value, []byte(`"red"`), strconv.AppendQuote(nil, color), 1)
+	value := bytes.Replace(i.Value(), []byte(`"red"`), strconv.AppendQuote(nil, color), 1)
 	if _, err := x.db.Commit(x.t.Context(), kv.Txn{Then: []kv.Op{{Key: v.Path("t000"), Value: value}}}); err != nil {
 		x.t.Fatal(err)
 	}

@@ -231,7 +231,7 @@ func (c *call) checkAndStore(ctx context.Context, obj Object, a *admission.Attri
 		if _, err := c.view.Get(ctx, key); err == nil {
 			return nil, store.ErrExists
 		}
-		return &store.Item{Key: key, Value: value}, nil
+		return store.NewItem(key, 0, value), nil
 	}
 	w := c.written(obj, value)
 	return reserved(ctx, a.Reserved, func(g ...store.Guard) (*store.Item, error) {

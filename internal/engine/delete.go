@@ -237,7 +237,7 @@ func (c *call) mark(ctx context.Context, i *store.Item, obj, old Object, dryRun,
 	if err != nil {
 		return nil, false, err
 	}
-	if bytes.Equal(value, i.Value) {
+	if bytes.Equal(value, i.Value()) {
 		_, err := c.unchanged(ctx, i, sure)
 		return obj, false, err
 	}

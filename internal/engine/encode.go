@@ -133,21 +133,22 @@ func (f *forms) addPlans(ep *Endpoint) {
 // direct returns an item in a form, made of its stored bytes without decoding
 // them, if that can be done.
 func (ep *Endpoint) direct(i *store.Item, f *form) ([]byte, bool) {
-	if f.plan == nil || !bytes.HasPrefix(i.Value, magic) {
-		return ep.canonical(i, f)
+	value := i.Value()
+	if f.plan == nil || !bytes.HasPrefix(value, magic) {
+		return ep.canonical(i, value, f)
 	}
 	room := gatherBuffers.Get().(*[]byte)
 	defer gatherBuffers.Put(room)
-	b, ok := ep.appendDirect((*room)[:0], i, f)
+	b, ok := ep.appendDirect((*room)[:0], i, value, f)
 	return bytes.Clone(b), ok // in its final size, as it may be kept for long
 }
 
-// appendDirect is direct for a form with a plan: it appends the item to dst.
-func (ep *Endpoint) appendDirect(dst []byte, i *store.Item, f *form) ([]byte, bool) {
+// appendDirect is direct for a form with a plan: it appends the item, which has a value, to dst.
+func (ep *Endpoint) appendDirect(dst []byte, i *store.Item, value []byte, f *form) ([]byte, bool) {
 	if i.Err != nil || i.Rev == 0 || f.defaults && !ep.complete(i) {
 		return nil, false
 	}
-	raw, err := rawOf(i.Value)
+	raw, err := rawOf(value)
 	if err != nil {
 		return nil, false
 	}
@@ -227,19 +228,19 @@ func (ep *Endpoint) decodedJSON(i *store.Item, f *form) ([]byte, error) {
 }
 
 // canonical returns the JSON of an item whose stored bytes are canonical, without decoding them.
-func (ep *Endpoint) canonical(i *store.Item, f *form) ([]byte, bool) {
+func (ep *Endpoint) canonical(i *store.Item, value []byte, f *form) ([]byte, bool) {
 	c, ok := ep.R.Codec.(CanonicalCodec)
 	if !ok || i.Err != nil || i.Rev == 0 || f != ep.forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
 		return nil, false
 	}
-	at, ok := c.Canonical(i.Value)
+	at, ok := c.Canonical(value)
 	if !ok {
 		return nil, false
 	}
-	b := make([]byte, 0, len(i.Value)+len(`"resourceVersion":"",`)+20)
-	b = append(append(b, i.Value[:at]...), `"resourceVersion":"`...)
+	b := make([]byte, 0, len(value)+len(`"resourceVersion":"",`)+20)
+	b = append(append(b, value[:at]...), `"resourceVersion":"`...)
 	b = append(strconv.AppendInt(b, i.Rev, 10), `",`...)
-	return bytes.TrimRight(append(b, i.Value[at:]...), "\n"), true
+	return bytes.TrimRight(append(b, value[at:]...), "\n"), true
 }
 
 // together is how many objects are decoded at a time, if decoding is a call to
@@ -281,7 +282,7 @@ func (ep *Endpoint) encodeTogether(ctx context.Context, items []*store.Item, f *
 func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*store.Item) ([]Object, error) {
 	values := make([][]byte, len(items))
 	for n, i := range items {
-		values[n] = i.Value
+		values[n] = i.Value()
 	}
 	objs, err := b.DecodeAll(ctx, values)
 	if err != nil {
@@ -302,14 +303,14 @@ func (ep *Endpoint) complete(i *store.Item) bool {
 			return false
 		}
 		again, err := ep.toStorage(obj)
-		return err == nil && bytes.Equal(again, i.Value)
+		return err == nil && bytes.Equal(again, i.Value())
 	})
 }
 
 // splices says that the item's stored protobuf bytes can be served as they are,
 // with the resourceVersion put in.
 func (ep *Endpoint) splices(i *store.Item) bool {
-	return ep.spliceable() && (!ep.R.LateDefaults || ep.complete(i)) && bytes.HasPrefix(i.Value, magic)
+	return ep.spliceable() && (!ep.R.LateDefaults || ep.complete(i)) && bytes.HasPrefix(i.Value(), magic)
 }
 
 // spliceable says that splices holds for all items written by this server.
@@ -333,7 +334,7 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 // are served as they are stored are not copied.
 func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) {
 	if out.shape == shapeObject && !out.dropManaged && ep.splices(i) {
-		raw, err := rawOf(i.Value)
+		raw, err := rawOf(i.Value())
 		if err != nil {
 			return nil, err
 		}

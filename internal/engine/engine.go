@@ -190,7 +190,7 @@ func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	obj, err := ep.R.decodeStored(ep.hub, i.Value)
+	obj, err := ep.R.decodeStored(ep.hub, i.Value())
 	if err != nil {
 		return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
 	}
@@ -228,7 +228,7 @@ type partForm struct{ _ byte }
 // protobuf is decoded whole.
 func PartsOf(ep *Endpoint, part func(object []byte) []byte) *store.Index[Object] {
 	rawIn := func(i *store.Item) ([]byte, bool) {
-		raw, err := rawOf(i.Value)
+		raw, err := rawOf(i.Value())
 		return raw, i.Err == nil && err == nil
 	}
 	return store.NewIndex(ep.view, new(partForm), func(i *store.Item) (Object, error) {

@@ -221,11 +221,11 @@ func (c *call) replace(ctx context.Context, ch *change, i *store.Item, obj, old 
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", c.R.Plural, i.Key, err)
 	}
-	if bytes.Equal(value, i.Value) && !i.Stale {
+	if bytes.Equal(value, i.Value()) && !i.Stale {
 		return c.unchanged(ctx, i, sure)
 	}
 	if dryRun {
-		return &outcome{item: &store.Item{Key: i.Key, Rev: i.Rev, Value: value}}, nil
+		return &outcome{item: store.NewItem(i.Key, i.Rev, value)}, nil
 	}
 	update := func(g ...store.Guard) (*store.Item, error) { return c.view.Update(ctx, i, c.written(obj, value), g...) }
 	stored, err := reserved(ctx, reservation, update)

@@ -147,7 +147,7 @@ func (c *call) writeJSONList(out output, p *page) error {
 		l.reuses, l.sound, l.about = true, true, 0
 		for _, i := range p.items {
 			l.sound = l.sound && i.Sound()
-			l.about += jsonSize * len(i.Value)
+			l.about += jsonSize * i.Size()
 		}
 		return c.writeListing(out, l)
 	}
@@ -168,11 +168,12 @@ func (c *call) passesThrough(p *page) bool {
 func (c *call) passingItems(out output, p *page) itemFunc {
 	f := c.forms.of(out)
 	var room []byte
+	var values store.Values
 	return func(n int) (head, rest []byte, err error) {
 		i := p.items[n]
 		b, ok := i.Kept(f)
 		if !ok {
-			if b, ok = c.appendDirect(room[:0], i, f); ok {
+			if b, ok = c.appendDirect(room[:0], i, values.Of(i), f); ok {
 				room = b
 			} else if b, err = c.decodedJSON(i, f); err != nil {
 				return nil, nil, err
@@ -203,30 +204,37 @@ func (c *call) writeProtobufList(out output, p *page) error {
 		return c.writeDecodedProtobufList(out, p, inner, gvk)
 	}
 	ctx := c.req.Context()
-	pieces := make([]versioned, len(p.items))
+	var values store.Values
+	piece := func(i *store.Item) (versioned, error) {
+		raw, err := rawOf(values.Of(i))
+		if err != nil {
+			return versioned{}, err
+		}
+		return withRevision(raw, i.Rev)
+	}
 	size := len(inner)
 	for n, i := range p.items {
 		if err := ended(ctx, n); err != nil {
 			return err
 		}
-		raw, err := rawOf(i.Value)
+		v, err := piece(i)
 		if err != nil {
 			return err
 		}
-		if pieces[n], err = withRevision(raw, i.Rev); err != nil {
-			return err
-		}
-		size += 1 + uvarintLen(pieces[n].size) + pieces[n].size
+		size += 1 + uvarintLen(v.size) + v.size
 	}
 	head := append(appendEnvelope(nil, typeMeta(gvk), size), inner...)
 	s := c.stream(out.contentType(false), len(head)+size-len(inner)+len(envelopeTail), true)
 	s.write(head)
 	var scratch []byte
-	for n := range pieces {
+	for n, i := range p.items {
 		if !s.goesOn(ctx, n) {
 			return nil
 		}
-		v := &pieces[n]
+		v, err := piece(i)
+		if err != nil {
+			s.abort() // it was no error before
+		}
 		scratch = binary.AppendUvarint(append(scratch[:0], tagBytes2), uint64(v.size))
 		s.write(append(scratch, v.head[:v.n]...))
 		s.write(v.meta)

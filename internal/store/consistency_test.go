@@ -247,14 +247,14 @@ func (w *world) op(r *rand.Rand, id int, key, value string, known map[string]*It
 				return g.view.Create(ctx, key, Write{Value: []byte(value)})
 			})
 		}
-		return w.write(id, opInput{opUpdate, key, string(i.Value), value}, known, func() (*Item, error) {
+		return w.write(id, opInput{opUpdate, key, string(i.Value()), value}, known, func() (*Item, error) {
 			return g.view.Update(ctx, i, Write{Value: []byte(value)})
 		})
 	case 6:
 		if i == nil {
 			return nil
 		}
-		return w.write(id, opInput{opDelete, key, string(i.Value), ""}, known, func() (*Item, error) {
+		return w.write(id, opInput{opDelete, key, string(i.Value()), ""}, known, func() (*Item, error) {
 			return g.view.Delete(ctx, i)
 		})
 	case 7, 8:
@@ -312,7 +312,7 @@ func (w *world) write(id int, in opInput, known map[string]*Item, do func() (*It
 func (w *world) saw(id int, call time.Duration, key string, i *Item, known map[string]*Item) {
 	out := opOutput{}
 	if delete(known, key); i != nil {
-		out.value, known[key] = string(i.Value), i
+		out.value, known[key] = string(i.Value()), i
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

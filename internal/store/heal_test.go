@@ -41,7 +41,7 @@ func TestHeal(t *testing.T) {
 	v := s.View(Kind{Prefix: "things/", Transformer: l})
 	create(t, v, "ns/a", "1")
 	fresh(t, s)
-	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) || i.Value != nil {
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) || i.Value() != nil {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	changes := make(chan Change[*string], 8)
@@ -60,7 +60,7 @@ func TestHeal(t *testing.T) {
 	if n := lost.n.Load(); n != 1 {
 		t.Errorf("taps were told %d times that something is missing", n)
 	}
-	if i, err := v.Get(t.Context(), "ns/a"); err != nil || i.Err != nil || string(i.Value) != "1" {
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || i.Err != nil || string(i.Value()) != "1" {
 		t.Fatalf("not healed: %+v, %v", i, err)
 	}
 	for c := range changes {

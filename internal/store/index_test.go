@@ -18,7 +18,7 @@ type testForm struct{}
 // indexOf is the values of a view as texts; "bad" cannot be decoded.
 func indexOf(v *View) *Index[*string] {
 	return NewIndex(v, testForm{}, func(i *Item) (*string, error) {
-		s := string(i.Value)
+		s := string(i.Value())
 		if s == "bad" {
 			return nil, errors.New("bad")
 		}
@@ -33,7 +33,7 @@ func TestIndexDecodesOnce(t *testing.T) {
 	var decoded atomic.Int64
 	x := NewIndex(v, testForm{}, func(i *Item) (*string, error) {
 		decoded.Add(1)
-		s := string(i.Value)
+		s := string(i.Value())
 		return &s, nil
 	})
 	create(t, v, "ns/a", "1")

@@ -3,6 +3,7 @@ package store
 import (
 	"strings"
 	"sync/atomic"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,13 +16,18 @@ type Item struct {
 	// Rev is the revision that wrote it: the object's resourceVersion. The
 	// item of a deletion event carries the revision of the deletion.
 	Rev int64
-	// Value is the stored value, decrypted. It must not be changed.
-	Value []byte
 	// Stale says that storing the same object again would give other bytes: the
 	// encryption key has changed.
 	Stale bool
-	// Err says why the stored bytes could not be decrypted; Value is then nil.
+	// Err says why the stored bytes could not be decrypted; the value is then nil.
 	Err error
+
+	// The stored value, decrypted, is where plain points to or, if that is nil, in a slot. There is neither if it is nil.
+	plain   atomic.Pointer[byte]
+	slot    atomic.Pointer[slot]
+	size    uint32
+	counted bool        // among the bytes of View.plain; guarded by View.mu
+	asked   atomic.Bool // for the value, since it was last looked whether to compress it
 
 	complete  atomic.Int32 // one of the values below
 	sound     atomic.Bool
@@ -30,6 +36,41 @@ type Item struct {
 	fields    atomic.Pointer[fields.Set]
 	enc       atomic.Pointer[encoding]
 }
+
+// NewItem makes an item of a stored value, which must not be changed any more.
+func NewItem(key string, rev int64, value []byte) *Item {
+	i := &Item{Key: key, Rev: rev}
+	i.set(value)
+	return i
+}
+
+// set gives a new item its value. An item has only the address and the size of it, as there are very many items.
+func (i *Item) set(value []byte) {
+	i.plain.Store(unsafe.SliceData(value))
+	i.size = uint32(len(value)) // etcd takes no larger ones
+}
+
+// inMemory returns the value unless it is compressed.
+func (i *Item) inMemory() ([]byte, bool) {
+	if p := i.plain.Load(); p != nil {
+		return unsafe.Slice(p, i.size), true
+	}
+	return nil, i.slot.Load() == nil
+}
+
+// Value is the stored value, decrypted. It must not be changed. Who reads many items one after another uses Values.
+func (i *Item) Value() []byte {
+	if !i.asked.Load() {
+		i.asked.Store(true)
+	}
+	if v, ok := i.inMemory(); ok {
+		return v
+	}
+	return i.slot.Load().value(i.Size())
+}
+
+// Size is how many bytes the value has.
+func (i *Item) Size() int { return int(i.size) }
 
 // Whether nothing is to be filled in when an item's value is read.
 const (
@@ -154,6 +195,6 @@ func (i *Item) Decoded(b *Budget, key any, decode func(*Item) (any, error)) (any
 	if err != nil {
 		return nil, err
 	}
-	i.keep(b, &encoding{key: key, object: obj}, decodedCost*len(i.Value))
+	i.keep(b, &encoding{key: key, object: obj}, decodedCost*i.Size())
 	return obj, nil
 }

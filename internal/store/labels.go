@@ -94,6 +94,10 @@ func (v *View) readLabels(i *Item) (labels.Set, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	set, err := v.kind.Labels(i.Value)
+	value, ok := i.inMemory()
+	if !ok {
+		value = i.Value()
+	}
+	set, err := v.kind.Labels(value)
 	return set, v.of(i, err)
 }

@@ -52,7 +52,7 @@ func TestLabelFilterAgreesWithSelector(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := v.kind.Labels(i.Value)
+		set, err := v.kind.Labels(i.Value())
 		if err != nil {
 			t.Fatal(err)
 		}

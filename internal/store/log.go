@@ -225,11 +225,13 @@ func (s *Store) cutWindows(ctx context.Context) {
 
 // item decodes an etcd value of this view.
 func (v *View) item(ctx context.Context, k kv.KeyValue) *Item {
-	i := &Item{Key: string(k.Key[len(v.etcdPrefix):]), Rev: k.ModRevision, Value: k.Value}
+	i := &Item{Key: string(k.Key[len(v.etcdPrefix):]), Rev: k.ModRevision}
+	value := k.Value
 	if t := v.kind.Transformer; t != nil {
-		if i.Value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value); i.Err != nil {
-			i.Value = nil
+		if value, i.Stale, i.Err = t.FromStorage(ctx, string(k.Key), k.Value); i.Err != nil {
+			return i
 		}
 	}
+	i.set(value)
 	return i
 }

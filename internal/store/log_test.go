@@ -350,7 +350,7 @@ func testForget(t *testing.T, open opener) {
 		t.Errorf("snapshot: %v, want ErrForgotten", err)
 	}
 	indexOf(v).Follow(t.Context(), nil, nil) // returns
-	if i, err := s.View(things).Get(t.Context(), "a"); err != nil || string(i.Value) != "1" {
+	if i, err := s.View(things).Get(t.Context(), "a"); err != nil || string(i.Value()) != "1" {
 		t.Errorf("get from the next view: %v, %v", i, err)
 	}
 }

@@ -199,12 +199,13 @@ func viewDesc(name, help string, labels ...string) *prometheus.Desc {
 
 // descs are the descriptions of what views tell. They do not change.
 var descs = struct {
-	objects, storageObjects, size, database, received, taken, dispatched, loads, revision, window, reads *prometheus.Desc
-	unreadable, lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                   *prometheus.Desc
+	objects, storageObjects, size, packed, database, received, taken, dispatched, loads, revision, window, reads *prometheus.Desc
+	unreadable, lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                           *prometheus.Desc
 }{
 	objects:        viewDesc("apiserver_resource_objects", "Stored objects, -1 if they could not be counted."),
 	storageObjects: prometheus.NewDesc("apiserver_storage_objects", "Old name of apiserver_resource_objects.", []string{"resource"}, nil),
 	size:           viewDesc("apiserver_resource_size_estimate_bytes", "Bytes of the stored objects of views in memory."),
+	packed:         viewDesc("kanzen_storage_packed_bytes", "Those of them that are kept compressed, before that."),
 	unreadable:     viewDesc("kanzen_storage_unreadable_objects", "Stored values that cannot be decrypted."),
 	database:       prometheus.NewDesc("apiserver_storage_size_bytes", "Size of the storage database file physically allocated in bytes.", []string{"storage_cluster_id"}, nil),
 	received:       viewDesc("apiserver_storage_events_received_total", "Events received from etcd."),
@@ -259,7 +260,7 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 		ch <- prometheus.MustNewConstMetric(d, t, float64(value), append([]string{of.Group, of.Resource}, labels...)...)
 	}
 	v.mu.Lock()
-	objects, bytes, inMemory := int64(v.items.Len()), v.bytes, v.state == loaded
+	objects, bytes, plain, inMemory := int64(v.items.Len()), v.bytes, v.plain, v.state == loaded
 	revision, events, broken := v.passedLocked(), len(v.window.events), int64(len(v.broken))
 	v.mu.Unlock()
 	n := &v.counts
@@ -275,6 +276,9 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 	if c.polls.Objects > 0 {
 		if inMemory {
 			tell(descs.size, prometheus.GaugeValue, bytes)
+			if bytes > plain {
+				tell(descs.packed, prometheus.GaugeValue, bytes-plain)
+			}
 		} else {
 			objects = c.count(ctx, v)
 		}

@@ -130,10 +130,10 @@ type told struct {
 func toldOf(e *Event) told {
 	o := told{rev: e.Rev, key: e.Key()}
 	if e.Item != nil {
-		o.value = string(e.Item.Value)
+		o.value = string(e.Item.Value())
 	}
 	if e.Prev != nil {
-		o.prev = string(e.Prev.Value)
+		o.prev = string(e.Prev.Value())
 	}
 	return o
 }

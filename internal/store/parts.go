@@ -25,7 +25,7 @@ func (s *Store) addParts(parts []Part, o Options) {
 	for _, p := range parts {
 		part := New(p.DB, o)
 		part.Encodings = s.Encodings
-		part.main = s
+		part.main, part.blocks = s, s.blocks
 		s.parts = append(s.parts, part)
 		for _, prefix := range p.Prefixes {
 			s.elsewhere[prefix] = part

@@ -58,7 +58,7 @@ func TestParts(t *testing.T) {
 		if err := v.Fresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if i, err := v.Get(t.Context(), key); err != nil || string(i.Value) != "1" {
+		if i, err := v.Get(t.Context(), key); err != nil || string(i.Value()) != "1" {
 			t.Errorf("%s: %v, %v", key, i, err)
 		}
 		snap, err := v.Snapshot(t.Context())

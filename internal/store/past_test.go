@@ -96,8 +96,8 @@ func testPastReadsWhatIsAsked(t *testing.T, open opener) {
 		t.Run(c.name, func(t *testing.T) {
 			n := 0
 			err := snap.Ascend(t.Context(), c.r, func(i *Item) bool {
-				if string(i.Value) == "new" || !strings.HasPrefix(i.Key, c.r.Prefix) || i.Key < c.r.From {
-					t.Errorf("got %s=%s", i.Key, i.Value)
+				if string(i.Value()) == "new" || !strings.HasPrefix(i.Key, c.r.Prefix) || i.Key < c.r.From {
+					t.Errorf("got %s=%s", i.Key, i.Value())
 				}
 				n++
 				return n != c.stop
@@ -107,7 +107,7 @@ func testPastReadsWhatIsAsked(t *testing.T, open opener) {
 			}
 		})
 	}
-	if i, err := snap.Get(t.Context(), "b/007"); err != nil || string(i.Value) != "7|x" {
+	if i, err := snap.Get(t.Context(), "b/007"); err != nil || string(i.Value()) != "7|x" {
 		t.Errorf("one: %v, %v", i, err)
 	}
 	if i, err := snap.Get(t.Context(), "b/070"); err != nil || i != nil {

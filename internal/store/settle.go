@@ -33,7 +33,9 @@ func (i *Item) setComplete(known bool) {
 
 // gone is the item at the revision that removed it.
 func (i *Item) gone(rev int64) *Item {
-	g := &Item{Key: i.Key, Rev: rev, Value: i.Value, Err: i.Err}
+	g := &Item{Key: i.Key, Rev: rev, Err: i.Err, size: i.size}
+	g.plain.Store(i.plain.Load())
+	g.slot.Store(i.slot.Load()) // after plain: one of both is there
 	g.complete.Store(i.complete.Load())
 	return g
 }

@@ -88,7 +88,7 @@ func TestOthersAreNotComplete(t *testing.T) {
 	if err := s.WaitFor(context.WithoutCancel(t.Context()), rev); err != nil {
 		t.Fatal(err)
 	}
-	if i, err := v.Get(t.Context(), "a"); err != nil || i.Complete() || string(i.Value) != "2" {
+	if i, err := v.Get(t.Context(), "a"); err != nil || i.Complete() || string(i.Value()) != "2" {
 		t.Errorf("%+v, %v", i, err)
 	}
 }

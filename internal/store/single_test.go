@@ -22,7 +22,7 @@ func TestGetDoesNotLoad(t *testing.T) {
 	isLoaded := func() bool { _, ok := v.Len(); return ok }
 	get := func() {
 		t.Helper()
-		if i, err := v.Get(t.Context(), "ns/a"); err != nil || string(i.Value) != "1" {
+		if i, err := v.Get(t.Context(), "ns/a"); err != nil || string(i.Value()) != "1" {
 			t.Fatalf("%v, %v", i, err)
 		}
 		if _, err := v.Get(t.Context(), "ns/none"); !errors.Is(err, ErrNotFound) {

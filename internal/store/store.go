@@ -89,6 +89,8 @@ type Store struct {
 	untold      untold
 	histories   *semaphore.Weighted // bytes of etcd's history that may be read at a time
 	windowBytes int                 // of each view's window
+	plainLimit  int64               // bytes of values that are not compressed
+	blocks      *blocks             // those of the main store
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
@@ -117,7 +119,7 @@ func New(db DB, o Options) *Store {
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{}, elsewhere: map[string]*Store{},
 
-		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
+		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes, plainLimit: defaultPlain, blocks: new(blocks),
 	}
 	s.leases.init(db, o.Clock, o.Metrics.leases)
 	s.follow.init()
@@ -131,6 +133,9 @@ func (s *Store) runOne(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
 	s.tasks.start(s.runHeal)
+	if s.main == nil {
+		s.tasks.start(s.runPack)
+	}
 	return s.run(ctx)
 }
 

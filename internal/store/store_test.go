@@ -150,7 +150,7 @@ func text(s *Snapshot) string {
 
 func contents(s *Snapshot) (out string, err error) {
 	err = s.Ascend(context.Background(), Range{}, func(i *Item) bool {
-		out += fmt.Sprintf("%s=%s ", i.Key, i.Value)
+		out += fmt.Sprintf("%s=%s ", i.Key, i.Value())
 		return true
 	})
 	return out, err
@@ -169,11 +169,11 @@ func length(t testing.TB, s *Snapshot) int64 {
 func (e *Event) text() string {
 	switch {
 	case e.Prev == nil:
-		return fmt.Sprintf("+%s=%s", e.Item.Key, e.Item.Value)
+		return fmt.Sprintf("+%s=%s", e.Item.Key, e.Item.Value())
 	case e.Item == nil:
-		return fmt.Sprintf("-%s=%s", e.Prev.Key, e.Prev.Value)
+		return fmt.Sprintf("-%s=%s", e.Prev.Key, e.Prev.Value())
 	}
-	return fmt.Sprintf("%s=%s>%s", e.Item.Key, e.Prev.Value, e.Item.Value)
+	return fmt.Sprintf("%s=%s>%s", e.Item.Key, e.Prev.Value(), e.Item.Value())
 }
 
 // take reads n events off a watcher.

@@ -24,7 +24,7 @@ func TestReplaceComparesAndKeepsTheLease(t *testing.T) {
 			if done, err := s.Replace(t.Context(), "things/a", second.Rev, []byte("3")); !done || err != nil {
 				t.Errorf("replacing what is there: %v, %v", done, err)
 			}
-			if i, err := v.Latest(t.Context(), "a"); err != nil || string(i.Value) != "3" {
+			if i, err := v.Latest(t.Context(), "a"); err != nil || string(i.Value()) != "3" {
 				t.Errorf("%v, %v", i, err)
 			}
 			if done, err := s.Replace(t.Context(), "things/none", second.Rev, nil); done || err != nil {

@@ -45,14 +45,14 @@ func testShare(t *testing.T, open opener) {
 				t.Fatal(err)
 			}
 			if err := share.Ascend(t.Context(), Range{Prefix: "ns1/"}, func(i *Item) bool {
-				got = append(got, i.Key+" "+string(i.Value))
+				got = append(got, i.Key+" "+string(i.Value()))
 				return true
 			}); err != nil {
 				t.Fatal(err)
 			}
 			for key, i := range items {
-				if strings.HasPrefix(key, "ns1/") && strings.HasPrefix(string(i.Value), value+"|") {
-					want = append(want, key+" "+string(i.Value))
+				if strings.HasPrefix(key, "ns1/") && strings.HasPrefix(string(i.Value()), value+"|") {
+					want = append(want, key+" "+string(i.Value()))
 				}
 			}
 			if slices.Sort(want); !slices.Equal(got, want) {

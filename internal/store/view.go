@@ -52,6 +52,8 @@ type View struct {
 	items    *btree.Map[string, *Item]
 	shares   shares           // nil until first requested
 	bytes    int64            // of the values of items
+	plain    int64            // those of them that are not compressed
+	epoch    int              // counts how often items was replaced
 	loadedAt int64            // the revision at which items were read
 	rev      int64            // the newest change in items, or loadedAt
 	own      map[string]*Item // by key: written by this process, not yet brought by the log
@@ -114,7 +116,8 @@ func (s *Store) Forget(v *View) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state, v.loading, v.pending = forgotten, nil, nil
-	v.items, v.shares, v.own = &btree.Map[string, *Item]{}, nil, nil
+	v.items, v.shares, v.own, v.plain = &btree.Map[string, *Item]{}, nil, nil, 0
+	v.epoch++
 	v.watchers.wakeAll(v.window.next())
 }
 
@@ -186,10 +189,12 @@ func (v *View) load(ctx context.Context, l *load) {
 	}
 	v.counts.loads.Add(1)
 	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
-	v.bytes, v.broken = 0, nil
+	v.bytes, v.plain, v.broken = 0, 0, nil
+	v.epoch++
 	items.Scan(func(key string, i *Item) bool {
 		v.noteLocked(key, i)
-		v.bytes += int64(len(i.Value))
+		v.bytes += int64(i.Size())
+		v.countLocked(i)
 		return true
 	})
 	v.window.reset(rev)
@@ -201,12 +206,15 @@ func (v *View) load(ctx context.Context, l *load) {
 // read reads the whole view from etcd, and returns its items and revision.
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
+	pack, packed := v.packLoaded()
 	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }
 	rev, err := v.store.all(ctx, v.etcdPrefix, asked, func(k kv.KeyValue) bool {
 		i := v.item(ctx, k)
 		items.Load(i.Key, i)
+		pack(i)
 		return true
 	})
+	packed()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -272,7 +280,8 @@ func (v *View) applyLocked(c change) {
 	ev := &Event{Rev: c.rev, Item: c.item, at: v.store.clock.Now()}
 	if c.item != nil {
 		ev.Prev, _ = v.items.Set(c.key, c.item)
-		v.bytes += int64(len(c.item.Value))
+		v.bytes += int64(c.item.Size())
+		v.countLocked(c.item)
 	} else if ev.Prev, _ = v.items.Delete(c.key); ev.Prev == nil {
 		return
 	}
@@ -283,7 +292,8 @@ func (v *View) applyLocked(c change) {
 		}
 	}
 	if ev.Prev != nil {
-		v.bytes -= int64(len(ev.Prev.Value))
+		v.bytes -= int64(ev.Prev.Size())
+		v.uncountLocked(ev.Prev)
 	}
 	v.rev = ev.Rev
 	seq := v.window.next()
@@ -305,7 +315,8 @@ func (v *View) resetLocked() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items, v.shares, v.own, v.bytes, v.broken = &btree.Map[string, *Item]{}, nil, nil, 0, nil
+	v.items, v.shares, v.own, v.bytes, v.plain, v.broken = &btree.Map[string, *Item]{}, nil, nil, 0, 0, nil
+	v.epoch++
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)
 }
@@ -328,7 +339,7 @@ func once[T any](v *View, i *Item, have *atomic.Pointer[T], read func([]byte) (T
 	if i.Err != nil {
 		return none, i.Err
 	}
-	a, err := read(i.Value)
+	a, err := read(i.Value())
 	if err != nil {
 		return none, v.of(i, err)
 	}

@@ -45,10 +45,10 @@ const eventBytes = 256
 func (e *Event) size() int {
 	n := eventBytes
 	if e.Item != nil {
-		n += len(e.Item.Value)
+		n += e.Item.Size()
 	}
 	if e.Prev != nil {
-		n += len(e.Prev.Value)
+		n += e.Prev.Size()
 	}
 	return n
 }

@@ -58,7 +58,7 @@ func (v *View) Create(ctx context.Context, key string, w Write, guards ...Guard)
 		return nil, ErrExists
 	}
 	// A name is part of the body that it came with, and the view would keep all of that.
-	return v.settle(&Item{Key: strings.Clone(key), Rev: done.Rev, Value: w.Value}, w.Complete), nil
+	return v.settle(NewItem(strings.Clone(key), done.Rev, w.Value), w.Complete), nil
 }
 
 // Update replaces prev. It returns a *ConflictError if prev is no longer what is
@@ -72,7 +72,7 @@ func (v *View) Update(ctx context.Context, prev *Item, w Write, guards ...Guard)
 	if err != nil {
 		return nil, err
 	}
-	return v.settle(&Item{Key: prev.Key, Rev: rev, Value: w.Value}, w.Complete), nil
+	return v.settle(NewItem(prev.Key, rev, w.Value), w.Complete), nil
 }
 
 // Delete removes prev. It returns a *ConflictError if prev is no longer what is
