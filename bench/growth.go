@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -167,11 +166,13 @@ var (
 
 func configMapName(i int) string { return fmt.Sprintf("o-%07d", i) }
 
+func configMapText(i int) string { return side.Text(i, valueSize) }
+
 // configMap is the i-th object in protobuf; version makes a difference between two writes of it.
 func configMap(i, version int) string {
 	return side.Sealed("v1", "ConfigMap", &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configMapName(i), Namespace: namespace, Labels: map[string]string{"app": "growth", "tier": "back"}},
-		Data:       map[string]string{"version": fmt.Sprint(version), "value": strings.Repeat("x", valueSize)},
+		Data:       map[string]string{"version": fmt.Sprint(version), "value": configMapText(i)},
 	})
 }
 
@@ -272,7 +273,7 @@ func (g *growth) more(ctx context.Context, s *side.Side, from, to int) error {
 		return err
 	}
 	defer db.Close()
-	return side.Copy(ctx, db, "/registry/configmaps/"+namespace+"/", configMapName(0), from, to, configMapName)
+	return side.Copy(ctx, db, "/registry/configmaps/"+namespace+"/", from, to, configMapName, configMapText)
 }
 
 // restart measures the restart on n objects, up to the first answers. etcd replays up to 10,000 transactions of its log at a start,
@@ -308,8 +309,12 @@ func (g *growth) resident(ctx context.Context, s *side.Side, what string, n int)
 		return err
 	}
 	mib, err := s.RSS()
-	if err == nil {
-		g.curves.add(objectsPanel, s.Name, what, n, mib)
+	if err != nil {
+		return err
+	}
+	g.curves.add(objectsPanel, s.Name, what, n, mib)
+	if mib, err = s.Anonymous(); err == nil {
+		g.curves.add(objectsPanel, s.Name, what+", without mapped files", n, mib)
 	}
 	return err
 }

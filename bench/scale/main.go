@@ -148,7 +148,7 @@ func (s *scale) measure(ctx context.Context, name string, out *report) error {
 func (s *scale) fill(ctx context.Context, server *side.Side, address string) error {
 	c := server.Client()
 	defer c.Close()
-	body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"labels":{"app":"scale","tier":"back"}},"data":{"a":%q}}`, first, strings.Repeat("x", s.bytes))
+	body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"labels":{"app":"scale","tier":"back"}},"data":{"a":%q}}`, first, s.text(0))
 	if err := c.Create(ctx, path, body); err != nil {
 		return err
 	}
@@ -157,8 +157,10 @@ func (s *scale) fill(ctx context.Context, server *side.Side, address string) err
 		return err
 	}
 	defer db.Close()
-	return side.Copy(ctx, db, "/registry/configmaps/default/", first, 1, s.objects, func(i int) string { return fmt.Sprintf("o-%07d", i) })
+	return side.Copy(ctx, db, "/registry/configmaps/default/", 1, s.objects, func(i int) string { return fmt.Sprintf("o-%07d", i) }, s.text)
 }
+
+func (s *scale) text(i int) string { return side.Text(i, s.bytes) }
 
 // measurer reads one side.
 type measurer struct {
@@ -173,8 +175,12 @@ func (m *measurer) rest(ctx context.Context, what string) error {
 		return err
 	}
 	mib, err := m.server.RSS()
-	if err == nil {
-		m.add(what, "MiB", mib)
+	if err != nil {
+		return err
+	}
+	m.add(what, "MiB", mib)
+	if mib, err = m.server.Anonymous(); err == nil {
+		m.add(what+", without mapped files", "MiB", mib)
 	}
 	return err
 }

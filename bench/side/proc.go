@@ -127,13 +127,19 @@ func (s *Side) Calm(ctx context.Context) error {
 }
 
 // RSS is the side's resident memory in MiB.
-func (s *Side) RSS() (float64, error) {
+func (s *Side) RSS() (float64, error) { return s.memory("VmRSS") }
+
+// Anonymous is the side's resident memory in MiB without files that are mapped: the database and the program, which the kernel can take away.
+func (s *Side) Anonymous() (float64, error) { return s.memory("RssAnon") }
+
+// memory adds up a line of the status of each process.
+func (s *Side) memory(line string) (float64, error) {
 	if err := s.alive(); err != nil {
 		return 0, err
 	}
 	var kib float64
 	for _, p := range s.procs {
-		v, err := procField(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), "VmRSS")
+		v, err := procField(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), line)
 		if err != nil {
 			return 0, err
 		}
