@@ -304,8 +304,9 @@ func (g *growth) restart(ctx context.Context, s *side.Side, n int) error {
 	return nil
 }
 
+// resident reads the memory once the side had time to give back what it does not need.
 func (g *growth) resident(ctx context.Context, s *side.Side, what string, n int) error {
-	if err := side.Sleep(ctx, g.quiet); err != nil {
+	if err := side.Sleep(ctx, 8*g.quiet); err != nil {
 		return err
 	}
 	mib, err := s.RSS()

@@ -25,9 +25,13 @@ const (
 	trimEvery = time.Second
 	// quiet bounds the bytes that an idle server allocates in a second.
 	quiet = 1 << 20
-	// worthwhile is the least garbage, in bytes and as a fraction of live data, that is worth a collection.
+	// worthwhile is the least garbage, in bytes and as a fraction of live data, that is worth a collection at once.
 	worthwhile     = 4 << 20
 	worthwhilePart = 4
+	// restedPart is the fraction once there was none for a second for each liveASecond bytes of live data. A collection looks at all of them,
+	// which takes about a second for a gigabyte.
+	restedPart  = 16
+	liveASecond = 64 << 20
 )
 
 // Run returns memory until ctx ends.
@@ -53,16 +57,22 @@ func (t *trimmer) run(ctx context.Context) {
 	ticker := t.clock.NewTicker(trimEvery)
 	defer ticker.Stop()
 	var last, trimmed uint64
+	var rested time.Duration // since the last collection
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
 		}
+		rested += trimEvery
 		now, live := t.read()
-		if now-last < quiet && now-trimmed > max(worthwhile, live/worthwhilePart) {
+		part := uint64(worthwhilePart)
+		if uint64(rested.Seconds())*liveASecond > live {
+			part = restedPart
+		}
+		if now-last < quiet && now-trimmed > max(worthwhile, live/part) {
 			t.trim()
-			trimmed = now
+			trimmed, rested = now, 0
 		}
 		last = now
 	}

@@ -23,8 +23,15 @@ func TestTrim(t *testing.T) {
 		{103 << 20, 20 << 20, false}, // too little
 		{110 << 20, 20 << 20, false},
 		{110 << 20, 20 << 20, true},
-		{130 << 20, 200 << 20, false},
-		{130 << 20, 200 << 20, false}, // little compared with live data
+		{130 << 20, 400 << 20, false},
+		{130 << 20, 400 << 20, false}, // little compared with live data
+		{140 << 20, 200 << 20, false}, // busy
+		{140 << 20, 200 << 20, true},  // less than a quarter, but nothing was collected for long
+		{180 << 20, 200 << 20, false}, // busy
+		{180 << 20, 200 << 20, false}, // collected not long ago
+		{180 << 20, 200 << 20, false},
+		{240 << 20, 200 << 20, false}, // busy
+		{240 << 20, 200 << 20, true},  // more than a quarter
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var second atomic.Int64
