@@ -31,8 +31,15 @@ type blocks struct {
 	once sync.Once
 	enc  *zstd.Encoder
 	dec  *zstd.Decoder
+	// rooms has memory to compress in.
+	rooms sync.Pool
 	// last is the block that was opened last: who reads one item often goes on with the next.
 	last atomic.Pointer[opened]
+}
+
+type packRoom struct {
+	plain, packed []byte
+	values        Values
 }
 
 type opened struct {
@@ -43,6 +50,7 @@ type opened struct {
 // init makes what compresses when something is compressed for the first time: it takes some memory.
 func (b *blocks) init() {
 	b.once.Do(func() {
+		b.rooms.New = func() any { return new(packRoom) }
 		var err error
 		if b.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithWindowSize(2*blockBytes), zstd.WithLowerEncoderMem(true)); err != nil {
 			panic(err) // of the options, which do not change
@@ -58,16 +66,16 @@ func (b *blocks) pack(items []*Item) {
 	b.init()
 	made := &block{of: b, items: len(items)}
 	slots := make([]slot, len(items))
-	var r Values
+	room := b.rooms.Get().(*packRoom)
+	defer b.rooms.Put(room)
+	room.plain = room.plain[:0]
 	for n, i := range items {
-		slots[n] = slot{made, made.size}
-		made.size += i.Size()
+		slots[n] = slot{made, len(room.plain)}
+		room.plain = append(room.plain, room.values.Of(i)...)
 	}
-	plain := make([]byte, 0, made.size)
-	for _, i := range items {
-		plain = append(plain, r.Of(i)...)
-	}
-	made.packed = bytes.Clone(b.enc.EncodeAll(plain, nil))
+	made.size = len(room.plain)
+	room.packed = b.enc.EncodeAll(room.plain, room.packed[:0])
+	made.packed = bytes.Clone(room.packed)
 	for n, i := range items {
 		i.slot.Store(&slots[n])
 		i.plain.Store(nil) // after the slot is there: a reader finds one of both

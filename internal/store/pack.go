@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -173,13 +174,14 @@ func (p *packing) close() {
 func (v *View) packLoaded() (item func(*Item), end func()) {
 	room := v.store.plainLimit - v.store.plainBytes()
 	full := make(chan []*Item, 64)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for items := range full {
-			v.store.blocks.pack(items)
-		}
-	}()
+	var packers sync.WaitGroup
+	for range 2 {
+		packers.Go(func() {
+			for items := range full {
+				v.store.blocks.pack(items)
+			}
+		})
+	}
 	p := packing{view: v, full: func(items []*Item) { full <- items }}
 	item = func(i *Item) {
 		if room -= int64(i.Size()); room < 0 {
@@ -189,6 +191,6 @@ func (v *View) packLoaded() (item func(*Item), end func()) {
 	return item, func() {
 		p.close()
 		close(full)
-		<-done
+		packers.Wait()
 	}
 }
