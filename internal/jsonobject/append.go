@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -118,16 +119,16 @@ func load[S ~string | ~[]byte](s S, i int) uint64 {
 		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 }
 
-// plainWord says that eight bytes are plain. It may be wrong about bytes that are, if one below them is not: a difference
+// special has the high bit of the first of eight bytes that is not plain, 0 if all are. The bits above it mean nothing: a difference
 // borrows from the next byte.
-func plainWord(x uint64) bool {
+func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	control := (x - ' '*ones) &^ x
 	quotes := x | 0x04*ones ^ 0x26*ones // '"' and '&', which differ in a bit
 	angles := x | 0x02*ones ^ 0x3e*ones // '<' and '>'
 	back := x ^ '\\'*ones
 	found := x | control | (quotes-ones)&^quotes | (angles-ones)&^angles | (back-ones)&^back
-	return found&high == 0
+	return found & high
 }
 
 const hex = "0123456789abcdef"
@@ -136,14 +137,15 @@ const hex = "0123456789abcdef"
 // allow in strings.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = append(dst, '"')
-	start, singly := 0, 0 // up to singly, bytes are looked at one by one
+	start := 0
 	for i := 0; i < len(s); {
-		if i >= singly && len(s)-i >= 8 {
-			if plainWord(load(s, i)) {
+		if len(s)-i >= 8 {
+			first := special(load(s, i))
+			if first == 0 {
 				i += 8
 				continue
 			}
-			singly = i + 8
+			i += bits.TrailingZeros64(first) / 8
 		}
 		b := s[i]
 		if plain(b) {

@@ -72,7 +72,7 @@ func TestAppendStringAtEachPlace(t *testing.T) {
 }
 
 func BenchmarkAppendString(b *testing.B) {
-	for name, s := range map[string]string{"name": "kube-system", "text": strings.Repeat("plain text of a value ", 40), "json": strings.Repeat(`{"a":"b"}`, 100)} {
+	for name, s := range map[string]string{"name": "kube-system", "text": strings.Repeat("plain text of a value ", 40), "json": strings.Repeat(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app":"web"}}}`, 10), "lines": strings.Repeat("cache.timeout=8f3a02\n", 40)} {
 		b.Run(name, func(b *testing.B) {
 			var dst []byte
 			b.SetBytes(int64(len(s)))
