@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -276,10 +277,13 @@ func TestUnreadListHoldsLittle(t *testing.T) {
 	ep, _ := things(t, 0, 0, 1)
 	for _, out := range []output{{}, {pretty: true}} {
 		for _, same := range []bool{true, false} {
-			var made []weak.Pointer[byte]
+			var mu sync.Mutex
+			var made []weak.Pointer[byte] // guarded by mu: what is made is written by another goroutine
 			l := jsonListing(out, []byte(`{"items":[`), n, func() itemFunc {
 				return func(int) ([]byte, []byte, error) {
 					b := []byte(`"` + strings.Repeat("x", size) + `"`)
+					mu.Lock()
+					defer mu.Unlock()
 					made = append(made, weak.Make(&b[0]))
 					return nil, b, nil
 				}
@@ -293,6 +297,8 @@ func TestUnreadListHoldsLittle(t *testing.T) {
 				}
 				runtime.GC()
 				alive := 0
+				mu.Lock()
+				defer mu.Unlock()
 				for _, p := range made {
 					if p.Value() != nil {
 						alive += size

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -12,10 +14,15 @@ type gatherer struct {
 	w   io.Writer
 	buf *[]byte // from gatherBuffers; nil while empty
 	err error   // set when the client is gone
+	// ahead writes while more is gathered; nil: that waits. Then end is to be called.
+	ahead *ahead
 }
 
+// gatherBytes is the size of the buffers.
+const gatherBytes = 32 << 10
+
 var gatherBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 32<<10)
+	b := make([]byte, 0, gatherBytes)
 	return &b
 }}
 
@@ -25,8 +32,7 @@ func (g *gatherer) write(p []byte) {
 	}
 	b := *g.buf
 	if len(b)+len(p) > cap(b) {
-		g.send(b)
-		b = b[:0]
+		b = g.pass()
 		if len(p) > cap(b)/2 {
 			g.send(p)
 			p = nil
@@ -35,8 +41,24 @@ func (g *gatherer) write(p []byte) {
 	*g.buf = append(b, p...)
 }
 
+// pass writes the buffer, and returns an empty one.
+func (g *gatherer) pass() []byte {
+	if g.ahead == nil || g.err != nil {
+		g.send(*g.buf)
+		return (*g.buf)[:0]
+	}
+	g.err = g.ahead.pass(g.buf)
+	g.buf = gatherBuffers.Get().(*[]byte)
+	return *g.buf
+}
+
 func (g *gatherer) send(p []byte) {
-	if g.err == nil && len(p) > 0 {
+	switch {
+	case g.err != nil || len(p) == 0:
+	case g.ahead != nil:
+		p = bytes.Clone(p) // it is the caller's, who goes on
+		g.err = g.ahead.pass(&p)
+	default:
 		_, g.err = g.w.Write(p)
 	}
 }
@@ -47,12 +69,25 @@ func (g *gatherer) flush() {
 	if g.buf == nil {
 		return
 	}
+	if g.ahead != nil && g.err == nil {
+		g.err = g.ahead.pass(g.buf)
+		g.buf = nil
+		return
+	}
 	g.send(*g.buf)
 	if g.err == nil {
 		*g.buf = (*g.buf)[:0]
 		gatherBuffers.Put(g.buf)
 	}
 	g.buf = nil
+}
+
+// end waits until all that was gathered is written. It may be called again.
+func (g *gatherer) end() {
+	if a := g.ahead; a != nil {
+		g.ahead = nil
+		g.err = cmp.Or(a.end(), g.err)
+	}
 }
 
 // lookEvery is how many items a loop handles between two checks of its context:

@@ -83,6 +83,7 @@ func (c *call) writeListing(out output, l *listing) error {
 	defer request.End(ctx, request.LayerWrite, began)
 	head := l.head(size)
 	s := c.stream(out.contentType(false), len(head)+size+max(l.n-1, 0)*len(l.sep)+len(l.tail), exact)
+	defer s.end()
 	s.write(head)
 	item := l.pass()
 	for n := range l.n {
@@ -158,7 +159,7 @@ type stream struct {
 	z *gzipWriter
 }
 
-// stream begins a 200 answer of size bytes (or about that, if it is not
+// stream begins a 200 answer, of which end is to be called, of size bytes (or about that, if it is not
 // exact), compressed if it is worth it.
 func (c *call) stream(contentType string, size int, exact bool) *stream {
 	h := c.w.Header()
@@ -173,6 +174,9 @@ func (c *call) stream(contentType string, size int, exact bool) *stream {
 		h.Set("Content-Length", strconv.Itoa(size))
 	}
 	c.w.WriteHeader(http.StatusOK)
+	if size >= aheadFrom {
+		s.ahead = newAhead(s.w)
+	}
 	return s
 }
 
@@ -192,6 +196,7 @@ func (s *stream) goesOn(ctx context.Context, n int) bool {
 
 func (s *stream) close() {
 	s.flush()
+	s.end()
 	if s.z != nil {
 		s.z.close()
 	}
@@ -208,5 +213,6 @@ func (s *stream) abort() {
 func (s *stream) drop() {
 	s.err = http.ErrAbortHandler
 	s.flush()
+	s.end()
 	s.z = nil
 }

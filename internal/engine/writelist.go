@@ -225,6 +225,7 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	}
 	head := append(appendEnvelope(nil, typeMeta(gvk), size), inner...)
 	s := c.stream(out.contentType(false), len(head)+size-len(inner)+len(envelopeTail), true)
+	defer s.end()
 	s.write(head)
 	var scratch []byte
 	for n, i := range p.items {
