@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/tidwall/btree"
 )
 
 // This file keeps the values in memory within bounds: beyond a limit those that nobody has asked for lately are compressed, several
@@ -62,12 +60,11 @@ func (s *Store) plainBytes() int64 {
 // pack compresses values of the view until it has compressed so many bytes, and returns how many it has.
 func (v *View) pack(ctx context.Context, enough int64) (packed int64) {
 	v.mu.Lock()
-	items, epoch := v.items, v.epoch
-	if v.plain > 0 {
-		items = v.items.Copy()
-	} else {
-		items = &btree.Map[string, *Item]{}
+	if v.plain == 0 {
+		v.mu.Unlock()
+		return 0
 	}
+	items, epoch := v.items.Copy(), v.epoch
 	v.mu.Unlock()
 	p := packing{view: v, full: func(items []*Item) {
 		v.store.blocks.pack(items)
@@ -81,17 +78,17 @@ func (v *View) pack(ctx context.Context, enough int64) (packed int64) {
 	return packed
 }
 
-// uncount notes that items were compressed, and returns how many bytes they had; epoch is when they were found.
+// uncount notes that items were compressed, and returns how many bytes of them were not before; epoch is when they were found.
 func (v *View) uncount(items []*Item, epoch int) (bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, i := range items {
 		if i.counted && v.epoch == epoch {
-			v.plain -= int64(i.Size())
+			i.counted = false
+			bytes += int64(i.Size())
 		}
-		i.counted = false
-		bytes += int64(i.Size())
 	}
+	v.plain -= bytes
 	return bytes
 }
 
@@ -148,8 +145,9 @@ func (p *packing) add(i *Item) {
 	if i.Size() == 0 {
 		return
 	}
-	// A list by label then need not decompress all of them.
-	_, _ = p.view.labelBits(i)
+	if p.view.kind.Labels != nil {
+		_, _ = p.view.labelBits(i) // a list by label then need not decompress all
+	}
 	if p.bytes > 0 && p.bytes+i.Size() > blockBytes {
 		p.flush()
 	}

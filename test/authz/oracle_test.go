@@ -168,19 +168,23 @@ func (a *asker) rules(ctx context.Context, user string, groups []string, namespa
 	return &rules{User: user, Groups: groups, Namespace: namespace, Status: r.Status}, nil
 }
 
-// settled waits until a server has taken up the last binding and the pods.
+// settled waits until a server has taken up the last object of each resource that nodes may read.
 func (a *asker) settled(t testing.TB, w []line) {
 	t.Helper()
-	last := func() bool {
-		for _, l := range w {
-			if l.Answer != nil && l.Answer.Allowed && strings.HasPrefix(l.Question.User, "system:node:") && l.Question.ResourceAttributes != nil && l.Question.ResourceAttributes.Resource == "secrets" {
-				got, err := a.ask(t.Context(), *l.Question)
-				return err == nil && got.Answer.Allowed
+	last := map[string]authorizationv1.SubjectAccessReviewSpec{} // what nodes may read, by resource: each has an index of its own
+	for _, l := range w {
+		if l.Answer != nil && l.Answer.Allowed && strings.HasPrefix(l.Question.User, "system:node:") && l.Question.ResourceAttributes != nil {
+			last[l.Question.ResourceAttributes.Resource] = *l.Question
+		}
+	}
+	within(t, func() bool {
+		for _, q := range last {
+			if got, err := a.ask(t.Context(), q); err != nil || !got.Answer.Allowed {
+				return false
 			}
 		}
 		return true
-	}
-	within(t, last)
+	})
 }
 
 // within polls until f is true.
