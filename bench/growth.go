@@ -155,6 +155,7 @@ func (g *growth) part(ctx context.Context, name string, measure func(context.Con
 var (
 	requestPanel  = panel{"Objects: processor time per request", "ConfigMaps of 1 KB", "ms"}
 	objectsPanel  = panel{"Objects: resident memory", "ConfigMaps of 1 KB", "MiB"}
+	ownPanel      = panel{"Objects: memory without mapped files", "ConfigMaps of 1 KB", "MiB"}
 	restartPanel  = panel{"Objects: restart", "ConfigMaps of 1 KB", "ms"}
 	deliveryPanel = panel{"Watchers: processor time per delivery", "watchers, a connection each", "µs"}
 	latencyPanel  = panel{"Watchers: latency of a delivery", "watchers, a connection each", "ms"}
@@ -315,7 +316,7 @@ func (g *growth) resident(ctx context.Context, s *side.Side, what string, n int)
 	}
 	g.curves.add(objectsPanel, s.Name, what, n, mib)
 	if mib, err = s.Anonymous(); err == nil {
-		g.curves.add(objectsPanel, s.Name, what+", without mapped files", n, mib)
+		g.curves.add(ownPanel, s.Name, what, n, mib)
 	}
 	return err
 }
