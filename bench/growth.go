@@ -23,8 +23,11 @@ type growth struct {
 	curves *curves
 }
 
-// sizes are how many of each there are, in growing order.
-type sizes struct{ objects, watchers, crds, clients []int }
+// sizes are how many of each there are, in growing order, and how long a side rests before the memory of objects is read.
+type sizes struct {
+	objects, watchers, crds, clients []int
+	rest                             time.Duration
+}
 
 var (
 	fullSizes = sizes{
@@ -32,8 +35,9 @@ var (
 		watchers: []int{10, 30, 100, 300, 1000, 3000},
 		crds:     []int{50, 150, 500, 1500, 5000},
 		clients:  []int{1, 4, 16, 64, 256},
+		rest:     24 * time.Second, // kanzen collects garbage of less than a quarter of a gigabyte after 16
 	}
-	quickSizes = sizes{objects: []int{100, 1000, 10_000}, watchers: []int{3, 30, 300}, crds: []int{5, 50, 500}, clients: []int{1, 16, 256}}
+	quickSizes = sizes{objects: []int{100, 1000, 10_000}, watchers: []int{3, 30, 300}, crds: []int{5, 50, 500}, clients: []int{1, 16, 256}, rest: 3 * time.Second}
 )
 
 // grow measures kanzen, and with peer kube-apiserver, and writes the report into the directory out, if there is one.
@@ -307,7 +311,7 @@ func (g *growth) restart(ctx context.Context, s *side.Side, n int) error {
 
 // resident reads the memory once the side had time to give back what it does not need.
 func (g *growth) resident(ctx context.Context, s *side.Side, what string, n int) error {
-	if err := side.Sleep(ctx, 8*g.quiet); err != nil {
+	if err := side.Sleep(ctx, g.sizes.rest); err != nil {
 		return err
 	}
 	mib, err := s.RSS()

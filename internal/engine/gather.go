@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -9,7 +8,7 @@ import (
 )
 
 // gatherer combines many small pieces into few writes. Large pieces are written
-// directly, so that a client that does not read holds one buffer and no copies.
+// directly, so that a client that does not read holds one buffer (with ahead, four) and no copies.
 type gatherer struct {
 	w   io.Writer
 	buf *[]byte // from gatherBuffers; nil while empty
@@ -56,8 +55,7 @@ func (g *gatherer) send(p []byte) {
 	switch {
 	case g.err != nil || len(p) == 0:
 	case g.ahead != nil:
-		p = bytes.Clone(p) // it is the caller's, who goes on
-		g.err = g.ahead.pass(&p)
+		g.err = g.ahead.whole(p)
 	default:
 		_, g.err = g.w.Write(p)
 	}

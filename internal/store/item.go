@@ -18,16 +18,16 @@ type Item struct {
 	Rev int64
 	// Stale says that storing the same object again would give other bytes: the
 	// encryption key has changed.
-	Stale bool
+	Stale   bool
+	counted bool   // among the bytes of View.plain; guarded by View.mu
+	size    uint32 // of the value
 	// Err says why the stored bytes could not be decrypted; the value is then nil.
 	Err error
 
 	// The stored value, decrypted, is where plain points to or, if that is nil, in a slot. There is neither if it is nil.
-	plain   atomic.Pointer[byte]
-	slot    atomic.Pointer[slot]
-	size    uint32
-	counted bool        // among the bytes of View.plain; guarded by View.mu
-	asked   atomic.Bool // for the value, since it was last looked whether to compress it
+	plain atomic.Pointer[byte]
+	slot  atomic.Pointer[slot]
+	asked atomic.Bool // for the value, since it was last looked whether to compress it
 
 	complete  atomic.Int32 // one of the values below
 	sound     atomic.Bool
@@ -63,6 +63,11 @@ func (i *Item) Value() []byte {
 	if !i.asked.Load() {
 		i.asked.Store(true)
 	}
+	return i.peek()
+}
+
+// peek is Value for who is not a sign that others will ask.
+func (i *Item) peek() []byte {
 	if v, ok := i.inMemory(); ok {
 		return v
 	}

@@ -94,10 +94,6 @@ func (v *View) readLabels(i *Item) (labels.Set, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	value, ok := i.inMemory()
-	if !ok {
-		value = i.Value()
-	}
-	set, err := v.kind.Labels(value)
+	set, err := v.kind.Labels(i.peek())
 	return set, v.of(i, err)
 }

@@ -205,7 +205,7 @@ var descs = struct {
 	objects:        viewDesc("apiserver_resource_objects", "Stored objects, -1 if they could not be counted."),
 	storageObjects: prometheus.NewDesc("apiserver_storage_objects", "Old name of apiserver_resource_objects.", []string{"resource"}, nil),
 	size:           viewDesc("apiserver_resource_size_estimate_bytes", "Bytes of the stored objects of views in memory."),
-	packed:         viewDesc("kanzen_storage_packed_bytes", "Those of them that are kept compressed, before that."),
+	packed:         viewDesc("kanzen_storage_packed_bytes", "Bytes of the stored objects of views in memory that are compressed, as many as they were before."),
 	unreadable:     viewDesc("kanzen_storage_unreadable_objects", "Stored values that cannot be decrypted."),
 	database:       prometheus.NewDesc("apiserver_storage_size_bytes", "Size of the storage database file physically allocated in bytes.", []string{"storage_cluster_id"}, nil),
 	received:       viewDesc("apiserver_storage_events_received_total", "Events received from etcd."),

@@ -10,7 +10,7 @@ import (
 // together. They stay so until they are replaced; most of a large view is never asked for by itself.
 
 const (
-	// defaultPlain is how many bytes of values of a store are kept as they are.
+	// defaultPlain is how many bytes of values are kept as they are, of a store and its parts together.
 	defaultPlain = 192 << 20
 	// packEvery is how often a store looks whether it keeps more, and how long values are kept for who asks for them.
 	packEvery = 10 * time.Second
@@ -21,7 +21,7 @@ func (s *Store) runPack(ctx context.Context) {
 	for {
 		select {
 		case <-s.clock.After(packEvery):
-			s.pack(ctx)
+			_ = s.guard.Call("compressing values", func() error { s.pack(ctx); return nil })
 		case <-ctx.Done():
 			return
 		}
@@ -168,7 +168,7 @@ func (p *packing) close() {
 	p.flush()
 }
 
-// loaded collects the items of a load that there is no room for as they are, and compresses them beside it. end waits for that.
+// packLoaded compresses the items of a load that there is no room for as they are, beside the load. end waits for that.
 func (v *View) packLoaded() (item func(*Item), end func()) {
 	room := v.store.plainLimit - v.store.plainBytes()
 	full := make(chan []*Item, 64)
@@ -176,7 +176,7 @@ func (v *View) packLoaded() (item func(*Item), end func()) {
 	for range 2 {
 		packers.Go(func() {
 			for items := range full {
-				v.store.blocks.pack(items)
+				_ = v.store.guard.Call("compressing values", func() error { v.store.blocks.pack(items); return nil })
 			}
 		})
 	}

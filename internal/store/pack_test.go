@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"k8s.io/utils/clock"
 
@@ -215,6 +216,13 @@ func TestPackWhileInUse(t *testing.T) {
 	}
 	v.reset()
 	holds(t, v, want)
+}
+
+// There are as many items as objects: one more word in each is 16 MB for a million.
+func TestItemIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Item{}); size > 112 {
+		t.Errorf("an item has %d bytes", size)
+	}
 }
 
 func BenchmarkValues(b *testing.B) {
