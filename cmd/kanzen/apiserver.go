@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -13,7 +15,7 @@ func apiserverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:          "kube-apiserver",
 		Short:        "The Kubernetes API server (kanzen)",
-		Args:         cobra.NoArgs,
+		Args:         noWords,
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd, &cfg, func(*server.Server) {})
@@ -24,4 +26,15 @@ func apiserverCommand() *cobra.Command {
 	cmd.SetFlagErrorFunc(flagError)
 	checkTexts(cmd, false) // what kube-apiserver takes with spaces goes on being taken
 	return cmd
+}
+
+// noWords refuses words that are no flags, in kube-apiserver's words. It takes empty ones, which scripts give for variables that are
+// not set.
+func noWords(cmd *cobra.Command, args []string) error {
+	for _, word := range args {
+		if word != "" {
+			return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
+		}
+	}
+	return nil
 }

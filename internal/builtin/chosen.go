@@ -77,9 +77,24 @@ func pairs(values []string) map[string]string {
 	return out
 }
 
+// coreKeys rewrites the keys that kube-apiserver takes as the core group, whatever they name of it, and drops api/legacy, which
+// has no meaning any more.
+func coreKeys(asked map[string]string) map[string]string {
+	for _, key := range slices.Sorted(maps.Keys(asked)) {
+		switch value := asked[key]; {
+		case key == "v1", strings.HasPrefix(key, "v1/"), key == "api/v1", strings.HasPrefix(key, "api/v1/"):
+			delete(asked, key)
+			asked["/v1"] = value
+		case key == "api/legacy":
+			delete(asked, key)
+		}
+	}
+	return asked
+}
+
 // Choose reads the values of --runtime-config. Its errors are kube-apiserver's.
 func Choose(values []string) (*Chosen, error) {
-	asked := pairs(values)
+	asked := coreKeys(pairs(values))
 	if len(asked) == 1 && asked["api/all"] == "false" {
 		return nil, errors.New("invalid runtime-config with only api/all=false")
 	}

@@ -23,7 +23,9 @@ func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted; this server has that of its own version, and warns of others.")
 	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")
 	fs.StringSliceVar(&c.AdmissionControl, "admission-control", nil, "Admission plugins to run, in place of those on by default.")
+	// A flag that is marked as deprecated is left out of the help; scripts that look for this one find it in kube-apiserver's.
 	_ = fs.MarkDeprecated("admission-control", "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.") // fails only for unknown flags
+	fs.Lookup("admission-control").Hidden = false
 	fs.Var(versionFlag{c}, "version", "Print the version and end (raw: in full); a version that begins with v is what the server reports as its own.")
 	fs.Lookup("version").NoOptDefVal = "true"
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -48,6 +49,7 @@ type Config struct {
 	EtcdCountMetricPoll    time.Duration
 	EtcdSizeMetricPoll     time.Duration
 	// EtcdHealthTimeout and EtcdReadyTimeout bound how long /healthz, /livez and /readyz wait for etcd.
+	// 0 stands for the default.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
 	// Embedded etcd: the member's name, its quota, and where it listens.
 	EtcdName                           string
@@ -232,8 +234,8 @@ func Default() Config {
 		EtcdCompactionInterval: 5 * time.Minute,
 		EtcdCountMetricPoll:    time.Minute,
 		EtcdSizeMetricPoll:     30 * time.Second,
-		EtcdHealthTimeout:      2 * time.Second,
-		EtcdReadyTimeout:       2 * time.Second,
+		EtcdHealthTimeout:      DefaultEtcdTimeout,
+		EtcdReadyTimeout:       DefaultEtcdTimeout,
 		SnapshotKeep:           14,
 		FlightRecorderSlow:     recorderSlow,
 		FlightRecorderSample:   recorderSample,
@@ -323,6 +325,10 @@ func defaultDataDir() string {
 	return ""
 }
 
+// KeyPrefix returns what all keys in etcd begin with, with slashes around it, as kube-apiserver makes it of --etcd-prefix:
+// abc/registry is /abc/registry/.
+func (c *Config) KeyPrefix() string { return path.Join("/", c.EtcdPrefix) + "/" }
+
 // Embedded reports whether etcd runs inside this process.
 func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
 
@@ -339,8 +345,8 @@ func (c *Config) Validate() error {
 		bad("secure-port", "%d is not a port", c.SecurePort)
 	}
 	c.validateEtcdServers(bad)
-	if !strings.HasPrefix(c.EtcdPrefix, "/") || strings.Trim(c.EtcdPrefix, "/") == "" {
-		bad("etcd-prefix", "%q must begin with a slash and name something", c.EtcdPrefix)
+	if c.KeyPrefix() == "//" {
+		bad("etcd-prefix", "%q must name something", c.EtcdPrefix)
 	}
 	if _, err := c.EtcdOverridden(); err != nil {
 		bad("etcd-servers-overrides", "%v", err)

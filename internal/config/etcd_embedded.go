@@ -10,6 +10,9 @@ import (
 
 // This file contains the settings of the etcd inside this process.
 
+// DefaultEtcdTimeout bounds how long a check of health waits for etcd, if nothing else is set.
+const DefaultEtcdTimeout = 2 * time.Second
+
 func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.EtcdName, "etcd-name", c.EtcdName, "Name of the embedded etcd among the members of its cluster. (default \"kanzen\")")
 	fs.Int64Var(&c.EtcdQuotaBytes, "etcd-quota-backend-bytes", c.EtcdQuotaBytes, "Largest size of the embedded etcd's database; 0: 2 GiB.")
@@ -20,8 +23,8 @@ func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
 // validateEtcd validates the settings of etcd.
 func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 	for flag, d := range map[string]time.Duration{"etcd-healthcheck-timeout": c.EtcdHealthTimeout, "etcd-readycheck-timeout": c.EtcdReadyTimeout} {
-		if d <= 0 {
-			bad(flag, "must be positive")
+		if d < 0 {
+			bad(flag, "must not be negative")
 		}
 	}
 	if c.EtcdQuotaBytes < 0 {

@@ -2,8 +2,56 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 )
+
+// validated returns what Validate says about a flag of a Config that f changed; "": nothing.
+func validated(flag string, f func(c *Config)) string {
+	c := Default()
+	f(&c)
+	for _, line := range strings.Split(fmt.Sprint(c.Validate()), "\n") {
+		if strings.HasPrefix(line, "--"+flag+":") {
+			return line
+		}
+	}
+	return ""
+}
+
+// TestEtcdPrefix has the prefixes that kube-apiserver takes, and what it makes of them.
+func TestEtcdPrefix(t *testing.T) {
+	for given, want := range map[string]string{
+		"/registry": "/registry/", "abc/registry": "/abc/registry/", "/registry/": "/registry/", "a//b/": "/a/b/", "../a": "/a/",
+	} {
+		c := Config{EtcdPrefix: given}
+		if got := c.KeyPrefix(); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+		if says := validated("etcd-prefix", func(c *Config) { c.EtcdPrefix = given }); says != "" {
+			t.Error(says)
+		}
+	}
+	for _, given := range []string{"", "/", "//", ".."} { // all that is in etcd would be the server's
+		if validated("etcd-prefix", func(c *Config) { c.EtcdPrefix = given }) == "" {
+			t.Errorf("%q is taken", given)
+		}
+	}
+}
+
+// TestEtcdTimeouts gives those that kube-apiserver takes: 0 is its default.
+func TestEtcdTimeouts(t *testing.T) {
+	for d, refused := range map[time.Duration]bool{0: false, time.Second: false, -time.Second: true} {
+		for flag, set := range map[string]func(c *Config){
+			"etcd-healthcheck-timeout": func(c *Config) { c.EtcdHealthTimeout = d },
+			"etcd-readycheck-timeout":  func(c *Config) { c.EtcdReadyTimeout = d },
+		} {
+			if says := validated(flag, set); (says != "") != refused {
+				t.Errorf("--%s=%v: %q", flag, d, says)
+			}
+		}
+	}
+}
 
 func TestEtcdOverridden(t *testing.T) {
 	for _, c := range []struct {

@@ -25,7 +25,11 @@ func TLSVersion(name string) (uint16, error) {
 
 // CipherSuites parses --tls-cipher-suites.
 func CipherSuites(names []string) ([]uint16, error) {
-	known := map[string]uint16{}
+	known := map[string]uint16{
+		// Names that Kubernetes has from before RFC 7905 and still takes.
+		"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305":   tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		known[s.Name] = s.ID
 	}

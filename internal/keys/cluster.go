@@ -56,7 +56,7 @@ const (
 
 // newCluster reads the cluster key. It is not below the prefix of the API's objects, which are followed and listed.
 func newCluster(cfg *config.Config, db Database, clk clock.WithTicker, log *slog.Logger) (*cluster, error) {
-	c := &cluster{db: db, key: "kanzen/keys" + cfg.EtcdPrefix, clock: clk, log: log}
+	c := &cluster{db: db, key: "kanzen/keys" + strings.TrimSuffix(cfg.KeyPrefix(), "/"), clock: clk, log: log}
 	text, from := cfg.ClusterKey, config.ClusterKeyVariable
 	if cfg.ClusterKeyFile != "" {
 		b, err := os.ReadFile(cfg.ClusterKeyFile)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -104,7 +105,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		return nil, err
 	}
 	opened.add(sealed.close)
-	stored := store.New(ground.DB, store.Options{Prefix: cfg.EtcdPrefix + "/", Transformer: sealed.ofKey, Parts: ground.parts(), Clock: clk,
+	stored := store.New(ground.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Parts: ground.parts(), Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
@@ -208,7 +209,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	steps := &controlplane.Milestones{}
 	end := newEnding(b, cut)
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
-		controlplane.EtcdTimeouts{Health: cfg.EtcdHealthTimeout, Ready: cfg.EtcdReadyTimeout}, append(agg.Checks(), sealed.started()...)...)
+		controlplane.EtcdTimeouts{
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(agg.Checks(), sealed.started()...)...)
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
