@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,6 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 			return test(ctx)
 		}
 	}
-	ok := func(context.Context) error { return nil }
 	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: within(timeouts.Health, st.Ping)}}
 	// Writable is not among the checks of /livez: a restart makes no room.
 	ready := []debug.Check{{Name: "etcd-readiness", Test: within(timeouts.Ready, st.Ping)}, {Name: "etcd-writable", Test: within(timeouts.Ready, st.Writable)}}
@@ -55,26 +55,12 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: within(timeouts.Ready, other.Ping)},
 			debug.Check{Name: fmt.Sprintf("etcd-override-writable-%d", n), Test: within(timeouts.Ready, other.Writable)})
 	}
-	started := []debug.Check{
-		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},
-		{Name: "poststarthook/rbac/bootstrap-roles", Test: m.roles.test},
-		{Name: "poststarthook/scheduling/bootstrap-system-priority-classes", Test: m.priorityClasses.test},
-		{Name: "poststarthook/priority-and-fairness-config-producer", Test: m.flowControl.test},
-		{Name: "poststarthook/priority-and-fairness-config-consumer", Test: m.FlowConsumer.test},
-		{Name: "poststarthook/priority-and-fairness-filter", Test: ok},
-		{Name: "poststarthook/bootstrap-controller", Test: m.kubernetesService.test},
-		{Name: "poststarthook/start-kubernetes-service-cidr-controller", Test: m.serviceCIDR.test},
-		{Name: "poststarthook/start-cluster-authentication-info-controller", Test: m.authenticationInfo.test},
-		{Name: "poststarthook/start-kube-apiserver-identity-lease-controller", Test: m.identity.test},
-		{Name: "poststarthook/start-kube-apiserver-identity-lease-garbage-collector", Test: m.leaseCollection.test},
-		{Name: "poststarthook/start-service-ip-repair-controllers", Test: m.serviceRepair.test},
-		{Name: "poststarthook/start-legacy-token-tracking-controller", Test: m.tokenTracking.test},
-		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
-	}
-	started = append(started, others...)
+	started := append(m.checks(st), others...)
+	// kube-apiserver's own certificate for requests to itself can expire. Here such requests need no socket, so no certificate.
+	alive := slices.Insert(slices.Clone(common), 2, debug.Check{Name: "loopback-serving-certificate", Test: ok})
 	h := &debug.Health{Log: log, Checked: checked}
-	h.Healthz = append(append(h.Healthz, common...), started...)
-	h.Live = append(h.Live, common...)
+	h.Healthz = append(append(h.Healthz, alive...), started...)
+	h.Live = append(h.Live, alive...)
 	for _, c := range started {
 		// A failing /livez restarts the server, so it allows for the startup time.
 		h.Live = append(h.Live, c.After(clk.Now().Add(livezGrace), clk))
@@ -92,4 +78,43 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 		}
 	}})
 	return h
+}
+
+func ok(context.Context) error { return nil }
+
+// checks returns the checks of the steps, in kube-apiserver's order. Clients and monitors look for its names, so each of them is
+// there and is answered by the step that stands for it here.
+func (m *Milestones) checks(st *store.Store) []debug.Check {
+	followed := func(context.Context) error {
+		for _, s := range st.All() {
+			if s.Revision() == 0 {
+				return errors.New("the log is not followed yet")
+			}
+		}
+		return nil
+	}
+	return []debug.Check{
+		// Admission and authorizers read views of the one log, where kube-apiserver starts informers for them.
+		{Name: "poststarthook/start-apiserver-admission-initializer", Test: m.Authorizer.test},
+		{Name: "poststarthook/generic-apiserver-start-informers", Test: m.Authorizer.test},
+		{Name: "poststarthook/priority-and-fairness-config-consumer", Test: m.FlowConsumer.test},
+		{Name: "poststarthook/priority-and-fairness-filter", Test: ok},
+		{Name: "poststarthook/storage-object-count-tracker-hook", Test: followed}, // views know how many objects they have
+		{Name: "poststarthook/start-apiextensions-informers", Test: m.Definitions.test},
+		{Name: "poststarthook/start-apiextensions-controllers", Test: m.Definitions.test}, // they run once the definitions are read
+		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
+		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},
+		{Name: "poststarthook/peer-endpoint-reconciler-controller", Test: ok}, // no requests are passed on, so no addresses are kept
+		{Name: "poststarthook/start-cluster-authentication-info-controller", Test: m.authenticationInfo.test},
+		{Name: "poststarthook/start-kube-apiserver-identity-lease-controller", Test: m.identity.test},
+		{Name: "poststarthook/start-kube-apiserver-identity-lease-garbage-collector", Test: m.leaseCollection.test},
+		{Name: "poststarthook/storage-readiness", Test: followed}, // views are loaded when they are first read
+		{Name: "poststarthook/start-legacy-token-tracking-controller", Test: m.tokenTracking.test},
+		{Name: "poststarthook/start-service-ip-repair-controllers", Test: m.serviceRepair.test},
+		{Name: "poststarthook/rbac/bootstrap-roles", Test: m.roles.test},
+		{Name: "poststarthook/scheduling/bootstrap-system-priority-classes", Test: m.priorityClasses.test},
+		{Name: "poststarthook/priority-and-fairness-config-producer", Test: m.flowControl.test},
+		{Name: "poststarthook/bootstrap-controller", Test: m.kubernetesService.test},
+		{Name: "poststarthook/start-kubernetes-service-cidr-controller", Test: m.serviceCIDR.test},
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +108,7 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 	}
 	if len(excluded) > 0 {
 		var names []string
-		for n := range excluded {
+		for _, n := range slices.Sorted(maps.Keys(excluded)) {
 			names = append(names, fmt.Sprintf("%q", n))
 		}
 		fmt.Fprintf(&text, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(names, ","))
