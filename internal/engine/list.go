@@ -65,11 +65,11 @@ type page struct {
 func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page, error) {
 	ctx, s := c.reading(ctx, "cacher.GetList", c.namespace, o.ResourceVersion)
 	defer s.End()
+	var p *page
 	snap, start, err := c.snapshot(ctx, o)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p, err = c.pageOf(ctx, snap, start, o)
 	}
-	p, err := c.pageOf(ctx, snap, start, o)
 	if errors.Is(err, store.ErrCompacted) && o.Continue != "" {
 		err = continueExpired(start)
 	}

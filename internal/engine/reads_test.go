@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	appsv1beta1 "k8s.io/api/apps/v1beta1"
@@ -90,6 +92,28 @@ func TestPages(t *testing.T) {
 		x.expect(next+url.QueryEscape(bad), "", "400 reason=BadRequest")
 	}
 	x.expect(next+token+"&resourceVersion="+rev, "", "400 reason=BadRequest")
+}
+
+// TestPagesEndWithCompaction goes on with a token after its revision was compacted: 410 with another token, which goes on at the
+// newest revision, as the conformance tests want it.
+func TestPagesEndWithCompaction(t *testing.T) {
+	x := newKinds(t)
+	x.three()
+	token := at(x.expect("GET "+deploys+"?limit=1", "", "200 items.#=1"), "metadata.continue")
+	first := at(x.expect("GET "+deploys+"?limit=1", "", "200"), "metadata.resourceVersion")
+	x.expect("DELETE "+deploys+"/b", "", "200")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = x.store.RunCompaction(ctx, time.Millisecond) }()
+	next := deploys + "?limit=1&continue="
+	for deadline := time.Now().Add(time.Minute); x.do("GET "+next+token, "").Code == 200; {
+		if time.Now().After(deadline) {
+			t.Fatal("the token does not end")
+		}
+	}
+	gone := x.expect("GET "+next+token, "", "410 reason=Expired")
+	x.expect("GET "+deploys+"?resourceVersionMatch=Exact&resourceVersion="+first, "", "410 reason=Expired")
+	x.expect("GET "+next+at(gone, "metadata.continue"), "", "200 items.#=1 items.0.metadata.name=c metadata.continue=")
 }
 
 // Each form of an answer, for one object and for several.

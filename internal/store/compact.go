@@ -15,6 +15,49 @@ import (
 // writes the key compacts.
 const compactKey = "compact_rev_key"
 
+// compactedAfter is how often a server looks whether another one has compacted: as often as kube-apiserver does.
+const compactedAfter = 15 * time.Second
+
+// runCompacted follows compactions by other servers, whether or not this one compacts.
+func (s *Store) runCompacted(ctx context.Context) {
+	for {
+		select {
+		case <-s.clock.After(compactedAfter):
+			if rev, err := s.Compacted(ctx); err == nil { // an etcd that does not answer is reported by those who need the answer
+				s.endPast(rev)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Compacted returns the revision at which the history was compacted for the last time by a server, 0 if it never was.
+func (s *Store) Compacted(ctx context.Context) (int64, error) {
+	k, err := read(ctx, s.db, compactKey, 0)
+	if k == nil || err != nil {
+		return 0, err
+	}
+	return compactedAt(k.Value), nil
+}
+
+// compactedAt reads the value of the key; another program may have written anything there, which is 0.
+func compactedAt(value []byte) int64 {
+	rev, _ := strconv.ParseInt(string(value), 10, 64)
+	return rev
+}
+
+// endPast ends exact reads of revisions before rev, also of those that windows still reach. A compaction is the end of a paged list
+// for every server, so that clients learn it in the same way whichever of them they ask. Watches go on from the window.
+func (s *Store) endPast(rev int64) {
+	for rev <= s.Revision() { // a value from the future is no compaction
+		known := s.compacted.Load()
+		if rev <= known || s.compacted.CompareAndSwap(known, rev) {
+			return
+		}
+	}
+}
+
 // runCompaction is RunCompaction without the parts.
 func (s *Store) runCompaction(ctx context.Context, interval time.Duration) error {
 	var version, rev int64
@@ -50,12 +93,14 @@ func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int
 		if done.Else == nil {
 			return 0, done.Rev, nil
 		}
+		s.endPast(compactedAt(done.Else.Value))
 		return done.Else.Version, done.Rev, nil
 	}
 	if rev > 0 {
 		if err := s.db.Compact(ctx, rev); err != nil {
 			return version + 1, done.Rev, fmt.Errorf("compact at revision %d: %w", rev, err)
 		}
+		s.endPast(rev)
 	}
 	return version + 1, done.Rev, nil
 }

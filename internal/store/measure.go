@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -377,16 +376,6 @@ func (v *View) State() ViewState {
 		s.Watchers += len(g)
 	}
 	return s
-}
-
-// Compacted returns the revision at which the history was compacted for the last time by a server, 0 if it never was.
-func (s *Store) Compacted(ctx context.Context) (int64, error) {
-	k, err := read(ctx, s.db, compactKey, 0)
-	if k == nil || err != nil {
-		return 0, err
-	}
-	rev, _ := strconv.ParseInt(string(k.Value), 10, 64) // another program may have written anything
-	return rev, nil
 }
 
 // Head returns the newest revision of etcd itself.

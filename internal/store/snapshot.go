@@ -177,7 +177,8 @@ func (v *View) passedLocked() int64 { return max(v.store.Revision(), v.rev) }
 // SnapshotAt returns the view as it was at revision rev: from memory if the
 // window reaches back that far. Otherwise the snapshot's methods read from etcd,
 // and return ErrCompacted if etcd no longer has the revision. SnapshotAt returns
-// ErrFuture if the revision is not reached yet.
+// ErrFuture if the revision is not reached yet, and ErrCompacted if it is known
+// to be compacted, whatever the window has.
 func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
@@ -185,6 +186,10 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	if rev > v.passedLocked() {
 		v.mu.Unlock()
 		return nil, ErrFuture
+	}
+	if rev < v.store.compacted.Load() {
+		v.mu.Unlock()
+		return nil, ErrCompacted
 	}
 	if rev < v.window.start {
 		v.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
@@ -83,7 +84,9 @@ type Store struct {
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
-	follow      follower
+	follow follower
+	// compacted is the newest revision at which a server is known to have compacted; see endPast.
+	compacted   atomic.Int64
 	leases      leaser
 	tasks       tasks
 	untold      untold
@@ -133,6 +136,7 @@ func (s *Store) runOne(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
 	s.tasks.start(s.runHeal)
+	s.tasks.start(s.runCompacted)
 	if s.main == nil {
 		s.tasks.start(s.runPack)
 	}
