@@ -29,7 +29,7 @@ func ServeSocket(ctx context.Context, path string, v *Verbosity) error {
 	}
 	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case strings.HasPrefix(r.URL.Path, "/debug/pprof"):
+		case r.URL.Path == "/debug/pprof" || strings.HasPrefix(r.URL.Path, "/debug/pprof/"):
 			ServeProfile(w, r)
 		case strings.HasPrefix(r.URL.Path, FlagsPath):
 			v.ServeHTTP(w, r)
@@ -58,8 +58,12 @@ func removeSocket(path string) error {
 	return os.Remove(path)
 }
 
-// ServeProfile serves /debug/pprof.
+// ServeProfile serves /debug/pprof and what is below it.
 func ServeProfile(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/debug/pprof" { // links on the page are relative
+		http.Redirect(w, r, "/debug/pprof/", http.StatusFound)
+		return
+	}
 	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
 	case "cmdline":
 		pprof.Cmdline(w, r)

@@ -323,9 +323,9 @@ func (c *call) serve() error {
 	return c.methodNotAllowed()
 }
 
-// deprecated warns that the version is deprecated.
+// deprecated warns that the version is deprecated. It does not warn of a request in a media type that kube-apiserver's router refuses.
 func (c *call) deprecated() {
-	if d := c.V.Deprecation; d != "" {
+	if d := c.V.Deprecation; d != "" && !c.unroutable() {
 		request.AddWarning(c.req.Context(), d)
 		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
 		if c.e.Deprecated != nil {

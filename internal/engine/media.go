@@ -174,6 +174,19 @@ func notAcceptable(can restrict, header string) error {
 	}}
 }
 
+// unroutable reports whether kube-apiserver's router refuses a request for a built-in kind by its media types, before any code that
+// knows the kind: it accepts none that the API has, or it is a patch of an unknown type.
+func (c *call) unroutable() bool {
+	if !c.typed {
+		return false
+	}
+	if accept := c.req.Header.Get("Accept"); accept != "" && !namesMedia(accept) {
+		return true
+	}
+	_, err := c.patchKind()
+	return c.info.Verb == "patch" && err != nil
+}
+
 // namesMedia reports whether an Accept header has a media type that the API has, with whatever parameters.
 func namesMedia(header string) bool {
 	for clause := range strings.SplitSeq(header, ",") {

@@ -98,7 +98,7 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 		h.issuer.ServeKeys(w, r)
 	case h.flow != nil && strings.HasPrefix(path, flowcontrol.DebugPath):
 		h.flow.ServeHTTP(w, r)
-	case h.profiling && strings.HasPrefix(path, "/debug/pprof"):
+	case h.profiling && (path == "/debug/pprof" || strings.HasPrefix(path, "/debug/pprof/")):
 		debug.ServeProfile(w, r)
 	case h.profiling && strings.HasPrefix(path, debug.FlagsPath):
 		h.verbosity.ServeHTTP(w, r)

@@ -149,6 +149,18 @@ func TestMetricsOfRequests(t *testing.T) {
 	do(t, s, "DELETE", "/metrics", "", "", nil, 200)
 }
 
+// TestProfilePaths has what kube-apiserver answers below /debug/pprof.
+func TestProfilePaths(t *testing.T) {
+	s := startWith(t, func(*config.Config) {})
+	for path, want := range map[string]int{
+		"/debug/pprof": 302, "/debug/pprof/": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/nope": 404, "/debug/pprofx": 404,
+	} {
+		if body := do(t, s, "GET", path, "", "text/plain", nil, want); want == 302 && !strings.Contains(string(body), `"/debug/pprof/"`) {
+			t.Errorf("%s leads to %s", path, body)
+		}
+	}
+}
+
 func TestDebugSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "debug")
 	s := startWith(t, func(c *config.Config) { c.DebugSocketPath = path })
