@@ -63,6 +63,9 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := examine(e.Dir); err != nil {
+		return nil, errors.Join(e.damaged(err), unlock())
+	}
 	ports, err := e.Listen.open()
 	if err != nil {
 		return nil, errors.Join(err, unlock())
@@ -80,6 +83,7 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 		err := ports.close()
 		if broken.err() == nil { // what is left of a broken etcd does not end
 			srv.HardStop()
+			err = errors.Join(err, makeSeal(e.Dir))
 		}
 		return errors.Join(err, unlock())
 	}

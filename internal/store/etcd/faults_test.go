@@ -138,6 +138,70 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
+// TestSeal changes, one at a time, what a stopped etcd has left. A change of a value, which no structure tells, is told.
+func TestSeal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	again := func() error {
+		db, err := OpenEmbedded(t.Context(), Embedded{Dir: dir, UnsafeNoFsync: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(t.Context(), db, "/registry/a-value-of-its-own", 100), db.Close())
+	}
+	for range 2 {
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "member", "snap", "db")
+	sound, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(sound)
+	at := bytes.LastIndex(changed, []byte("a-value-of-its-own"))
+	changed[at] ^= 1
+	put := func(content []byte) {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(changed)
+	for range 2 { // and it is told again
+		if err := again(); err == nil || !strings.Contains(err.Error(), "is not what it was") || !strings.Contains(err.Error(), sealFile) {
+			t.Fatalf("a changed database: %v", err)
+		}
+	}
+	put(sound)
+	if err := again(); err != nil {
+		t.Errorf("as it was: %v", err)
+	}
+	// The seal itself: one that cannot be read says nothing.
+	if err := os.WriteFile(filepath.Join(dir, sealFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := again(); err != nil {
+		t.Errorf("without a seal: %v", err)
+	}
+	// Another etcd has run: its log has other times, and the seal says nothing any more.
+	wal, _ := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	if err := os.Chtimes(wal[0], time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.Write(make([]byte, 4096))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again(); err != nil {
+		t.Errorf("after another etcd: %v", err)
+	}
+}
+
 // TestAlmostFullDisk has the disk fill up and get space again. Nothing is written in between.
 func TestAlmostFullDisk(t *testing.T) {
 	t.Parallel()
