@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -33,7 +34,7 @@ type mark struct {
 var ErrInUse = errors.New("in use")
 
 // Open creates a directory if needed, and marks it. It is an error if a newer version has written it, or if it is being
-// removed. Servers share the directory until unlock is called; what only one of them may have locks itself.
+// removed, and if it has files of others and was never used by this program. Servers share the directory until unlock is called; what only one of them may have locks itself.
 func Open(dir string) (unlock func() error, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -110,8 +111,10 @@ func writeMark(dir string) error {
 			dir, old.Kanzen, old.Kubernetes, now.Kanzen, now.Kubernetes)
 	case old != nil && *old == now:
 		return nil
-	case old == nil && !empty(dir) && !madeByUs(dir):
-		return nil // it has files of others, and is not to be removed one day
+	case old == nil && !madeByUs(dir):
+		if is, err := empty(dir); err != nil || !is {
+			return err // it may have data of others, and is not to be removed one day
+		}
 	}
 	b, err := json.Marshal(now)
 	if err != nil {
@@ -133,8 +136,21 @@ func newer(a, b string) bool {
 	return va.Major() > vb.Major() || va.Major() == vb.Major() && va.Minor() > vb.Minor()
 }
 
-// empty reports whether a directory has nothing but a lock.
-func empty(dir string) bool {
+// expected are the names that a directory without a mark may have: what was restored into it or brought along, and what a new file
+// system has.
+var expected = []string{lockFile, markFile, "etcd", "pki", "snapshots", "lost+found"}
+
+// empty reports whether a directory has nothing but a lock. It is an error if it has files that cannot be a server's: data and keys
+// beside them would be removed, changed or published together with them one day.
+func empty(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
-	return err == nil && (len(entries) == 0 || len(entries) == 1 && entries[0].Name() == lockFile)
+	if err != nil {
+		return false, hint(dir, err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(expected, e.Name()) {
+			return false, fmt.Errorf("data directory %s is not empty and not one of kanzen's: it has %s; name a new or an empty one with --data-dir", dir, e.Name())
+		}
+	}
+	return len(entries) == 0 || len(entries) == 1 && entries[0].Name() == lockFile, nil
 }

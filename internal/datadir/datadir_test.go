@@ -130,6 +130,11 @@ func TestResetRefuses(t *testing.T) {
 	if _, err := Reset(foreign); err == nil || !strings.Contains(err.Error(), "is no data directory of kanzen's") {
 		t.Errorf("a directory of others: %v", err)
 	}
+	home := t.TempDir()
+	write(t, filepath.Join(home, "notes.txt"), "mine")
+	if _, err := Open(home); err == nil || !strings.Contains(err.Error(), "notes.txt") {
+		t.Errorf("a directory with files of others is taken: %v", err)
+	}
 	if _, err := Reset(filepath.Join(foreign, "none")); err == nil || !strings.Contains(err.Error(), "there is no data directory") {
 		t.Errorf("no directory: %v", err)
 	}

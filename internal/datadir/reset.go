@@ -20,7 +20,7 @@ var trees = []string{filepath.Join("etcd", "member")}
 
 // files are this program's single files.
 func files(dir string) []string {
-	out := []string{filepath.Join(dir, "etcd", lockFile)}
+	out := []string{filepath.Join(dir, "etcd", lockFile), filepath.Join(dir, "etcd", "seal.json")}
 	return append(out, pki.Paths(filepath.Join(dir, "pki"))...)
 }
 

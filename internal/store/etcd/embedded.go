@@ -66,6 +66,11 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if err := examine(e.Dir); err != nil {
 		return nil, errors.Join(e.damaged(err), unlock())
 	}
+	if !e.AnyDisk {
+		if err := roomToBegin(e.Dir, freeBytes); err != nil {
+			return nil, errors.Join(err, unlock())
+		}
+	}
 	ports, err := e.Listen.open()
 	if err != nil {
 		return nil, errors.Join(err, unlock())

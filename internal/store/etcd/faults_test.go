@@ -202,6 +202,30 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// TestRoomToBegin: a disk that is too small for a new etcd is told at once, with how much it takes; one that has a database is left
+// to the checks of each write.
+func TestRoomToBegin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	free := func(bytes uint64) func(string) (uint64, error) { return func(string) (uint64, error) { return bytes, nil } }
+	if err := roomToBegin(dir, free(beginBytes)); err != nil {
+		t.Error(err)
+	}
+	err := roomToBegin(dir, free(100<<20))
+	if !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "100 MiB are free, it takes 234 MiB") {
+		t.Errorf("a small disk: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(databaseOf(dir)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(databaseOf(dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := roomToBegin(dir, free(100<<20)); err != nil {
+		t.Errorf("with a database: %v", err)
+	}
+}
+
 // TestAlmostFullDisk has the disk fill up and get space again. Nothing is written in between.
 func TestAlmostFullDisk(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,10 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +21,23 @@ import (
 // needBytes is the free space that the embedded etcd may need before it can tell that there is too little: the next
 // segment of its write-ahead log (64 MiB), the growth of its database (16 MiB), a snapshot of raft.
 const needBytes = 96 << 20
+
+// beginBytes is the free space that a new etcd takes before its first write: two segments of its log, which it makes at once, its
+// database, and what writing takes.
+const beginBytes = 2*64_000_000 + 16<<20 + needBytes
+
+// roomToBegin returns an error if the disk of a directory without a database is too small for one. An etcd that has begun there could
+// only refuse writes, of which it tells one at a time.
+func roomToBegin(dir string, free func(dir string) (uint64, error)) error {
+	if _, err := os.Stat(databaseOf(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if bytes, err := free(dir); err == nil && bytes < beginBytes {
+		return fmt.Errorf("the disk of %s is too small for a new etcd: %d MiB are free, it takes %d MiB; make room, or name another directory with --data-dir: %w",
+			dir, bytes>>20, beginBytes>>20, kv.ErrNoSpace)
+	}
+	return nil
+}
 
 // diskAge is how long a measurement of the free space holds.
 const diskAge = 200 * time.Millisecond
