@@ -54,7 +54,9 @@ func TestDamagedAtRandom(t *testing.T) {
 	refused := 0
 	for n := range *damages {
 		dir := filepath.Join(t.TempDir(), "damaged")
-		must(t, os.CopyFS(dir, os.DirFS(sound)))
+		if _, said, code := output(t, "cp", "-a", sound, dir); code != 0 { // with the times of files, by which etcd's seal is known
+			t.Fatal(said)
+		}
 		file := filepath.Join(dir, files[n%len(files)])
 		what := damage(t, random, file)
 		k, err := tryServe(t, dir, args...)

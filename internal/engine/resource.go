@@ -478,6 +478,7 @@ func VersionOf[T, L any, PT interface {
 		GroupVersion: gv,
 		New:          func() Object { return PT(new(T)) },
 		NewList:      func() runtime.Object { return PL(new(L)) },
+		Deprecation:  deprecationOf(gv, new(T)),
 	}
 	if def != nil {
 		v.Default = func(obj Object) { def(obj.(PT)) }

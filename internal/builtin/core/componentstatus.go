@@ -12,7 +12,6 @@ import (
 
 func componentStatuses(d Deps) *engine.Resource {
 	version := engine.VersionOf[corev1.ComponentStatus, corev1.ComponentStatusList](v1, nil)
-	version.Deprecation = "v1 ComponentStatus is deprecated in v1.19+"
 	return &engine.Resource{
 		Plural: "componentstatuses", Singular: "componentstatus", Kind: "ComponentStatus",
 		ShortNames: []string{"cs"},

@@ -15,7 +15,6 @@ import (
 
 func endpoints() *engine.Resource {
 	version := engine.VersionOf[corev1.Endpoints, corev1.EndpointsList](v1, defaultEndpoints)
-	version.Deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 	return &engine.Resource{
 		Plural: "endpoints", Singular: "endpoints", Kind: "Endpoints",
 		ShortNames: []string{"ep"},

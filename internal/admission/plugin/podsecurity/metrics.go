@@ -29,6 +29,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_errors_total", Help: "Policies that could not be read."},
 			append([]string{"fatal"}, where...)),
 	}
+	for _, operation := range []string{"create", "update"} { // kube-apiserver shows these before they count
+		for _, resource := range []string{"pod", "controller"} {
+			m.exemptions.WithLabelValues(operation, resource, "")
+		}
+	}
 	if r != nil {
 		r.MustRegister(m.evaluations, m.exemptions, m.errors)
 	}

@@ -1,0 +1,49 @@
+package builtin_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+)
+
+// TestDeprecations has the versions that kube-apiserver 1.36 warns of, whether it serves them by default or not.
+func TestDeprecations(t *testing.T) {
+	chosen, err := builtin.Choose([]string{"api/all=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, r := range builtin.Resources(builtin.Deps{Chosen: chosen}) {
+		for _, v := range r.Versions {
+			if v.Deprecation != "" {
+				got[v.WithResource(r.Plural).GroupVersion().String()+" "+r.Plural] = v.Deprecation
+			}
+		}
+	}
+	want := map[string]string{
+		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicies":       "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+",
+		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicybindings": "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
+		"networking.k8s.io/v1beta1 ipaddresses":                                 "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+",
+		"networking.k8s.io/v1beta1 servicecidrs":                                "networking.k8s.io/v1beta1 ServiceCIDR is deprecated in v1.34+, unavailable in v1.37+",
+		"resource.k8s.io/v1beta2 deviceclasses":                                 "resource.k8s.io/v1beta2 DeviceClass is deprecated in v1.36+, unavailable in v1.39+",
+		"resource.k8s.io/v1beta2 resourceclaims":                                "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
+		"resource.k8s.io/v1beta2 resourceclaimtemplates":                        "resource.k8s.io/v1beta2 ResourceClaimTemplate is deprecated in v1.36+, unavailable in v1.39+",
+		"resource.k8s.io/v1beta2 resourceslices":                                "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+",
+		"storage.k8s.io/v1beta1 volumeattributesclasses":                        "storage.k8s.io/v1beta1 VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
+		"v1 componentstatuses":                                                  "v1 ComponentStatus is deprecated in v1.19+",
+		"v1 endpoints":                                                          "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+	}
+	if !maps.Equal(got, want) {
+		for key, text := range got {
+			if want[key] != text {
+				t.Errorf("%s: %q, want %q", key, text, want[key])
+			}
+			delete(want, key)
+		}
+		if len(want) > 0 {
+			t.Errorf("nothing is said of %v", slices.Sorted(maps.Keys(want)))
+		}
+	}
+}
