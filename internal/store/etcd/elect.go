@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"expvar"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -50,6 +51,27 @@ func elect(ctx context.Context, c candidate, status func() (raft.Status, bool)) 
 			return
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// cutOff waits until the only member leads, and returns an error if its log ends before what its database has applied: a file of the log
+// was cut off or lost. etcd would wait for ever, and would take new writes for those that it has applied.
+func cutOff(ctx context.Context, c candidate, applied uint64, status func() (raft.Status, bool)) error {
+	for {
+		if s, ok := status(); ok && s.RaftState == raft.StateLeader {
+			// The leader has added an entry of its own, which tells nothing.
+			if end := s.Progress[uint64(c.MemberID())].Match; end < applied {
+				return fmt.Errorf("the write-ahead log ends at entry %d, the database has applied %d: a part of the log is missing", end, applied)
+			}
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-c.StopNotify():
+			return nil
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -99,11 +100,20 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 	if e.Listen == nil {
 		srv.Cfg.ElectionTicks = 1 // etcd spends all ticks but one at the start of a sole member; the others stay in raft's own settings
 	}
+	applied, _ := schema.ReadConsistentIndex(srv.Backend().ReadTx())
 	srv.Start()
 	ports.serve(srv, e.Listen)
 	if members <= 1 {
-		go elect(ctx, srv, raftStatus)
+		cut := make(chan error, 1)
+		go func() {
+			elect(ctx, srv, raftStatus)
+			if err := cutOff(ctx, srv, applied, raftStatus); err != nil {
+				cut <- err
+			}
+		}()
 		select {
+		case err := <-cut:
+			return nil, errors.Join(e.damaged(err), stop())
 		case <-srv.ReadyNotify():
 		case <-srv.StopNotify():
 			return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), ports.close(), unlock())

@@ -112,6 +112,7 @@ func TestDamagedFiles(t *testing.T) {
 		"the log has other bytes": func(to string) {
 			change(wal(to), func(b []byte) []byte { copy(b[20_000:], bytes.Repeat([]byte{0xff}, 4000)); return b })
 		},
+		"the log has no end":       func(to string) { change(wal(to), func(b []byte) []byte { return b[:50_000] }) },
 		"the log has no beginning": func(to string) { change(wal(to), func(b []byte) []byte { return b[:3] }) },
 		"the database is cut off":  func(to string) { change(database(to), func(b []byte) []byte { return b[:5000] }) },
 		"the database is something else": func(to string) {
@@ -207,7 +208,9 @@ func TestSeal(t *testing.T) {
 func TestRoomToBegin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	free := func(bytes uint64) func(string) (uint64, error) { return func(string) (uint64, error) { return bytes, nil } }
+	free := func(bytes uint64) func(string) (uint64, error) {
+		return func(string) (uint64, error) { return bytes, nil }
+	}
 	if err := roomToBegin(dir, free(beginBytes)); err != nil {
 		t.Error(err)
 	}
