@@ -35,7 +35,7 @@ func namesFile(f *pflag.Flag) bool {
 	return strings.HasPrefix(f.Value.Type(), "string") && (f.Name == "kubeconfig" || isFile.MatchString(f.Name))
 }
 
-var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority)$`)
+var isFile = regexp.MustCompile(`(-|ca|cert|key)file$|-(config|config-file|kubeconfig|key|certificate|authority|manifest)$`)
 
 // holdsPEM tells flags whose files hold certificates or keys.
 var holdsPEM = regexp.MustCompile(`(ca|cert|key|signing)-?file$|ca-file$|-(key|certificate|authority)$`)
@@ -43,6 +43,7 @@ var holdsPEM = regexp.MustCompile(`(ca|cert|key|signing)-?file$|ca-file$|-(key|c
 // otherFiles are flags of files whose content looks wrong and is not, with the reason.
 var otherFiles = map[string]string{
 	"authorization-policy-file=empty": "no policies", "token-auth-file=empty": "no tokens", "oidc-ca-file=empty": "the system's authorities",
+	"allow-metric-labels-manifest=empty": "no lists",
 }
 
 // TestEveryFileIsChecked gives each flag of each command that names a file what people name by mistake. The answer is one line

@@ -24,6 +24,8 @@ var anyText = map[string]string{
 	"kubelet-preferred-address-types":  "types of addresses are what nodes say",
 	"service-account-jwks-uri":         "a warning says that tokens cannot be verified by others",
 	"service-account-signing-endpoint": "the signer is waited for",
+	"disabled-metrics":                 "names",
+	"etcd-prefix":                      "a name",
 	"cert-dir":                         "it is made",
 	"audit-log-path":                   "it is made",
 	"flight-recorder-dir":              "it is made",

@@ -17,8 +17,8 @@ func TestDeprecations(t *testing.T) {
 	got := map[string]string{}
 	for _, r := range builtin.Resources(builtin.Deps{Chosen: chosen}) {
 		for _, v := range r.Versions {
-			if v.Deprecation != "" {
-				got[v.WithResource(r.Plural).GroupVersion().String()+" "+r.Plural] = v.Deprecation
+			if v.Deprecation != nil {
+				got[v.WithResource(r.Plural).GroupVersion().String()+" "+r.Plural] = v.Deprecation.Warning
 			}
 		}
 	}

@@ -115,6 +115,10 @@ type Config struct {
 	LivezGrace          time.Duration
 	Profiling           bool
 	ContentionProfiling bool
+	// AllowMetricLabels, AllowMetricLabelsManifest and DisabledMetrics shape what /metrics shows; see MetricsShape.
+	AllowMetricLabels         map[string]string
+	AllowMetricLabelsManifest string
+	DisabledMetrics           []string
 	DebugSocketPath     string
 	TracingConfigFile   string
 	// EgressSelectorConfigFile configures which connections use proxies.
@@ -425,6 +429,7 @@ func (c *Config) Validate() error {
 	c.validateRecorder(bad)
 	c.validateAudit(bad)
 	c.validateCompatibility(bad)
+	c.validateMetrics(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

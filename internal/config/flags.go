@@ -171,6 +171,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TracingConfigFile, "tracing-config-file", c.TracingConfigFile, "File of a TracingConfiguration.")
 	fs.StringVar(&c.EgressSelectorConfigFile, "egress-selector-config-file", c.EgressSelectorConfigFile, "File of an EgressSelectorConfiguration: which of the server's own connections go through proxies.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
+	c.addMetricsFlags(fs)
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
 	fs.BoolVar(&c.ContentionProfiling, "contention-profiling", c.ContentionProfiling, "With --profiling, record where goroutines wait for each other (/debug/pprof/block).")
 }
@@ -201,9 +202,8 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // or need. Other unknown flags are errors, because ignoring them could change what a cluster allows, hides or
 // remembers.
 var harmless = map[string]string{
-	"allow-metric-labels": "string", "allow-metric-labels-manifest": "string",
 	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
-	"delete-collection-workers": "string", "disabled-metrics": "string", "emulation-forward-compatible": "bool",
+	"delete-collection-workers": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",

@@ -118,7 +118,7 @@ func (s *serving) engineVersion(v *apiextensionsv1.CustomResourceDefinitionVersi
 		},
 	}
 	if v.Deprecated {
-		out.Deprecation = deprecation(s.spec, v)
+		out.Deprecation = &engine.Deprecation{Warning: deprecation(s.spec, v)}
 	}
 	if name != hub {
 		out.ToHub = func(obj engine.Object) (engine.Object, error) { return s.converted(obj, hub) }

@@ -56,7 +56,7 @@ type Config struct {
 	Connect func(w http.ResponseWriter, req *http.Request, sub *Subresource, options runtime.Object) error
 	// Deprecated is called for requests in deprecated versions, for the metric.
 	// Optional.
-	Deprecated func(ctx context.Context, gvr schema.GroupVersionResource, subresource string)
+	Deprecated func(ctx context.Context, gvr schema.GroupVersionResource, subresource, removed string)
 	// Wrote is called for each object that a request has changed, before the
 	// answer. It may not change the objects. Optional.
 	Wrote func(ctx context.Context, w Written)
@@ -325,11 +325,14 @@ func (c *call) serve() error {
 
 // deprecated warns that the version is deprecated. It does not warn of a request in a media type that kube-apiserver's router refuses.
 func (c *call) deprecated() {
-	if d := c.V.Deprecation; d != "" && !c.unroutable() {
-		request.AddWarning(c.req.Context(), d)
+	if d := c.V.Deprecation; d != nil && !c.unroutable() {
+		request.AddWarning(c.req.Context(), d.Warning)
 		request.AddAuditAnnotation(c.req.Context(), "k8s.io/deprecated", "true")
+		if d.Removed != "" {
+			request.AddAuditAnnotation(c.req.Context(), "k8s.io/removed-release", d.Removed)
+		}
 		if c.e.Deprecated != nil {
-			c.e.Deprecated(c.req.Context(), c.GVR, c.info.Subresource)
+			c.e.Deprecated(c.req.Context(), c.GVR, c.info.Subresource, d.Removed)
 		}
 	}
 }

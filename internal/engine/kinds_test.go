@@ -174,7 +174,7 @@ func deployments() *Resource {
 					}
 				}},
 			{GroupVersion: appsv1beta1.SchemeGroupVersion, New: old, NewList: func() runtime.Object { return &appsv1beta1.DeploymentList{} },
-				ToHub: viaJSON(hub), FromHub: viaJSON(old), Deprecation: "apps/v1beta1 Deployment is deprecated"},
+				ToHub: viaJSON(hub), FromHub: viaJSON(old), Deprecation: &Deprecation{Warning: "apps/v1beta1 Deployment is deprecated"}},
 		},
 		Rules: rules,
 		Types: func() (fieldmanager.Types, error) { return deduced{managedfields.NewDeducedTypeConverter()}, nil }, // has all versions

@@ -198,8 +198,8 @@ type Version struct {
 	// FieldLabels maps the fields that selectors of this version may name to
 	// keys of Resource.Fields; nil: the names are the same.
 	FieldLabels map[string]string
-	// Deprecation is the warning sent with every answer in this version.
-	Deprecation string
+	// Deprecation says that the version is deprecated; nil: it is not.
+	Deprecation *Deprecation
 	// Kind is this version's kind if it differs from the resource's.
 	Kind string
 }

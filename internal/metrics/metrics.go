@@ -129,9 +129,9 @@ func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(
 // Registry returns the registerer for other packages.
 func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
-// Handler serves the metrics as text. With reset, a DELETE request resets the request metrics to zero.
-func (m *Metrics) Handler(reset bool) http.Handler {
-	read := promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.others}, promhttp.HandlerOpts{})
+// Handler serves the metrics as text, in a shape (nil: as they are). With reset, a DELETE request resets the request metrics to zero.
+func (m *Metrics) Handler(reset bool, shape *Shape) http.Handler {
+	read := promhttp.HandlerFor(shape.Of(prometheus.Gatherers{m.registry, m.others}), promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reset && r.Method == http.MethodDelete {
 			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.validations} {
@@ -163,9 +163,9 @@ func (m *Metrics) Panicked(*http.Request) { m.panics.Inc() }
 // BackgroundPanicked counts a panic outside of requests.
 func (m *Metrics) BackgroundPanicked() { m.background.Inc() }
 
-// Deprecated records a request for a deprecated API. No served API has a removal release yet.
-func (m *Metrics) Deprecated(_ context.Context, gvr schema.GroupVersionResource, subresource string) {
-	m.deprecated.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, subresource, "").Set(1)
+// Deprecated records a request for a deprecated API. removed is the release that does not serve it any more, if that is known.
+func (m *Metrics) Deprecated(_ context.Context, gvr schema.GroupVersionResource, subresource, removed string) {
+	m.deprecated.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, subresource, removed).Set(1)
 }
 
 // HandshakeFailed counts a TLS handshake that failed.

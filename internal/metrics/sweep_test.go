@@ -26,7 +26,7 @@ func TestSweep(t *testing.T) {
 	m := metrics.New(served, prometheus.NewRegistry())
 	page := func() string {
 		w := httptest.NewRecorder()
-		m.Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		m.Handler(false, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	ask := func(method, path string, next func(http.ResponseWriter, *http.Request)) {

@@ -38,7 +38,7 @@ type used struct {
 func (d *deprecated) init() { d.all = map[userOf]*used{} }
 
 // Deprecated records that the context's request uses a deprecated version.
-func (r *Recorder) Deprecated(ctx context.Context, gvr schema.GroupVersionResource, _ string) {
+func (r *Recorder) Deprecated(ctx context.Context, gvr schema.GroupVersionResource) {
 	k := userOf{GroupVersionResource: gvr}
 	if u := request.UserFrom(ctx); u != nil {
 		k.name = shared(u.GetName(), maxUser)

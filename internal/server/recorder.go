@@ -14,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -62,13 +63,13 @@ func (f flight) wrote() func(context.Context, engine.Written) {
 }
 
 // deprecated tells the metrics, and the recorder if there is one, of deprecated requests.
-func (f flight) deprecated(count func(context.Context, schema.GroupVersionResource, string)) func(context.Context, schema.GroupVersionResource, string) {
+func (f flight) deprecated(m *metrics.Metrics) func(ctx context.Context, gvr schema.GroupVersionResource, subresource, removed string) {
 	if f.Recorder == nil {
-		return count
+		return m.Deprecated
 	}
-	return func(ctx context.Context, gvr schema.GroupVersionResource, subresource string) {
-		count(ctx, gvr, subresource)
-		f.Deprecated(ctx, gvr, subresource)
+	return func(ctx context.Context, gvr schema.GroupVersionResource, subresource, removed string) {
+		m.Deprecated(ctx, gvr, subresource, removed)
+		f.Deprecated(ctx, gvr)
 	}
 }
 

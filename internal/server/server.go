@@ -98,6 +98,10 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	opened.add(func() error { cut(); return nil })
 	serving := catalog.New()
 	measured := metrics.New(serving, ground.Metrics)
+	shape, err := cfg.MetricsShape()
+	if err != nil {
+		return nil, err
+	}
 	measured.Register(identity(cfg)...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
@@ -158,7 +162,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: recorded.deprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Connect: kubelets.connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
 	})
@@ -217,7 +221,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	handler := chain.New(chain.Config{
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
-			metrics: measured.Handler(cfg.Profiling), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
+			metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
 			rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 		},

@@ -155,7 +155,7 @@ func (p *parts) root() (http.Handler, error) {
 	return &root{
 		resources: p.serving, discovery: discovery.New(nil, p.serving.Now().GroupVersions()),
 		openapi: openapi.NewHandler(func() *openapi.Set { return own }, p.options.Log),
-		metrics: p.metrics.Handler(false), slis: p.metrics.SLIs(), health: p.health(),
+		metrics: p.metrics.Handler(false, nil), slis: p.metrics.SLIs(), health: p.health(),
 	}, nil
 }
 
