@@ -131,7 +131,12 @@ func (a *Addresses) collect(ctx context.Context, ch chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
+	told := map[netip.Prefix]bool{}
 	for i, r := range ranges {
+		if told[r.prefix] { // several ServiceCIDRs may have the same range; its addresses were counted for the first
+			continue
+		}
+		told[r.prefix] = true
 		used, cidr := float64(counts[i]), r.prefix.String()
 		ch <- prometheus.MustNewConstMetric(allocatedIPs, prometheus.GaugeValue, used, cidr)
 		ch <- prometheus.MustNewConstMetric(availableIPs, prometheus.GaugeValue, max(0, float64(r.size)-used), cidr)

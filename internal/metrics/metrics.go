@@ -131,7 +131,7 @@ func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
 // Handler serves the metrics as text, in a shape (nil: as they are). With reset, a DELETE request resets the request metrics to zero.
 func (m *Metrics) Handler(reset bool, shape *Shape) http.Handler {
-	read := promhttp.HandlerFor(shape.Of(prometheus.Gatherers{m.registry, m.others}), promhttp.HandlerOpts{})
+	read := promhttp.HandlerFor(shape.Of(prometheus.Gatherers{m.registry, m.others}), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}) // one metric that fails hides no others
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reset && r.Method == http.MethodDelete {
 			for _, v := range []interface{ Reset() }{m.total, m.self, m.aborts, m.terminations, m.seconds, m.sliSeconds, m.sloSeconds, m.sizes, m.bodySizes, m.validations} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -147,6 +148,21 @@ func TestMetricsOfRequests(t *testing.T) {
 		t.Error(text)
 	}
 	do(t, s, "DELETE", "/metrics", "", "", nil, 200)
+}
+
+// TestMetricsOfEqualRanges: whoever makes a second ServiceCIDR of a range takes the metrics from nobody.
+func TestMetricsOfEqualRanges(t *testing.T) {
+	s := startWith(t, func(*config.Config) {})
+	const at = "/apis/networking.k8s.io/v1/servicecidrs"
+	for _, name := range []string{"one", "two"} {
+		do(t, s, "POST", at, "application/json", "", fmt.Appendf(nil, `{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":%q},"spec":{"cidrs":["10.55.0.0/24"]}}`, name), 201)
+		status := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"x","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
+		do(t, s, "PATCH", at+"/"+name+"/status", "application/merge-patch+json", "", status, 200)
+	}
+	const metric = `kube_apiserver_clusterip_allocator_available_ips{cidr="10.55.0.0/24"} 254`
+	if page := string(do(t, s, "GET", "/metrics", "", "", nil, 200)); strings.Count(page, metric) != 1 {
+		t.Errorf("%s is there %d times", metric, strings.Count(page, metric))
+	}
 }
 
 // TestProfilePaths has what kube-apiserver answers below /debug/pprof.
