@@ -121,6 +121,13 @@ e2e-churn: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
 e2e-controller-runtime:
 	test/controller-runtime.sh
 
+# Kubernetes' own integration tests (docs/upstream-integration.md) on kanzen, and with PEER=1 on kube-apiserver at the same time.
+# PACKAGES are folders of its test/integration; PACKAGE:TESTS runs those that a regular expression matches.
+PACKAGES ?= apiserver/admissionwebhook apiserver controlplane quota servicecidr controlplane/transformation examples disruption evictions tls metrics serviceaccount \
+	certificates dryrun pods service auth apiserver/flowcontrol node endpointslice podcertificaterequests apiserver/coordinatedleaderelection apiserver/cel/authorizerselector
+upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
+	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(PACKAGES)
+
 # Known holes in what is built in; needs the vulnerability database to be in reach.
 vuln:
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
@@ -137,7 +144,7 @@ bench/peer/bin/kube-apiserver:
 stale: generate
 	git diff --exit-code -- internal/openapi/data
 
-bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler:
+bench/peer/bin/etcd bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler:
 	$(MAKE) -C bench/peer bin/$(@F)
 
 bench: build
@@ -146,4 +153,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime upstream-integration vuln generate stale bench bench-go

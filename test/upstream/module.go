@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// module is a copy of k8s.io/kubernetes in which tests start a program: files of the module cache may not be overlaid.
+type module struct{ dir, modfile, binaries string }
+
+// pinned is the module whose go.mod says which k8s.io/kubernetes it is, and which libraries go with it.
+const pinned = "../bench/peer"
+
+// renamed are the functions that start a server within a test. The files of testdata/over hold others of their names.
+var renamed = map[string]struct{ from, to string }{
+	"cmd/kube-apiserver/app/testing/testserver.go": {"\nfunc StartTestServer(", "\nfunc startWithinTest("},
+	"test/integration/framework/test_server.go":    {"\nfunc StartTestServer(", "\nfunc startWithinTest("},
+	"test/integration/etcd/server.go":              {"\nfunc StartRealAPIServerOrDie(", "\nfunc startWithinTest("},
+}
+
+func prepare(cache string) (*module, error) {
+	version, dir, err := download("k8s.io/kubernetes")
+	if err != nil {
+		return nil, err
+	}
+	m := &module{dir: filepath.Join(cache, "kubernetes@"+version), modfile: filepath.Join(cache, "go.mod"), binaries: filepath.Join(cache, "bin")}
+	if _, err := os.Stat(m.dir); os.IsNotExist(err) {
+		fmt.Printf("copying k8s.io/kubernetes %s\n", version)
+		if err := copyModule(dir, m.dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := layOver("upstream/testdata/over", m.dir); err != nil {
+		return nil, err
+	}
+	return m, m.writeModfile()
+}
+
+// download returns the version of a module and the folder of the module cache that holds it.
+func download(path string) (version, dir string, err error) {
+	cmd := exec.Command("go", "mod", "download", "-json", path)
+	cmd.Dir = pinned
+	out, err := cmd.Output()
+	if err != nil {
+		return "", "", fmt.Errorf("go mod download %s: %w: %s", path, err, out)
+	}
+	var got struct{ Version, Dir string }
+	err = json.Unmarshal(out, &got)
+	return got.Version, got.Dir, err
+}
+
+// copyModule copies to a folder of another name first, so that a copy that was cut off is no copy.
+func copyModule(from, to string) error {
+	part := to + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(part, rel), 0o755)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if change, ok := renamed[filepath.ToSlash(rel)]; ok {
+			if bytes.Count(b, []byte(change.from)) != 1 {
+				return fmt.Errorf("%s does not hold %q once", rel, change.from)
+			}
+			b = bytes.Replace(b, []byte(change.from), []byte(change.to), 1)
+		}
+		return os.WriteFile(filepath.Join(part, rel), b, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	return os.Rename(part, to)
+}
+
+func layOver(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, 0o644)
+	})
+}
+
+// writeModfile writes the pinned go.mod with the copy in the place of k8s.io/kubernetes.
+func (m *module) writeModfile() error {
+	b, err := os.ReadFile(filepath.Join(pinned, "go.mod"))
+	if err != nil {
+		return err
+	}
+	sum, err := os.ReadFile(filepath.Join(pinned, "go.sum"))
+	if err != nil {
+		return err
+	}
+	b = append(b, "\nreplace k8s.io/kubernetes => "+m.dir+"\n"...)
+	if err := os.WriteFile(m.modfile, b, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(strings.TrimSuffix(m.modfile, ".mod")+".sum", sum, 0o644)
+}
+
+// build compiles a package's tests.
+func (m *module) build(pkg string) (string, error) {
+	binary := filepath.Join(m.binaries, strings.ReplaceAll(pkg, "/", "-")+".test")
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-mod=mod", "-modfile="+m.modfile, "-o", binary, "k8s.io/kubernetes/test/integration/"+pkg)
+	cmd.Dir, cmd.Env = pinned, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s does not build: %w\n%s", pkg, err, out)
+	}
+	return binary, nil
+}
