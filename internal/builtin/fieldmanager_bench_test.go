@@ -60,7 +60,7 @@ func BenchmarkManagers(b *testing.B) {
 			}},
 	} {
 		j := wayOf(b, c.prefix, c.sub, types, goTypes)
-		created := j.ours.Update(emptyLike(c.obj), c.obj.DeepCopyObject().(engine.Object), "creator").(engine.Object)
+		created := must(j.ours.Update(emptyLike(c.obj), c.obj.DeepCopyObject().(engine.Object), "creator")).(engine.Object)
 		created.SetUID("uid")
 		changed := created.DeepCopyObject().(engine.Object)
 		c.change(changed)
@@ -69,7 +69,7 @@ func BenchmarkManagers(b *testing.B) {
 			live, obj engine.Object
 		}{{"Create", emptyLike(c.obj), c.obj}, {"Update", created, changed}, {"Same", created, created}} {
 			for name, update := range map[string]func(live, obj engine.Object){
-				"ours":    func(live, obj engine.Object) { j.ours.Update(live, obj, "creator") },
+				"ours":    func(live, obj engine.Object) { must(j.ours.Update(live, obj, "creator")) },
 				"library": func(live, obj engine.Object) { j.library.UpdateNoErrors(live, obj, "creator") },
 			} {
 				b.Run(c.name+"/"+op.name+"/"+name, func(b *testing.B) {

@@ -257,7 +257,7 @@ func TestEveryKindIsWalked(t *testing.T) {
 		live.GetObjectKind().SetGroupVersionKind(w.kind(hub))
 		obj.GetObjectKind().SetGroupVersionKind(w.kind(hub))
 		obj.SetLabels(map[string]string{"a": "b"})
-		if j.ours.Update(live, obj, "m"); j.asked > 0 {
+		if must(j.ours.Update(live, obj, "m")); j.asked > 0 {
 			t.Errorf("%s %s %s is left to the library", w.r.Prefix, w.v.Version, w.sub)
 		}
 	}
@@ -444,7 +444,7 @@ func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
 	live, ours := w.live.DeepCopyObject().(engine.Object), obj.DeepCopyObject().(engine.Object)
 	before, asked := jsonOf(live), j.asked
 	want := j.library.UpdateNoErrors(w.live.DeepCopyObject(), obj.DeepCopyObject(), manager).(engine.Object)
-	got := j.ours.Update(live, ours, manager).(engine.Object)
+	got := must(j.ours.Update(live, ours, manager)).(engine.Object)
 	if g, w2 := jsonOf(got.GetManagedFields()), jsonOf(want.GetManagedFields()); g != w2 {
 		w.t.Errorf("%s %s %q\nlive %s\nsent %s\n got %s\nwant %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj), g, w2)
 		return false

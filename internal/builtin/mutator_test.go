@@ -291,3 +291,10 @@ func (m *mutator) spoil(e *metav1.ManagedFieldsEntry) {
 		fields(`{"f:metadata":{".":{},"f:managedFields":{},"f:name":{}},"f:data":{".":{},"f:a":{}},"f:spec":{"f:template":{".":{}}}}`)
 	}
 }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

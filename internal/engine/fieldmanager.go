@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -195,7 +196,11 @@ func (c *call) track(live, obj Object, manager string) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Update(live, obj, managerName(manager, c.req)).(Object), nil
+	out, err := m.Update(live, obj, managerName(manager, c.req))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return out.(Object), nil
 }
 
 // sameButTimes says that two lists of managers are equal except for their

@@ -184,7 +184,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if apply != nil {
 				s, err = c.appliedScale(ctx, m, live, apply)
 			} else if s, err = edit(ctx, live.DeepCopy()); err == nil {
-				s = m.Update(live.DeepCopy(), s, managerName(options.FieldManager, c.req)).(*autoscalingv1.Scale)
+				s, err = trackedScale(m, live, s, managerName(options.FieldManager, c.req))
 			}
 			if err != nil {
 				return nil, err
@@ -227,6 +227,14 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 		return err
 	}
 	return c.writeScale(http.StatusOK, out, obj)
+}
+
+func trackedScale(m *fieldmanager.Manager, live, s *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
+	out, err := m.Update(live.DeepCopy(), s, manager)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return out.(*autoscalingv1.Scale), nil
 }
 
 func (c *call) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {

@@ -25,7 +25,7 @@ func BenchmarkCustomResource(b *testing.B) {
 	}
 	thing.Object["spec"] = spec
 	created := thing.DeepCopy()
-	m.Update(newThing("v1"), created, "creator")
+	must(m.Update(newThing("v1"), created, "creator"))
 	created.SetUID("uid")
 	changed := created.DeepCopy()
 	changed.Object["spec"].(map[string]any)["a"].(map[string]any)["x"] = int64(2)
@@ -34,7 +34,7 @@ func BenchmarkCustomResource(b *testing.B) {
 		live, obj *unstructured.Unstructured
 	}{{"Create", newThing("v1"), thing}, {"Update", created, changed}, {"Same", created, created}} {
 		for name, update := range map[string]func(live, obj *unstructured.Unstructured){
-			"ours":    func(live, obj *unstructured.Unstructured) { m.Update(live, obj, "updater") },
+			"ours":    func(live, obj *unstructured.Unstructured) { must(m.Update(live, obj, "updater")) },
 			"library": func(live, obj *unstructured.Unstructured) { m.library.UpdateNoErrors(live, obj, "updater") },
 		} {
 			b.Run(op.name+"/"+name, func(b *testing.B) {

@@ -219,7 +219,7 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 		t.Errorf("an object has changed to %s", got)
 	}
 	if !ok {
-		m.Update(o.live, obj, manager)
+		must(m.Update(o.live, obj, manager))
 	}
 	if got, want := jsonOf(obj), jsonOf(want); got != want || jsonOf(o.live) != before {
 		schema, _ := json.Marshal(d[version].Schema.Types)
@@ -337,7 +337,7 @@ func TestManagerIsShared(t *testing.T) {
 	write := func() string {
 		obj := newThing("v1")
 		obj.SetLabels(map[string]string{"a": "b", "c": "d"})
-		return jsonOf(m.Update(newThing("v1"), obj, "m"))
+		return jsonOf(must(m.Update(newThing("v1"), obj, "m")))
 	}
 	want := `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"labels":{"a":"b","c":"d"},"managedFields":[{"apiVersion":"example.com/v1",` +
 		`"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:c":{}}}},"manager":"m","operation":"Update","time":"1970-01-01T00:00:01Z"}]}}`
@@ -353,4 +353,11 @@ func TestManagerIsShared(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -92,12 +93,23 @@ func New(c Config) (*Manager, error) {
 }
 
 // Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
-// has no managers.
-func (m *Manager) Update(live, obj Object, manager string) runtime.Object {
+// has no managers. The only error is that of an object that has no form in JSON.
+func (m *Manager) Update(live, obj Object, manager string) (runtime.Object, error) {
 	if m.update(live, obj, manager) {
-		return obj
+		return obj, nil
 	}
-	return m.library.UpdateNoErrors(live, obj, manager)
+	return m.updateByLibrary(live, obj, manager)
+}
+
+// updateByLibrary turns the library's panics into errors: it panics over what JSON cannot hold, which a client can send in
+// protobuf, such as a RawExtension of other bytes or an IntOrString that is neither.
+func (m *Manager) updateByLibrary(live, obj Object, manager string) (out runtime.Object, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("the object has no form in JSON: %v", p)
+		}
+	}()
+	return m.library.UpdateNoErrors(live, obj, manager), nil
 }
 
 // update gives obj its managers. Where the library is to be asked it reports false and leaves obj as it is.
