@@ -30,6 +30,10 @@ import (
 // exceed.
 const maxRequestBytes = 1536 << 10
 
+// maxSend is the largest request that is sent to a cluster, as kube-apiserver's: etcd takes no more, and cuts the request off in
+// other words than those for a value that is too large.
+const maxSend = 2 << 20
+
 // reachTimeout bounds looking for the reason why a cluster does not answer.
 const reachTimeout = 3 * time.Second
 
@@ -140,7 +144,7 @@ func Dial(c Cluster) (*DB, error) {
 		DialTimeout:          20 * time.Second,
 		DialKeepAliveTime:    30 * time.Second,
 		DialKeepAliveTimeout: 10 * time.Second,
-		MaxCallSendMsgSize:   8 << 20,
+		MaxCallSendMsgSize:   maxSend,
 		Logger:               zap.NewNop(),
 		DialOptions:          options,
 	})
