@@ -316,7 +316,7 @@ func (c *call) createSubresource() error {
 	obj := c.sub.New()
 	if l := request.LocalFrom(c.req); l != nil && l.Object != nil {
 		obj, _ = l.Object.DeepCopyObject().(Object)
-	} else if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil); err != nil {
+	} else if err := decodeBody(ctx, in.body, in.media, obj, gvk, options.FieldValidation, nil, c.sub.Alike...); err != nil {
 		return err
 	}
 	auditRequest(c.req, obj)

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,7 +148,22 @@ func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 	if other {
 		return r.Stored.Decode(obj)
 	}
+	if r.formerly(value) {
+		r.Former.Read(obj.(Object))
+	}
 	return obj, nil
+}
+
+// formerly says that a value was stored in the former version.
+func (r *Resource) formerly(value []byte) bool {
+	if r.Former == nil {
+		return false
+	}
+	if isJSON(value) {
+		return string(jsonobject.Find(value, "apiVersion")) == strconv.Quote(r.Former.String())
+	}
+	rest, ok := bytes.CutPrefix(value, magic)
+	return ok && bytes.HasPrefix(rest, typeMeta(r.Former.WithKind(r.Kind)))
 }
 
 func isJSON(value []byte) bool { return len(value) > 0 && value[0] == '{' }
@@ -162,8 +179,8 @@ func directive(fieldValidation string) string {
 // decodeBody makes an object out of a request body. want is the kind that it must
 // have; a body without a type is taken to be of that kind. The object is of the
 // version in the path, with its type set. prune, for untyped objects, drops fields
-// that are not in their schema.
-func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string, prune func(Object) ([]string, error)) error {
+// that are not in their schema. A body may also be of a version that is alike.
+func decodeBody(ctx context.Context, data []byte, m media, obj Object, want schema.GroupVersionKind, fieldValidation string, prune func(Object) ([]string, error), alike ...schema.GroupVersion) error {
 	var strict []error
 	var err error
 	gvk := schema.GroupVersionKind{}
@@ -215,6 +232,9 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 				return errUnrecognized(want.Kind, err, sent)
 			}
 		}
+	}
+	if slices.Contains(alike, gvk.GroupVersion()) {
+		gvk.Group, gvk.Version = want.Group, want.Version
 	}
 	if untyped {
 		err = sameVersion(gvk, want)

@@ -34,7 +34,7 @@ type form struct {
 	// plan makes the form of stored bytes without decoding them; nil: that cannot
 	// be done.
 	plan func() *transcode.Plan
-	// defaults says that the kind has defaults: plan is for complete items.
+	// defaults says that the kind has defaults, or a former version: plan is for complete items.
 	defaults bool
 	// prefix precedes a single object: {"kind":…,"apiVersion":…, Nil: the form
 	// contains them itself, also inside a list.
@@ -102,7 +102,7 @@ func (f *forms) addPlans(ep *Endpoint) {
 		return
 	}
 	for _, f := range []*form{f.json, f.jsonNoManaged, f.partial, f.partialNoManaged} {
-		f.defaults = ep.hub.Default != nil
+		f.defaults = ep.hub.Default != nil || ep.R.Former != nil
 	}
 	t := reflect.TypeOf(ep.hub.New()).Elem()
 	whole := func(o transcode.Options) func() *transcode.Plan {
@@ -309,8 +309,11 @@ func (ep *Endpoint) complete(i *store.Item) bool {
 
 // splices says that the item's stored protobuf bytes can be served as they are,
 // with the resourceVersion put in.
-func (ep *Endpoint) splices(i *store.Item) bool {
-	return ep.spliceable() && (!ep.R.LateDefaults || ep.complete(i)) && bytes.HasPrefix(i.Value(), magic)
+func (ep *Endpoint) splices(i *store.Item) bool { return ep.spliceable() && ep.spliced(i, i.Value()) }
+
+// spliced is splices for an item of a kind that can be served as it is stored.
+func (ep *Endpoint) spliced(i *store.Item, value []byte) bool {
+	return bytes.HasPrefix(value, magic) && (!ep.R.LateDefaults && ep.R.Former == nil || ep.complete(i))
 }
 
 // spliceable says that splices holds for all items written by this server.

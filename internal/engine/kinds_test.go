@@ -219,7 +219,7 @@ func pods() *Resource {
 		Plural: "pods", Kind: "Pod", Namespaced: true, Prefix: "pods", Hub: corev1.SchemeGroupVersion, Rules: rules, ReturnDeleted: true,
 		Versions: []*Version{{GroupVersion: corev1.SchemeGroupVersion, New: func() Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} }, Default: defaultPod}},
 		Subresources: []*Subresource{
-			{Name: "binding", Verbs: []string{"create"}, Kind: schema.GroupVersionKind{Kind: "Binding"}, New: func() Object { return &corev1.Binding{} },
+			{Name: "binding", Verbs: []string{"create"}, Kind: schema.GroupVersionKind{Kind: "Binding"}, Alike: []schema.GroupVersion{{Version: "v1beta1"}}, New: func() Object { return &corev1.Binding{} },
 				Create: func(_ context.Context, name string, body Object, _ *metav1.CreateOptions) (runtime.Object, error) {
 					if name == "gone" {
 						return nil, store.ErrNotFound

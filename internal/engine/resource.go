@@ -50,6 +50,8 @@ type Resource struct {
 	// Stored says how objects are written to etcd, if not as protobuf of the hub
 	// version. Bytes of the hub version can still be read.
 	Stored *Stored
+	// Former is a version in which older servers have stored the kind. Optional.
+	Former *Former
 	// Codec encodes and decodes stored objects without a Go type (custom
 	// resources). Nil: as the Go type's protobuf, or as Stored says.
 	Codec Codec
@@ -150,6 +152,13 @@ type Stored struct {
 	New    func() Object
 	Encode func(hub Object) (Object, error)
 	Decode func(stored Object) (Object, error)
+}
+
+// Former is a version that nobody serves any more, whose objects have the fields of the hub version, some with another meaning.
+// Read makes an object of the hub version out of what was stored. Nothing is stored in it again.
+type Former struct {
+	schema.GroupVersion
+	Read func(obj Object)
 }
 
 // Codec reads and writes the stored form of untyped objects.
@@ -273,6 +282,8 @@ type Subresource struct {
 	// Kind of the bodies, with group and version if they differ from the
 	// resource's: autoscaling/v1 Scale.
 	Kind schema.GroupVersionKind
+	// Alike are further versions of which bodies may be that Create gets: they have the same fields.
+	Alike []schema.GroupVersion
 
 	// Exactly one of the following is set.
 

@@ -77,6 +77,9 @@ func TestCreateSubresource(t *testing.T) {
 	newKinds(t).expectAll([]ask{
 		{"POST " + path, `{"target":{"name":"n"}}`, "201 kind=Status status=Success code=201"},
 		{"POST " + path, `{"apiVersion":"v1","kind":"Binding"}`, "201 kind=Binding apiVersion=v1"},
+		{"POST " + path, `{"apiVersion":"v1beta1","kind":"Binding","target":{"name":"n"}}`, "201 kind=Status status=Success"},
+		{"POST " + path, `{"apiVersion":"v2","kind":"Binding","target":{"name":"n"}}`, "400 reason=BadRequest"},
+		{"POST " + path, `{"apiVersion":"v1beta1","kind":"Pod","target":{"name":"n"}}`, "400 reason=BadRequest"},
 		{"POST " + podsAt + "/gone/binding", `{}`, "404 reason=NotFound"},
 		{"POST " + path, `{"metadata":{"namespace":"other"}}`, "400 reason=BadRequest"},
 		{"POST " + path, `{"kind":"Pod","apiVersion":"v1"}`, "400 reason=BadRequest"},

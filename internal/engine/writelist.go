@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -206,7 +207,11 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	ctx := c.req.Context()
 	var values store.Values
 	piece := func(i *store.Item) (versioned, error) {
-		raw, err := rawOf(values.Of(i))
+		value := values.Of(i)
+		if !c.spliced(i, value) {
+			return versioned{}, errIndirect
+		}
+		raw, err := rawOf(value)
 		if err != nil {
 			return versioned{}, err
 		}
@@ -218,6 +223,9 @@ func (c *call) writeProtobufList(out output, p *page) error {
 			return err
 		}
 		v, err := piece(i)
+		if errors.Is(err, errIndirect) {
+			return c.writeDecodedProtobufList(out, p, inner, gvk)
+		}
 		if err != nil {
 			return err
 		}

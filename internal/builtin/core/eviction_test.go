@@ -1,11 +1,13 @@
 package core
 
 import (
+	"slices"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What people who drain a node read, in kube-apiserver's words: the budget's own reason where its controller told one.
@@ -47,6 +49,15 @@ func TestBudgetRefusals(t *testing.T) {
 		}
 		if got := apierrors.ReasonForError(err); got != c.reason && err != nil || says != c.want {
 			t.Errorf("%s: got %q %q, want %q %q", name, got, says, c.reason, c.want)
+		}
+	}
+}
+
+// Clients from before policy/v1 send evictions of v1beta1, which kube-apiserver takes although it does not serve that version.
+func TestEvictionVersions(t *testing.T) {
+	for _, s := range pods(Deps{}).Subresources {
+		if s.Name == "eviction" && !slices.Contains(s.Alike, schema.GroupVersion{Group: "policy", Version: "v1beta1"}) {
+			t.Errorf("evictions may be of %v", s.Alike)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -49,6 +50,7 @@ func pods(d Deps) *engine.Resource {
 			{
 				Name: "eviction", Verbs: []string{"create"},
 				Kind:   policyv1.SchemeGroupVersion.WithKind("Eviction"),
+				Alike:  []schema.GroupVersion{{Group: policyv1.GroupName, Version: "v1beta1"}}, // which old clients send
 				Create: evictPod(d),
 				New:    func() engine.Object { return &policyv1.Eviction{} },
 			},

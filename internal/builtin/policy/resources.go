@@ -5,6 +5,7 @@ import (
 	"context"
 
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/rules"
@@ -24,7 +25,8 @@ func podDisruptionBudgets() *engine.Resource {
 		Namespaced: true,
 		Prefix:     "poddisruptionbudgets",
 		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, nil)},
+		Former:     &engine.Former{GroupVersion: schema.GroupVersion{Group: v1.Group, Version: "v1beta1"}, Read: func(obj engine.Object) { readBeta(obj.(*policyv1.PodDisruptionBudget)) }},
+		Versions:   []*engine.Version{engine.VersionOf[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, stripReserved)},
 		Rules: engine.Typed[*policyv1.PodDisruptionBudget]{
 			PrepareCreate: func(_ context.Context, b *policyv1.PodDisruptionBudget) {
 				b.Status = policyv1.PodDisruptionBudgetStatus{}
