@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // applied makes the hub object that a server-side apply asks for: the stored object merged
@@ -47,7 +45,7 @@ func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOp
 func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error, error) {
 	config := &unstructured.Unstructured{Object: map[string]any{}}
 	doc, strict, err := yamlToJSON(body, check)
-	if apierrors.IsRequestEntityTooLargeError(err) {
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return nil, nil, err
 	}
 	if err == nil {
@@ -63,10 +61,8 @@ func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error,
 // of apply itself.
 func strictConfig(ctx context.Context, strict []error, fieldValidation string) error {
 	if len(strict) > 0 && directive(fieldValidation) == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", errors.Join(strict...)))
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", errors.Join(strict...)))
 	}
-	for _, err := range strict {
-		request.AddWarning(ctx, err.Error())
-	}
+	warnStrict(ctx, strict)
 	return nil
 }

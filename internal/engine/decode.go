@@ -211,7 +211,7 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		strict, err = unmarshalJSON(data, obj, check)
 		gvk = obj.GetObjectKind().GroupVersionKind()
 	}
-	if apierrors.IsRequestEntityTooLargeError(err) {
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return err
 	}
 	if err != nil && !untyped {
@@ -351,9 +351,7 @@ func strictErrors(ctx context.Context, errs []error, want schema.GroupVersionKin
 	case metav1.FieldValidationStrict:
 		return unhandled(want, runtime.NewStrictDecodingError(errs))
 	case metav1.FieldValidationWarn:
-		for _, err := range errs {
-			request.AddWarning(ctx, err.Error())
-		}
+		warnStrict(ctx, errs)
 	}
 	return nil
 }
@@ -417,13 +415,4 @@ func (ep *Endpoint) fromHub(obj Object) (Object, error) {
 	}
 	obj.GetObjectKind().SetGroupVersionKind(ep.GVK)
 	return obj, nil
-}
-
-// yamlErrors splits the error of strict YAML decoding into its parts.
-func yamlErrors(err error) []error {
-	var many interface{ Unwrap() []error }
-	if errors.As(err, &many) {
-		return many.Unwrap()
-	}
-	return []error{err}
 }

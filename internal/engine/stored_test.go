@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -117,4 +119,30 @@ func TestEmptyValue(t *testing.T) {
 		{"DELETE " + deploys + "/x", "", "200 kind=Status status=Success"},
 		{"GET " + deploys, "", "200 items.#=1"},
 	}...)
+}
+
+// TestEveryByteFlipped flips each byte of a stored value in turn. What the whole of its envelope and its object say is not decodable is
+// not decodable here: a value that is corrupt behind the object must not look whole.
+func TestEveryByteFlipped(t *testing.T) {
+	r := pods()
+	value := stored(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", Labels: map[string]string{"k": "v"}}, Spec: corev1.PodSpec{NodeName: "n"}})
+	bad := 0
+	for n := len(magic) + 2 + int(value[len(magic)+1]); n < len(value); n++ { // behind the type, which is known
+		flipped := bytes.Clone(value)
+		flipped[n] ^= 0xff
+		var u runtime.Unknown
+		want := u.Unmarshal(flipped[len(magic):])
+		if want == nil {
+			want = new(corev1.Pod).Unmarshal(u.Raw)
+		}
+		if want != nil {
+			bad++
+		}
+		if _, err := r.Decode(flipped); (err == nil) != (want == nil) {
+			t.Errorf("byte %d of %d: got %v, want %v", n, len(value), err, want)
+		}
+	}
+	if bad < len(value)/2 {
+		t.Errorf("only %d of %d are not decodable", bad, len(value))
+	}
 }

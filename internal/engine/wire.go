@@ -55,18 +55,18 @@ func rawOf(stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, magic) {
 		return nil, errNoPrefix
 	}
-	b := stored[len(magic):]
-	for len(b) > 0 {
+	var raw []byte
+	for b := stored[len(magic):]; len(b) > 0; {
 		num, val, rest, err := wireField(b)
 		if err != nil {
 			return nil, err
 		}
 		if num == 2 {
-			return val, nil
+			raw = val
 		}
-		b = rest
+		b = rest // what follows the object is looked at too: an envelope that is broken there is corrupt data
 	}
-	return nil, nil
+	return raw, nil
 }
 
 // typeMeta encodes a runtime.TypeMeta, with its tag, as field 1 of an envelope.

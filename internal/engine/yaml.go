@@ -2,9 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	goyaml "go.yaml.in/yaml/v2"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // maxExpanded bounds the size of the JSON that YAML with aliases expands to, in
@@ -37,10 +40,22 @@ func yamlToJSON(data []byte, check bool) (doc []byte, strict []error, err error)
 		if doc, err = yaml.YAMLToJSONStrict(data); err == nil {
 			return doc, nil, nil
 		}
-		strict = yamlErrors(fmt.Errorf("error converting YAML to JSON: %w", err))
+		strict = []error{err}
 	}
 	doc, err = yaml.YAMLToJSON(data)
 	return doc, strict, err
+}
+
+// yamlErrors begins the one error of the YAML parser that tells of all fields which occur more than once, a line for each.
+const yamlErrors = "yaml: unmarshal errors:\n"
+
+// warnStrict warns of unknown and duplicate fields. A warning has no lines, so that each field gets its own.
+func warnStrict(ctx context.Context, errs []error) {
+	for _, err := range errs {
+		for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), yamlErrors), "\n") {
+			request.AddWarning(ctx, strings.TrimSpace(line))
+		}
+	}
 }
 
 // isJSONToo says that YAML is a JSON object, as most clients send it, that both
@@ -108,17 +123,17 @@ const maxMarks = 500_000
 const maxDirectives = 16
 
 // boundYAML refuses YAML whose cost of parsing is out of proportion to its
-// length.
+// length. That is a bad request, as for kube-apiserver, whose parser gives up on such YAML.
 func boundYAML(data []byte) error {
 	marks := 0
 	for _, c := range []string{",", "\n", "\r", "[", "{", "? ", "- ", ": "} {
 		marks += bytes.Count(data, []byte(c))
 	}
 	if marks > maxMarks {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the YAML may hold %d values, as JSON it may hold more", maxMarks))
+		return apierrors.NewBadRequest(fmt.Sprintf("the YAML may hold %d values, as JSON it may hold more", maxMarks))
 	}
 	if n := bytes.Count(data, []byte("\n%")) + bytes.Count(data, []byte("\r%")); n > maxDirectives {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the YAML may hold %d directives", maxDirectives))
+		return apierrors.NewBadRequest(fmt.Sprintf("the YAML may hold %d directives", maxDirectives))
 	}
 	return boundAliases(data)
 }
@@ -135,7 +150,7 @@ func boundAliases(data []byte) error {
 		return nil // the decoder reports the error
 	}
 	if left := afterJSON(v, maxExpanded); left < 0 {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases in the YAML make it longer than %d bytes", maxExpanded))
+		return apierrors.NewBadRequest(fmt.Sprintf("the aliases in the YAML make it longer than %d bytes", maxExpanded))
 	}
 	return nil
 }

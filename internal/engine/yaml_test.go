@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // aliased is YAML with a list of aliases of one value.
@@ -38,7 +42,7 @@ func TestAliases(t *testing.T) {
 	} {
 		for _, check := range []bool{false, true} {
 			doc, strict, err := yamlToJSON(c.body, check)
-			if c.long && !apierrors.IsRequestEntityTooLargeError(err) || !c.long && err != nil || len(strict) > 0 {
+			if c.long && !apierrors.IsBadRequest(err) || !c.long && err != nil || len(strict) > 0 {
 				t.Errorf("%s, check %t: %d bytes, %v, %v", c.name, check, len(doc), strict, err)
 			}
 		}
@@ -61,7 +65,7 @@ func TestAliasesCost(t *testing.T) {
 // A duplicate field is reported, and the last one counts.
 func TestStrictYAML(t *testing.T) {
 	doc, strict, err := yamlToJSON([]byte("a: 1\na: 2\n"), true)
-	if err != nil || string(doc) != `{"a":2}` || fmt.Sprint(strict) != "[error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"a\" already set in map]" {
+	if err != nil || string(doc) != `{"a":2}` || fmt.Sprint(strict) != "[yaml: unmarshal errors:\n  line 2: key \"a\" already set in map]" {
 		t.Errorf("got %s, %v, %v", doc, strict, err)
 	}
 	if doc, strict, err = yamlToJSON([]byte("a: 1\na: 2\n"), false); err != nil || string(doc) != `{"a":2}` || strict != nil {
@@ -117,8 +121,35 @@ func TestBoundYAML(t *testing.T) {
 		"a long text": {"a: " + strings.Repeat("x y z ", 500_000), false},
 		"a document":  {"%YAML 1.1\n---\na: 1\n", false},
 	} {
-		if _, _, err := yamlToJSON([]byte(c.body), true); apierrors.IsRequestEntityTooLargeError(err) != c.long || !c.long && err != nil {
+		if _, _, err := yamlToJSON([]byte(c.body), true); apierrors.IsBadRequest(err) != c.long || !c.long && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFieldsTwiceInYAML has fields that occur more than once, in kube-apiserver's words: one error that names all, a warning for each.
+func TestFieldsTwiceInYAML(t *testing.T) {
+	const body = "kind: ConfigMap\nmetadata:\n  name: a\n  name: b\ndata:\n  k: v\n  k: w\n"
+	want := []string{`line 4: key "name" already set in map`, `line 7: key "k" already set in map`}
+	_, strict, err := yamlToJSON([]byte(body), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, warnings := request.WithWarnings(t.Context())
+	err = strictErrors(ctx, strict, schema.GroupVersionKind{}, metav1.FieldValidationWarn)
+	if got := warnings.Take(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("a write warns of %q, %v", got, err)
+	}
+	ctx, warnings = request.WithWarnings(t.Context())
+	err = strictConfig(ctx, strict, metav1.FieldValidationWarn)
+	if got := warnings.Take(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("an apply warns of %q, %v", got, err)
+	}
+	lines := "yaml: unmarshal errors:\n  " + want[0] + "\n  " + want[1]
+	if err := strictErrors(ctx, strict, schema.GroupVersionKind{}, metav1.FieldValidationStrict); err == nil || !strings.HasSuffix(err.Error(), ": strict decoding error: "+lines) {
+		t.Errorf("a write is refused by %q", err)
+	}
+	if err := strictConfig(ctx, strict, metav1.FieldValidationStrict); err == nil || err.Error() != "error strict decoding YAML: error converting YAML to JSON: "+lines {
+		t.Errorf("an apply is refused by %q", err)
 	}
 }
