@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,56 @@ type Dangling struct {
 	Client *inprocess.Client
 	Clock  clock.Clock
 	Log    *slog.Logger
+
+	pace pace
+}
+
+// Several servers may not agree on a condition, for one does not know a level yet or says it in other words. So that they do not write
+// against each other without end, none writes a schema's condition more often than this, as kube-apiserver.
+const (
+	writesPerMinute = 6
+	againAfter      = 45 * time.Second
+)
+
+// pace bounds how often each schema is written.
+type pace struct {
+	mu    sync.Mutex
+	wrote map[string][]time.Time // within the last minute; guarded by mu
+}
+
+// allow notes a write of a schema, or reports false if there were too many within a minute.
+func (p *pace) allow(name string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	recent := slices.DeleteFunc(p.wrote[name], func(t time.Time) bool { return now.Sub(t) >= time.Minute })
+	if len(recent) >= writesPerMinute {
+		p.wrote[name] = recent
+		return false
+	}
+	if p.wrote == nil {
+		p.wrote = map[string][]time.Time{}
+	}
+	p.wrote[name] = append(recent, now)
+	return true
+}
+
+// forget is called for a schema that is gone.
+func (p *pace) forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.wrote, name)
+}
+
+// held reports whether a schema may not be written now.
+func (p *pace) held(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, wrote := range p.wrote {
+		if n := len(wrote); n >= writesPerMinute && now.Sub(wrote[n-writesPerMinute]) < time.Minute+againAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // Run follows priority levels and schemas until ctx ends.
@@ -38,12 +89,29 @@ func (d *Dangling) Run(ctx context.Context) error {
 			}
 		}, nil)
 	})
+	wg.Go(func() { d.again(ctx) })
 	d.schemas().Follow(ctx, func(c store.Change[*flowcontrolv1.FlowSchema]) {
 		if c.Now != nil {
 			d.look(ctx, c.Now)
+		} else if c.Gone {
+			d.pace.forget(c.Key)
 		}
 	}, nil)
 	return nil
+}
+
+// again looks at all schemas now and then while some could not be written.
+func (d *Dangling) again(ctx context.Context) {
+	for {
+		select {
+		case <-d.Clock.After(againAfter):
+			if d.pace.held(d.Clock.Now()) {
+				d.all(ctx)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (d *Dangling) schemas() *store.Index[*flowcontrolv1.FlowSchema] {
@@ -75,6 +143,9 @@ func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 		if c.Type == want.Type && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message {
 			return
 		}
+	}
+	if !d.pace.allow(s.Name, d.Clock.Now()) {
+		return // see again
 	}
 	status := inprocess.Target{Resource: d.Schemas.GVR, Name: s.Name, Subresource: "status"}
 	err = d.Client.Managing(consumer).Apply(ctx, status, map[string]any{
