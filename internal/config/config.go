@@ -55,6 +55,8 @@ type Config struct {
 	EtcdName                           string
 	EtcdQuotaBytes                     int64
 	EtcdListenClients, EtcdListenPeers []string
+	// WatchCache says that a list of any revision is the whole list, whatever its limit.
+	WatchCache bool
 	// EncryptionConfigFile configures encryption; EncryptionConfigReload takes up changes of it.
 	EncryptionConfigFile   string
 	EncryptionConfigReload bool
@@ -254,6 +256,7 @@ func Default() Config {
 		RequestTimeout:         time.Minute,
 		MinRequestTimeout:      1800,
 		Profiling:              true,
+		WatchCache:             true,
 		LoggingFormat:          "text",
 		AnonymousAuth:          true,
 		ServiceAccountLookup:   true,

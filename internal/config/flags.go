@@ -139,6 +139,7 @@ func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.EtcdHealthTimeout, "etcd-healthcheck-timeout", c.EtcdHealthTimeout, "How long /healthz and /livez wait for etcd.")
 	fs.DurationVar(&c.EtcdReadyTimeout, "etcd-readycheck-timeout", c.EtcdReadyTimeout, "How long /readyz waits for etcd.")
 	fs.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", c.EncryptionConfigFile, "File of an EncryptionConfiguration: which resources are encrypted in etcd, and with which keys.")
+	fs.BoolVar(&c.WatchCache, "watch-cache", c.WatchCache, "Answer a list of any revision (resourceVersion=0) with the whole list, whatever its limit. Reads are answered from memory in either case.")
 	fs.BoolVar(&c.EncryptionConfigReload, "encryption-provider-config-automatic-reload", c.EncryptionConfigReload, "Take up changes of the file of --encryption-provider-config.")
 }
 
@@ -212,7 +213,7 @@ var harmless = map[string]string{
 	"permit-address-sharing": "bool", "permit-port-sharing": "bool", "runtime-config-emulation-forward-compatible": "bool",
 	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
-	"vmodule": "string", "watch-cache": "bool", "watch-cache-sizes": "string",
+	"vmodule": "string", "watch-cache-sizes": "string",
 }
 
 func addHarmless(fs *pflag.FlagSet) {

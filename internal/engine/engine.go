@@ -64,6 +64,8 @@ type Config struct {
 	Metrics *Metrics
 	// UnsafeDelete lets users delete objects that cannot be read, if they have the right to, and lists name those objects.
 	UnsafeDelete bool
+	// PagesAtZero has the limit hold for lists of any revision too (resourceVersion=0), as in a kube-apiserver without watch cache.
+	PagesAtZero bool
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer

@@ -83,7 +83,7 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 // key is relative to the namespace.
 func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o *internalversion.ListOptions) (*page, error) {
 	limit := int(o.Limit)
-	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact && !c.e.PagesAtZero {
 		limit = 0 // any revision is accepted, so the whole list is as cheap as a page
 	}
 	sel := c.selects(ctx, o)

@@ -188,3 +188,17 @@ func TestProtobuf(t *testing.T) {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }
+
+// Without a watch cache, kube-apiserver pages lists of any revision too.
+func TestPagesAtZero(t *testing.T) {
+	x := newKinds(t)
+	x.three()
+	for _, ep := range x.eps {
+		ep.e.PagesAtZero = true
+	}
+	for _, match := range []string{"", "&resourceVersionMatch=NotOlderThan"} {
+		doc := x.expect("GET "+deploys+"?resourceVersion=0&limit=2"+match, "", "200 items.#=2 metadata.remainingItemCount=1")
+		x.expect("GET "+deploys+"?limit=2&continue="+at(doc, "metadata.continue"), "", "200 items.#=1")
+		x.expect("GET "+deploys+"?resourceVersion=0"+match, "", "200 items.#=3")
+	}
+}

@@ -165,6 +165,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Connect: kubelets.connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
+		PagesAtZero:  !cfg.WatchCache,
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
