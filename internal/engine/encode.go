@@ -52,6 +52,7 @@ func (f *form) parts(b []byte) (head, rest []byte) {
 // forms are the encodings of one endpoint's items.
 type forms struct {
 	json, jsonNoManaged, partial, partialNoManaged *form
+	partialBeta, partialBetaNoManaged              *form  // of v1beta1
 	typeMeta                                       []byte // protobuf, of a single object
 }
 
@@ -70,7 +71,7 @@ func newForms(ep *Endpoint) forms {
 	}
 	partial := func(dropManaged bool) func(obj Object) ([]byte, error) {
 		return func(obj Object) ([]byte, error) {
-			p := ep.partialOf(obj)
+			p := ep.partialOf(obj, output{})
 			if dropManaged {
 				p.ManagedFields = nil
 			}
@@ -82,13 +83,17 @@ func newForms(ep *Endpoint) forms {
 	if !ep.typed && ep.R.Codec != nil {
 		own = nil
 	}
-	meta := jsonPrefix(partialGVK)
+	meta, beta := jsonPrefix(output{}.metaKind(partialKind)), jsonPrefix(output{beta: true}.metaKind(partialKind))
 	f := forms{
 		json:             &form{encode: object(false), prefix: own},
 		jsonNoManaged:    &form{encode: object(true), prefix: own},
 		partial:          &form{encode: partial(false), prefix: meta},
 		partialNoManaged: &form{encode: partial(true), prefix: meta},
-		typeMeta:         typeMeta(ep.GVK),
+
+		partialBeta:          &form{encode: partial(false), prefix: beta},
+		partialBetaNoManaged: &form{encode: partial(true), prefix: beta},
+
+		typeMeta: typeMeta(ep.GVK),
 	}
 	f.addPlans(ep)
 	return f
@@ -101,7 +106,7 @@ func (f *forms) addPlans(ep *Endpoint) {
 	if ep.R.Codec != nil || !ep.spliceable() {
 		return
 	}
-	for _, f := range []*form{f.json, f.jsonNoManaged, f.partial, f.partialNoManaged} {
+	for _, f := range []*form{f.json, f.jsonNoManaged, f.partial, f.partialNoManaged, f.partialBeta, f.partialBetaNoManaged} {
 		f.defaults = ep.hub.Default != nil || ep.R.Former != nil
 	}
 	t := reflect.TypeOf(ep.hub.New()).Elem()
@@ -128,6 +133,7 @@ func (f *forms) addPlans(ep *Endpoint) {
 		})
 	}
 	f.partial.plan, f.partialNoManaged.plan = metadata(f.json), metadata(f.jsonNoManaged)
+	f.partialBeta.plan, f.partialBetaNoManaged.plan = f.partial.plan, f.partialNoManaged.plan
 }
 
 // direct returns an item in a form, made of its stored bytes without decoding
@@ -167,14 +173,16 @@ func (ep *Endpoint) appendDirect(dst []byte, i *store.Item, value []byte, f *for
 	return b, err == nil // decoding tells what is wrong with them
 }
 
-var (
-	partialGVK     = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
-	partialListGVK = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
-)
+// partialKind is the kind of answers that have metadata only.
+const partialKind = "PartialObjectMetadata"
 
 // of picks the form for an output of single objects and list items.
 func (f *forms) of(out output) *form {
 	switch {
+	case out.shape == shapePartial && out.beta && out.dropManaged:
+		return f.partialBetaNoManaged
+	case out.shape == shapePartial && out.beta:
+		return f.partialBeta
 	case out.shape == shapePartial && out.dropManaged:
 		return f.partialNoManaged
 	case out.shape == shapePartial:
@@ -356,14 +364,14 @@ func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) 
 		obj.SetManagedFields(nil)
 	}
 	if out.shape == shapePartial {
-		m = ep.partialOf(obj)
+		m = ep.partialOf(obj, out)
 	}
 	raw, err := marshalProtobuf(m)
 	return [][]byte{raw}, err
 }
 
 // partialOf reduces an object to its metadata.
-func (ep *Endpoint) partialOf(obj Object) *metav1.PartialObjectMetadata {
+func (ep *Endpoint) partialOf(obj Object, out output) *metav1.PartialObjectMetadata {
 	p := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(obj)}
 	if name := ep.R.HiddenAnnotation; name != "" && p.Annotations[name] != "" {
 		p.Annotations = maps.Clone(p.Annotations)
@@ -371,7 +379,7 @@ func (ep *Endpoint) partialOf(obj Object) *metav1.PartialObjectMetadata {
 			p.Annotations = nil
 		}
 	}
-	p.SetGroupVersionKind(partialGVK)
+	p.SetGroupVersionKind(out.metaKind(partialKind))
 	return p
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // media is an encoding of objects.
@@ -45,6 +47,16 @@ type output struct {
 	pretty bool
 	// dropManaged leaves metadata.managedFields out (KEP-5958's drop parameter).
 	dropManaged bool
+	// beta says that the kinds of meta.k8s.io are of v1beta1, which has the same fields as v1.
+	beta bool
+}
+
+// metaKind is a kind of meta.k8s.io in the version that the client asks for.
+func (o output) metaKind(kind string) schema.GroupVersionKind {
+	if o.beta {
+		return metav1beta1.SchemeGroupVersion.WithKind(kind)
+	}
+	return metav1.SchemeGroupVersion.WithKind(kind)
 }
 
 // contentType of a whole answer, or of a watch stream.
@@ -136,10 +148,11 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	if group != metav1.GroupName || version != "v1" && version != "v1beta1" {
 		return false
 	}
+	o.beta = version == "v1beta1"
 	switch as {
 	case "Table":
 		o.shape = shapeTable
-		return can.table
+		return can.table && o.media != mediaProtobuf
 	case can.partial:
 		o.shape = shapePartial
 		return as != ""

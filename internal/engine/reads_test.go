@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -201,4 +202,48 @@ func TestPagesAtZero(t *testing.T) {
 		x.expect("GET "+deploys+"?limit=2&continue="+at(doc, "metadata.continue"), "", "200 items.#=1")
 		x.expect("GET "+deploys+"?resourceVersion=0"+match, "", "200 items.#=3")
 	}
+}
+
+// TestMetaVersions asks for kinds of meta.k8s.io in both of its versions: what is in the answer is of the version that was asked for.
+func TestMetaVersions(t *testing.T) {
+	x := newKinds(t)
+	x.three()
+	for _, version := range []string{"v1", "v1beta1"} {
+		other := map[string]string{"v1": "meta.k8s.io/v1beta1", "v1beta1": `meta.k8s.io/v1"`}[version]
+		for _, path := range []string{deploys, deploys + "/a", deploys + "?limit=1", deploys + "?watch=1"} {
+			as := "PartialObjectMetadata"
+			if path != deploys+"/a" && !strings.Contains(path, "watch") {
+				as += "List"
+			}
+			for accept, times := range map[string]int{
+				"application/json;g=meta.k8s.io;v=" + version + ";as=Table": 2, "application/json;g=meta.k8s.io;v=" + version + ";as=" + as: 1,
+				protobufMedia + ";g=meta.k8s.io;v=" + version + ";as=" + as: 1,
+			} {
+				body := x.begun("GET "+path, accept)
+				if strings.Count(body, "meta.k8s.io/"+version) < times || strings.Contains(body, other) {
+					t.Errorf("GET %s as %s: %q", path, accept, body)
+				}
+			}
+			if w := x.do("GET "+path, "", "Accept: "+protobufMedia+";g=meta.k8s.io;as=Table;v="+version); w.Code != http.StatusNotAcceptable {
+				t.Errorf("GET %s as a table in protobuf: %d", path, w.Code)
+			}
+		}
+	}
+}
+
+// begun is what an answer begins with: all of it, or of a watch its first event.
+func (x *kinds) begun(what, accept string) string {
+	x.t.Helper()
+	ctx, cancel := context.WithCancel(x.t.Context())
+	defer cancel()
+	var body bytes.Buffer
+	w := &writer{header: http.Header{}, wrote: func(p []byte) error {
+		body.Write(p)
+		if strings.Contains(what, "watch=") {
+			cancel()
+		}
+		return nil
+	}}
+	x.serve(w, x.request(ctx, what, "", "Accept: "+accept))
+	return body.String()
 }

@@ -170,7 +170,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 	if out.media == mediaProtobuf {
 		tm := c.forms.typeMeta
 		if out.shape == shapePartial {
-			tm = typeMeta(partialGVK)
+			tm = typeMeta(out.metaKind(partialKind))
 		}
 		raw, err := c.protobuf(nil, i, out)
 		if err != nil {
@@ -275,7 +275,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 		obj.SetManagedFields(nil)
 	}
 	if out.shape == shapePartial {
-		return writeAny(c.w, c.req, code, out, c.partialOf(obj))
+		return writeAny(c.w, c.req, code, out, c.partialOf(obj, out))
 	}
 	return writeAny(c.w, c.req, code, out, obj)
 }

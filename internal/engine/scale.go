@@ -62,13 +62,13 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 	}
 	switch out.shape {
 	case shapeTable:
-		t, err := c.tableOf(c.scaleTable(), []Object{s}, metav1.ListMeta{ResourceVersion: s.ResourceVersion})
+		t, err := c.tableOf(out, c.scaleTable(), []Object{s}, metav1.ListMeta{ResourceVersion: s.ResourceVersion})
 		if err != nil {
 			return err
 		}
 		return writeAny(c.w, c.req, code, out, t)
 	case shapePartial:
-		return writeAny(c.w, c.req, code, out, c.partialOf(s))
+		return writeAny(c.w, c.req, code, out, c.partialOf(s, out))
 	}
 	return writeAny(c.w, c.req, code, out, s)
 }

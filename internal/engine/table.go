@@ -16,8 +16,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-var tableGVK = metav1.SchemeGroupVersion.WithKind("Table")
-
 // defaultTable prints kinds without a Table of their own.
 var defaultTable = &Table{
 	Columns: []metav1.TableColumnDefinition{
@@ -66,21 +64,26 @@ func (ep *Endpoint) table() *Table {
 	return defaultTable
 }
 
-// includeObject reads how much of each object goes into a table's rows.
-func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
+// rowObject says how much of each object goes into a table's rows. Metadata is of the version of the table.
+type rowObject struct {
+	metav1.IncludeObjectPolicy
+	out output
+}
+
+func (c *call) includeObject(out output) (rowObject, error) {
 	switch p := metav1.IncludeObjectPolicy(c.req.URL.Query().Get("includeObject")); p {
 	case "":
-		return metav1.IncludeMetadata, nil
+		return rowObject{metav1.IncludeMetadata, out}, nil
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
-		return p, nil
+		return rowObject{p, out}, nil
 	default:
-		return "", apierrors.NewBadRequest(fmt.Sprintf(
+		return rowObject{}, apierrors.NewBadRequest(fmt.Sprintf(
 			"Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", p))
 	}
 }
 
 // rows prints hub objects.
-func (ep *Endpoint) rows(t *Table, objs []Object, include metav1.IncludeObjectPolicy) ([]metav1.TableRow, error) {
+func (ep *Endpoint) rows(t *Table, objs []Object, include rowObject) ([]metav1.TableRow, error) {
 	rows := make([]metav1.TableRow, 0, len(objs))
 	for _, obj := range objs {
 		row, err := ep.row(t, obj, include)
@@ -93,16 +96,16 @@ func (ep *Endpoint) rows(t *Table, objs []Object, include metav1.IncludeObjectPo
 }
 
 // row prints a hub object.
-func (ep *Endpoint) row(t *Table, obj Object, include metav1.IncludeObjectPolicy) (row metav1.TableRow, err error) {
+func (ep *Endpoint) row(t *Table, obj Object, include rowObject) (row metav1.TableRow, err error) {
 	row.Cells, row.Conditions = t.Row(obj)
-	switch include {
+	switch include.IncludeObjectPolicy {
 	case metav1.IncludeObject:
 		if obj, err = ep.outgoing(obj); err != nil {
 			return row, err
 		}
 		row.Object = marshalRaw(obj)
 	case metav1.IncludeMetadata:
-		row.Object = marshalRaw(ep.partialOf(obj))
+		row.Object = marshalRaw(ep.partialOf(obj, include.out))
 	}
 	return row, nil
 }
@@ -110,11 +113,11 @@ func (ep *Endpoint) row(t *Table, obj Object, include metav1.IncludeObjectPolicy
 // writeTableList answers with a page as a table, row by row.
 func (c *call) writeTableList(out output, p *page) error {
 	t := c.table()
-	table, err := c.tableOf(t, nil, p.meta)
+	table, err := c.tableOf(out, t, nil, p.meta)
 	if err != nil {
 		return err
 	}
-	include, err := c.includeObject()
+	include, err := c.includeObject(out)
 	if err != nil {
 		return err
 	}
@@ -144,7 +147,7 @@ func (c *call) writeTableList(out output, p *page) error {
 }
 
 // pageRows prints a page.
-func (c *call) pageRows(t *Table, p *page, include metav1.IncludeObjectPolicy) ([]metav1.TableRow, error) {
+func (c *call) pageRows(t *Table, p *page, include rowObject) ([]metav1.TableRow, error) {
 	rows := make([]metav1.TableRow, len(p.items))
 	row := c.rowsOf(t, p, include)
 	for n := range rows {
@@ -160,7 +163,7 @@ func (c *call) pageRows(t *Table, p *page, include metav1.IncludeObjectPolicy) (
 }
 
 // rowsOf prints the items of a page in turn.
-func (c *call) rowsOf(t *Table, p *page, include metav1.IncludeObjectPolicy) func(n int) (metav1.TableRow, error) {
+func (c *call) rowsOf(t *Table, p *page, include rowObject) func(n int) (metav1.TableRow, error) {
 	batch := c.batches(p.items)
 	var objs []Object // a batch of objects, from number first on
 	first := 0
@@ -184,15 +187,15 @@ func (c *call) rowsOf(t *Table, p *page, include metav1.IncludeObjectPolicy) fun
 
 // writeTable answers with a table of hub objects.
 func (c *call) writeTable(code int, out output, objs []Object, meta metav1.ListMeta) error {
-	table, err := c.tableOf(c.table(), objs, meta)
+	table, err := c.tableOf(out, c.table(), objs, meta)
 	if err != nil {
 		return err
 	}
 	return writeAny(c.w, c.req, code, out, table)
 }
 
-func (c *call) tableOf(t *Table, objs []Object, meta metav1.ListMeta) (*metav1.Table, error) {
-	include, err := c.includeObject()
+func (c *call) tableOf(out output, t *Table, objs []Object, meta metav1.ListMeta) (*metav1.Table, error) {
+	include, err := c.includeObject(out)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +204,6 @@ func (c *call) tableOf(t *Table, objs []Object, meta metav1.ListMeta) (*metav1.T
 		return nil, err
 	}
 	table := &metav1.Table{ListMeta: meta, ColumnDefinitions: t.Columns, Rows: rows}
-	table.SetGroupVersionKind(tableGVK)
+	table.SetGroupVersionKind(out.metaKind("Table"))
 	return table, nil
 }

@@ -51,7 +51,7 @@ func (c *call) watch() error {
 
 	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
-		if _, err := c.includeObject(); err != nil {
+		if _, err := c.includeObject(out); err != nil {
 			return err
 		}
 	}
@@ -324,7 +324,7 @@ func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 	if s.out.media == mediaProtobuf {
 		tm := s.forms.typeMeta
 		if s.out.shape == shapePartial {
-			tm = typeMeta(partialGVK)
+			tm = typeMeta(s.out.metaKind(partialKind))
 		}
 		raw, err := s.protobufPieces(i, s.out)
 		if err != nil {
@@ -389,7 +389,7 @@ func (s *watchStream) protobufFrame(t watch.EventType, typeMeta []byte, raw [][]
 // tableFrame sends an event of one row; the first frame has the column
 // definitions.
 func (s *watchStream) tableFrame(t watch.EventType, obj Object) error {
-	table, err := s.tableOf(s.table(), []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
+	table, err := s.tableOf(s.out, s.table(), []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	if err != nil {
 		return err
 	}
@@ -426,12 +426,12 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 	}
 	switch {
 	case s.out.shape == shapeTable:
-		table, err := s.tableOf(s.table(), nil, metav1.ListMeta{ResourceVersion: formatRev(rev)})
+		table, err := s.tableOf(s.out, s.table(), nil, metav1.ListMeta{ResourceVersion: formatRev(rev)})
 		if err != nil {
 			return err
 		}
 		if initialEnd {
-			p := s.partialOf(obj)
+			p := s.partialOf(obj, s.out)
 			table.Rows = []metav1.TableRow{{Cells: make([]any, len(table.ColumnDefinitions)), Object: marshalRaw(p)}}
 		}
 		if s.headed {
@@ -440,7 +440,7 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 		s.headed = true
 		return s.anyFrame(watch.Bookmark, table)
 	case s.out.shape == shapePartial:
-		return s.anyFrame(watch.Bookmark, s.partialOf(obj))
+		return s.anyFrame(watch.Bookmark, s.partialOf(obj, s.out))
 	}
 	return s.anyFrame(watch.Bookmark, obj)
 }

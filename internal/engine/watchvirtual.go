@@ -24,7 +24,7 @@ func (c *call) watchVirtual(out output, o *internalversion.ListOptions) error {
 			field.Forbidden(field.NewPath("sendInitialEvents"), "is not supported for this resource")})
 	}
 	if out.shape == shapeTable {
-		if _, err := c.includeObject(); err != nil {
+		if _, err := c.includeObject(out); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *watchStream) virtualFrame(t watch.EventType, obj Object) error {
 	case shapeTable:
 		return s.tableFrame(t, obj)
 	case shapePartial:
-		return s.anyFrame(t, s.partialOf(obj))
+		return s.anyFrame(t, s.partialOf(obj, s.out))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(s.GVK)
 	return s.anyFrame(t, obj)

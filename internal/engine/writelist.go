@@ -47,7 +47,7 @@ func (c *call) writeList(out output, p *page) error {
 	if out.shape == shapeTable {
 		return c.writeTableList(out, p)
 	}
-	auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged}, p) })
+	auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged, beta: out.beta}, p) })
 	switch out.media {
 	case mediaProtobuf:
 		return c.writeProtobufList(out, p)
@@ -65,7 +65,7 @@ func (c *call) writeList(out output, p *page) error {
 func (c *call) listHead(out output, m metav1.ListMeta) ([]byte, error) {
 	gvk := c.listGVK()
 	if out.shape == shapePartial {
-		gvk = partialListGVK
+		gvk = out.metaKind(partialKind + "List")
 	}
 	meta, err := json.Marshal(m)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	}
 	gvk := c.listGVK()
 	if out.shape == shapePartial {
-		gvk = partialListGVK
+		gvk = out.metaKind(partialKind + "List")
 	}
 	inner := binary.AppendUvarint([]byte{tagBytes1}, uint64(len(meta)))
 	inner = append(inner, meta...)
