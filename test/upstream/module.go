@@ -127,10 +127,10 @@ func (m *module) writeModfile() error {
 	return os.WriteFile(strings.TrimSuffix(m.modfile, ".mod")+".sum", sum, 0o644)
 }
 
-// build compiles a package's tests.
+// build compiles a package's tests. They find files by the path of their source, which must not be cut.
 func (m *module) build(pkg string) (string, error) {
 	binary := filepath.Join(m.binaries, strings.ReplaceAll(pkg, "/", "-")+".test")
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-mod=mod", "-modfile="+m.modfile, "-o", binary, "k8s.io/kubernetes/test/integration/"+pkg)
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-trimpath=false", "-mod=mod", "-modfile="+m.modfile, "-o", binary, "k8s.io/kubernetes/test/integration/"+pkg)
 	cmd.Dir, cmd.Env = pinned, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not build: %w\n%s", pkg, err, out)
