@@ -67,6 +67,9 @@ func execute(m *module, binary, pkg, tests string, skips map[string]string, serv
 		return fail(err)
 	}
 	defer os.RemoveAll(tmp)
+	if err := m.fixtures(filepath.Join(tmp, "src")); err != nil {
+		return fail(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout+time.Minute)
 	defer cancel()
 	if tests == "" {
@@ -74,7 +77,7 @@ func execute(m *module, binary, pkg, tests string, skips map[string]string, serv
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.timeout="+s.timeout.String(), "-test.run="+tests, "-test.skip="+skipPattern(skips))
 	cmd.Dir = filepath.Join(m.dir, "test/integration", pkg)
-	cmd.Env = append(os.Environ(), "KUBE_APISERVER="+server.path, "TMPDIR="+tmp, "PATH="+filepath.Dir(s.etcd)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBE_APISERVER="+server.path, "TMPDIR="+tmp, "TEST_SRCDIR="+tmp, "TEST_WORKSPACE=src", "PATH="+filepath.Dir(s.etcd)+":"+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, in := io.Pipe()

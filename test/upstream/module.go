@@ -127,10 +127,26 @@ func (m *module) writeModfile() error {
 	return os.WriteFile(strings.TrimSuffix(m.modfile, ".mod")+".sum", sum, 0o644)
 }
 
-// build compiles a package's tests. They find files by the path of their source, which must not be cut.
+// fixtures makes the folder in which tests that start a server of the extension API keep its certificates: it is beside the source of
+// that server, with or without the path of the module cache, and taken to be below dir.
+func (m *module) fixtures(dir string) error {
+	const source = "k8s.io/apiextensions-apiserver"
+	_, cached, err := download(source)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{source + "@v0.0.0", cached} {
+		if err := os.MkdirAll(filepath.Join(dir, path, "pkg/cmd/server/testing/testdata"), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build compiles a package's tests.
 func (m *module) build(pkg string) (string, error) {
 	binary := filepath.Join(m.binaries, strings.ReplaceAll(pkg, "/", "-")+".test")
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-trimpath=false", "-mod=mod", "-modfile="+m.modfile, "-o", binary, "k8s.io/kubernetes/test/integration/"+pkg)
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-mod=mod", "-modfile="+m.modfile, "-o", binary, "k8s.io/kubernetes/test/integration/"+pkg)
 	cmd.Dir, cmd.Env = pinned, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not build: %w\n%s", pkg, err, out)
