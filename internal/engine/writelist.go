@@ -47,7 +47,9 @@ func (c *call) writeList(out output, p *page) error {
 	if out.shape == shapeTable {
 		return c.writeTableList(out, p)
 	}
-	auditJSON(c.req, func() ([]byte, error) { return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged, beta: out.beta}, p) })
+	auditJSON(c.req, func() ([]byte, error) {
+		return c.jsonList(output{shape: out.shape, dropManaged: out.dropManaged, beta: out.beta}, p)
+	})
 	switch out.media {
 	case mediaProtobuf:
 		return c.writeProtobufList(out, p)

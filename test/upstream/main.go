@@ -19,7 +19,7 @@ func main() {
 	kanzen := flag.String("kanzen", "../bin/kanzen", "the program to test; it is started under the name kube-apiserver")
 	peer := flag.String("peer", "", "kube-apiserver, to run each package on it too, at the same time")
 	etcd := flag.String("etcd", "../bench/peer/bin/etcd", "etcd")
-	cache := flag.String("cache", "upstream/cache", "folder for the copy of the kubernetes module, test binaries, logs and results")
+	cache := flag.String("cache", "../bin/upstream", "folder for the copy of the kubernetes module, test binaries, logs and results")
 	timeout := flag.Duration("timeout", 20*time.Minute, "for each package")
 	results := flag.String("results", "", "file of the results (JSON), to which those of this run are added (default CACHE/results.json)")
 	flag.Parse()
