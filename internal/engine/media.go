@@ -100,6 +100,14 @@ func negotiate(req *http.Request, can restrict) (output, error) {
 			}
 		}
 	}
+	if can.stream && namesMedia(header) {
+		// What no answer could be is told as for a single answer, before what no stream could be.
+		can.stream = false
+		if _, err := negotiate(req, can); err != nil {
+			return out, err
+		}
+		can.stream = true
+	}
 	return out, notAcceptable(can, header)
 }
 
