@@ -124,7 +124,7 @@ e2e-controller-runtime:
 # Kubernetes' own integration tests (docs/upstream-integration.md) on kanzen, and with PEER=1 on kube-apiserver at the same time.
 # PACKAGES are folders of its test/integration; PACKAGE:TESTS runs those that a regular expression matches.
 PACKAGES ?= apiserver/admissionwebhook apiserver controlplane quota servicecidr controlplane/transformation examples disruption evictions tls metrics serviceaccount \
-	certificates dryrun pods service auth apiserver/flowcontrol node endpointslice podcertificaterequests apiserver/coordinatedleaderelection apiserver/cel/authorizerselector
+	certificates dryrun pods service auth apiserver/flowcontrol node endpointslice podcertificaterequests apiserver/coordinatedleaderelection
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(PACKAGES)
 
