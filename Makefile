@@ -126,7 +126,7 @@ e2e-controller-runtime:
 PACKAGES ?= apiserver/admissionwebhook apiserver controlplane quota servicecidr controlplane/transformation examples disruption evictions tls metrics serviceaccount \
 	certificates dryrun pods service auth apiserver/flowcontrol node endpointslice podcertificaterequests apiserver/coordinatedleaderelection
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
-	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(PACKAGES)
+	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(PACKAGES),'$(p)')
 
 # Known holes in what is built in; needs the vulnerability database to be in reach.
 vuln:
