@@ -8,7 +8,7 @@
 // A viewer is known by a client certificate, by a bearer token, or by the cookie of a session. A session begins with a
 // one-time code (a link that `kanzen console` prints) or a bearer token, and is the user who had that. Its cookie is good
 // for reading below /console/data/ and for ending the session; everywhere else it is not looked at. Codes and sessions
-// are in memory only, as hashes, few for each user, and expire.
+// are in memory only, as hashes, few for each user, and expire. Nobody can fill what there is room for (secrets).
 package console
 
 import (

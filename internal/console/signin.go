@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
@@ -86,7 +85,7 @@ func (c *Console) serveCode(w http.ResponseWriter, r *http.Request) {
 	}
 	code, err := c.codes.issue(request.UserFrom(r.Context()))
 	if err != nil {
-		c.refuse(w, r, err)
+		c.WriteError(w, r, err)
 		return
 	}
 	writeJSON(w, map[string]any{"code": code, "seconds": int(codeLife.Seconds())})
@@ -109,7 +108,7 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 	u := request.UserFrom(r.Context())
 	session, err := c.sessions.issue(u)
 	if err != nil {
-		c.refuse(w, r, err)
+		c.WriteError(w, r, err)
 		return
 	}
 	cookie.Value, cookie.MaxAge = session, int(sessionLife.Seconds())
@@ -133,13 +132,6 @@ func (c *Console) only(w http.ResponseWriter, r *http.Request, method string) bo
 	w.Header().Set("Allow", method)
 	http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 	return false
-}
-
-func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, errTooMany) {
-		err = apierrors.NewTooManyRequests(err.Error(), 60)
-	}
-	c.WriteError(w, r, err)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
