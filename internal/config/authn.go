@@ -167,8 +167,8 @@ func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error
 }
 
 // Anonymous returns which requests may be anonymous, by the file or the flags. Who gives the flag wants what it does in
-// kube-apiserver: all requests, and not just those for health.
-func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (authn.Anonymous, error) {
+// kube-apiserver: all requests, and not just those for health and for the console's page.
+func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool, page []string) (authn.Anonymous, error) {
 	asked := c.given != nil && c.given("anonymous-auth")
 	healthOnly := c.AnonymousHealthOnly && !asked
 	switch {
@@ -186,7 +186,9 @@ func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool) (
 		// With AlwaysAllow, anonymous requests would be allowed everything, which is not intended.
 		return authn.Anonymous{}, nil
 	case healthOnly:
-		return authn.AnonymousHealth(), nil
+		a := authn.AnonymousHealth()
+		a.Paths = append(a.Paths, page...)
+		return a, nil
 	}
 	return authn.Anonymous{All: true}, nil
 }

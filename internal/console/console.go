@@ -69,7 +69,7 @@ func New(c Config) *Console {
 type purpose int
 
 const (
-	forPage    purpose = iota // a file of the page: it says nothing, and anybody gets it
+	forPage    purpose = iota // a file of the page: it says nothing, and whoever may be anonymous gets it
 	forCode                   // a one-time code is to be made
 	forSession                // a session is to begin
 	forEnd                    // a session is to end

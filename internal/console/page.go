@@ -1,13 +1,17 @@
 package console
 
 import (
+	"context"
 	"crypto/sha256"
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
+	"sync/atomic"
 )
 
 //go:embed page
@@ -39,6 +43,29 @@ func pages() map[string]page {
 		out[Prefix+"/"+e.Name()] = p
 	}
 	return out
+}
+
+// Paths are those of the page and its files, which a browser needs before it can sign anybody in.
+func Paths() []string {
+	return slices.AppendSeq([]string{Prefix}, maps.Keys(pages()))
+}
+
+// maxStrangers is how many files a connection is good for that nobody has signed in on: those of the page, and some more.
+const maxStrangers = 10
+
+type connectionKey struct{}
+
+// WithConnection makes the context of a connection, in which the files that were served on it are counted.
+func WithConnection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connectionKey{}, new(atomic.Int32))
+}
+
+// mayGoOn says whether a connection may serve another file of the page to strangers. They get one request per HTTP/2
+// connection elsewhere, since a flood of requests would cost them too little. A browser asks for all files at once, which
+// it cannot do on a connection that ends.
+func mayGoOn(ctx context.Context) bool {
+	served, ok := ctx.Value(connectionKey{}).(*atomic.Int32)
+	return ok && served.Add(1) < maxStrangers
 }
 
 // kindOf returns the media type of a file. The table of the machine is not asked: it may say anything.
@@ -84,9 +111,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	// Strangers get one request per connection, since a flood of them would cost them too little. The files are in memory,
-	// and a browser asks for all of them at once: it cannot do so on connections that end.
-	h.Del("Connection")
+	if mayGoOn(r.Context()) {
+		h.Del("Connection")
+	}
 	h.Set("Etag", p.etag)
 	h.Set("Cache-Control", "no-cache")
 	if r.Header.Get("If-None-Match") == p.etag {

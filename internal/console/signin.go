@@ -24,7 +24,8 @@ const codeHeader = "Kanzen-Console-Code"
 var errUsed = errors.New("the code of the console is unknown, has been used or has expired")
 
 // Authenticator finds the user of a request to the console by its code or session. All other requests, and those with
-// credentials of another kind, are for Next.
+// credentials of another kind, are for Next. Next also decides who gets the files of the page anonymously: where nobody may
+// be anonymous, a browser needs a client certificate for them.
 type Authenticator struct {
 	Console *Console
 	Next    authn.Authenticator
@@ -52,20 +53,17 @@ func (a Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
 		}
 	}
 	u, ok, err := a.Next.Authenticate(r)
-	switch known := ok && err == nil && !nobody(u); {
-	case what.purpose == forPage && !known:
-		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, true, nil
-	case !known:
-		return nil, false, err // the page asks to sign in
+	if ok && err == nil && nobody(u) && what.purpose != forPage {
+		return nil, false, nil // the page asks to sign in
 	}
-	return u, true, nil
+	return u, ok, err
 }
 
 func nobody(u user.Info) bool {
 	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
 }
 
-// Authorizer lets everybody have what tells nothing: the files of the page, a session and a code for oneself, one's own
+// Authorizer lets everybody whom authentication lets in have what tells nothing: the files of the page, a session and a code for oneself, one's own
 // name. What data there is is for Next to decide.
 type Authorizer struct{ Next authz.Authorizer }
 

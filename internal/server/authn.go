@@ -29,7 +29,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 	c := methods.Config{
 		Flags: flags, File: b.cfg.AuthenticationConfigFile, Algorithms: b.cfg.OIDCSigningAlgorithms,
 		Anonymous: func(file *apiserver.AnonymousAuthConfig) (authn.Anonymous, error) {
-			return b.cfg.Anonymous(file, !authorizers.FromFile() && authorizers.Uses("AlwaysAllow"))
+			return b.cfg.Anonymous(file, !authorizers.FromFile() && authorizers.Uses("AlwaysAllow"), b.consolePaths())
 		},
 		Audiences: b.cfg.Audiences(), TokenFile: k.TokenFile,
 		ServiceAccounts: methods.ServiceAccounts{

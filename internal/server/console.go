@@ -23,6 +23,14 @@ func (b *base) console(f flight) consolePage {
 		Version: "kanzen " + version.Kanzen + ", Kubernetes " + b.cfg.VersionInfo().GitVersion})}
 }
 
+// consolePaths are those of the page; none if there is none.
+func (b *base) consolePaths() []string {
+	if !b.cfg.Console || b.cfg.FlightRecorderMemory == 0 {
+		return nil
+	}
+	return console.Paths()
+}
+
 func (p consolePage) filter() chain.Filter {
 	if p.Console == nil {
 		return nil

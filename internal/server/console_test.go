@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http2"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/console"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
@@ -122,7 +127,7 @@ func TestConsoleShowsWhatItsViewerMayGet(t *testing.T) {
 	}
 }
 
-// TestConsolePage checks the headers of all that the console answers, and that the page itself is for everybody.
+// TestConsolePage checks the headers of all that the console answers, and that the page itself is for everybody by default.
 func TestConsolePage(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]struct {
@@ -130,7 +135,7 @@ func TestConsolePage(t *testing.T) {
 		kind string
 	}{
 		"/console": {308, ""}, "/console/": {200, "text/html; charset=utf-8"}, "/console/console.js": {200, "text/javascript; charset=utf-8"},
-		"/console/console.css": {200, "text/css; charset=utf-8"}, "/console/page.go": {404, ""}, "/console/..": {404, ""}, "/console/data/whoami": {401, ""}, "/console/data/": {404, ""},
+		"/console/console.css": {200, "text/css; charset=utf-8"}, "/console/page.go": {401, ""}, "/console/..": {401, ""}, "/console/data/whoami": {401, ""}, "/console/data/": {404, ""},
 	} {
 		answer := visit{method: "GET", path: path}.at(s)
 		h := answer.Header
@@ -149,6 +154,92 @@ func TestConsolePage(t *testing.T) {
 	}
 	if got := (visit{method: "GET", path: "/consoles"}).at(s); got.StatusCode == 200 || got.Header.Get("Content-Security-Policy") != "" {
 		t.Errorf("a path beside the console: %d", got.StatusCode)
+	}
+}
+
+// TestConsoleAnonymous asks for each path of the console as somebody unknown, under each setting of who may be anonymous:
+// only what the setting lets in is answered, and no bad credentials are.
+func TestConsoleAnonymous(t *testing.T) {
+	file := func(anonymous string) func(*config.Config) {
+		path := filepath.Join(t.TempDir(), "authentication.yaml")
+		text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous: " + anonymous + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return func(c *config.Config) { c.AuthenticationConfigFile = path }
+	}
+	all := append(console.Paths(), "/console/none")
+	for name, c := range map[string]struct {
+		set  func(*config.Config)
+		lets []string
+	}{
+		"by default":          {func(*config.Config) {}, console.Paths()},
+		"nobody":              {func(c *config.Config) { c.AnonymousAuth = false }, nil},
+		"all by the file":     {file("{enabled: true}"), all},
+		"nobody by the file":  {file("{enabled: false}"), nil},
+		"health by the file":  {file("{enabled: true, conditions: [{path: /livez}]}"), nil},
+		"a file, by the file": {file("{enabled: true, conditions: [{path: /console/}, {path: /console/console.js}]}"), []string{"/console/", "/console/console.js"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startWith(t, c.set)
+			for _, path := range all {
+				for _, method := range []string{"GET", "HEAD", "POST"} {
+					unknown := visit{method: method, path: path}.at(s).StatusCode
+					if (unknown != 401) != slices.Contains(c.lets, path) {
+						t.Errorf("%s %s answers %d to nobody", method, path, unknown)
+					}
+					if got := (visit{method: method, path: path, header: map[string]string{"Authorization": "Bearer x"}}).at(s).StatusCode; got != 401 {
+						t.Errorf("%s %s answers %d to a bad token", method, path, got)
+					}
+					if got := (visit{method: method, path: path, cookie: "x"}).at(s).StatusCode; got != unknown {
+						t.Errorf("%s %s answers %d to a bad cookie, %d without", method, path, got, unknown)
+					}
+					if got := (visit{method: method, path: path, user: eve}).at(s).StatusCode; got == 401 || got == 403 {
+						t.Errorf("%s %s answers %d to a user", method, path, got)
+					}
+				}
+			}
+			for _, path := range []string{"/console/data/whoami", "/console/data/requests", "/console/session", "/console/codes"} {
+				for _, method := range []string{"GET", "POST"} {
+					if got := (visit{method: method, path: path}).at(s).StatusCode; got != 401 && got != 404 {
+						t.Errorf("%s %s answers %d to nobody", method, path, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestConsoleStrangers counts what somebody unknown gets on one connection: the files of the page, and little more.
+func TestConsoleStrangers(t *testing.T) {
+	s := listening(t, func(*config.Config) {})
+	for _, path := range console.Paths() {
+		f, answers := speakHTTP2(t, s), 0
+		if err := f.WriteWindowUpdate(0, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		for ended := false; !ended; {
+			id, err := f.get(path)
+			if err != nil {
+				break
+			}
+			for answered := false; !answered; {
+				frame, err := f.ReadFrame()
+				if err != nil {
+					ended = true
+					break
+				}
+				_, away := frame.(*http2.GoAwayFrame)
+				ended = ended || away
+				answered = frame.Header().StreamID == id && frame.Header().Flags.Has(http2.FlagDataEndStream)
+			}
+			if answers++; answers > 10 {
+				t.Fatalf("%s: a stranger gets more than ten answers on a connection", path)
+			}
+		}
+		if answers < len(console.Paths())-1 && path != console.Prefix {
+			t.Errorf("%s: a stranger gets %d answers on a connection, too few for the page", path, answers)
+		}
 	}
 }
 

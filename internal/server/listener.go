@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/console"
 	"github.com/kanzen-io/kanzen/internal/keys"
 )
 
@@ -59,6 +60,9 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          stdlog.New(&serverErrors{b.log, b.metrics}, "", 0),
 		TLSConfig:         secure,
+	}
+	if b.cfg.Console {
+		srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return console.WithConnection(ctx) }
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
