@@ -241,28 +241,11 @@ func (d *differ) report(a, b reflect.Value) {
 		}
 		path.WriteString(p)
 	}
-	f := v1alpha1.FieldChange{Path: text(path.String(), maxPath), Hidden: d.secret || sensitive(d.path)}
+	f := v1alpha1.FieldChange{Path: text(path.String(), maxPath), Hidden: d.secret}
 	if !f.Hidden {
 		f.Old, f.New = d.value(a), d.value(b)
 	}
 	d.fields = append(d.fields, f)
-}
-
-// sensitive says that a field may hold credentials although its object is no secret: environment variables, and what is
-// named like a credential.
-func sensitive(path []string) bool {
-	for n, p := range path {
-		p = strings.ToLower(p)
-		if p == "env" && n < len(path)-1 || strings.Contains(p, "last-applied-configuration") {
-			return true
-		}
-		for _, word := range []string{"password", "passwd", "token", "secret", "credential", "apikey", "api-key", "api_key", "privatekey", "private-key", "private_key"} {
-			if strings.Contains(p, word) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // value returns a scalar as JSON; other values, and long ones, only as what they are.

@@ -20,7 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
-// Disk keeps records in files, a line of JSON each. Only their owner may read them.
+// Disk keeps records in files, a line of JSON each, without values of objects. Only their owner may read them.
 type Disk struct {
 	dir     string
 	log     *slog.Logger
@@ -98,7 +98,7 @@ func (d *Disk) Run(ctx context.Context) error {
 }
 
 func (d *Disk) put(rec *v1alpha1.Record) {
-	b, err := json.Marshal(rec)
+	b, err := json.Marshal(stored(rec))
 	if err == nil {
 		_, err = d.file.Write(append(b, '\n'))
 	}
@@ -157,6 +157,7 @@ func (r *Recorder) load(ctx context.Context, path string) error {
 		if json.Unmarshal(scan.Bytes(), rec) != nil || rec.Verb == "" {
 			continue // the last line of a process that was killed
 		}
+		rec = stored(rec) // a file of an earlier version may have values
 		r.put(rec)
 		r.remember(rec, rec.Changes)
 	}

@@ -3,7 +3,8 @@
 // rest. It knows the watches that are served, and how webhooks and policies do.
 //
 // What it keeps never has tokens, bodies, messages of refusals (which quote bodies and webhooks) or values of secrets.
-// Names come from clients, so each text has a bound.
+// Values of other objects are told only to who may get the object, and written to no file (told.go). Names come from
+// clients, so each text has a bound.
 //
 // It measures nothing itself: the times are those of request.Latency, and what else happens on a request's way is
 // reported to its trail (request.AddStep and others). A request that is not kept costs two looks at its context and the
@@ -214,7 +215,7 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 		AuditID: text(request.AuditIDFrom(req.Context()), maxID), UserAgent: shared(req.UserAgent(), maxAgent), SourceIP: shared(address(req.RemoteAddr), maxID),
 		Verb: shared(i.Verb, maxID), Group: shared(i.Group, maxName), Version: shared(i.Version, maxID), Resource: shared(i.Resource, maxName),
 		Subresource: shared(i.Subresource, maxName), Namespace: shared(i.Namespace, maxName), Name: text(i.Name, maxName),
-		DryRun: t.DryRun, Code: int32(code), Reason: shared(t.Reason, maxID), MoreSteps: t.MoreSteps, MoreChanges: t.MoreChanges,
+		DryRun: t.DryRun, Code: int32(code), Reason: reason(t.Reason), MoreSteps: t.MoreSteps, MoreChanges: t.MoreChanges,
 		ResponseBytes: chain.SizeOf(w),
 	}
 	if !i.IsResource {
@@ -247,6 +248,15 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 			Duration: metav1.Duration{Duration: s.Took}, Result: s.Result, Ignored: s.Ignored, Changed: s.Changed})
 	}
 	return rec
+}
+
+// reason returns that of a refusal, as NotFound. A webhook may give a text of its own, which is left out: it may quote what
+// it was sent.
+func reason(s string) string {
+	if strings.ContainsFunc(s, func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }) {
+		return ""
+	}
+	return shared(s, maxID)
 }
 
 // maxKeptChanges bounds the changes in the record of a request; the history of objects has all of them.

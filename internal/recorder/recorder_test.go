@@ -256,8 +256,7 @@ func TestCompare(t *testing.T) {
 		"image":     {pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { p.Spec.Containers[1].Image = "three" }), false, `spec.containers[b].image "two" "three"`},
 		"reordered": {pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { c := p.Spec.Containers; c[0], c[1] = c[1], c[0] }), false, ""},
 		"label":     {pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { p.Labels["x.y/z"] = "2" }), false, `metadata.labels["x.y/z"]  "2"`},
-		"env":       {pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { p.Spec.Containers[1].Env[0].Value = "canary2" }), false, `spec.containers[b].env[E].value hidden`},
-		"password":  {configMap("c", map[string]string{"db_password": "canary"}), configMap("c", map[string]string{"db_password": "canary2"}), false, `data.db_password hidden`},
+		"env":       {pod(func(*corev1.Pod) {}), pod(func(p *corev1.Pod) { p.Spec.Containers[1].Env[0].Value = "canary2" }), true, `spec.containers[b].env[E].value hidden`},
 		"secret":    {configMap("c", map[string]string{"a": "canary"}), configMap("c", map[string]string{"a": "canary2"}), true, `data.a hidden`},
 		"long":      {configMap("c", nil), configMap("c", map[string]string{"a": strings.Repeat("canary", 100)}), false, `data.a  (600 bytes)`},
 		"custom":    {u(map[string]any{"n": int64(1), "l": []any{int64(1)}}), u(map[string]any{"n": int64(2), "l": []any{int64(1), "x"}}), false, `spec.l[1]  "x"; spec.n 1 2`},
@@ -377,6 +376,75 @@ func TestDisk(t *testing.T) {
 	entries, _ := r.History(v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "c"})
 	if len(r.Records()) != 1 || len(entries) != 1 || entries[0].User != "alice" || len(entries[0].Fields) != 1 {
 		t.Errorf("after a restart: %+v, %+v", r.Records(), entries)
+	}
+}
+
+// TestDiskHasNoValues changes objects of several kinds, and looks for their values in the files, and in what is loaded from
+// a file that has some.
+func TestDiskHasNoValues(t *testing.T) {
+	dir := t.TempDir()
+	d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk := testingclock.NewFakeClock(begin)
+	r := New(Config{Memory: 1 << 20, Disk: d, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+	custom := func(v string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c", "namespace": "n"}, "spec": map[string]any{"password": v, "plain": v, "list": []any{v}}}}
+	}
+	serve(t, r, clk, "PUT", "/api/v1/namespaces/n/configmaps/c", "alice", 200, wrote(r, "configmaps", configMap("c", map[string]string{"pwd": "canary"}), configMap("c", map[string]string{"pwd": "canary2", "a": "canary"})))
+	serve(t, r, clk, "PUT", "/apis/example.com/v1/namespaces/n/widgets/c", "alice", 200, wrote(r, "widgets", custom("canary"), custom("canary2")))
+	ref := v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "c"}
+	if entries, _ := r.History(ref); len(entries) != 1 || !strings.Contains(fmt.Sprint(entries[0].Fields), "canary") {
+		t.Errorf("in memory are %+v", entries)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, diskFile))
+	if err != nil || !bytes.Contains(text, []byte("data.pwd")) || bytes.Contains(text, []byte("canary")) {
+		t.Errorf("the file has %s, %v", text, err)
+	}
+	text = bytes.ReplaceAll(text, []byte(`"hidden":true`), []byte(`"old":"canary","new":"canary2"`))
+	if err := os.WriteFile(filepath.Join(dir, diskFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err = OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = New(Config{Memory: 1 << 20, Disk: d, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := r.History(ref)
+	kept, err := json.Marshal(r.Records())
+	if len(entries) != 1 || strings.Contains(fmt.Sprint(entries), "canary") || bytes.Contains(kept, []byte("canary")) || err != nil {
+		t.Errorf("from the file of an earlier version come %+v %s", entries, kept)
+	}
+}
+
+// TestToldPaths checks that a reader who may not get an object learns no key and no item of it from paths.
+func TestToldPaths(t *testing.T) {
+	u := func(name, v string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"list": []any{map[string]any{"name": name, "v": v}}, "m": map[string]any{"a.b[" + name: v, `q"` + name: v}}}}
+	}
+	for _, name := range []string{"canary", "a].canary", `"canary`, "a.canary", "[canary"} {
+		fields, _ := compare(&shapes{}, u(name, "1"), u(name, "2"), false)
+		if len(fields) != 3 {
+			t.Fatalf("%+v", fields)
+		}
+		rec := &v1alpha1.Record{Resource: "widgets", Name: "w", Fields: []string{"data[" + name + "]"}, Changes: []v1alpha1.Change{{Resource: "widgets", Name: "w", Fields: fields}}}
+		shown := told(rec, nothing)
+		if said := fmt.Sprintf("%+v", shown); strings.Contains(said, "canary") || !strings.Contains(said, "spec.list") {
+			t.Errorf("%q: %s", name, said)
+		}
+		shown = told(rec, func(v1alpha1.ObjectReference) bool { return true })
+		if said := fmt.Sprintf("%+v", shown); !strings.Contains(said, "canary") || !strings.Contains(said, "New:\"2\"") {
+			t.Errorf("%q: who may get it is told %s", name, said)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type Deps struct {
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return append([]*engine.Resource{r.requests(), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
+	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
 		r.statResources(d.Parts)...)
 }
 
@@ -54,14 +54,16 @@ func nameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "What the server calls it."}
 }
 
-func (r *Recorder) requests() *engine.Resource {
+func (r *Recorder) requests(d Deps) *engine.Resource {
 	res := readOnly("requests", "request", "Request", engine.VersionOf[v1alpha1.Request, v1alpha1.RequestList](v1alpha1.GroupVersion(), nil))
-	res.Get = func(_ context.Context, name string) (engine.Object, error) {
+	// Values are told of one request only, which its reader names: then few objects are to be asked for.
+	res.Get = func(ctx context.Context, name string) (engine.Object, error) {
 		records := r.Records()
 		if number, err := strconv.ParseInt(strings.TrimPrefix(name, "r"), 10, 64); err == nil {
 			n, found := slices.BinarySearchFunc(records, number, func(rec *v1alpha1.Record, number int64) int { return cmp.Compare(rec.Number, number) })
 			if found && requestName(records[n]) == name {
-				return shownRequest(records[n]), nil
+				may := func(o v1alpha1.ObjectReference) bool { return d.MayGet(ctx, o) == nil }
+				return shownRequest(records[n], may), nil
 			}
 		}
 		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion().WithResource("requests").GroupResource(), name)
@@ -79,7 +81,7 @@ func (r *Recorder) requests() *engine.Resource {
 		}
 		return func(yield func(engine.Object) bool) {
 			for _, rec := range slices.Backward(records) {
-				if !yield(shownRequest(rec)) {
+				if !yield(shownRequest(rec, nothing)) {
 					return
 				}
 			}
@@ -106,8 +108,8 @@ func (r *Recorder) requests() *engine.Resource {
 
 func requestName(rec *v1alpha1.Record) string { return "r" + strconv.FormatInt(rec.Number, 10) }
 
-func shownRequest(rec *v1alpha1.Record) *v1alpha1.Request {
-	q := &v1alpha1.Request{Record: *rec}
+func shownRequest(rec *v1alpha1.Record, may func(v1alpha1.ObjectReference) bool) *v1alpha1.Request {
+	q := &v1alpha1.Request{Record: told(rec, may)}
 	q.ObjectMeta.Name, q.ResourceVersion = requestName(rec), strconv.FormatInt(rec.Number, 10)
 	q.CreationTimestamp = metav1.NewTime(rec.Time.Time)
 	return q
@@ -132,7 +134,7 @@ func (r *Recorder) watchRequests(ctx context.Context, after string, send func(wa
 		var objs []engine.Object
 		for _, rec := range r.since(&c) {
 			if rec.Number > from {
-				objs = append(objs, shownRequest(rec))
+				objs = append(objs, shownRequest(rec, nothing))
 			}
 		}
 		from = 0 // the cursor knows

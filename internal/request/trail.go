@@ -98,7 +98,7 @@ type FieldChange struct {
 	Path   string `json:"path" doc:"The field."`
 	Old    string `json:"old,omitempty" doc:"Its value before, shortened; absent if there was none, or if values are hidden."`
 	New    string `json:"new,omitempty" doc:"Its value after, shortened; absent if there is none, or if values are hidden."`
-	Hidden bool   `json:"hidden,omitempty" doc:"That the values are not told, because they may be secret."`
+	Hidden bool   `json:"hidden,omitempty" doc:"That the values are not told: the object is secret, or the reader may not get it, or has not asked for this request alone, or the server was started again since."`
 }
 
 // Record makes the request's trail collect. Only the flight recorder's filter calls it.

@@ -37,14 +37,19 @@ func (q question) ask(s *Server, u user.Info) (int, []byte) {
 	return w.Code, text
 }
 
+// recorderKinds are the recorder's resources.
+func recorderKinds() []string {
+	return []string{"requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "views", "controllers", "datastores", "prioritylevels", "definitions",
+		"objecthistories", "accessexplanations"}
+}
+
 // questions are all that can be asked of the recorder's resources, at the API and through the console.
 func questions() []question {
 	const root = "/apis/flightrecorder.kanzen.io/v1alpha1/"
 	history := `{"apiVersion":"flightrecorder.kanzen.io/v1alpha1","kind":"ObjectHistory","spec":{"resource":"secrets","namespace":"default","name":"canary"}}`
 	access := `{"apiVersion":"flightrecorder.kanzen.io/v1alpha1","kind":"AccessExplanation","spec":{"user":"admin","resourceAttributes":{"verb":"get","resource":"secrets"}}}`
 	var out []question
-	for _, r := range []string{"requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "views", "controllers", "datastores", "prioritylevels", "definitions",
-		"objecthistories", "accessexplanations"} {
+	for _, r := range recorderKinds() {
 		body := map[string]string{"objecthistories": history, "accessexplanations": access}[r]
 		out = append(out,
 			question{"GET", root + r, "", "list", r}, question{"GET", root + r + "?limit=1&fieldSelector=metadata.name%3Dr1", "", "list", r}, question{"GET", root + r + "/r1", "", "get", r},

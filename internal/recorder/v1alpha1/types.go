@@ -105,7 +105,7 @@ type Change struct {
 	Name            string        `json:"name" doc:"The name of the object."`
 	UID             string        `json:"uid,omitempty" doc:"The UID of the object."`
 	ResourceVersion string        `json:"resourceVersion,omitempty" doc:"The version of the object after the change."`
-	Fields          []FieldChange `json:"fields,omitempty" doc:"The fields that changed."`
+	Fields          []FieldChange `json:"fields,omitempty" doc:"The fields that changed. Values are told only to who may get the object, and not in a list."`
 	MoreFields      int           `json:"moreFields,omitempty" doc:"How many more fields changed."`
 }
 

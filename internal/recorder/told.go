@@ -1,0 +1,70 @@
+package recorder
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+)
+
+// This file decides what a reader is told of the objects that requests were about. Whoever may read requests may not
+// therefore read objects: their values are told only to a reader who may get the object, which is asked at that moment.
+
+// told returns a record with the contents of those objects alone that the reader may get. Of others it has the names of
+// fields, without the keys and names of items that stand in their paths.
+func told(rec *v1alpha1.Record, may func(v1alpha1.ObjectReference) bool) v1alpha1.Record {
+	out := *rec
+	if len(rec.Fields) > 0 && !may(v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}) {
+		out.Fields = make([]string, len(rec.Fields))
+		for n, f := range rec.Fields {
+			out.Fields[n] = outline(f)
+		}
+	}
+	for n := range rec.Changes {
+		c := &rec.Changes[n]
+		if len(c.Fields) == 0 || may(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}) {
+			continue
+		}
+		if &out.Changes[0] == &rec.Changes[0] {
+			out.Changes = slices.Clone(rec.Changes)
+		}
+		fields := withoutValues(c.Fields)
+		for i := range fields {
+			fields[i].Path = outline(fields[i].Path)
+		}
+		out.Changes[n].Fields = fields
+	}
+	return out
+}
+
+// nothing is the answer for a reader of whom it is not known what objects he may get.
+func nothing(v1alpha1.ObjectReference) bool { return false }
+
+// outline returns the path of a field up to the first key or item. Keys of maps that look like more than a name stand in
+// brackets, too.
+func outline(path string) string {
+	path, _, _ = strings.Cut(path, "[")
+	return path
+}
+
+// withoutValues returns fields whose values are hidden.
+func withoutValues(fields []v1alpha1.FieldChange) []v1alpha1.FieldChange {
+	out := make([]v1alpha1.FieldChange, len(fields))
+	for n, f := range fields {
+		out[n] = v1alpha1.FieldChange{Path: f.Path, Hidden: true}
+	}
+	return out
+}
+
+// stored returns a record as it is written to a file: there nobody asks who may get an object, so it has no values.
+func stored(rec *v1alpha1.Record) *v1alpha1.Record {
+	if !slices.ContainsFunc(rec.Changes, func(c v1alpha1.Change) bool { return len(c.Fields) > 0 }) {
+		return rec
+	}
+	out := *rec
+	out.Changes = slices.Clone(rec.Changes)
+	for n := range out.Changes {
+		out.Changes[n].Fields = withoutValues(out.Changes[n].Fields)
+	}
+	return &out
+}
