@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -103,29 +102,39 @@ const maxAnswer = 256 << 20
 
 // ask sends a request and decodes the answer; body nil: there is none.
 func (a *asker) ask(ctx context.Context, method, path, accept string, body, into any) error {
-	var send io.Reader
+	answer, err := a.send(ctx, method, path, accept, body)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	return json.NewDecoder(io.LimitReader(answer, maxAnswer)).Decode(into)
+}
+
+// send sends a request and returns the body of the answer.
+func (a *asker) send(ctx context.Context, method, path, accept string, body any) (io.ReadCloser, error) {
+	var content io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		send = bytes.NewReader(b)
+		content = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.url+path, send)
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, content)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Accept", cmp.Or(accept, "application/json"))
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return &refusedError{resp.StatusCode, refusal(resp)}
+		defer resp.Body.Close()
+		return nil, &refusedError{resp.StatusCode, refusal(resp)}
 	}
-	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into)
+	return resp.Body, nil
 }
 
 func (a *asker) get(ctx context.Context, path string, into any) error {
@@ -218,25 +227,4 @@ func find(all []served, name string) (*served, error) {
 		}
 	}
 	return nil, fmt.Errorf("the server has no resource %q", name)
-}
-
-// printJSON prints an answer for programs.
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// plainText is a terminal for texts that others have written: the messages of extension servers and controllers. It prints
-// no control characters, by which they could change what is on the screen.
-type plainText struct{ io.Writer }
-
-func (p plainText) Write(b []byte) (int, error) {
-	_, err := io.WriteString(p.Writer, strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) && c != '\n' && c != '\t' {
-			return '?'
-		}
-		return c
-	}, string(b)))
-	return len(b), err
 }

@@ -45,13 +45,13 @@ signed, unless you have told it. Compare the fingerprint.`,
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), map[string]any{"link": link, "seconds": int(valid.Seconds()), "fingerprint": print})
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n  works once, within %s\n", link, valid)
+		tell(cmd.OutOrStdout(), "%s\n  works once, within %s\n", link, valid)
 		if print != "" {
-			fmt.Fprintf(cmd.OutOrStdout(), "  SHA-256 of the server's certificate: %s\n", print)
+			tell(cmd.OutOrStdout(), "  SHA-256 of the server's certificate: %s\n", print)
 		}
 		if open {
 			if err := browse(cmd.Context(), link); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "no browser could be opened (%v): open the link yourself\n", err)
+				tell(cmd.ErrOrStderr(), "no browser could be opened (%v): open the link yourself\n", err)
 			}
 		}
 		return nil

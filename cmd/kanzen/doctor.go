@@ -41,7 +41,7 @@ code is 1 if something needs care.`,
 		if a.output == "json" {
 			err = printJSON(cmd.OutOrStdout(), d.Findings)
 		} else {
-			d.print(plainText{cmd.OutOrStdout()})
+			d.print(cmd.OutOrStdout())
 		}
 		if n := d.count(bad) + d.count(worrying); err == nil && n > 0 {
 			return fmt.Errorf("findings that need care: %d", n)
@@ -110,9 +110,9 @@ func (d *doctor) examine(ctx context.Context) {
 
 func (d *doctor) print(w io.Writer) {
 	for _, f := range d.Findings {
-		fmt.Fprintf(w, "%-8s %s: %s\n", f.Severity, f.About, f.Text)
+		tell(w, "%-8s %s: %s\n", f.Severity, f.About, f.Text)
 		if f.Advice != "" {
-			fmt.Fprintf(w, "         → %s\n", f.Advice)
+			tell(w, "         → %s\n", f.Advice)
 		}
 	}
 }

@@ -109,6 +109,9 @@ func newSealedClient(kubeconfig, dir string) (*sealedClient, error) {
 	return &sealedClient{h, strings.TrimRight(c.Host, "/") + encryption.Path}, nil
 }
 
+// maxReport bounds a line of the server's answer, in bytes.
+const maxReport = 16 << 20
+
 // ask has the server report, and shows its progress.
 func (c *sealedClient) ask(ctx context.Context, method string, bar *bar) (*encryption.Report, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url, nil)
@@ -124,8 +127,10 @@ func (c *sealedClient) ask(ctx context.Context, method string, bar *bar) (*encry
 		return nil, refusal(resp)
 	}
 	defer bar.end()
-	lines := bufio.NewReader(resp.Body)
+	bound := &bounded{Reader: resp.Body}
+	lines := bufio.NewReader(bound)
 	for {
+		bound.left = maxReport
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
 			return nil, fmt.Errorf("the server broke off (what is rewritten stays so; call again to go on): %w", err)
@@ -158,31 +163,31 @@ func refusal(resp *http.Response) error {
 // printSealed prints a report for people.
 func printSealed(w io.Writer, r *encryption.Report, rewritten bool) error {
 	if rewritten {
-		fmt.Fprintf(w, "%d values rewritten.\n", r.Rewritten)
+		tell(w, "%d values rewritten.\n", r.Rewritten)
 	}
-	fmt.Fprintf(w, "%d values, %d of them would be stored differently now.\n\n", r.Values, r.Left)
+	tell(w, "%d values, %d of them would be stored differently now.\n\n", r.Values, r.Left)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "PROVIDER\tKEY\tVALUES\tIN HISTORY\t\tIN THE CONFIGURATION")
+	tell(t, "PROVIDER\tKEY\tVALUES\tIN HISTORY\t\tIN THE CONFIGURATION\n")
 	for _, u := range r.Usage {
 		key := u.Key
 		if u.Plugin != "" {
 			key += " " + shorten(u.Plugin)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", u.Provider, key, u.Values, u.History, verdict(u), u.At)
+		tell(t, "%s\t%s\t%d\t%d\t%s\t%s\n", u.Provider, key, u.Values, u.History, verdict(u), u.At)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(w, "\n%d values cannot be read by this server; they stay as they are, and may need a key that looks unused:\n", r.Unreadable)
+		tell(w, "\n%d values cannot be read by this server; they stay as they are, and may need a key that looks unused:\n", r.Unreadable)
 		for _, p := range r.Problems {
-			fmt.Fprintf(w, "  %s: %s\n", p.Key, p.Reason)
+			tell(w, "  %s: %s\n", p.Key, p.Reason)
 		}
 		if more := r.Unreadable - int64(len(r.Problems)); more > 0 {
-			fmt.Fprintf(w, "  and %d more\n", more)
+			tell(w, "  and %d more\n", more)
 		}
 	}
-	fmt.Fprintf(w, "\nThis is the view of one server, with the configuration %s. Before a key is removed, all servers must\nhave that configuration, and snapshots of etcd that are still needed must be made anew.\n", shorten(r.Config))
+	tell(w, "\nThis is the view of one server, with the configuration %s. Before a key is removed, all servers must\nhave that configuration, and snapshots of etcd that are still needed must be made anew.\n", shorten(r.Config))
 	return nil
 }
 
@@ -244,17 +249,17 @@ func (b *bar) show(p *encryption.Progress) {
 	}
 	const width = 30
 	if p.Total > 0 {
-		full := int(min(width*p.Done/p.Total, width))
+		full := int(max(0, min(float64(width)*float64(p.Done)/float64(p.Total), width)))
 		text = "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "] " + text
 	}
-	fmt.Fprintf(b.to, "\r\x1b[K%s", text)
+	tell(b.to, "\r\x1b[K%s", text)
 	b.open = true
 }
 
 // end leaves a bar as it is.
 func (b *bar) end() {
 	if b.open {
-		fmt.Fprintln(b.to)
+		tell(b.to, "\n")
 		b.open = false
 	}
 }
@@ -263,7 +268,7 @@ func (b *bar) end() {
 func (b *bar) line(format string, args ...any) {
 	b.end()
 	b.told = time.Now()
-	fmt.Fprintf(b.to, format+"\n", args...)
+	tell(b.to, format+"\n", args...)
 }
 
 func isTerminal(w io.Writer) bool {

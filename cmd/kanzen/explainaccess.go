@@ -74,7 +74,7 @@ what their rules lack, and which bindings and roles of others would allow it.
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), e)
 		}
-		printExplanation(plainText{cmd.OutOrStdout()}, &e)
+		printExplanation(cmd.OutOrStdout(), &e)
 		return nil
 	}
 	return cmd
@@ -113,28 +113,28 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 	if s.Allowed {
 		may = "may"
 	}
-	fmt.Fprintf(w, "%s %s %s\n", e.Spec.User, may, what)
+	tell(w, "%s %s %s\n", e.Spec.User, may, what)
 	if s.Reason != "" {
-		fmt.Fprintf(w, "  %s\n", s.Reason)
+		tell(w, "  %s\n", s.Reason)
 	}
 	if len(s.Bindings) > 0 {
-		fmt.Fprintln(w, "\nBindings that name the user or a group of it:")
+		tell(w, "\nBindings that name the user or a group of it:\n")
 	} else if !s.Allowed {
-		fmt.Fprintln(w, "\nNo binding names the user or a group of it here.")
+		tell(w, "\nNo binding names the user or a group of it here.\n")
 	}
 	for n := range s.Bindings {
 		b := &s.Bindings[n]
 		if b.Allows {
-			fmt.Fprintf(w, "  %s: allows, by %s\n", bindingName(b), ruleText(b.Rule))
+			tell(w, "  %s: allows, by %s\n", bindingName(b), ruleText(b.Rule))
 			continue
 		}
-		fmt.Fprintf(w, "  %s: %s\n", bindingName(b), lacking(b))
+		tell(w, "  %s: %s\n", bindingName(b), lacking(b))
 	}
 	if s.Allowed {
 		return
 	}
 	if len(s.Would) > 0 {
-		fmt.Fprintln(w, "\nBindings that would allow it, if they named the user:")
+		tell(w, "\nBindings that would allow it, if they named the user:\n")
 	}
 	for n := range s.Would {
 		b := &s.Would[n]
@@ -142,13 +142,13 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 		for _, of := range b.Subjects {
 			names = append(names, of.Kind+" "+of.Name)
 		}
-		fmt.Fprintf(w, "  %s, which names %s\n", bindingName(b), strings.Join(names, ", "))
+		tell(w, "  %s, which names %s\n", bindingName(b), strings.Join(names, ", "))
 	}
 	if len(s.Roles) > 0 {
-		fmt.Fprintln(w, "\nRoles that would allow it, if a binding here referred to them:")
+		tell(w, "\nRoles that would allow it, if a binding here referred to them:\n")
 	}
 	for _, r := range s.Roles {
-		fmt.Fprintf(w, "  %s %s\n", r.Kind, r.Name)
+		tell(w, "  %s %s\n", r.Kind, r.Name)
 	}
 }
 

@@ -167,7 +167,7 @@ func (o *kubeconfigOptions) mergeInto(cmd *cobra.Command, server string, c crede
 	if current {
 		use = "kubectl get namespaces"
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s has the context %s: %s\n", path, name, use)
+	tell(cmd.OutOrStdout(), "%s has the context %s: %s\n", path, name, use)
 	return nil
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -52,7 +51,7 @@ func exitCode(w io.Writer, err error) int {
 		return max(ended.ExitCode(), 1)
 	}
 	for _, line := range lines(err) {
-		fmt.Fprintln(w, "Error: "+line)
+		tell(w, "Error: %s\n", line)
 	}
 	return 1
 }

@@ -131,7 +131,7 @@ func (m *membership) explain(ctx context.Context, cmd *cobra.Command, db *etcd.D
 		certificates = "CERTIFICATES"
 	}
 	client := "https://" + u.Hostname() + ":2379"
-	fmt.Fprintf(cmd.OutOrStdout(), `Added as a learner. Start it, with %[1]s copied to its machine:
+	tell(cmd.OutOrStdout(), `Added as a learner. Start it, with %[1]s copied to its machine:
 
   kanzen etcd --name %[2]s --data-dir etcd-data --initial-cluster-state existing --initial-cluster '%[3]s' \
     --listen-peer-urls %[4]s --initial-advertise-peer-urls %[4]s --listen-client-urls %[5]s --advertise-client-urls %[5]s \
@@ -153,7 +153,7 @@ func (m *membership) promote() *cobra.Command {
 				if err := db.Promote(ctx, args[0]); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s has a vote\n", args[0])
+				tell(cmd.OutOrStdout(), "%s has a vote\n", args[0])
 				return nil
 			})
 		},
@@ -170,7 +170,7 @@ func (m *membership) remove() *cobra.Command {
 				if err := db.Remove(ctx, args[0]); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is no member any more\n", args[0])
+				tell(cmd.OutOrStdout(), "%s is no member any more\n", args[0])
 				return nil
 			})
 		},
@@ -189,13 +189,13 @@ func (m *membership) list() *cobra.Command {
 					return err
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
-				fmt.Fprintln(w, "NAME\tID\tVOTE\tPEER URLS\tCLIENT URLS")
+				tell(w, "NAME\tID\tVOTE\tPEER URLS\tCLIENT URLS\n")
 				for _, x := range members {
 					name := x.Name
 					if name == "" {
 						name = "(not started)"
 					}
-					fmt.Fprintf(w, "%s\t%x\t%t\t%s\t%s\n", name, x.ID, !x.Learner, strings.Join(x.PeerURLs, ","), strings.Join(x.ClientURLs, ","))
+					tell(w, "%s\t%x\t%t\t%s\t%s\n", name, x.ID, !x.Learner, strings.Join(x.PeerURLs, ","), strings.Join(x.ClientURLs, ","))
 				}
 				return w.Flush()
 			})

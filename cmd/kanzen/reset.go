@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -34,10 +33,10 @@ func resetCommand() *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if !yes {
-				fmt.Fprintf(out, "Remove all objects, keys and certificates of the server in %s? [y/N] ", dir)
+				tell(out, "Remove all objects, keys and certificates of the server in %s? [y/N] ", dir)
 				answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is a no
 				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-					fmt.Fprintln(out)
+					tell(out, "\n")
 					return errors.Join(errors.New("nothing was removed; --yes answers the question"), r.Close())
 				}
 			}
@@ -45,9 +44,9 @@ func resetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "Removed the server's data in %s\n", dir)
+			tell(out, "Removed the server's data in %s\n", dir)
 			for _, path := range left {
-				fmt.Fprintf(out, "  kept, as kanzen did not make it: %s\n", path)
+				tell(out, "  kept, as kanzen did not make it: %s\n", path)
 			}
 			return nil
 		},

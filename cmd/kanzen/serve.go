@@ -120,7 +120,7 @@ func greet(w io.Writer, s *server.Server, dataDir string) {
 	if dataDir != config.Standalone().DataDir {
 		arg = " --data-dir " + shellWord(dataDir)
 	}
-	fmt.Fprintf(w, `kanzen %s serves Kubernetes %s at %s (Ctrl-C stops it)
+	tell(w, `kanzen %s serves Kubernetes %s at %s (Ctrl-C stops it)
   export KUBECONFIG=%s
   kubectl get namespaces        # or: kanzen kubectl%s get namespaces
 `, version.Kanzen, version.Kubernetes, s.URL(), shellWord(s.Kubeconfig()), arg)

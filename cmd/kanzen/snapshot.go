@@ -156,7 +156,7 @@ func snapshotSaveCommand() *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, revision %d, %d keys, sha256 %s, %v\n", args[0], size(f.Bytes), f.Revision, len(f.Entries),
+			tell(cmd.OutOrStdout(), "%s: %s, revision %d, %d keys, sha256 %s, %v\n", args[0], size(f.Bytes), f.Revision, len(f.Entries),
 				f.SHA256, time.Since(began).Round(time.Millisecond))
 			return nil
 		},
@@ -240,9 +240,9 @@ func snapshotInspectCommand() *cobra.Command {
 }
 
 func printInspection(out io.Writer, i *snapshot.Inspection) error {
-	fmt.Fprintf(out, "file:      %s, %s\nsha256:    %s\nrevision:  %d (history from %d)\nkeys:      %d\n\n", i.Path, size(i.Bytes), i.SHA256, i.Revision, i.Compacted, i.Keys)
+	tell(out, "file:      %s, %s\nsha256:    %s\nrevision:  %d (history from %d)\nkeys:      %d\n\n", i.Path, size(i.Bytes), i.SHA256, i.Revision, i.Compacted, i.Keys)
 	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "RESOURCE\tOBJECTS\tBYTES\tENCRYPTED BY")
+	tell(w, "RESOURCE\tOBJECTS\tBYTES\tENCRYPTED BY\n")
 	rows := i.Resources
 	if i.Other.Objects > 0 {
 		rows = append(rows, i.Other)
@@ -252,7 +252,7 @@ func printInspection(out io.Writer, i *snapshot.Inspection) error {
 		for provider, n := range s.Encryption {
 			by += fmt.Sprintf("%s (%d) ", provider, n)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", s.Resource, s.Objects, s.Bytes, by)
+		tell(w, "%s\t%d\t%d\t%s\n", s.Resource, s.Objects, s.Bytes, by)
 	}
 	return w.Flush()
 }
@@ -287,12 +287,12 @@ func newProgress(out io.Writer) *progress {
 func (p *progress) told(bytes int64) {
 	if now := time.Now(); p.terminal && now.Sub(p.last) > 200*time.Millisecond {
 		p.last = now
-		fmt.Fprintf(p.out, "\r%s ", size(bytes))
+		tell(p.out, "\r%s ", size(bytes))
 	}
 }
 
 func (p *progress) end() {
 	if p.terminal {
-		fmt.Fprint(p.out, "\r\033[K")
+		tell(p.out, "\r\033[K")
 	}
 }

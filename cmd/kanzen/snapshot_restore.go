@@ -40,27 +40,27 @@ The exit code is 1 on errors only.`,
 			}
 			defer a.Close()
 			n := 0
-			told := func(c snapshot.Change) { n++; fmt.Fprintln(cmd.OutOrStdout(), c) }
+			found := func(c snapshot.Change) { n++; tell(cmd.OutOrStdout(), "%s\n", c) }
 			if len(args) == 2 {
 				b, err := snapshot.Open(ctx, args[1])
 				if err != nil {
 					return err
 				}
 				defer b.Close()
-				if err := k.Diff(ctx, a, b, &r.filter, told); err != nil {
+				if err := k.Diff(ctx, a, b, &r.filter, found); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
+				tell(cmd.ErrOrStderr(), "%d objects differ\n", n)
 				return nil
 			}
 			s, err := from.server()
 			if err != nil {
 				return err
 			}
-			if err := k.DiffServer(ctx, a, s, &r.filter, told); err != nil {
+			if err := k.DiffServer(ctx, a, s, &r.filter, found); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d objects differ\n", n)
+			tell(cmd.ErrOrStderr(), "%d objects differ\n", n)
 			return nil
 		},
 	}
@@ -149,7 +149,7 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 		}
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "restored to %s; start it with: kanzen serve --data-dir %s\n", dir, r.dir)
+	tell(cmd.OutOrStdout(), "restored to %s; start it with: kanzen serve --data-dir %s\n", dir, r.dir)
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 	err = k.Apply(ctx, f, s, &r.read.filter, snapshot.ApplyOptions{Overwrite: r.overwrite, DryRun: r.dryRun, Clock: clock.RealClock{}}, func(result snapshot.Result) {
 		counts[result.Outcome]++
 		if result.Outcome != snapshot.Unchanged {
-			fmt.Fprintln(cmd.OutOrStdout(), result)
+			tell(cmd.OutOrStdout(), "%s\n", result)
 		}
 	})
 	if err == nil && len(counts) == 0 {
@@ -209,7 +209,7 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 	if r.dryRun {
 		dry = " (dry run)"
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s%s\n", summary[:len(summary)-2], dry)
+	tell(cmd.ErrOrStderr(), "%s%s\n", summary[:len(summary)-2], dry)
 	if err == nil && counts[snapshot.Failed] > 0 {
 		err = fmt.Errorf("%d objects could not be restored", counts[snapshot.Failed])
 	}

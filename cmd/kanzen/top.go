@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -56,7 +56,8 @@ type top struct {
 	window time.Duration
 	out    io.Writer
 
-	seen     []*v1alpha1.Record // of the window, oldest first
+	seen     []seen // of the window, oldest first
+	bytes    int    // of the texts in seen
 	watches  []v1alpha1.Watch
 	webhooks []v1alpha1.WebhookStat
 	trouble  error
@@ -69,32 +70,27 @@ const recorderPath = "/apis/flightrecorder.kanzen.io/v1alpha1/"
 
 // follow sends the requests that the server keeps from now on.
 func (t *top) follow(ctx context.Context, to chan<- *v1alpha1.Record) error {
-	var list v1alpha1.RequestList
-	if err := t.get(ctx, recorderPath+"requests?fieldSelector=verb%3Dnone", &list); err != nil {
+	_, version, err := items[v1alpha1.Request](ctx, t.asker, recorderPath+"requests?limit=1&fieldSelector=verb%3Dnone")
+	if err != nil {
 		var refused *refusedError
 		if errors.As(err, &refused) && refused.code == http.StatusNotFound {
 			return errors.New("the server has no flight recorder (--flight-recorder-memory)")
 		}
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+recorderPath+"requests?watch=1&resourceVersion="+list.ResourceVersion, nil)
+	body, err := t.send(ctx, http.MethodGet, recorderPath+"requests?watch=1&resourceVersion="+url.QueryEscape(version), "", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := t.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return refusal(resp)
-	}
-	events := json.NewDecoder(bufio.NewReader(resp.Body))
+	defer body.Close()
+	bound := &bounded{Reader: body}
+	events := json.NewDecoder(bound)
 	for {
 		var e struct {
 			Type   string
 			Object v1alpha1.Request
 		}
+		bound.left = maxItem
 		if err := events.Decode(&e); err != nil {
 			return err
 		}
@@ -111,25 +107,28 @@ func (t *top) follow(ctx context.Context, to chan<- *v1alpha1.Record) error {
 
 // look asks for what has no log.
 func (t *top) look(ctx context.Context) {
-	var watches v1alpha1.WatchList
-	var stats v1alpha1.WebhookStatList
-	t.trouble = errors.Join(t.get(ctx, recorderPath+"watches", &watches), t.get(ctx, recorderPath+"webhookstats", &stats))
-	t.watches, t.webhooks = watches.Items, stats.Items
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	var noWatches, noStats error
+	t.watches, _, noWatches = items[v1alpha1.Watch](ctx, t.asker, recorderPath+"watches")
+	t.webhooks, _, noStats = items[v1alpha1.WebhookStat](ctx, t.asker, recorderPath+"webhookstats")
+	t.trouble = errors.Join(noWatches, noStats)
 }
 
-// maxSeen bounds the requests of a window.
-const maxSeen = 200_000
-
-func (t *top) add(rec *v1alpha1.Record) {
-	if len(t.seen) < maxSeen {
-		t.seen = append(t.seen, rec)
+// add takes a request up that has come now.
+func (t *top) add(rec *v1alpha1.Record, now time.Time) {
+	s := seenOf(rec, now)
+	if len(t.seen) < maxSeen && t.bytes+s.size() <= maxSeenBytes {
+		t.seen = append(t.seen, s)
+		t.bytes += s.size()
 	}
 }
 
-// forget drops what is older than the window.
+// forget drops what is older than the window. It goes by when requests came here, whatever the server's clock says.
 func (t *top) forget(now time.Time) {
 	n := 0
-	for n < len(t.seen) && now.Sub(t.seen[n].Time.Add(t.seen[n].Duration.Duration)) > t.window {
+	for n < len(t.seen) && now.Sub(t.seen[n].came) > t.window {
+		t.bytes -= t.seen[n].size()
 		n++
 	}
 	t.seen = append(t.seen[:0:0], t.seen[n:]...)
@@ -145,7 +144,7 @@ func (t *top) once(ctx context.Context, asJSON bool) error {
 	for {
 		select {
 		case rec := <-records:
-			t.add(rec)
+			t.add(rec, time.Now())
 			continue
 		case err := <-failed:
 			return err
@@ -165,7 +164,7 @@ func (t *top) once(ctx context.Context, asJSON bool) error {
 		return printJSON(t.out, out)
 	}
 	for _, line := range t.screen(200, 1000) {
-		fmt.Fprintln(t.out, line)
+		tell(t.out, "%s\n", line)
 	}
 	return nil
 }
@@ -177,8 +176,8 @@ func (t *top) live(ctx context.Context, out *os.File) error {
 		return err
 	}
 	defer func() { _ = term.Restore(int(os.Stdin.Fd()), was) }()
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // the other screen, without a cursor
-	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
+	_, _ = io.WriteString(out, "\x1b[?1049h\x1b[?25l") // the other screen, without a cursor
+	defer func() { _, _ = io.WriteString(out, "\x1b[?25h\x1b[?1049l") }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	records, failed, keys := make(chan *v1alpha1.Record), make(chan error, 1), make(chan string)
@@ -190,7 +189,7 @@ func (t *top) live(ctx context.Context, out *os.File) error {
 	for {
 		select {
 		case rec := <-records:
-			t.add(rec)
+			t.add(rec, time.Now())
 			continue
 		case err := <-failed:
 			return err
@@ -214,11 +213,11 @@ func (t *top) draw(out *os.File) {
 		width, height = 80, 24
 	}
 	b := bufio.NewWriter(out)
-	fmt.Fprint(b, "\x1b[H")
+	_, _ = b.WriteString("\x1b[H")
 	for _, line := range t.screen(width, height) {
-		fmt.Fprint(b, line, "\x1b[K\r\n")
+		_, _ = b.WriteString(line + "\x1b[K\r\n")
 	}
-	fmt.Fprint(b, "\x1b[J")
+	_, _ = b.WriteString("\x1b[J")
 	_ = b.Flush()
 }
 

@@ -14,7 +14,7 @@ func TestTopScreen(t *testing.T) {
 	for _, records := range []int{0, 1, 100} {
 		top := &top{window: time.Second}
 		for n := range records {
-			top.seen = append(top.seen, &v1alpha1.Record{User: fmt.Sprintf("user-%d", n), Verb: "get", Resource: "pods", Weight: 1, Code: 200})
+			top.add(&v1alpha1.Record{User: fmt.Sprintf("user-%d", n), Verb: "get", Resource: "pods", Weight: 1, Code: 200}, time.Now())
 			top.watches = append(top.watches, v1alpha1.Watch{})
 			top.webhooks = append(top.webhooks, v1alpha1.WebhookStat{})
 		}

@@ -27,21 +27,41 @@ type row struct {
 	Bytes  int64         `json:"bytes"`
 }
 
-// key is the group of a request.
-func (t *top) key(rec *v1alpha1.Record) string {
-	switch groupings[t.groupBy] {
-	case "users":
-		return cmp.Or(rec.User, "(nobody)")
-	case "clients":
-		return cmp.Or(recorder.Program(rec.UserAgent), "(unnamed)") + " " + rec.SourceIP
-	}
+// seen is what top keeps of a request: no more than it shows, in bounded texts.
+type seen struct {
+	came, time    time.Time // here, and at the server
+	took          time.Duration
+	weight, bytes int64
+	code          int32
+	keys          [len(groupings)]string // of the groups that it is in
+	verb          string
+	object        string
+	slowest       string
+}
+
+func seenOf(rec *v1alpha1.Record, now time.Time) seen {
 	resource := rec.Resource
 	if resource == "" {
 		resource = rec.Path
 	} else if rec.Group != "" {
 		resource += "." + rec.Group
 	}
-	return rec.Verb + " " + resource
+	return seen{came: now, time: rec.Time.Time, took: rec.Duration.Duration, weight: rec.Weight, bytes: rec.ResponseBytes, code: rec.Code,
+		keys: [...]string{part(cmp.Or(rec.User, "(nobody)")), part(cmp.Or(recorder.Program(rec.UserAgent), "(unnamed)") + " " + rec.SourceIP), part(rec.Verb + " " + resource)},
+		verb: part(rec.Verb), object: part(recorder.ObjectOf(rec)), slowest: part(recorder.Slowest(rec))}
+}
+
+// maxPart bounds a text that is shown, in bytes: more than a line of a screen has.
+const maxPart = 1 << 10
+
+func part(s string) string { return strings.Clone(s[:min(len(s), maxPart)]) }
+
+func (s *seen) size() int {
+	n := len(s.verb) + len(s.object) + len(s.slowest)
+	for _, k := range s.keys {
+		n += len(k)
+	}
+	return n
 }
 
 // rows groups the requests of the window.
@@ -51,19 +71,20 @@ func (t *top) rows() []row {
 		times []weighted
 	}
 	groups := map[string]*group{}
-	for _, rec := range t.seen {
-		k := t.key(rec)
+	for n := range t.seen {
+		rec := &t.seen[n]
+		k := rec.keys[t.groupBy]
 		g := groups[k]
 		if g == nil {
 			g = &group{row: row{Key: k}}
 			groups[k] = g
 		}
-		g.Rate += float64(rec.Weight) / t.window.Seconds()
-		g.Bytes += rec.ResponseBytes * rec.Weight
-		if rec.Code >= 400 {
-			g.Errors += rec.Weight
+		g.Rate += float64(rec.weight) / t.window.Seconds()
+		g.Bytes += rec.bytes * rec.weight
+		if rec.code >= 400 {
+			g.Errors += rec.weight
 		}
-		g.times = append(g.times, weighted{rec.Duration.Duration, rec.Weight})
+		g.times = append(g.times, weighted{rec.took, rec.weight})
 	}
 	out := make([]row, 0, len(groups))
 	for _, g := range groups {
@@ -108,12 +129,12 @@ func quantile(sorted []weighted, q float64) time.Duration {
 func (t *top) screen(width, height int) []string {
 	var out []string
 	line := func(format string, args ...any) {
-		s := []rune(fmt.Sprintf(format, args...))
+		s := []rune(told(format, args...))
 		out = append(out, string(s[:min(len(s), width)]))
 	}
 	var rate float64
-	for _, rec := range t.seen {
-		rate += float64(rec.Weight) / t.window.Seconds()
+	for n := range t.seen {
+		rate += float64(t.seen[n].weight) / t.window.Seconds()
 	}
 	line("%.1f requests a second, %d watches; by %s, sorted by %s", rate, len(t.watches), groupings[t.groupBy], sortings[t.sortBy])
 	if t.trouble != nil {
@@ -164,11 +185,11 @@ func (t *top) opened(line func(string, ...any), room int) {
 	line("%s: the newest requests (enter goes back)", t.open)
 	line("  %-12s %9s %4s  %-10s %s", "TIME", "TOOK", "CODE", "VERB", "OBJECT")
 	for n := len(t.seen) - 1; n >= 0 && room > 0; n-- {
-		rec := t.seen[n]
-		if t.key(rec) != t.open {
+		rec := &t.seen[n]
+		if rec.keys[t.groupBy] != t.open {
 			continue
 		}
-		line("  %-12s %9s %4d  %-10s %s  %s", rec.Time.Local().Format("15:04:05.000"), short(rec.Duration.Duration), rec.Code, rec.Verb, recorder.ObjectOf(rec), recorder.Slowest(rec))
+		line("  %-12s %9s %4d  %-10s %s  %s", rec.time.Local().Format("15:04:05.000"), short(rec.took), rec.code, rec.verb, rec.object, rec.slowest)
 		room--
 	}
 }

@@ -53,7 +53,7 @@ objects that are gone.
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), story)
 		}
-		story.print(plainText{cmd.OutOrStdout()}, time.Now())
+		story.print(cmd.OutOrStdout(), time.Now())
 		return nil
 	}
 	return cmd
@@ -197,49 +197,49 @@ func (s *story) print(w io.Writer, now time.Time) {
 	if s.Object.Namespace != "" && s.Object.Resource != "namespaces" {
 		where = " in " + s.Object.Namespace
 	}
-	fmt.Fprintf(w, "%s %s%s", s.Kind, s.Object.Name, where)
+	tell(w, "%s %s%s", s.Kind, s.Object.Name, where)
 	switch m := s.Metadata; {
 	case m == nil:
-		fmt.Fprintln(w, ": it is gone")
+		tell(w, ": it is gone\n")
 	case m.DeletionTimestamp != nil:
-		fmt.Fprintf(w, ": being deleted since %s\n", ago(now, m.DeletionTimestamp.Time))
+		tell(w, ": being deleted since %s\n", ago(now, m.DeletionTimestamp.Time))
 	default:
-		fmt.Fprintf(w, ": made %s\n", ago(now, m.CreationTimestamp.Time))
+		tell(w, ": made %s\n", ago(now, m.CreationTimestamp.Time))
 	}
 	if m := s.Metadata; m != nil {
 		for _, o := range m.OwnerReferences {
-			fmt.Fprintf(w, "  owned by %s %s\n", o.Kind, o.Name)
+			tell(w, "  owned by %s %s\n", o.Kind, o.Name)
 		}
 	}
 	for _, x := range s.Waits {
-		fmt.Fprintf(w, "  waits for %s\n", x)
+		tell(w, "  waits for %s\n", x)
 	}
 	for _, f := range s.Fights {
-		fmt.Fprintf(w, "\nFIGHT over %s: set in turns %d times, by\n", f.Path, f.Turns)
+		tell(w, "\nFIGHT over %s: set in turns %d times, by\n", f.Path, f.Turns)
 		for _, by := range f.Writers {
-			fmt.Fprintf(w, "  %s\n", by)
+			tell(w, "  %s\n", by)
 		}
 	}
 	if s.History != nil {
-		fmt.Fprintln(w, "\nHistory:")
+		tell(w, "\nHistory:\n")
 		if s.History.Forgotten > 0 {
-			fmt.Fprintf(w, "  (%d entries are forgotten)\n", s.History.Forgotten)
+			tell(w, "  (%d entries are forgotten)\n", s.History.Forgotten)
 		}
 		for n := range s.History.Entries {
 			printEntry(w, now, &s.History.Entries[n])
 		}
 		if len(s.History.Entries) == 0 {
-			fmt.Fprintln(w, "  nothing since the server started")
+			tell(w, "  nothing since the server started\n")
 		}
 	}
 	if len(s.Owned) > 0 {
-		fmt.Fprintln(w, "\nOwns:")
+		tell(w, "\nOwns:\n")
 		for _, o := range s.Owned {
-			fmt.Fprintf(w, "  %s/%s\n", o.Resource, o.Name)
+			tell(w, "  %s/%s\n", o.Resource, o.Name)
 		}
 	}
 	for _, x := range s.Incidents {
-		fmt.Fprintf(w, "\nNote: %s\n", x)
+		tell(w, "\nNote: %s\n", x)
 	}
 }
 
@@ -260,24 +260,24 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 	if e.Count > 1 {
 		times = fmt.Sprintf(", %d times since %s", e.Count, e.First.Local().Format(time.TimeOnly))
 	}
-	fmt.Fprintf(w, "  %s  %s%s by %s\n", e.Last.Local().Format(time.DateTime), what, times, recorder.Writer(e))
+	tell(w, "  %s  %s%s by %s\n", e.Last.Local().Format(time.DateTime), what, times, recorder.Writer(e))
 	for _, f := range e.Fields {
 		switch {
 		case f.Hidden:
-			fmt.Fprintf(w, "      %s (value hidden)\n", f.Path)
+			tell(w, "      %s (value hidden)\n", f.Path)
 		case f.Old == "":
-			fmt.Fprintf(w, "      %s: set to %s\n", f.Path, f.New)
+			tell(w, "      %s: set to %s\n", f.Path, f.New)
 		case f.New == "":
-			fmt.Fprintf(w, "      %s: %s removed\n", f.Path, f.Old)
+			tell(w, "      %s: %s removed\n", f.Path, f.Old)
 		default:
-			fmt.Fprintf(w, "      %s: %s → %s\n", f.Path, f.Old, f.New)
+			tell(w, "      %s: %s → %s\n", f.Path, f.Old, f.New)
 		}
 	}
 	if e.MoreFields > 0 {
-		fmt.Fprintf(w, "      and %d more fields\n", e.MoreFields)
+		tell(w, "      and %d more fields\n", e.MoreFields)
 	}
 	for _, f := range e.RefusedFields {
-		fmt.Fprintf(w, "      because of %s\n", f)
+		tell(w, "      because of %s\n", f)
 	}
 	for _, s := range e.Steps {
 		result := strings.ToLower(s.Result)
@@ -287,7 +287,7 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 		if s.Ignored {
 			result += ", which did not count"
 		}
-		fmt.Fprintf(w, "      %s %s: %s\n", s.Kind, s.Name, result)
+		tell(w, "      %s %s: %s\n", s.Kind, s.Name, result)
 	}
 }
 

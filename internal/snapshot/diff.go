@@ -7,7 +7,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -253,6 +255,14 @@ func differing(a, b *unstructured.Unstructured) []string {
 	return out
 }
 
+// fieldName writes the name of a field so that it is one word of visible characters, whoever has chosen it.
+func fieldName(key string) string {
+	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return c == ' ' || c == '"' || !unicode.IsPrint(c) }) {
+		return strconv.Quote(key)
+	}
+	return key
+}
+
 // walk calls told with the path of each difference, until it returns false.
 func walk(path string, a, b any, told func(path string) bool) bool {
 	switch a := a.(type) {
@@ -269,9 +279,9 @@ func walk(path string, a, b any, told func(path string) bool) bool {
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			below := key
+			below := fieldName(key)
 			if path != "" {
-				below = path + "." + key
+				below = path + "." + below
 			}
 			if !walk(below, a[key], b[key], told) {
 				return false

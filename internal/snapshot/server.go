@@ -189,6 +189,9 @@ func (s *Server) list(ctx context.Context, r schema.GroupVersionResource, namesp
 		if next == "" {
 			return nil
 		}
+		if next == q.Get("continue") {
+			return fmt.Errorf("list %s: the server goes on from the place where it was", r.Resource)
+		}
 		q.Set("continue", next)
 	}
 }
