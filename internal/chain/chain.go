@@ -58,6 +58,8 @@ type Config struct {
 	MaxReading, MaxWriting int
 	// CORS are the origins whose scripts may use the API.
 	CORS []*regexp.Regexp
+	// OriginCheck refuses upgrades for pages of other origins than this host and CORS.
+	OriginCheck bool
 	// HSTS are the directives of the Strict-Transport-Security header.
 	HSTS []string
 	// ProxyHeaders are the front proxy's headers, which authentication removes along with the standard ones.
@@ -165,6 +167,8 @@ func steps(c Config) []step {
 		{"own requests", c.OwnRequests, nil},
 		// Before impersonation, because audit events name the original user.
 		{"audit", Audit(c.Auditor, c.WriteError), c.timer("audit", noLayer)},
+		// After audit, which has the attempt and whose certificate it was.
+		{"origin", Origin(c.OriginCheck, c.CORS, c.WriteError), nil},
 		{"impersonation", Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError),
 			c.timer(impersonationFilter(&c), request.LayerImpersonation)},
 		{"intervene", c.Intervene, nil},

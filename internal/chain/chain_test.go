@@ -111,11 +111,11 @@ func TestOrder(t *testing.T) {
 	c.HSTS, c.CORS, c.InFlight, c.SendRetryAfter = []string{"max-age=1"}, []*regexp.Regexp{regexp.MustCompile(".")}, &InFlight{}, make(chan struct{})
 	c.Metrics, c.Recorder, c.Tracing, c.OwnRequests, c.FlowControl = pass, pass, pass, pass, pass
 	c.GoawayChance, c.Watches, c.LogAccess = 0.01, NewWatches(), func() bool { return false }
-	c.Auditor = &audit.Auditor{}
+	c.Auditor, c.OriginCheck = &audit.Auditor{}, true
 	want := []string{
 		"audit ID", "panic recovery", "received timestamp", "request info", "latency", "metrics", "flight recorder", "access log", "retry after", "HSTS",
 		"cache control", "goaway", "watch termination", "in flight", "deadline", "warnings", "CORS", "authentication", "tracing", "own requests", "audit",
-		"impersonation", "flow control", "authorization",
+		"origin", "impersonation", "flow control", "authorization",
 	}
 	got := Order(c)
 	t.Logf("the chain, outermost first: %s", strings.Join(got, " → "))

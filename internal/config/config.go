@@ -109,20 +109,22 @@ type Config struct {
 	RequestTimeout      time.Duration
 	MinRequestTimeout   int // seconds
 	CORSAllowedOrigins  []string
-	HSTSDirectives      []string
-	GoawayChance        float64
-	ShutdownDelay       time.Duration
-	ShutdownRetryAfter  bool
-	WatchTermination    time.Duration // time over which watches end at shutdown
-	LivezGrace          time.Duration
-	Profiling           bool
-	ContentionProfiling bool
+	// WebSocketOriginCheck refuses upgrades for pages of other origins; kube-apiserver does not.
+	WebSocketOriginCheck bool
+	HSTSDirectives       []string
+	GoawayChance         float64
+	ShutdownDelay        time.Duration
+	ShutdownRetryAfter   bool
+	WatchTermination     time.Duration // time over which watches end at shutdown
+	LivezGrace           time.Duration
+	Profiling            bool
+	ContentionProfiling  bool
 	// AllowMetricLabels, AllowMetricLabelsManifest and DisabledMetrics shape what /metrics shows; see MetricsShape.
 	AllowMetricLabels         map[string]string
 	AllowMetricLabelsManifest string
 	DisabledMetrics           []string
-	DebugSocketPath     string
-	TracingConfigFile   string
+	DebugSocketPath           string
+	TracingConfigFile         string
 	// EgressSelectorConfigFile configures which connections use proxies.
 	EgressSelectorConfigFile string
 	// LoggingFormat is text or json.
@@ -304,6 +306,7 @@ func Standalone() Config {
 	c.WarnWorkloads = true
 	c.FlightRecorderMemory = recorderMemory
 	c.Console = true
+	c.WebSocketOriginCheck = true
 	c.WebhookAdvice = true
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true

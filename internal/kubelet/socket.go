@@ -41,7 +41,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, protocols ...str
 	u := websocket.Upgrader{
 		Subprotocols:    protocols,
 		WriteBufferPool: &s.sockets,
-		CheckOrigin:     func(*http.Request) bool { return true }, // credentials are no cookies
+		CheckOrigin:     func(*http.Request) bool { return true }, // chain.Origin has looked at it
 	}
 	conn, err := u.Upgrade(w, r, nil)
 	if err != nil {

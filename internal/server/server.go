@@ -231,7 +231,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
-		CORS: cfg.CORSOrigins(), HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
+		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
 		Console: page.filter(), Observe: seams.Observe, Intervene: seams.Intervene,
