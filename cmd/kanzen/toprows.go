@@ -68,7 +68,7 @@ func (s *seen) size() int {
 func (t *top) rows() []row {
 	type group struct {
 		row
-		times []weighted
+		times recorder.Times[float64]
 	}
 	groups := map[string]*group{}
 	for n := range t.seen {
@@ -84,12 +84,11 @@ func (t *top) rows() []row {
 		if rec.code >= 400 {
 			g.Errors += rec.weight
 		}
-		g.times = append(g.times, weighted{rec.took, rec.weight})
+		g.times.Add(rec.took, float64(rec.weight))
 	}
 	out := make([]row, 0, len(groups))
 	for _, g := range groups {
-		slices.SortFunc(g.times, func(a, b weighted) int { return cmp.Compare(a.took, b.took) })
-		g.P50, g.P99 = quantile(g.times, .5), quantile(g.times, .99)
+		g.P50, g.P99 = g.times.Quantile(.5), g.times.Quantile(.99)
 		out = append(out, g.row)
 	}
 	slices.SortFunc(out, func(a, b row) int {
@@ -103,26 +102,6 @@ func (t *top) rows() []row {
 		return cmp.Or(by, cmp.Compare(a.Key, b.Key))
 	})
 	return out
-}
-
-// weighted is the time of a request that stands for several.
-type weighted struct {
-	took   time.Duration
-	weight int64
-}
-
-// quantile returns the time that a part of the requests, sorted by time, did not exceed.
-func quantile(sorted []weighted, q float64) time.Duration {
-	var sum, passed int64
-	for _, w := range sorted {
-		sum += w.weight
-	}
-	for _, w := range sorted {
-		if passed += w.weight; float64(passed) >= q*float64(sum) {
-			return w.took
-		}
-	}
-	return 0
 }
 
 // screen makes the lines of the screen.

@@ -24,12 +24,9 @@ type stats struct {
 
 type statKey struct{ kind, name, phase string }
 
-// buckets are latencies, each half as long again as the one before, from half a millisecond to minutes.
-const buckets = 32
-
 type stat struct {
 	v1alpha1.WebhookStat
-	times [buckets]int64
+	times Times[int64]
 	// minute counts the calls of a minute, before those of the minute before it.
 	minute, before int64
 	of             int64
@@ -64,8 +61,8 @@ func (s *stats) step(step *v1alpha1.Step, began time.Time) {
 	of.Calls++
 	of.turn(at)
 	of.minute++
-	of.times[bucketOf(step.Duration.Duration)]++
-	of.Max.Duration = max(of.Max.Duration, step.Duration.Duration)
+	of.times.Add(step.Duration.Duration, 1)
+	of.Max.Duration = of.times.Max()
 	of.LastCall = metav1.NewTime(at)
 	if step.Changed {
 		of.Changed++
@@ -114,29 +111,6 @@ func (s *stat) turn(at time.Time) {
 	s.of = now
 }
 
-// first is the upper limit of the first bucket.
-const first = 500 * time.Microsecond
-
-func bucketOf(d time.Duration) int {
-	n, limit := 0, first
-	for d > limit && n < buckets-1 {
-		n, limit = n+1, limit*3/2
-	}
-	return n
-}
-
-// quantile returns the upper limit of the bucket in which a part of the calls ends.
-func (s *stat) quantile(q float64) time.Duration {
-	want, seen, limit := int64(q*float64(s.Calls)), int64(0), first
-	for _, n := range s.times {
-		if seen += n; seen > want {
-			break
-		}
-		limit = limit * 3 / 2
-	}
-	return min(limit, s.Max.Duration)
-}
-
 // Webhooks returns how webhooks and policies do, those that took longest first.
 func (r *Recorder) Webhooks() []*v1alpha1.WebhookStat {
 	now := r.Clock.Now()
@@ -147,7 +121,7 @@ func (r *Recorder) Webhooks() []*v1alpha1.WebhookStat {
 		s.turn(now)
 		shown := s.WebhookStat
 		shown.ObjectMeta.Name = nameOf(k)
-		shown.P50.Duration, shown.P99.Duration = s.quantile(.5), s.quantile(.99)
+		shown.P50.Duration, shown.P99.Duration = s.times.Quantile(.5), s.times.Quantile(.99)
 		passed := float64(now.Unix()%60) / 60
 		shown.PerMinute = float64(s.minute) + float64(s.before)*(1-passed)
 		out = append(out, &shown)

@@ -36,30 +36,15 @@ type trafficOf struct {
 // traffic counts the requests of one kind.
 type traffic struct {
 	rate, refused, failed, bytes float64
-	times                        [buckets]float64 // by weight
-	timed                        float64
-	max                          time.Duration
+	times                        Times[float32] // by rate
 }
 
 // count adds a request, or a part of one, that stands for so many a second.
 func (t *traffic) count(rate float64, took time.Duration, timed bool) {
 	t.rate += rate
 	if timed {
-		t.times[bucketOf(took)] += rate
-		t.timed += rate
-		t.max = max(t.max, took)
+		t.times.Add(took, float32(rate))
 	}
-}
-
-func (t *traffic) quantile(q float64) time.Duration {
-	want, seen, limit := q*t.timed, 0.0, first
-	for _, n := range t.times {
-		if seen += n; seen > want {
-			break
-		}
-		limit = limit * 3 / 2
-	}
-	return min(limit, t.max)
 }
 
 // counted is traffic by everything.
@@ -171,7 +156,7 @@ func (c *counted) shown() []*v1alpha1.TrafficStat {
 		t := c.all[k]
 		s := &v1alpha1.TrafficStat{By: k.by, Verb: k.verb, Group: k.group, Resource: k.resource, Client: k.client, User: k.user, Layer: k.layer, Webhook: k.webhook,
 			PerSecond: t.rate, RefusedPerSecond: t.refused, FailedPerSecond: t.failed, BytesPerSecond: t.bytes,
-			P50: metav1.Duration{Duration: t.quantile(.5)}, P99: metav1.Duration{Duration: t.quantile(.99)}, Max: metav1.Duration{Duration: t.max}}
+			P50: metav1.Duration{Duration: t.times.Quantile(.5)}, P99: metav1.Duration{Duration: t.times.Quantile(.99)}, Max: metav1.Duration{Duration: t.times.Max()}}
 		s.ObjectMeta.Name = nameOfTraffic(k)
 		out = append(out, s)
 	}
