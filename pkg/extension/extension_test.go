@@ -61,8 +61,10 @@ func start(t *testing.T, k extension.Kind[Thing], edit func(o *extension.Options
 // run runs an extension server on a host cluster, and returns how the administrator of that reaches it.
 func run(t *testing.T, s *extension.Server, o extension.Options) *rest.Config {
 	t.Helper()
-	host := kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers())
-	o.Host, o.Listen = host.SocketConfig(), "127.0.0.1:0"
+	if o.Host == nil {
+		o.Host = hostCluster(t)
+	}
+	o.Listen = "127.0.0.1:0"
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := s.Start(ctx, o)
 	if err != nil {
@@ -78,6 +80,11 @@ func run(t *testing.T, s *extension.Server, o extension.Options) *rest.Config {
 	c := rest.CopyConfig(o.Host)
 	c.Host, c.CAFile, c.CAData = "https://"+r.Address(), "", r.CABundle()
 	return c
+}
+
+func hostCluster(t *testing.T) *rest.Config {
+	t.Helper()
+	return kanzentest.Start(t, kanzentest.Listen(), kanzentest.Controllers()).SocketConfig()
 }
 
 func in(t *testing.T, c *rest.Config) dynamic.ResourceInterface {

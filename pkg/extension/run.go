@@ -22,6 +22,9 @@ import (
 const (
 	// requestTimeout is how long a request may take, headerTimeout its header, idleTimeout a connection without one.
 	requestTimeout, headerTimeout, idleTimeout = time.Minute, 32 * time.Second, 90 * time.Second
+	// stuckTimeout is how long the client of an HTTP/2 connection may accept no byte: meanwhile none of its requests can be
+	// ended. maxStreams is how many requests it may have under way on a connection.
+	stuckTimeout, maxStreams = 30 * time.Second, 100
 	// drainTimeout is how long the end waits for requests, farewell for clients to learn of it.
 	drainTimeout, farewell = 10 * time.Second, 25 * time.Millisecond
 )
@@ -83,7 +86,9 @@ func (s *Server) Start(ctx context.Context, o Options) (_ *Running, err error) {
 	r.http = &http.Server{
 		Handler: r.parts.handler, BaseContext: func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout + chain.Grace, WriteTimeout: requestTimeout + chain.Grace, IdleTimeout: idleTimeout,
-		ErrorLog: stdlog.New(debugLog{o.Log}, "", 0),
+		MaxHeaderBytes: 1 << 20, ErrorLog: stdlog.New(debugLog{o.Log}, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: stuckTimeout,
+			MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, NextProtos: []string{"h2", "http/1.1"},
 			ClientAuth: tls.RequestClientCert}, // judged by the authenticators
 	}
