@@ -54,7 +54,7 @@ func (d *doctor) etcd(ctx context.Context) error {
 		d.say(worrying, "etcd", "give etcd a disk of its own, with fast fsync", "requests to it take %.0f ms on average", 1000*seconds/count)
 	}
 	for _, m := range families["kanzen_admission_webhook_breaker_open"].GetMetric() {
-		d.say(bad, "webhooks", "repair its service, or delete its configuration", "webhook %s has failed for so long that it is only probed", label(m, "name"))
+		d.say(bad, "webhooks", "repair its service, or delete its configuration", "webhook %s has failed for so long that writes do not wait for it", label(m, "name"))
 	}
 	return nil
 }

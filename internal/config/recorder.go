@@ -24,7 +24,7 @@ func (c *Config) addRecorderFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.FlightRecorderDirAge, "flight-recorder-dir-age", c.FlightRecorderDirAge, "How long files in --flight-recorder-dir are kept, in whole days; 0: as long as there is room.")
 	fs.BoolVar(&c.Console, "console", c.Console, "Serve a page at /console that shows what the flight recorder knows, to those who may read it there; 'kanzen console' opens it. Without --flight-recorder-memory there is none.")
 	fs.BoolVar(&c.WebhookAdvice, "admission-webhook-warnings", c.WebhookAdvice, "Warn clients of webhooks that have delayed their write for more than a second, and of webhook configurations that can stop a cluster.")
-	fs.DurationVar(&c.WebhookBreaker, "admission-webhook-breaker", c.WebhookBreaker, "For how long a webhook must have failed until it is no longer waited for, but only probed every 10 seconds; its failurePolicy decides what becomes of writes meanwhile. 0: it is always waited for.")
+	fs.DurationVar(&c.WebhookBreaker, "admission-webhook-breaker", c.WebhookBreaker, "For how long a webhook must have given no answer, to several users, until it is no longer waited for. Until it answers a review that this server sends every 5 seconds, writes are refused at once with failurePolicy Fail, and wait for one second with Ignore. 0: it is always waited for.")
 }
 
 func (c *Config) validateRecorder(bad func(flag, format string, args ...any)) {

@@ -26,7 +26,7 @@ import (
 )
 
 // admission makes the chain of plugins, in order.
-func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
+func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.Admission, error) {
 	d := plugin.Deps{
 		Registry: b.metrics.Registry(),
 		Objects:  b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.ground.Clock,
@@ -43,7 +43,7 @@ func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	measures := measure.New()
 	b.metrics.Register(measures.Collectors()...)
 	compiler := b.ground.Expressions
-	if err := b.webhooks(&d, compiler, measures); err != nil {
+	if err := b.webhooks(&d, compiler, measures, rails); err != nil {
 		return nil, err
 	}
 	b.policies(&d, compiler, measures)
@@ -55,14 +55,20 @@ func (b *base) admission(a authz.Authorizer) (engine.Admission, error) {
 	return measures.Chain(chain, b.ground.Clock), nil
 }
 
+// guardrails makes what is done about bad webhooks.
+func (b *base) guardrails() *webhook.Guardrails {
+	return webhook.NewGuardrails(webhook.GuardrailsConfig{Warn: b.cfg.WebhookAdvice, Patience: b.cfg.WebhookBreaker,
+		Clock: b.ground.Clock, Guard: b.guard, Log: b.log, Registry: b.metrics.Registry()})
+}
+
 // webhooks makes the two plugins that call webhooks.
-func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
+func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, rails *webhook.Guardrails) error {
 	w := webhook.Deps{
 		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
 		Clock:  b.ground.Clock, Log: b.log,
-		Guardrails: webhook.NewGuardrails(b.cfg.WebhookAdvice, b.cfg.WebhookBreaker, b.ground.Clock, b.metrics.Registry()),
+		Guardrails: rails,
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,

@@ -150,7 +150,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	admit, err := b.admission(authorizers)
+	rails := b.guardrails()
+	admit, err := b.admission(authorizers, rails)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded})
+	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
@@ -61,6 +62,7 @@ type parts struct {
 	steps          *controlplane.Milestones
 	sealed         sealed
 	recorded       flight
+	guardrails     *webhook.Guardrails
 }
 
 func (b *base) work(p parts) (work, error) {
@@ -121,6 +123,7 @@ func (b *base) work(p parts) (work, error) {
 		})},
 		{"flow control configuration", quietly(upkeep.Run)},
 		{"dangling flow schemas", b.dangling().Run},
+		{"breakers of webhooks", quietly(p.guardrails.Run)},
 		{"", quietly(p.aggregator.Register)},
 	}
 	backups, err := b.backups()

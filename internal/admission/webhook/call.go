@@ -45,12 +45,7 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 	}
 	ctx, sp := traced(ctx, h, a, uid, mutating)
 	defer sp.End()
-	if h.timeoutSeconds != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(*h.timeoutSeconds)*time.Second)
-		defer cancel()
-	}
-	got, err := d.post(ctx, h, client, body)
+	got, err := d.post(ctx, h, a, client, body)
 	if err != nil {
 		if said := remote.Said(err); said != "" {
 			d.Log.Debug("a webhook did not answer with a review", "webhook", h.name, "error", err, "said", said)

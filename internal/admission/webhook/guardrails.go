@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
+	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -33,17 +34,36 @@ type Guardrails struct {
 	open    *prometheus.GaugeVec
 }
 
-// NewGuardrails makes guardrails. A webhook that has failed for as long as patience is only probed; 0: never.
-func NewGuardrails(warn bool, patience time.Duration, clk clock.PassiveClock, r prometheus.Registerer) *Guardrails {
-	g := &Guardrails{Warn: warn,
+// GuardrailsConfig has what guardrails need. All fields but the first two are required.
+type GuardrailsConfig struct {
+	// Warn tells clients which webhook has delayed their write.
+	Warn bool
+	// Patience is for how long a webhook must have failed until its breaker may open; 0: there are no breakers.
+	Patience time.Duration
+	Clock    clock.WithTicker
+	Guard    *guard.Guard
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// NewGuardrails makes guardrails. With a patience, Run must run.
+func NewGuardrails(c GuardrailsConfig) *Guardrails {
+	g := &Guardrails{Warn: c.Warn,
 		slow: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kanzen_admission_webhook_slow_total", Help: "Writes that a webhook has delayed for more than a second."}, []string{"name", "type"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kanzen_admission_webhook_breaker_open", Help: "1 for each webhook that has failed for so long that it is only probed."}, []string{"configuration", "name"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kanzen_admission_webhook_breaker_open", Help: "1 for each webhook whose breaker is open: writes do not wait for it."}, []string{"configuration", "name"}),
 	}
-	if patience > 0 {
-		g.breaker = &breaker{patience: patience, clock: clk, failing: map[string]*failing{}, open: g.open}
+	if c.Patience > 0 {
+		g.breaker = &breaker{patience: c.Patience, clock: c.Clock, guard: c.Guard, log: c.Log, open: g.open, suspects: map[*hook]*suspect{}}
 	}
-	r.MustRegister(g.slow, g.open)
+	c.Registry.MustRegister(g.slow, g.open)
 	return g
+}
+
+// Run opens and closes breakers until ctx ends. It returns at once if there are none.
+func (g *Guardrails) Run(ctx context.Context) {
+	if g.breaker != nil {
+		g.breaker.run(ctx)
+	}
 }
 
 // noted reports a call to the flight recorder, and to the client if it took long.
@@ -80,86 +100,4 @@ func (h *hook) quietly(ctx context.Context) context.Context {
 		ctx, _ = request.WithWarnings(ctx)
 	}
 	return ctx
-}
-
-// probeEvery is the interval at which a webhook behind an open breaker is asked nevertheless.
-const probeEvery = 10 * time.Second
-
-// maxFailing bounds the webhooks whose failures are followed.
-const maxFailing = 1000
-
-// breaker knows the webhooks that fail.
-type breaker struct {
-	patience time.Duration
-	clock    clock.PassiveClock
-	open     *prometheus.GaugeVec
-	mu       sync.Mutex
-	failing  map[string]*failing // by the webhook's id; guarded by mu
-}
-
-// failing is a webhook that has not answered since a time.
-type failing struct {
-	since, probed time.Time
-	calls         int
-}
-
-// minFailures is how many calls must have failed, however long ago the first was.
-const minFailures = 3
-
-// errOpen is the failure of a call that was not made.
-var errOpen = errors.New("the webhook has failed for long and is not waited for")
-
-// post calls a webhook, unless its breaker is open.
-func (d *Deps) post(ctx context.Context, h *hook, c *client, body []byte) ([]byte, error) {
-	if d.Guardrails == nil || d.Guardrails.breaker == nil {
-		return c.post(ctx, body)
-	}
-	b := d.Guardrails.breaker
-	if !b.lets(h.id) {
-		return nil, errOpen
-	}
-	got, err := c.post(ctx, body)
-	if !errors.Is(err, context.Canceled) { // the client has gone: that says nothing about the webhook
-		b.saw(h, err == nil)
-	}
-	return got, err
-}
-
-// lets says that a webhook is to be called.
-func (b *breaker) lets(id string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f := b.failing[id]
-	now := b.clock.Now()
-	if f == nil || f.calls < minFailures || now.Sub(f.since) < b.patience || now.Sub(f.probed) >= probeEvery {
-		if f != nil {
-			f.probed = now
-		}
-		return true
-	}
-	return false
-}
-
-// saw records whether a webhook has answered.
-func (b *breaker) saw(h *hook, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f := b.failing[h.id]
-	switch {
-	case ok:
-		if f != nil {
-			delete(b.failing, h.id)
-			b.open.DeleteLabelValues(h.configuration, h.name)
-		}
-		return
-	case f == nil && len(b.failing) >= maxFailing:
-		return
-	case f == nil:
-		f = &failing{since: b.clock.Now()}
-		b.failing[h.id] = f
-	}
-	f.calls++
-	if f.calls >= minFailures && b.clock.Since(f.since) >= b.patience {
-		b.open.WithLabelValues(h.configuration, h.name).Set(1)
-	}
 }
