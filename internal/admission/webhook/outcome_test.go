@@ -61,4 +61,3 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 }
-
