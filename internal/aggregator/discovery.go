@@ -37,6 +37,7 @@ type byGV map[schema.GroupVersion]apidiscoveryv2.APIVersionDiscovery
 type discovered struct {
 	docs byGV
 	etag string
+	hash string // of the aggregated document
 }
 
 // pathOf returns the path of a group and version.
@@ -119,11 +120,13 @@ func (b *backend) rediscover(ctx context.Context, services []*service) error {
 	case answer.code == http.StatusServiceUnavailable:
 		return fmt.Errorf("/apis: status %d", answer.code)
 	case answer.code == http.StatusOK && strings.Contains(answer.header.Get("Content-Type"), "as=APIGroupDiscoveryList"):
-		docs, err := parseAggregated(answer.body)
-		if err != nil {
-			return err
+		next := discovered{docs: b.found.docs, etag: answer.header.Get("Etag"), hash: hashOf(answer.body)}
+		if next.hash != b.found.hash {
+			if next.docs, err = parseAggregated(answer.body); err != nil {
+				return err
+			}
 		}
-		b.found = discovered{docs: docs, etag: answer.header.Get("Etag")}
+		b.found = next
 		return nil
 	}
 	return b.rediscoverEach(ctx, services)
@@ -160,6 +163,9 @@ func (b *backend) rediscoverEach(ctx context.Context, services []*service) error
 
 // parseAggregated reads an aggregated document. v2 and v2beta1 do not differ in JSON.
 func parseAggregated(data []byte) (byGV, error) {
+	if err := bounded(data); err != nil {
+		return nil, fmt.Errorf("aggregated discovery document: %w", err)
+	}
 	var list apidiscoveryv2.APIGroupDiscoveryList
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("aggregated discovery document: %w", err)
@@ -197,6 +203,9 @@ func parseLegacy(gv schema.GroupVersion, a *answer) (apidiscoveryv2.APIVersionDi
 	doc := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version}
 	if a.code != http.StatusOK {
 		return doc, fmt.Errorf("status %d", a.code)
+	}
+	if err := bounded(a.body); err != nil {
+		return doc, err
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(a.body, &list); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
@@ -23,17 +24,33 @@ import (
 const (
 	documentsEvery  = time.Minute
 	documentTimeout = 30 * time.Second
-	// maxDocument bounds one OpenAPI v3 document, maxV2 the v2 document of a backend, in bytes.
-	maxDocument, maxV2 = 8 << 20, 32 << 20
+	// maxDocument bounds one OpenAPI v3 document, maxIndex their index, maxV2 the v2 document of a backend, in bytes.
+	maxDocument, maxIndex, maxV2 = 8 << 20, 1 << 20, 32 << 20
 	// maxKept bounds what is kept of a backend's documents, compressed, in bytes.
 	maxKept = 16 << 20
 )
 
+// restFor is for how many times the duration of decoding a backend's documents are not asked for again: whatever they are,
+// decoding them takes no more than a twentieth of one processor.
+const restFor = 20
+
 // documents are the OpenAPI documents of a backend. The maps are replaced, never changed.
 type documents struct {
-	rootTag, v2Tag string
-	v3             map[schema.GroupVersion]packed
-	v2             map[schema.GroupVersion]packed
+	v3 map[schema.GroupVersion]packed
+	v2 map[schema.GroupVersion]packed
+	// v2Tag and v2Hash identify the last v2 document, which was divided for the groups and versions v2Names.
+	v2Tag, v2Hash, v2Names string
+	// restUntil is when they may be asked for again.
+	restUntil time.Time
+}
+
+// spend returns a func to be called when decoding has ended that begins now.
+func (d *documents) spend(clk clock.PassiveClock) func() {
+	began := clk.Now()
+	return func() {
+		now := clk.Now()
+		d.restUntil = now.Add(max(0, d.restUntil.Sub(now)) + restFor*now.Sub(began))
+	}
 }
 
 // packed is a compressed document. hash identifies its content, source is what the backend calls this version of it.
@@ -42,12 +59,14 @@ type packed struct {
 	hash, source string
 }
 
-func pack(data []byte, source string) packed {
+func hashOf(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
+
+func pack(data []byte, hash, source string) packed {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, _ = z.Write(data) // into memory
 	_ = z.Close()
-	return packed{gzip: b.Bytes(), hash: fmt.Sprintf("%X", sha512.Sum512(data)), source: source}
+	return packed{gzip: b.Bytes(), hash: hash, source: source}
 }
 
 func (p packed) unpack() ([]byte, error) {
@@ -64,7 +83,11 @@ func (b *backend) fetch(ctx context.Context) error {
 	if !anyAvailable(services) {
 		return nil // the last documents stay
 	}
-	next := documents{rootTag: b.documents.rootTag, v2Tag: b.documents.v2Tag, v3: maps.Clone(b.documents.v3), v2: maps.Clone(b.documents.v2)}
+	if b.server.Clock.Now().Before(b.documents.restUntil) {
+		return nil
+	}
+	next := b.documents
+	next.v3, next.v2 = maps.Clone(next.v3), maps.Clone(next.v2)
 	errV2 := b.fetchV2(ctx, services, &next)
 	errV3 := b.fetchV3(ctx, services, &next)
 	if ctx.Err() != nil {
@@ -110,15 +133,18 @@ type root struct {
 
 // fetchV3 fetches the v3 documents, or makes them of the v2 document if the backend has none.
 func (b *backend) fetchV3(ctx context.Context, services []*service, next *documents) error {
-	answer, err := b.get(ctx, "/openapi/v3", http.Header{"Accept": {"application/json, */*"}}, fetchTimeout, maxDocument)
+	answer, err := b.get(ctx, "/openapi/v3", http.Header{"Accept": {"application/json, */*"}}, fetchTimeout, maxIndex)
 	if err != nil {
 		return err
 	}
 	if answer.code == http.StatusNotFound {
-		return convertAll(services, next)
+		return b.convertAll(services, next)
 	}
 	if answer.code != http.StatusOK {
 		return fmt.Errorf("/openapi/v3: status %d", answer.code)
+	}
+	if err := bounded(answer.body); err != nil {
+		return fmt.Errorf("/openapi/v3: %w", err)
 	}
 	var index root
 	if err := json.Unmarshal(answer.body, &index); err != nil {
@@ -138,7 +164,7 @@ func (b *backend) fetchV3(ctx context.Context, services []*service, next *docume
 		if p, have := next.v3[v.GroupVersion]; have && p.source == entry.URL {
 			continue
 		}
-		p, err := b.fetchDocument(ctx, path, entry.URL)
+		p, err := b.fetchDocument(ctx, v.GroupVersion, entry.URL, next)
 		if err != nil {
 			failed = err
 			if ctx.Err() != nil || !errors.Is(err, errContent) {
@@ -153,8 +179,10 @@ func (b *backend) fetchV3(ctx context.Context, services []*service, next *docume
 
 var errContent = errors.New("not an OpenAPI document")
 
-// fetchDocument fetches one v3 document. at is its URL in the index: only its hash counts.
-func (b *backend) fetchDocument(ctx context.Context, path, at string) (packed, error) {
+// fetchDocument fetches one v3 document, or returns the one in next if it is the same. at is its URL in the index: only its
+// hash counts.
+func (b *backend) fetchDocument(ctx context.Context, gv schema.GroupVersion, at string, next *documents) (packed, error) {
+	path, have := pathOf(gv)[1:], next.v3[gv]
 	target := url.URL{Path: "/openapi/v3/" + path}
 	if u, err := url.Parse(at); err == nil && u.Query().Get("hash") != "" {
 		target.RawQuery = url.Values{"hash": {u.Query().Get("hash")}}.Encode()
@@ -168,16 +196,25 @@ func (b *backend) fetchDocument(ctx context.Context, path, at string) (packed, e
 	if answer.code != http.StatusOK {
 		return packed{}, fmt.Errorf("/openapi/v3/%s: %w: status %d", path, errContent, answer.code)
 	}
+	if at == "" {
+		at = "unknown"
+	}
+	defer next.spend(b.server.Clock)()
+	hash := hashOf(answer.body)
+	if hash == have.hash {
+		have.source = at
+		return have, nil
+	}
+	if err := bounded(answer.body); err != nil {
+		return packed{}, fmt.Errorf("/openapi/v3/%s: %w: %w", path, errContent, err)
+	}
 	var doc struct {
 		OpenAPI string `json:"openapi"`
 	}
 	if err := json.Unmarshal(answer.body, &doc); err != nil || doc.OpenAPI == "" {
 		return packed{}, fmt.Errorf("/openapi/v3/%s: %w", path, errContent)
 	}
-	if at == "" {
-		at = "unknown"
-	}
-	return pack(answer.body, at), nil
+	return pack(answer.body, hash, at), nil
 }
 
 // OpenAPI returns the parts that extension servers add to the OpenAPI documents.

@@ -67,8 +67,10 @@ type Server struct {
 	progress *store.Progress
 	// documents counts the changes of OpenAPI documents.
 	documents atomic.Int64
-	copies    sync.Pool // buffers of proxied bodies, each a *[copySize]byte
-	silent    *log.Logger
+	// v2 is held while a v2 document is read and divided.
+	v2     chan struct{}
+	copies sync.Pool // buffers of proxied bodies, each a *[copySize]byte
+	silent *log.Logger
 
 	mu sync.RWMutex
 	// services is the index of APIServices by name; backends are those of the remote ones, by their key.
@@ -87,7 +89,7 @@ func New(c Config) *Server {
 	s := &Server{
 		Config: c, groups: queue.New("apiservices", c.Clock, c.Guard, c.Queues, c.Log), automatic: map[string]automatic{}, progress: store.NewProgress(c.APIServices.View()),
 		services: map[string]*service{}, backends: map[backendKey]*backend{}, byGroup: map[string]map[string]bool{}, pending: map[string]bool{},
-		silent: log.New(io.Discard, "", 0),
+		v2: make(chan struct{}, 1), silent: log.New(io.Discard, "", 0),
 	}
 	s.copies.New = func() any { return new([copySize]byte) }
 	for _, gv := range c.Local {

@@ -59,7 +59,7 @@ func (s *Set) v2Alone(protobuf bool) ([]byte, error) {
 	if err != nil || !protobuf {
 		return text, errors.Join(errAdded, err)
 	}
-	parsed, err := openapiv2.ParseDocument(text)
+	parsed, err := Parsed(text, openapiv2.ParseDocument)
 	if err != nil {
 		return nil, fmt.Errorf("v2 document as protobuf: %w", err)
 	}

@@ -93,7 +93,7 @@ func (d *Document) bytes(protobuf bool) ([]byte, error) {
 	if err != nil || !protobuf {
 		return doc, err
 	}
-	parsed, err := openapiv3.ParseDocument(doc)
+	parsed, err := Parsed(doc, openapiv3.ParseDocument)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (f *Fragment) proto() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := openapiv2.ParseDocument(doc)
+	parsed, err := Parsed(doc, openapiv2.ParseDocument)
 	if err != nil {
 		return nil, fmt.Errorf("v2 document as protobuf: %w", err)
 	}
