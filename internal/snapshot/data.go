@@ -33,12 +33,15 @@ func RestoreData(ctx context.Context, path, dir string, m Member, bump uint64) (
 	if err != nil {
 		return err
 	}
-	_, err = checksum(f)
+	_, newest, err := verify(ctx, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if bump > maxRevision || newest+int64(bump) > maxRevision {
+		return fmt.Errorf("revision %d cannot be moved on by %d", newest, bump)
 	}
 	if err := empty(dir); err != nil {
 		return err

@@ -47,6 +47,53 @@ func checksum(f *os.File) (string, error) {
 	return hex.EncodeToString(want), nil
 }
 
+// maxRevision is the newest revision that a snapshot may have, or be moved on to. etcd counts on from it.
+const maxRevision = 1 << 62
+
+// verify compares a snapshot with its checksum and checks its pages and its revisions, so that it can be opened whoever has made
+// it. It returns the checksum and the newest revision.
+func verify(ctx context.Context, f *os.File) (sum string, newest int64, err error) {
+	if sum, err = checksum(f); err != nil {
+		return "", 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, err
+	}
+	err = checkPages(f, info.Size()-sha256.Size, func(bucket, key, value []byte) error {
+		if !bytes.Equal(bucket, keyBucket) {
+			return ctx.Err()
+		}
+		if newest, err = revisionOf(key); err != nil {
+			return err
+		}
+		var kv mvccpb.KeyValue
+		if err := kv.Unmarshal(value); err != nil {
+			return fmt.Errorf("revision %d: %w", newest, err)
+		}
+		return ctx.Err()
+	})
+	switch {
+	case ctx.Err() != nil:
+		return "", 0, ctx.Err()
+	case err != nil:
+		return "", 0, fmt.Errorf("%s: %w: %w", f.Name(), ErrDamaged, err)
+	}
+	return sum, newest, nil
+}
+
+// revisionOf reads a key of etcd's database.
+func revisionOf(key []byte) (int64, error) {
+	if len(key) != revisionBytes && (len(key) != revisionBytes+1 || key[revisionBytes] != 't') || key[8] != '_' {
+		return 0, fmt.Errorf("%q is no revision", key[:min(len(key), revisionBytes+1)])
+	}
+	revision := binary.BigEndian.Uint64(key)
+	if revision > maxRevision {
+		return 0, fmt.Errorf("revision %d is beyond what etcd can count on from", revision)
+	}
+	return int64(revision), nil
+}
+
 // File is an open snapshot. Only the keys are in memory; values are read from the file.
 type File struct {
 	Path string
@@ -85,7 +132,7 @@ func Open(ctx context.Context, path string) (_ *File, err error) {
 		return nil, err
 	}
 	f := &File{Path: path}
-	f.SHA256, err = checksum(raw)
+	f.SHA256, _, err = verify(ctx, raw)
 	if err := errors.Join(err, raw.Close()); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -186,5 +187,23 @@ func (k *Kinds) object(ctx context.Context, file *File, e Entry, id ID, builtin 
 	if err != nil {
 		return nil, err
 	}
+	if err := id.check(u); err != nil {
+		return nil, err
+	}
 	return &Object{ID: id, Unstructured: u, ModRevision: e.ModRevision}, nil
+}
+
+// check returns an error if an object is not the one that its key names. It was selected by its key, and is addressed by what it
+// says itself: that must not lead to an object that was not selected.
+func (id ID) check(u *unstructured.Unstructured) error {
+	of := ID{schema.GroupResource{Group: u.GroupVersionKind().Group, Resource: id.Resource}, u.GetNamespace(), u.GetName()}
+	if of != id {
+		return fmt.Errorf("it says that it is %s of group %q", of, of.Group)
+	}
+	for _, part := range []string{id.Group, u.GroupVersionKind().Version, id.Resource, id.Namespace, id.Name} {
+		if wrong := path.IsValidPathSegmentName(part); len(wrong) > 0 {
+			return fmt.Errorf("%q cannot be a part of a path: %s", part, wrong[0])
+		}
+	}
+	return nil
 }
