@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -28,6 +30,8 @@ type S3Config struct {
 	CredentialsFile string
 	// CAFile has the authorities of the server's certificate; empty: the system's.
 	CAFile string
+
+	patience time.Duration // 0: storePatience
 }
 
 // S3 is a Place: a bucket of an S3-compatible store.
@@ -58,6 +62,7 @@ func NewS3(c S3Config) (*S3, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = secure
+	transport.DialContext = impatient(transport.DialContext, cmp.Or(c.patience, storePatience))
 	keys := credentials.NewEnvAWS()
 	if c.CredentialsFile != "" {
 		if _, err := os.Stat(c.CredentialsFile); err != nil {
@@ -65,7 +70,7 @@ func NewS3(c S3Config) (*S3, error) {
 		}
 		keys = credentials.NewFileAWSCredentials(c.CredentialsFile, "default")
 	}
-	client, err := minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: c.Region, Transport: transport, BucketLookup: minio.BucketLookupAuto})
+	client, err := minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: c.Region, Transport: boundedAnswers{transport}, BucketLookup: minio.BucketLookupAuto})
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +101,15 @@ func (s *S3) Put(ctx context.Context, name, file string) error {
 // List is part of Place.
 func (s *S3) List(ctx context.Context) ([]string, error) {
 	prefix := s.key(namePrefix)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var names []string
 	for o := range s.client.ListObjects(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
 		if o.Err != nil {
 			return nil, o.Err
+		}
+		if len(names) == maxListed {
+			return nil, errLongList
 		}
 		names = append(names, path.Base(o.Key))
 	}
