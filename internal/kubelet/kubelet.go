@@ -12,7 +12,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -97,10 +96,7 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s := &Server{cfg: c, metrics: newMetrics(c.Registry)}
-	guarded := c.Dial
-	if guarded == nil {
-		guarded = (&net.Dialer{Control: allowDestination}).DialContext
-	}
+	guarded := checked(c.Dial)
 	s.kubelets = s.backend(c.Dial, c.ConnectTimeout, settings)
 	s.unverified = s.backend(c.Dial, c.ConnectTimeout, func() *tls.Config { return unverified })
 	s.proxied = s.backend(guarded, c.ConnectTimeout, settings)

@@ -44,21 +44,48 @@ func allowDestination(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// allowedHost refuses a host of which any address is not allowed.
-func allowedHost(ctx context.Context, host string) error {
+// allowedHost refuses a host of which any address is not allowed, and returns its addresses.
+func allowedHost(ctx context.Context, host string) ([]net.IPAddr, error) {
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(ips) == 0 {
-		return errors.New("no addresses for hostname")
+		return nil, errors.New("no addresses for hostname")
 	}
 	for _, ip := range ips {
 		if !allowed(ip.IP) {
-			return errDestination
+			return nil, errDestination
 		}
 	}
-	return nil
+	return ips, nil
+}
+
+// checked returns a dialer to addresses that are allowed. One that is given (of an egress selector, perhaps through a proxy) gets an
+// address and no name: the name could lead elsewhere by the time, or at the place, that it is looked up again.
+func checked(dial utilnet.DialFunc) utilnet.DialFunc {
+	if dial == nil {
+		return (&net.Dialer{Control: allowDestination}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		ips, err := allowedHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		var failed []error
+		for _, ip := range ips {
+			conn, err := dial(ctx, network, net.JoinHostPort(ip.IP.String(), port))
+			if err == nil {
+				return conn, nil
+			}
+			failed = append(failed, err)
+		}
+		return nil, errors.Join(failed...)
+	}
 }
 
 // ProxyNode proxies to the kubelet of a node, or to another port of it. The id is NAME, NAME:PORT or SCHEME:NAME:PORT.
@@ -71,7 +98,7 @@ func (s *Server) ProxyNode(w http.ResponseWriter, r *http.Request, id, path stri
 	if err != nil {
 		return err
 	}
-	if err := allowedHost(r.Context(), l.host); err != nil {
+	if _, err := allowedHost(r.Context(), l.host); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	if port == "" || port == l.port {
