@@ -59,7 +59,7 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	if upgradeOf(r.Header) != "" {
-		stream, leave := newStream(ctx)
+		stream, leave := newStream(ctx, w, c.server.Ending)
 		defer leave()
 		r = r.WithContext(stream)
 	}

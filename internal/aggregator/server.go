@@ -27,7 +27,7 @@ type Resolver interface {
 	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
 }
 
-// Config is what a Server needs. Dial and Certificate are optional, all others required.
+// Config is what a Server needs. Dial, Certificate and Ending are optional, all others required.
 type Config struct {
 	// APIServices, Services and Slices are the endpoints of apiservices, services and endpointslices.
 	APIServices, Services, Slices *engine.Endpoint
@@ -47,12 +47,14 @@ type Config struct {
 	Certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// PassRedirects passes redirects on to clients if they stay on this server.
 	PassRedirects bool
-	WriteError    func(w http.ResponseWriter, r *http.Request, err error)
-	Metrics       *Metrics
-	Queues        *queue.Metrics // nil: the queue is not measured
-	Clock         clock.WithTickerAndDelayedExecution
-	Guard         *guard.Guard
-	Log           *slog.Logger
+	// Ending is closed when the server shuts down; streams end then. Nil: they last.
+	Ending     <-chan struct{}
+	WriteError func(w http.ResponseWriter, r *http.Request, err error)
+	Metrics    *Metrics
+	Queues     *queue.Metrics // nil: the queue is not measured
+	Clock      clock.WithTickerAndDelayedExecution
+	Guard      *guard.Guard
+	Log        *slog.Logger
 }
 
 // Server is the Aggregator Server.

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -28,13 +29,13 @@ func TestStreamOutlivesDeadline(t *testing.T) {
 			}
 			defer cancel()
 			if !test.leaves && !test.begun {
-				inner, end := newStream(request)
+				inner, end := newStream(request, httptest.NewRecorder(), nil)
 				defer end()
 				<-inner.Done()
 				return
 			}
 			late := make(chan struct{})
-			inner, end := newStream(lateContext{request, late})
+			inner, end := newStream(lateContext{request, late}, httptest.NewRecorder(), nil)
 			defer end()
 			streamBegins(inner)
 			if test.leaves {

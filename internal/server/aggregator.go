@@ -27,13 +27,14 @@ import (
 // This file puts the Aggregator Server in front of the other servers, and makes the discovery and OpenAPI documents in
 // which all of them are merged.
 
-func (b *base) aggregator(k *keys.Keys, custom *crd.Server) *aggregator.Server {
+// aggregator makes the Aggregator Server, whose streams end when ending is closed.
+func (b *base) aggregator(k *keys.Keys, custom *crd.Server, ending <-chan struct{}) *aggregator.Server {
 	c := aggregator.Config{
 		APIServices: b.builtin(apiregistrationv1.GroupName, "apiservices"),
 		Services:    b.builtin("", "services"), Slices: b.builtin(discoveryv1.GroupName, "endpointslices"),
 		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), CustomReady: custom.Ready(),
 		Resolver: b.resolver(), Dial: b.ground.Egress.Dial(egress.Cluster),
-		PassRedirects: !b.cfg.AggregatorRejectRedirects, WriteError: engine.RefuseRequest,
+		PassRedirects: !b.cfg.AggregatorRejectRedirects, Ending: ending, WriteError: engine.RefuseRequest,
 		Queues: b.queues, Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
 	}
 	if k.FrontProxy != nil {

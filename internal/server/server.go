@@ -191,7 +191,8 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	}
 	serving.Begin(append(kinds, own...)...)
 	custom = b.customResources(eng)
-	agg := b.aggregator(secrets, custom)
+	end := newEnding(b, cut)
+	agg := b.aggregator(secrets, custom, end.gone)
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
@@ -213,7 +214,6 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	}
 	opened.add(traces.close)
 	steps := &controlplane.Milestones{}
-	end := newEnding(b, cut)
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
 			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(agg.Checks(), sealed.started()...)...)
