@@ -67,31 +67,8 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		return authz.Require(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
 			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
 	}
-	claims := func(ctx context.Context, verb, sub, name string) error {
-		i := request.InfoFrom(ctx)
-		if i == nil {
-			return nil // the server itself
-		}
-		return may(ctx, verb, "resource.k8s.io", "resourceclaims", sub, i.Namespace, name)
-	}
-	d.Resource.MayBind = func(ctx context.Context) error {
-		i := request.InfoFrom(ctx)
-		if i == nil {
-			return nil
-		}
-		return claims(ctx, i.Verb, "binding", "")
-	}
-	d.Resource.MayReport = func(ctx context.Context, driver, node string) error {
-		i := request.InfoFrom(ctx)
-		if i == nil {
-			return nil
-		}
-		prefix := "arbitrary-node:"
-		if node != "" {
-			prefix = "associated-node:"
-		}
-		return claims(ctx, prefix+i.Verb, "driver", driver)
-	}
+	claims := claimRights{authz.Require(a)}
+	d.Resource.MayBind, d.Resource.MayReport = claims.bind, claims.report
 	if a.Uses("RBAC") {
 		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
 			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil

@@ -26,12 +26,12 @@ type Deps struct {
 	// NamespaceLabels returns the labels of a namespace; a label allows its claims administrative access to devices.
 	// Nil: no namespace has it.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// MayBind returns an error if the context's user may not allocate and reserve claims: the request's verb on all
-	// resourceclaims/binding. Nil: no check.
+	// MayBind returns an error if the context's user may not allocate and reserve claims: the request's verb on
+	// resourceclaims/binding of all namespaces. Nil: no check.
 	MayBind func(ctx context.Context) error
 	// MayReport returns an error if the context's user may not write a driver's status of devices allocated for a node
-	// (empty: for several): the request's verb, with the prefix associated-node: or arbitrary-node:, on
-	// resourceclaims/driver with the driver's name. Nil: no check.
+	// (empty: for several): the request's verb, with the prefix arbitrary-node: or, for a service account on that node,
+	// associated-node:, on resourceclaims/driver with the driver's name. Nil: no check.
 	MayReport func(ctx context.Context, driver, node string) error
 }
 
