@@ -113,7 +113,7 @@ func signingRequest(r *certificatesv1.CertificateSigningRequest, o options) fiel
 		rules.SignerName(s.SignerName, e.Field("signerName"))
 	}
 	if p := s.ExpirationSeconds; p != nil && *p < 600 {
-		e.Field("expirationSeconds").Invalid(*p, "must be 10 minutes or more")
+		e.Field("expirationSeconds").Invalid(*p, "may not specify a duration less than 600 seconds (10 minutes)")
 	}
 	status := e.Elsewhere(field.NewPath("status"))
 	conditions(r.Status.Conditions, o, status.Field("conditions"))
