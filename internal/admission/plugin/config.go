@@ -30,8 +30,7 @@ func ReadConfig(path string) (map[string][]byte, error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	gv := c.GroupVersionKind()
-	if c.Kind != "AdmissionConfiguration" || gv.Group != "apiserver.config.k8s.io" || gv.Version != "v1" && gv.Version != "v1alpha1" {
+	if c.Kind != "AdmissionConfiguration" || c.APIVersion != "apiserver.config.k8s.io/v1" && c.APIVersion != "apiserver.k8s.io/v1alpha1" {
 		return nil, fmt.Errorf("%s: it is no AdmissionConfiguration: apiVersion is %q, kind %q", path, c.APIVersion, c.Kind)
 	}
 	out := map[string][]byte{}

@@ -103,7 +103,13 @@ plugins:
 		string(got["PodSecurity"]) != `{"kind":"PodSecurityConfiguration"}` {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, text := range []string{"kind: Other", "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugin: []"} {
+	for _, version := range []string{"apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"} { // all that kube-apiserver has
+		if _, err := ReadConfig(write("version.yaml", "kind: AdmissionConfiguration\napiVersion: "+version)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, text := range []string{"kind: Other", "kind: AdmissionConfiguration\napiVersion: apiserver.config.k8s.io/v1alpha1", "kind: AdmissionConfiguration\napiVersion: apiserver.k8s.io/v1",
+		"kind: AdmissionConfiguration\napiVersion: v1", "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugin: []"} {
 		if _, err := ReadConfig(write("bad.yaml", text)); err == nil {
 			t.Errorf("taken: %s", text)
 		}

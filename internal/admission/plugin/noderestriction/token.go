@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/authz"
@@ -104,7 +105,7 @@ func (p *plugin) asksFor(ctx context.Context, pod *corev1.Pod, audience string) 
 func (p *plugin) driverAsksFor(ctx context.Context, name, audience string) (bool, error) {
 	driver, err := admission.Seen[*storagev1.CSIDriver](ctx, p.objects, csiDrivers, "", name)
 	if err != nil {
-		return false, err
+		return false, singular(err, "csidriver.storage.k8s.io", name)
 	}
 	for _, r := range driver.Spec.TokenRequests {
 		if r.Audience == audience {
@@ -131,11 +132,11 @@ func (p *plugin) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume
 func (p *plugin) driverOfClaim(ctx context.Context, namespace, name string) (string, error) {
 	claim, err := admission.Seen[*corev1.PersistentVolumeClaim](ctx, p.objects, admission.PersistentVolumeClaims, namespace, name)
 	if err != nil {
-		return "", err
+		return "", singular(err, "persistentvolumeclaim", name)
 	}
 	volume, err := admission.Seen[*corev1.PersistentVolume](ctx, p.objects, admission.PersistentVolumes, "", claim.Spec.VolumeName)
 	if err != nil {
-		return "", err
+		return "", singular(err, "persistentvolume", claim.Spec.VolumeName)
 	}
 	v := &volume.Spec
 	if v.CSI != nil {
@@ -143,6 +144,14 @@ func (p *plugin) driverOfClaim(ctx context.Context, namespace, name string) (str
 	}
 	return successor(v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.AzureFile != nil, v.Cinder != nil,
 		v.GCEPersistentDisk != nil, v.PortworxVolume != nil, v.VsphereVolume != nil), nil
+}
+
+// singular says what is missing in the words of kube-apiserver, which names it in the singular here.
+func singular(err error, what, name string) error {
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewNotFound(schema.ParseGroupResource(what), name)
+	}
+	return err
 }
 
 // successor returns the CSI driver that has replaced a volume type that was
