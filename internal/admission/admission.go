@@ -31,6 +31,9 @@ type Attributes struct {
 	Subresource string
 	Namespace   string
 	Name        string // empty if the server will generate it
+	// Collection says that the object is deleted with its collection. Webhooks and policies are then told no name: that is
+	// what they are told by kube-apiserver.
+	Collection bool
 	// Object is the object to be stored (nil for a deletion), OldObject the
 	// one stored now (nil for a creation).
 	Object    runtime.Object

@@ -269,7 +269,7 @@ func (c *call) ttl(obj Object) time.Duration {
 func (c *call) attributes(ctx context.Context, op admission.Operation, obj, old Object, options runtime.Object, dryRun bool) *admission.Attributes {
 	a := &admission.Attributes{
 		Operation: op, Kind: c.GVK, Resource: c.GVR, Namespace: c.namespace, Name: c.name,
-		Options: options, DryRun: dryRun, User: request.UserFrom(ctx), Versions: versions{c.Endpoint},
+		Options: options, DryRun: dryRun, User: request.UserFrom(ctx), Versions: versions{c.Endpoint}, Collection: c.collection,
 	}
 	switch o := options.(type) {
 	case *metav1.CreateOptions:

@@ -111,7 +111,7 @@ func (c *call) removeOne(ctx context.Context, i *store.Item, options *metav1.Del
 		}
 	}()
 	one := *c
-	one.namespace, one.name = i.Namespace(), i.Name()
+	one.namespace, one.name, one.collection = i.Namespace(), i.Name(), true
 	_, _, err = one.remove(ctx, one.name, options)
 	return one.storeError(err, one.name)
 }

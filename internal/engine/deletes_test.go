@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/admission/expr"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -120,6 +123,30 @@ func TestDeleteCollection(t *testing.T) {
 	x.expect("DELETE "+deploys+"?fieldSelector=metadata.name%3Dd", "", "200 kind=Status status=Success", "Accept: "+asTable)
 	x.expect("GET "+deploys+"/d", "", "404")
 	x.expect("DELETE "+podsAt, "", "200 kind=PodList items.#=0")
+}
+
+// TestDeletedWithCollection checks what webhooks and policies are told of an object that is deleted by itself or with its collection:
+// only the former has a name in the request, as with kube-apiserver. Both have the object.
+func TestDeletedWithCollection(t *testing.T) {
+	x := newKinds(t)
+	for at, want := range map[string]string{deploys + "/a": "a", deploys: ""} {
+		x.expect("POST "+deploys, `{"metadata":{"name":"a"}}`, "201")
+		var got []*admission.Attributes
+		var mu sync.Mutex
+		x.admits = func(a *admission.Attributes) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, a)
+		}
+		x.expect("DELETE "+at+"?propagationPolicy=Background", "", "200")
+		x.admits = nil
+		if len(got) != 1 || got[0].Operation != admission.Delete || got[0].OldObject == nil || got[0].Name != "a" {
+			t.Fatalf("%s: %+v", at, got)
+		}
+		if told := expr.Request(got[0], admission.Version{Resource: got[0].Resource, Kind: got[0].Kind}).Name; told != want {
+			t.Errorf("%s: %q is told, want %q", at, told, want)
+		}
+	}
 }
 
 // An object that its kind's rules hold is removed once they no longer do.

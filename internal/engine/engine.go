@@ -268,7 +268,9 @@ type call struct {
 	namespace, name string
 	// admitted says that admission has allowed a deletion.
 	admitted bool
-	span     span.Span // of the verb
+	// collection says that this is the deletion of one of a collection.
+	collection bool
+	span       span.Span // of the verb
 }
 
 // ServeHTTP serves a request that the route table led here.

@@ -34,6 +34,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -44,11 +45,13 @@ import (
 // kinds serves a few kinds from a log in memory: deployments in two versions, with a status and a scale; pods, which are
 // deleted gracefully and have subresources of other kinds; widgets, which have no Go type; and virtual resources.
 type kinds struct {
-	t     *testing.T
-	db    *memory.DB
-	store *store.Store
-	clock tickerClock
-	eps   map[schema.GroupVersionResource]*Endpoint
+	// admits is called with each write that is validated; nil: nothing is. It may be called by several goroutines.
+	admits func(*admission.Attributes)
+	t      *testing.T
+	db     *memory.DB
+	store  *store.Store
+	clock  tickerClock
+	eps    map[schema.GroupVersionResource]*Endpoint
 	// mayCreate is the answer of authorization to a create by another verb.
 	mayCreate error
 	// connected is called for each connection.
@@ -79,6 +82,18 @@ func defaultPod(obj Object) {
 	spec.RestartPolicy = cmp.Or(spec.RestartPolicy, corev1.RestartPolicyAlways)
 }
 
+// observed admits everything.
+type observed struct{ *kinds }
+
+func (observed) Admit(context.Context, *admission.Attributes) error { return nil }
+
+func (o observed) Validate(_ context.Context, a *admission.Attributes) error {
+	if o.admits != nil {
+		o.admits(a)
+	}
+	return nil
+}
+
 // newKinds serves the kinds, and further ones.
 func newKinds(t *testing.T, further ...*Resource) *kinds {
 	t.Helper()
@@ -99,7 +114,7 @@ func newKinds(t *testing.T, further ...*Resource) *kinds {
 		return func() string { return fmt.Sprintf(format, made.Add(1)) }
 	}
 	e := New(Config{
-		Store: x.store, Admit: admitAll{}, Clock: x.clock, MinWatch: 5 * time.Second, MaxBody: 1 << 20, Types: openapi.NewTypeConverter(),
+		Store: x.store, Admit: observed{x}, Clock: x.clock, MinWatch: 5 * time.Second, MaxBody: 1 << 20, Types: openapi.NewTypeConverter(),
 		NewUID: next("uid-%d"), NameSuffix: next("s%d"), Log: slog.New(slog.DiscardHandler),
 		Authorize: func(context.Context, *request.Info) error { return x.mayCreate },
 		Connect: func(w http.ResponseWriter, _ *http.Request, sub *Subresource, _ runtime.Object) error {

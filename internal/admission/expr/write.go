@@ -187,6 +187,9 @@ func Request(a *admission.Attributes, v admission.Version) *admissionv1.Admissio
 		Name: a.Name, Namespace: a.Namespace, Operation: admissionv1.Operation(a.Operation),
 		DryRun: &dryRun, Options: runtime.RawExtension{Object: a.Options},
 	}
+	if a.Collection {
+		r.Name = ""
+	}
 	if u := a.User; u != nil {
 		r.UserInfo = authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
 		for k, values := range u.GetExtra() {
