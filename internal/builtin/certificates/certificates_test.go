@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 // TestShortDuration has the words of kube-apiserver.
 func TestShortDuration(t *testing.T) {
 	obj := kind(t).Decoded(t, `{spec: {expirationSeconds: 599}}`)
-	errs := Resources(Deps{})[0].Rules.ValidateCreate(rulestest.Context(), obj)
+	errs := Resources(Deps{})[0].Rules.Validate(rulestest.Context(), obj)
 	if len(errs) != 1 || errs[0].Error() != "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)" {
 		t.Errorf("got %v", errs)
 	}
