@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Object is an API object with metadata.
@@ -29,7 +31,7 @@ type Objects interface {
 	List(ctx context.Context, gr schema.GroupResource, namespace string) ([]Object, error)
 	// Update changes a stored object by a func, which may be called several
 	// times, each time with the object stored then; its error ends the update.
-	Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error)
+	Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj Object) error) (Object, error)
 }
 
 // View gives all stored objects of a kind.

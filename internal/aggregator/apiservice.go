@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -24,6 +25,7 @@ type service struct {
 	name string
 	schema.GroupVersion
 	uid                            types.UID
+	revision                       int64
 	groupPriority, versionPriority int32
 	// managed is the label by which servers know the APIServices that they created.
 	managed string
@@ -60,7 +62,7 @@ func (s *Server) newService(i *store.Item) (*registered, error) {
 		return nil, err
 	}
 	out := &service{
-		name: a.Name, GroupVersion: schema.GroupVersion{Group: a.Spec.Group, Version: a.Spec.Version}, uid: a.UID,
+		name: a.Name, GroupVersion: schema.GroupVersion{Group: a.Spec.Group, Version: a.Spec.Version}, uid: a.UID, revision: i.Rev,
 		groupPriority: a.Spec.GroupPriorityMinimum, versionPriority: a.Spec.VersionPriority,
 		managed: a.Labels[managedLabel], local: a.Spec.Service == nil,
 	}
@@ -91,6 +93,11 @@ func condition(a *apiregistrationv1.APIService) *apiregistrationv1.APIServiceCon
 		}
 	}
 	return nil
+}
+
+// meta is what names the APIService in writes.
+func (v *service) meta() *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Name: v.name, UID: v.uid, ResourceVersion: strconv.FormatInt(v.revision, 10)}
 }
 
 // isAvailable reports whether requests are passed on.

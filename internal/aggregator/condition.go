@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // written are the times of the last writes of conditions, by APIService, so that a message that differs at each check is
@@ -45,11 +45,8 @@ func (b *backend) write(ctx context.Context, v *service, c apiregistrationv1.API
 // setCondition writes the Available condition of an APIService.
 func (s *Server) setCondition(ctx context.Context, v *service, c apiregistrationv1.APIServiceCondition) error {
 	became := false
-	_, err := inprocess.Edit(ctx, s.Client, s.target(v.name, "status"), func(a *apiregistrationv1.APIService) error {
+	_, err := inprocess.Edit(ctx, s.Client, s.target("status"), request.Same(v.meta()), func(a *apiregistrationv1.APIService) error {
 		became = false
-		if a.UID != v.uid {
-			return nil // another one of the same name
-		}
 		old := condition(a)
 		c.LastTransitionTime = metav1.NewTime(s.Clock.Now())
 		became = c.Status != apiregistrationv1.ConditionTrue && old != nil && old.Status == apiregistrationv1.ConditionTrue
@@ -63,11 +60,8 @@ func (s *Server) setCondition(ctx context.Context, v *service, c apiregistration
 		*old = c
 		return nil
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err == nil && became {
 		s.Metrics.unavailable.WithLabelValues(v.name, c.Reason).Inc()
 	}
-	return err
+	return ignoreReplaced(err)
 }

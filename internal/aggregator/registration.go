@@ -9,11 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -59,7 +59,7 @@ func (s *Server) Begin(ctx context.Context) error {
 	}
 	for name, old := range earlier {
 		if _, wanted := s.automatic[name]; !wanted && old.Labels[managedLabel] == onStart {
-			g.Go(func() error { return s.delete(ctx, name, old.UID) })
+			g.Go(func() error { return s.delete(ctx, old) })
 		}
 	}
 	return g.Wait()
@@ -100,7 +100,7 @@ func (s *Server) begin(ctx context.Context, a automatic, old *apiregistrationv1.
 	case old.Labels[managedLabel] == "" || sameSpec(&old.Spec, &a.spec):
 		return nil
 	}
-	return s.update(ctx, a)
+	return s.update(ctx, a, old)
 }
 
 // sameSpec compares what automatic APIServices have.
@@ -117,31 +117,30 @@ func (s *Server) create(ctx context.Context, a automatic) error {
 	return nil
 }
 
-func (s *Server) update(ctx context.Context, a automatic) error {
-	_, err := inprocess.Edit(ctx, s.Client, s.target(a.name, ""), func(obj *apiregistrationv1.APIService) error {
+// update corrects an APIService, unless an administrator has taken it over meanwhile.
+func (s *Server) update(ctx context.Context, a automatic, seen metav1.Object) error {
+	_, err := inprocess.Edit(ctx, s.Client, s.target(""), request.Same(seen), func(obj *apiregistrationv1.APIService) error {
 		if obj.Labels[managedLabel] != "" {
 			obj.Spec = a.spec
 		}
 		return nil
 	})
-	return ignoreNotFound(err)
+	return ignoreReplaced(err)
 }
 
-func (s *Server) target(name, subresource string) inprocess.Target {
-	return inprocess.Target{Resource: s.APIServices.GVR, Name: name, Subresource: subresource}
+func (s *Server) target(subresource string) inprocess.Target {
+	return inprocess.Target{Resource: s.APIServices.GVR, Subresource: subresource}
 }
 
-// delete deletes an APIService, unless it has been replaced.
-func (s *Server) delete(ctx context.Context, name string, uid types.UID) error {
-	err := s.Client.Delete(ctx, s.target(name, ""), metav1.NewPreconditionDeleteOptions(string(uid)))
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return ignoreNotFound(err)
+// delete deletes an APIService as it was seen: an administrator may have taken it over meanwhile.
+func (s *Server) delete(ctx context.Context, seen metav1.Object) error {
+	return ignoreReplaced(s.Client.Delete(ctx, s.target(""), request.Unchanged(seen), nil))
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
+// ignoreReplaced drops the errors of a write to an APIService that is gone, or is another one by now, or has changed: the
+// index learns of that, and its group is compared again.
+func ignoreReplaced(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -183,9 +182,9 @@ func (s *Server) register(ctx context.Context, group string) error {
 		switch {
 		case v.managed != always:
 		case !want:
-			failed = append(failed, s.delete(ctx, v.name, v.uid))
+			failed = append(failed, s.delete(ctx, v.meta()))
 		case !v.local || v.groupPriority != a.spec.GroupPriorityMinimum || v.versionPriority != a.spec.VersionPriority:
-			failed = append(failed, s.update(ctx, a))
+			failed = append(failed, s.update(ctx, a, v.meta()))
 		}
 	}
 	for _, a := range wanted {

@@ -12,10 +12,11 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -175,12 +176,12 @@ func (a *Addresses) Release(ctx context.Context, service *corev1.Service, addres
 	if err != nil || stored != nil && hasAddress(stored, address) {
 		return err
 	}
-	return a.free(ctx, address, obj.GetUID())
+	return a.free(ctx, obj)
 }
 
-// free deletes an address if it is still the allocation with that UID.
-func (a *Addresses) free(ctx context.Context, address netip.Addr, uid types.UID) error {
-	err := a.objects.Delete(ctx, ipAddresses, "", address.String(), metav1.NewPreconditionDeleteOptions(string(uid)))
+// free deletes an address as it was seen.
+func (a *Addresses) free(ctx context.Context, obj engine.Object) error {
+	err := a.objects.Delete(ctx, ipAddresses, request.Unchanged(obj), nil)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 func TestAddressRange(t *testing.T) {
@@ -79,7 +80,7 @@ func TestAllocateAddress(t *testing.T) {
 	unready := s.cidr("unready", "10.2.0.0/24")
 	condition := func(c *networkingv1.ServiceCIDR, status metav1.ConditionStatus) {
 		t.Helper()
-		_, err := s.Update(t.Context(), serviceCIDRs, "", c.Name, false, func(o engine.Object) error {
+		_, err := s.Update(t.Context(), serviceCIDRs, request.Same(c), false, func(o engine.Object) error {
 			o.(*networkingv1.ServiceCIDR).Status.Conditions = []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady, Status: status}}
 			return nil
 		})

@@ -26,6 +26,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -124,12 +125,12 @@ func (s *server) Create(ctx context.Context, gr schema.GroupResource, obj engine
 	return s.byGR[gr].CreateObject(ctx, obj)
 }
 
-func (s *server) Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error) {
-	return s.byGR[gr].UpdateObject(ctx, namespace, name, dryRun, change)
+func (s *server) Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj engine.Object) error) (engine.Object, error) {
+	return s.byGR[gr].UpdateObject(ctx, w, dryRun, change)
 }
 
-func (s *server) Delete(ctx context.Context, gr schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error {
-	return s.byGR[gr].DeleteObject(ctx, namespace, name, options)
+func (s *server) Delete(ctx context.Context, gr schema.GroupResource, w request.Which, options *metav1.DeleteOptions) error {
+	return s.byGR[gr].DeleteObject(ctx, w, options)
 }
 
 func (s *server) View(gr schema.GroupResource) (*store.View, error) { return s.byGR[gr].View(), nil }

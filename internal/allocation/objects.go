@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -17,8 +18,8 @@ type Objects interface {
 	Get(ctx context.Context, gr schema.GroupResource, namespace, name string) (engine.Object, error)
 	List(ctx context.Context, gr schema.GroupResource, namespace string) ([]engine.Object, error)
 	Create(ctx context.Context, gr schema.GroupResource, obj engine.Object) (engine.Object, error)
-	Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
-	Delete(ctx context.Context, gr schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error
+	Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
+	Delete(ctx context.Context, gr schema.GroupResource, w request.Which, options *metav1.DeleteOptions) error
 	// View returns the view of a resource, which may be behind.
 	View(gr schema.GroupResource) (*store.View, error)
 }

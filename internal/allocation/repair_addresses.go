@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // grace is how long an address may have no service: the write that it was allocated for may be in progress. No write
@@ -149,14 +150,13 @@ func (r *Repair) adopt(ctx context.Context, s *corev1.Service, obj *networkingv1
 	if !isFor(obj, s.Namespace, s.Name) {
 		r.tell(ctx, s, "ClusterIPNotAllocated", "ClusterIPAllocation", "Cluster IP %s was allocated to something else, which is repaired", address)
 	}
-	uid := obj.GetUID()
-	_, err := r.objects.Update(ctx, ipAddresses, "", obj.Name, false, func(o engine.Object) error {
-		if o.GetUID() != uid {
-			return apierrors.NewConflict(ipAddresses, obj.Name, errors.New("it was allocated anew"))
-		}
+	_, err := r.objects.Update(ctx, ipAddresses, request.Unchanged(obj), false, func(o engine.Object) error {
 		hold(o.(*networkingv1.IPAddress), s, address)
 		return nil
 	})
+	if apierrors.IsConflict(err) {
+		return nil // it has changed: the next run looks again
+	}
 	return err
 }
 
@@ -173,7 +173,7 @@ func (r *Repair) checkAllocation(ctx context.Context, inv *inventory, obj *netwo
 		}
 	}
 	r.tell(ctx, obj, "IPAddressNotAllocated", "IPAddressAllocation", "Address %s is allocated, but no service has it; it is given back", address)
-	return r.addresses.free(ctx, address, obj.GetUID())
+	return r.addresses.free(ctx, obj)
 }
 
 // abandoned reports whether no write in progress can need the address.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // address stores an IPAddress without validation.
@@ -143,7 +144,7 @@ func TestRepairOfPortInUse(t *testing.T) {
 		}
 		s.put(withPorts(service("a"), 30009))
 		s.repairOnce()
-		if err := s.byGR[services].DeleteObject(t.Context(), "ns", "a", nil); err != nil {
+		if err := s.byGR[services].DeleteObject(t.Context(), request.Named("ns", "a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.ports.Allocate(t.Context(), service("a"), 30009, false); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,7 +80,7 @@ func makeAndDelete(t *testing.T, repair bool) []*server {
 				s := mine[0]
 				mine = mine[1:]
 				h.give(s)
-				if err := servers[r.IntN(2)].Delete(t.Context(), services, s.Namespace, s.Name, nil); err != nil {
+				if err := servers[r.IntN(2)].Delete(t.Context(), services, request.Named(s.Namespace, s.Name), nil); err != nil {
 					t.Errorf("delete %s: %v", s.Name, err)
 				}
 			}

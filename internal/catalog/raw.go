@@ -11,6 +11,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -64,12 +65,12 @@ func (o *Raw) List(ctx context.Context, gr schema.GroupResource, namespace strin
 }
 
 // Update changes a stored object.
-func (o *Raw) Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error) {
+func (o *Raw) Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj engine.Object) error) (engine.Object, error) {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
 		return nil, err
 	}
-	return ep.UpdateObject(ctx, namespace, name, dryRun, change)
+	return ep.UpdateObject(ctx, w, dryRun, change)
 }
 
 // Create stores a new object.
@@ -82,12 +83,12 @@ func (o *Raw) Create(ctx context.Context, gr schema.GroupResource, obj engine.Ob
 }
 
 // Delete deletes an object.
-func (o *Raw) Delete(ctx context.Context, gr schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error {
+func (o *Raw) Delete(ctx context.Context, gr schema.GroupResource, w request.Which, options *metav1.DeleteOptions) error {
 	ep, err := o.Endpoint(gr)
 	if err != nil {
 		return err
 	}
-	return ep.DeleteObject(ctx, namespace, name, options)
+	return ep.DeleteObject(ctx, w, options)
 }
 
 // Seen returns an object from the view, without asking etcd for the newest revision. It is for lookups on every

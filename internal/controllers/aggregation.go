@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -50,8 +51,7 @@ type aggregator struct {
 type outline struct {
 	labels     labels.Set
 	aggregated bool
-	selectors  []labels.Selector // of its aggregation rule
-	broken     error             // a selector cannot be read
+	broken     error // a selector of its aggregation rule cannot be read
 }
 
 // follow is the source of the controller's queue.
@@ -76,7 +76,7 @@ func (a *aggregator) changed(c store.Change[*rbacv1.ClusterRole]) bool {
 		return a.complete
 	}
 	o := outline{labels: c.Now.Labels, aggregated: c.Now.AggregationRule != nil}
-	o.selectors, o.broken = bootstrap.Selectors(c.Now)
+	_, o.broken = bootstrap.Selectors(c.Now)
 	a.outlines[c.Key] = o
 	return a.complete
 }
@@ -99,7 +99,7 @@ func (a *aggregator) look(ctx context.Context, _ string) error {
 		o := all[name]
 		errs = append(errs, o.broken)
 		if o.aggregated && o.broken == nil {
-			errs = append(errs, a.aggregate(ctx, name, o.selectors, all))
+			errs = append(errs, a.aggregate(ctx, name, all))
 		}
 	}
 	return errors.Join(errs...)
@@ -107,12 +107,19 @@ func (a *aggregator) look(ctx context.Context, _ string) error {
 
 // aggregate brings one role up to date. It applies the rules, so that it owns
 // only them and not labels and selectors.
-func (a *aggregator) aggregate(ctx context.Context, name string, selectors []labels.Selector, all map[string]outline) error {
+//
+// Rules are permissions, so outlines only say which roles to read: the roles may
+// have changed since, or be others of the same name.
+func (a *aggregator) aggregate(ctx context.Context, name string, all map[string]outline) error {
 	role, err := a.roles.Peek(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	selectors, err := bootstrap.Selectors(role)
+	if err != nil || role.AggregationRule == nil {
 		return err
 	}
 	var selected []*rbacv1.ClusterRole
@@ -134,7 +141,7 @@ func (a *aggregator) aggregate(ctx context.Context, name string, selectors []lab
 	if rules == nil {
 		rules = []rbacv1.PolicyRule{}
 	}
-	return ignoreMissing(a.client.Apply(ctx, target(a.endpoint, "", role.Name, ""), struct {
+	return ignoreMissing(a.client.Apply(ctx, at(a.endpoint, ""), request.Unchanged(role), struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        map[string]string   `json:"metadata"`
 		Rules           []rbacv1.PolicyRule `json:"rules"`

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -93,10 +93,7 @@ func (k *bootstrapSigner) look(ctx context.Context, _ string) (again time.Durati
 	}
 	m = m.DeepCopy()
 	m.Data = want
-	_, err = k.client.Update(ctx, target(k.endpoint, m.Namespace, m.Name, ""), m)
-	if apierrors.IsConflict(err) {
-		return again, nil // the changed ConfigMap is queued again
-	}
+	_, err = k.client.Update(ctx, at(k.endpoint, ""), request.Unchanged(m), m)
 	return again, ignoreMissing(err)
 }
 

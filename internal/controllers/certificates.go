@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -66,25 +67,22 @@ func (w *csrWorker) sign(ctx context.Context, r *certificatesv1.CertificateSigni
 	if !ours || !isTrue(r, certificatesv1.CertificateApproved) || isTrue(r, certificatesv1.CertificateFailed) || len(r.Status.Certificate) > 0 {
 		return 0, nil
 	}
-	request, err := csr.Parse(r.Spec.Request)
+	wanted, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return 0, err
 	}
 	var certificate []byte
 	usage, extended, failed := keyUsages(r.Spec.Usages)
 	if failed == nil {
-		failed = check(request, r.Spec.Usages)
+		failed = check(wanted, r.Spec.Usages)
 	}
 	if failed == nil {
-		if certificate, err = w.authority.Sign(request, usage, extended, lifeOf(r), w.clock.Now()); err != nil {
+		if certificate, err = w.authority.Sign(wanted, usage, extended, lifeOf(r), w.clock.Now()); err != nil {
 			return 0, err
 		}
 	}
-	_, err = inprocess.Edit(ctx, w.client, target(w.endpoint, "", r.Name, "status"), func(r *certificatesv1.CertificateSigningRequest) error {
-		switch {
-		case len(r.Status.Certificate) > 0:
-			return nil // another server was faster
-		case failed == nil:
+	_, err = inprocess.Edit(ctx, w.client, at(w.endpoint, "status"), request.Unchanged(r), func(r *certificatesv1.CertificateSigningRequest) error {
+		if failed == nil {
 			r.Status.Certificate = certificate
 			return nil
 		}
@@ -130,18 +128,18 @@ func (w *csrWorker) approve(ctx context.Context, r *certificatesv1.CertificateSi
 		r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
 		return 0, nil
 	}
-	request, err := csr.Parse(r.Spec.Request)
+	wanted, err := csr.Parse(r.Spec.Request)
 	if err != nil {
 		return 0, err
 	}
-	if kubeletClient(request, r.Spec.Usages) != nil {
+	if kubeletClient(wanted, r.Spec.Usages) != nil {
 		return 0, nil
 	}
 	kinds := []struct{ subresource, message string }{
 		{"selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
 		{"nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview."},
 	}
-	if r.Spec.Username != request.Subject.CommonName {
+	if r.Spec.Username != wanted.Subject.CommonName {
 		kinds = kinds[1:]
 	}
 	for _, k := range kinds {
@@ -152,7 +150,7 @@ func (w *csrWorker) approve(ctx context.Context, r *certificatesv1.CertificateSi
 		if !allowed {
 			continue
 		}
-		_, err = inprocess.Edit(ctx, w.client, target(w.endpoint, "", r.Name, "approval"), func(r *certificatesv1.CertificateSigningRequest) error {
+		_, err = inprocess.Edit(ctx, w.client, at(w.endpoint, "approval"), request.Unchanged(r), func(r *certificatesv1.CertificateSigningRequest) error {
 			r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 				Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: k.message,
 			})
@@ -182,7 +180,7 @@ func (w *csrWorker) clean(ctx context.Context, r *certificatesv1.CertificateSign
 	if left := end.Sub(w.clock.Now()); left > 0 {
 		return left, nil
 	}
-	return 0, ignoreMissing(w.client.Delete(ctx, target(w.endpoint, "", r.Name, ""), nil))
+	return 0, ignoreMissing(w.client.Delete(ctx, at(w.endpoint, ""), request.Unchanged(r), nil))
 }
 
 // endOf returns when a request may be deleted; ok is false if that is not known

@@ -274,12 +274,19 @@ func split(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// target returns the target for an object, or with name "" for all objects of a
-// namespace.
-func target(ep *engine.Endpoint, namespace, name, subresource string) inprocess.Target {
-	return inprocess.Target{Resource: ep.GVR, Namespace: namespace, Name: name, Subresource: subresource}
+// in returns the target for all objects of a namespace, and for new ones.
+func in(ep *engine.Endpoint, namespace string) inprocess.Target {
+	return inprocess.Target{Resource: ep.GVR, Namespace: namespace}
 }
 
+// at returns the target for writes to objects that exist, or to a subresource.
+func at(ep *engine.Endpoint, subresource string) inprocess.Target {
+	return inprocess.Target{Resource: ep.GVR, Subresource: subresource}
+}
+
+// ignoreMissing drops the error of a write to an object that is gone. A Conflict
+// remains: another object has its name by now, or it has changed, so the
+// controller has to look again.
 func ignoreMissing(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -118,7 +119,7 @@ func (e *Election) take(ctx context.Context) error {
 	if lease == nil {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.Name, Namespace: metav1.NamespaceSystem}}
 		e.fill(lease, now)
-		_, err := e.Client.Create(ctx, target(e.Leases, metav1.NamespaceSystem, "", ""), lease)
+		_, err := e.Client.Create(ctx, in(e.Leases, metav1.NamespaceSystem), lease)
 		return err
 	}
 	holder := holderOf(lease)
@@ -127,7 +128,7 @@ func (e *Election) take(ctx context.Context) error {
 	}
 	lease = lease.DeepCopy()
 	e.fill(lease, now)
-	_, err = e.Client.Update(ctx, target(e.Leases, metav1.NamespaceSystem, e.Name, ""), lease)
+	_, err = e.Client.Update(ctx, at(e.Leases, ""), request.Unchanged(lease), lease)
 	return err
 }
 
@@ -172,7 +173,8 @@ func holderOf(l *coordinationv1.Lease) string {
 func (e *Election) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
 	defer cancel()
-	_, err := inprocess.Edit(ctx, e.Client, target(e.Leases, metav1.NamespaceSystem, e.Name, ""), func(l *coordinationv1.Lease) error {
+	// Whatever lease has the name: it is ours if it says so.
+	_, err := inprocess.Edit(ctx, e.Client, at(e.Leases, ""), request.Named(metav1.NamespaceSystem, e.Name), func(l *coordinationv1.Lease) error {
 		if holderOf(l) == e.Identity {
 			nobody, second := "", int32(1)
 			l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &nobody, &second

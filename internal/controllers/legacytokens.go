@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/podrefs"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -126,15 +127,14 @@ func (k *legacyCleaner) look(ctx context.Context, s *corev1.Secret, now time.Tim
 	invalid, err := time.Parse(time.DateOnly, s.Labels[invalidSinceLabel])
 	if err != nil {
 		// By a patch: the controller's role has no update.
-		err := k.client.Merge(ctx, target(k.endpoint, s.Namespace, s.Name, ""), map[string]any{"metadata": map[string]any{
-			"uid": s.UID, "labels": map[string]string{invalidSinceLabel: now.Format(time.DateOnly)}}})
+		err := k.client.Merge(ctx, at(k.endpoint, ""), request.Unchanged(s), map[string]any{"metadata": map[string]any{
+			"labels": map[string]string{invalidSinceLabel: now.Format(time.DateOnly)}}})
 		return ignoreMissing(err)
 	}
 	if invalid.Format(time.DateOnly) >= oldest.Format(time.DateOnly) {
 		return nil
 	}
-	err = k.client.Delete(ctx, target(k.endpoint, s.Namespace, s.Name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
-	return ignoreMissing(err)
+	return ignoreMissing(k.client.Delete(ctx, at(k.endpoint, ""), request.Unchanged(s), nil))
 }
 
 // usedSince says that a token was used on a day or later, or that this is unknown.

@@ -9,12 +9,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -36,6 +38,9 @@ type namespaceCleaner struct {
 	namespaces *store.Index[*corev1.Namespace]
 }
 
+// errReplaced says that a namespace is gone and that there is another one of its name.
+var errReplaced = errors.New("it is another namespace")
+
 // errRemaining says that a namespace must be looked at again.
 var errRemaining = errors.New("there is content left")
 
@@ -51,7 +56,7 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 	if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return nil
 	}
-	left := n.empty(ctx, name)
+	left := n.empty(ctx, ns)
 	if !left.nothing() {
 		return errors.Join(errRemaining, n.report(ctx, ns, left))
 	}
@@ -61,7 +66,7 @@ func (n *namespaceCleaner) clean(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return n.finalize(ctx, name)
+	return n.finalize(ctx, ns)
 }
 
 // leftover is the content of a namespace after an attempt to empty it.
@@ -77,14 +82,24 @@ type leftover struct {
 // empty deletes the content of a namespace and returns what is left. Pods are
 // deleted first: the rest stays until all pods are gone, because a terminating
 // pod must not outlive the NetworkPolicies that confine it.
-func (n *namespaceCleaner) empty(ctx context.Context, name string) leftover {
+func (n *namespaceCleaner) empty(ctx context.Context, ns *corev1.Namespace) leftover {
 	left := leftover{kinds: map[string]int{}, finalizers: map[string]int{}}
 	pods := corev1.Resource("pods")
-	if n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr == pods }); left.nothing() {
-		n.emptyWhere(ctx, name, &left, func(gr schema.GroupResource) bool { return gr != pods })
-		n.emptyRemotes(ctx, name, &left)
+	if n.emptyWhere(ctx, ns, &left, func(gr schema.GroupResource) bool { return gr == pods }); left.nothing() {
+		n.emptyWhere(ctx, ns, &left, func(gr schema.GroupResource) bool { return gr != pods })
+		n.emptyRemotes(ctx, ns, &left)
 	}
 	return left
+}
+
+// still returns an error if a namespace no longer exists: what was read of its
+// content before the call may be that of another namespace of its name.
+func (n *namespaceCleaner) still(ctx context.Context, ns *corev1.Namespace) error {
+	now, err := n.endpoint.GetObject(ctx, "", ns.Name)
+	if err == nil && now.GetUID() != ns.UID {
+		err = apierrors.NewConflict(n.endpoint.GVR.GroupResource(), ns.Name, errReplaced)
+	}
+	return err
 }
 
 // nothing says that nothing is left and that nothing failed.
@@ -92,31 +107,35 @@ func (l *leftover) nothing() bool { return l.count == 0 && len(l.failed) == 0 }
 
 // emptyWhere deletes the objects in a namespace of the selected resources, and
 // adds the rest to left.
-func (n *namespaceCleaner) emptyWhere(ctx context.Context, name string, left *leftover, in func(schema.GroupResource) bool) {
+func (n *namespaceCleaner) emptyWhere(ctx context.Context, ns *corev1.Namespace, left *leftover, in func(schema.GroupResource) bool) {
 	seen := map[*engine.Resource]bool{}
 	for _, ep := range n.Endpoints() {
 		if !ep.R.Namespaced || ep.View() == nil || seen[ep.R] || !in(ep.GVR.GroupResource()) {
 			continue
 		}
 		seen[ep.R] = true
-		if err := n.emptyOf(ctx, name, ep, left); err != nil {
+		if err := n.emptyOf(ctx, ns, ep, left); err != nil {
 			left.failed = append(left.failed, err.Error())
 		}
 	}
 }
 
 // emptyOf deletes the objects of one resource, and adds the rest to left.
-func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.Endpoint, left *leftover) error {
-	items, err := n.items(ctx, ep, name)
+func (n *namespaceCleaner) emptyOf(ctx context.Context, ns *corev1.Namespace, ep *engine.Endpoint, left *leftover) error {
+	items, revision, err := n.items(ctx, ep, ns.Name)
 	if err != nil || len(items) == 0 {
 		return err
 	}
+	if err := n.still(ctx, ns); err != nil {
+		return err
+	}
+	// The objects that were there by then: a namespace that comes later keeps its own.
 	background := metav1.DeletePropagationBackground
-	failed := n.client.Delete(ctx, target(ep, name, "", ""), &metav1.DeleteOptions{PropagationPolicy: &background})
+	failed := n.client.DeleteAll(ctx, in(ep, ns.Name), revision, &metav1.DeleteOptions{PropagationPolicy: &background})
 	if failed = ignoreMissing(failed); failed != nil {
 		failed = fmt.Errorf("delete %s: %w", ep.GVR.Resource, failed)
 	}
-	if items, err = n.items(ctx, ep, name); err != nil {
+	if items, _, err = n.items(ctx, ep, ns.Name); err != nil {
 		return errors.Join(failed, err)
 	}
 	for _, i := range items {
@@ -131,23 +150,24 @@ func (n *namespaceCleaner) emptyOf(ctx context.Context, name string, ep *engine.
 	return failed
 }
 
-// items returns the newest objects of a resource in a namespace.
-func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name string) ([]*store.Item, error) {
+// items returns the newest objects of a resource in a namespace, and their
+// revision.
+func (n *namespaceCleaner) items(ctx context.Context, ep *engine.Endpoint, name string) (items []*store.Item, revision int64, err error) {
 	snap, err := ep.Fresh(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var items []*store.Item
 	err = snap.Ascend(ctx, store.Range{Prefix: name + "/"}, func(i *store.Item) bool {
 		items = append(items, i)
 		return true
 	})
-	return items, err
+	return items, snap.Rev, err
 }
 
-// finalize removes the namespace's finalizer.
-func (n *namespaceCleaner) finalize(ctx context.Context, name string) error {
-	_, err := inprocess.Edit(ctx, n.client, target(n.endpoint, "", name, "finalize"), func(ns *corev1.Namespace) error {
+// finalize removes the namespace's finalizer. Once its deletion has begun, nothing
+// can undo it.
+func (n *namespaceCleaner) finalize(ctx context.Context, ns *corev1.Namespace) error {
+	_, err := inprocess.Edit(ctx, n.client, at(n.endpoint, "finalize"), request.Same(ns), func(ns *corev1.Namespace) error {
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return nil
 	})
@@ -192,7 +212,7 @@ func (n *namespaceCleaner) report(ctx context.Context, ns *corev1.Namespace, lef
 	if !changed {
 		return nil
 	}
-	_, err := n.client.Update(ctx, target(n.endpoint, "", ns.Name, "status"), ns)
+	_, err := n.client.Update(ctx, at(n.endpoint, "status"), request.Unchanged(ns), ns)
 	return ignoreMissing(err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +33,7 @@ type remoteLeft struct {
 // emptyRemotes deletes the objects of extension servers in a namespace, and adds the rest to left. It asks them in
 // parallel, and one that hangs delays only this namespace. An unavailable extension server that has never reported its
 // resources delays nothing: it may have no objects in namespaces, as is the case for metrics servers.
-func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *leftover) {
+func (n *namespaceCleaner) emptyRemotes(ctx context.Context, ns *corev1.Namespace, left *leftover) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var found []remoteLeft
@@ -48,7 +49,7 @@ func (n *namespaceCleaner) emptyRemotes(ctx context.Context, name string, left *
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 				defer cancel()
-				l := n.emptyRemote(ctx, name, resource)
+				l := n.emptyRemote(ctx, ns, resource)
 				l.server = r.Server
 				mu.Lock()
 				defer mu.Unlock()
@@ -81,10 +82,14 @@ func deletable(r *catalog.Remote) []catalog.RemoteResource {
 	})
 }
 
-// emptyRemote deletes the objects of one resource.
-func (n *namespaceCleaner) emptyRemote(ctx context.Context, name string, r catalog.RemoteResource) (out remoteLeft) {
+// emptyRemote deletes the objects of one resource. An extension server knows nothing of revisions of ours and may know
+// nothing of preconditions, so the namespace is looked at directly before.
+func (n *namespaceCleaner) emptyRemote(ctx context.Context, ns *corev1.Namespace, r catalog.RemoteResource) (out remoteLeft) {
 	out.resource = r
-	path := inprocess.Target{Resource: r.GroupVersionResource, Namespace: name}.Path()
+	if out.err = n.still(ctx, ns); out.err != nil {
+		return out
+	}
+	path := inprocess.Target{Resource: r.GroupVersionResource, Namespace: ns.Name}.Path()
 	list := path + "?limit=500"
 	background := metav1.DeletePropagationBackground
 	options := &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &background}
@@ -101,8 +106,13 @@ func (n *namespaceCleaner) emptyRemote(ctx context.Context, name string, r catal
 		return out
 	}
 	if !together {
+		if out.err = n.still(ctx, ns); out.err != nil {
+			return out
+		}
 		for _, o := range there.Items {
-			if err := ignoreMissing(n.remote.Do(ctx, "DELETE", path+"/"+o.Name, options, nil)); err != nil {
+			one := *options
+			one.Preconditions = &metav1.Preconditions{UID: &o.UID}
+			if err := ignoreMissing(n.remote.Do(ctx, "DELETE", path+"/"+o.Name, &one, nil)); err != nil {
 				out.err = err
 				return out
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (k *policyChecker) check(ctx context.Context, name string) error {
 	if found := k.checker.Check(p); len(found) > 0 {
 		checking["expressionWarnings"] = found
 	}
-	return ignoreMissing(k.client.Apply(ctx, target(k.endpoint, "", name, "status"), map[string]any{
+	return ignoreMissing(k.client.Apply(ctx, at(k.endpoint, "status"), request.Same(p), map[string]any{
 		"apiVersion": k.endpoint.GVK.GroupVersion().String(), "kind": k.endpoint.GVK.Kind, "metadata": map[string]any{"name": name},
 		"status": map[string]any{"observedGeneration": p.Generation, "typeChecking": checking},
 	}))

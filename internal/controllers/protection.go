@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -33,7 +34,7 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	has := slices.Contains(obj.GetFinalizers(), p.finalizer)
 	switch {
 	case obj.GetDeletionTimestamp() == nil && !has:
-		return p.edit(ctx, obj, p.with)
+		return p.edit(ctx, obj, func(f []string) []string { return append(f, p.finalizer) })
 	case obj.GetDeletionTimestamp() == nil || !has:
 		return nil
 	}
@@ -46,21 +47,10 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	})
 }
 
-// with adds the finalizer, unless it has come since the object was looked at.
-func (p *protector[T]) with(finalizers []string) []string {
-	if slices.Contains(finalizers, p.finalizer) {
-		return finalizers
-	}
-	return append(finalizers, p.finalizer)
-}
-
-// edit changes the finalizers of an object, unless it was replaced.
+// edit changes the finalizers of an object as it was seen: whether it is in use depends on what it says.
 func (p *protector[T]) edit(ctx context.Context, obj T, change func([]string) []string) error {
-	_, err := inprocess.Edit(ctx, p.client, target(p.endpoint, obj.GetNamespace(), obj.GetName(), ""), func(now T) error {
-		deleted := func(o T) bool { return o.GetDeletionTimestamp() != nil }
-		if now.GetUID() == obj.GetUID() && deleted(now) == deleted(obj) {
-			now.SetFinalizers(change(now.GetFinalizers()))
-		}
+	_, err := inprocess.Edit(ctx, p.client, at(p.endpoint, ""), request.Unchanged(obj), func(obj T) error {
+		obj.SetFinalizers(change(obj.GetFinalizers()))
 		return nil
 	})
 	return ignoreMissing(err)

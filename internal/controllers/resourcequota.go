@@ -19,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -129,7 +130,7 @@ func (k *quotaKeeper) recount(ctx context.Context, namespace string) error {
 			err = errCharged
 		}
 		if err == nil {
-			_, err = k.client.Update(ctx, target(k.quotas, namespace, q.Name, "status"), q)
+			_, err = k.client.Update(ctx, at(k.quotas, "status"), request.Unchanged(q), q)
 		}
 		if apierrors.IsConflict(err) {
 			err = errCharged

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -57,7 +58,7 @@ func (k *rootCAKeeper) publish(ctx context.Context, namespace string) error {
 	}
 	data := map[string]string{rootCAKey: k.bundle}
 	if !ok {
-		_, err := k.client.Create(ctx, target(k.endpoint, namespace, "", ""), &corev1.ConfigMap{
+		_, err := k.client.Create(ctx, in(k.endpoint, namespace), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: rootCAName, Annotations: map[string]string{descriptionKey: rootCADescription}}, Data: data,
 		})
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -68,7 +69,7 @@ func (k *rootCAKeeper) publish(ctx context.Context, namespace string) error {
 	if len(m.Data) == 1 && m.Data[rootCAKey] == k.bundle && m.Annotations[descriptionKey] != "" {
 		return nil
 	}
-	_, err = inprocess.Edit(ctx, k.client, target(k.endpoint, namespace, rootCAName, ""), func(m *corev1.ConfigMap) error {
+	_, err = inprocess.Edit(ctx, k.client, at(k.endpoint, ""), request.Same(m), func(m *corev1.ConfigMap) error {
 		m.Data = data
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, descriptionKey, rootCADescription)
 		return nil

@@ -49,7 +49,7 @@ func (k *accountKeeper) ensure(ctx context.Context, namespace string) error {
 	if _, err := k.accounts.View().Get(ctx, namespace+"/"+defaultAccount); err == nil {
 		return nil
 	}
-	_, err = k.client.Create(ctx, target(k.accounts, namespace, "", ""), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultAccount}})
+	_, err = k.client.Create(ctx, in(k.accounts, namespace), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultAccount}})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -132,8 +133,8 @@ func (k *rangeKeeper) report(ctx context.Context, r *networkingv1.ServiceCIDR, w
 			return nil
 		}
 	}
-	return ignoreMissing(k.client.Managing("service-cidr-controller").Apply(ctx, target(k.endpoint, "", r.Name, "status"), map[string]any{
-		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": r.Name, "uid": r.UID},
+	return ignoreMissing(k.client.Managing("service-cidr-controller").Apply(ctx, at(k.endpoint, "status"), request.Same(r), map[string]any{
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": r.Name},
 		"status": map[string]any{"conditions": []metav1.Condition{want}},
 	}))
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -100,20 +100,13 @@ func (k *tokenKeeper) look(ctx context.Context, key string) error {
 		return err
 	}
 	if account == nil {
-		err := k.client.Delete(ctx, target(k.secretsAt, namespace, name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
-		if apierrors.IsConflict(err) {
-			return nil
-		}
-		return ignoreMissing(err)
+		return ignoreMissing(k.client.Delete(ctx, at(k.secretsAt, ""), request.Unchanged(s), nil))
 	}
 	if !k.wrong(s) {
 		return nil
 	}
-	_, err = inprocess.Edit(ctx, k.client, target(k.secretsAt, namespace, name, ""), func(now *corev1.Secret) error {
-		if now.UID != s.UID {
-			return nil
-		}
-		return k.fill(now, account)
+	_, err = inprocess.Edit(ctx, k.client, at(k.secretsAt, ""), request.Unchanged(s), func(s *corev1.Secret) error {
+		return k.fill(s, account)
 	})
 	return ignoreMissing(err)
 }
@@ -178,7 +171,7 @@ func (k *tokenKeeper) unreference(ctx context.Context, namespace, secret string)
 		if !names(a.Secrets, secret) {
 			continue
 		}
-		_, err := inprocess.Edit(ctx, k.client, target(k.accountsAt, namespace, a.Name, ""), func(a *corev1.ServiceAccount) error {
+		_, err := inprocess.Edit(ctx, k.client, at(k.accountsAt, ""), request.Unchanged(a), func(a *corev1.ServiceAccount) error {
 			var rest []corev1.ObjectReference
 			for _, r := range a.Secrets {
 				if r.Name != secret {
@@ -222,11 +215,7 @@ func runTokenCleaner(ctx context.Context, c Config, cl *inprocess.Client) {
 		if left := end.Sub(c.Clock.Now()); err == nil && left > 0 {
 			return left, nil
 		}
-		err = cl.Delete(ctx, target(ep, s.Namespace, s.Name, ""), &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})
-		if apierrors.IsConflict(err) {
-			return 0, nil
-		}
-		return 0, ignoreMissing(err)
+		return 0, ignoreMissing(cl.Delete(ctx, at(ep, ""), request.Unchanged(s), nil))
 	}
 	c.work(ctx, "token_cleaner", look, follow(secrets, func(c store.Change[*corev1.Secret]) (string, bool) {
 		return c.Key, c.Namespace() == metav1.NamespaceSystem && c.Now != nil && c.Now.Type == corev1.SecretTypeBootstrapToken

@@ -6,11 +6,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -33,13 +33,7 @@ func runTTLAfterFinished(ctx context.Context, c Config, cl *inprocess.Client) {
 		}
 		// Its time may have been extended meanwhile.
 		policy := metav1.DeletePropagationForeground
-		err = cl.Delete(ctx, target(ep, job.Namespace, job.Name, ""), &metav1.DeleteOptions{
-			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
-		})
-		if apierrors.IsConflict(err) {
-			return 0, nil // the changed job is queued again
-		}
-		return 0, ignoreMissing(err)
+		return 0, ignoreMissing(cl.Delete(ctx, at(ep, ""), request.Unchanged(job), &metav1.DeleteOptions{PropagationPolicy: &policy}))
 	}
 	c.work(ctx, "ttl_jobs_to_delete", look, follow(jobs, func(c store.Change[*batchv1.Job]) (string, bool) {
 		return c.Key, c.Now != nil && c.Now.Spec.TTLSecondsAfterFinished != nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // The authorities are looked at as often as their files are (package pki); when they have changed, the object is updated at
@@ -91,7 +92,7 @@ func (a *AuthInfo) update(ctx context.Context) error {
 	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, name)
 	if apierrors.IsNotFound(err) {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}
-		_, err = a.Client.Create(ctx, target(ep, m, ""), m)
+		_, err = a.Client.Create(ctx, target(ep, m), m)
 		if apierrors.IsAlreadyExists(err) {
 			return nil // by another server; the next check adds what is missing
 		}
@@ -103,7 +104,8 @@ func (a *AuthInfo) update(ctx context.Context) error {
 	if have := existing.(*corev1.ConfigMap).Data; maps.Equal(have, a.data(have)) {
 		return nil
 	}
-	_, err = inprocess.Edit(ctx, a.Client, target(ep, existing, name), func(m *corev1.ConfigMap) error {
+	// Whatever object has the name: what others have put into it by then stays.
+	_, err = inprocess.Edit(ctx, a.Client, target(ep, existing), request.Named(metav1.NamespaceSystem, name), func(m *corev1.ConfigMap) error {
 		m.Data = a.data(m.Data)
 		return nil
 	})

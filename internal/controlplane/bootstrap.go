@@ -29,6 +29,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file creates the objects that always exist, and restores missing ones at a later start. They are written as
@@ -147,15 +148,15 @@ func (b *Bootstrapper) ensure(ctx context.Context, gr schema.GroupResource, obj 
 	if _, err := ep.GetObject(ctx, obj.GetNamespace(), obj.GetName()); !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := b.Client.Managing(manager).Create(ctx, target(ep, obj, ""), obj); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := b.Client.Managing(manager).Create(ctx, target(ep, obj), obj); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make %s %s: %w", gr, obj.GetName(), err)
 	}
 	return nil
 }
 
-// target is where an object is created and, with a name, changed.
-func target(ep *engine.Endpoint, obj engine.Object, name string) inprocess.Target {
-	return inprocess.Target{Resource: ep.GVR, Namespace: obj.GetNamespace(), Name: name}
+// target is where an object is created or changed.
+func target(ep *engine.Endpoint, obj engine.Object) inprocess.Target {
+	return inprocess.Target{Resource: ep.GVR, Namespace: obj.GetNamespace()}
 }
 
 func (b *Bootstrapper) namespaces() []task {
@@ -245,12 +246,16 @@ func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f fu
 		case bootstrap.Nothing:
 			return nil
 		case bootstrap.Recreate:
-			if err := ep.DeleteObject(ctx, wanted.GetNamespace(), wanted.GetName(), nil); err != nil && !apierrors.IsNotFound(err) {
+			err := ep.DeleteObject(ctx, request.Unchanged(obj), nil)
+			if apierrors.IsConflict(err) {
+				return again(ctx)
+			}
+			if err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
 			return b.ensure(ctx, gr, wanted, ManagerServer)
 		}
-		_, err = b.Client.Update(ctx, target(ep, wanted, wanted.GetName()), changed)
+		_, err = b.Client.Update(ctx, target(ep, wanted), request.Unchanged(obj), changed)
 		if apierrors.IsConflict(err) {
 			return again(ctx) // another server starts too
 		}
@@ -286,8 +291,9 @@ func (b *Bootstrapper) serviceCIDR(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := inprocess.Target{Resource: ep.GVR, Name: kubernetes, Subresource: "status"}
-	_, err = inprocess.Edit(ctx, b.Client.Managing("kubernetes-service-cidr-controller"), status, func(c *networkingv1.ServiceCIDR) error {
+	status := inprocess.Target{Resource: ep.GVR, Subresource: "status"}
+	// Whatever range has the name is ready, as soon as it has no condition.
+	_, err = inprocess.Edit(ctx, b.Client.Managing("kubernetes-service-cidr-controller"), status, request.Named("", kubernetes), func(c *networkingv1.ServiceCIDR) error {
 		for _, cond := range c.Status.Conditions {
 			if cond.Type == networkingv1.ServiceCIDRConditionReady {
 				return nil

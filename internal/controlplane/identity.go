@@ -16,6 +16,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file maintains the lease with which an API server shows that it is alive.
@@ -64,10 +65,8 @@ func (i *Identity) renew(ctx context.Context) error {
 		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &i.holder, &renewed, &seconds
 		return nil
 	}
-	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, i.name)
-	if err == nil {
-		_, err = inprocess.Edit(ctx, i.client, target(ep, existing, i.name), fill)
-	}
+	// The name makes it the lease of this server, whoever wrote it.
+	_, err = inprocess.Edit(ctx, i.client, inprocess.Target{Resource: ep.GVR}, request.Named(metav1.NamespaceSystem, i.name), fill)
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -75,7 +74,7 @@ func (i *Identity) renew(ctx context.Context) error {
 	if err := fill(l); err != nil {
 		return err
 	}
-	if _, err = i.client.Create(ctx, target(ep, l, ""), l); apierrors.IsAlreadyExists(err) {
+	if _, err = i.client.Create(ctx, target(ep, l), l); apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
@@ -108,7 +107,7 @@ func (i *Identity) collect(ctx context.Context) error {
 			i.now().Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
 			continue
 		}
-		err := i.Delete(ctx, leases, l.Namespace, l.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &l.ResourceVersion}})
+		err := i.Delete(ctx, leases, request.Unchanged(l), nil)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another server was first, or the lease lives
 			return err
 		}

@@ -10,9 +10,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -49,7 +52,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	if !c.judge(seen) {
 		return nil
 	}
-	stored, err := c.edit(ctx, name, func(d *apiextensionsv1.CustomResourceDefinition) {
+	stored, err := c.edit(ctx, seen, func(d *apiextensionsv1.CustomResourceDefinition) {
 		if d.DeletionTimestamp == nil {
 			c.judge(d)
 		}
@@ -68,9 +71,9 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 }
 
 // edit changes the status of a definition, and returns what was stored.
-func (c *controller) edit(ctx context.Context, name string, f func(d *apiextensionsv1.CustomResourceDefinition)) (*apiextensionsv1.CustomResourceDefinition, error) {
-	status := inprocess.Target{Resource: c.Definitions.GVR, Name: name, Subresource: "status"}
-	return inprocess.Edit(ctx, c.Client, status, func(d *apiextensionsv1.CustomResourceDefinition) error {
+func (c *controller) edit(ctx context.Context, seen *apiextensionsv1.CustomResourceDefinition, f func(d *apiextensionsv1.CustomResourceDefinition)) (*apiextensionsv1.CustomResourceDefinition, error) {
+	status := inprocess.Target{Resource: c.Definitions.GVR, Subresource: "status"}
+	return inprocess.Edit(ctx, c.Client, status, request.Same(seen), func(d *apiextensionsv1.CustomResourceDefinition) error {
 		f(d)
 		return nil
 	})
@@ -165,7 +168,7 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 	case c.builtin(d.Spec.Group, d.Spec.Names.Plural):
 		done.Reason, done.Message = "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"
 	case isTrue(d, apiextensionsv1.Established):
-		if err := c.say(ctx, d.Name, condition{
+		if err := c.say(ctx, d, condition{
 			Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
 			Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",
 		}, false); err != nil {
@@ -173,7 +176,7 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 		}
 		if err := c.deleteInstances(ctx, d); err != nil {
 			if !errors.Is(err, errInstances) {
-				err = errors.Join(err, ignorable(c.say(ctx, d.Name, condition{
+				err = errors.Join(err, ignorable(c.say(ctx, d, condition{
 					Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue,
 					Reason: "InstanceDeletionFailed", Message: fmt.Sprintf("could not issue all deletes: %v", err),
 				}, false)))
@@ -182,18 +185,27 @@ func (c *controller) finalize(ctx context.Context, name string) error {
 		}
 		done.Reason, done.Message = "InstanceDeletionCompleted", "removed all instances"
 	}
-	return ignorable(c.say(ctx, d.Name, done, true))
+	return ignorable(c.say(ctx, d, done, true))
 }
 
 // say sets one condition, and with release removes the finalizer.
-func (c *controller) say(ctx context.Context, name string, cond condition, release bool) error {
-	_, err := c.edit(ctx, name, func(d *apiextensionsv1.CustomResourceDefinition) {
+func (c *controller) say(ctx context.Context, seen *apiextensionsv1.CustomResourceDefinition, cond condition, release bool) error {
+	_, err := c.edit(ctx, seen, func(d *apiextensionsv1.CustomResourceDefinition) {
 		setCondition(d, cond, c.Clock)
 		if release {
 			d.Finalizers = slices.DeleteFunc(d.Finalizers, func(f string) bool { return f == apiextensionsv1.CustomResourceCleanupFinalizer })
 		}
 	})
 	return err
+}
+
+// instance is a custom resource that was listed, or whatever has its name if it cannot be read.
+func instance(i *store.Item) request.Which {
+	links, err := engine.LinksOf(i.Value())
+	if err != nil {
+		return request.Named(i.Namespace(), i.Name())
+	}
+	return request.Same(&metav1.ObjectMeta{Namespace: i.Namespace(), Name: i.Name(), UID: links.UID})
 }
 
 // deleteInstances deletes all custom resources of a definition without admission: after the definition's deletion only
@@ -212,9 +224,14 @@ func (c *controller) deleteInstances(ctx context.Context, d *apiextensionsv1.Cus
 	if err != nil {
 		return err
 	}
+	// If the definition is still there, they are its resources, and not those of another one of its name.
+	now, err := c.Definitions.GetObject(ctx, "", d.Name)
+	if err != nil || now.GetUID() != d.UID {
+		return errors.Join(errInstances, err)
+	}
 	var errs []error
 	for _, i := range items {
-		if err := ep.DeleteObject(ctx, i.Namespace(), i.Name(), nil); err != nil && !apierrors.IsNotFound(err) {
+		if err := ep.DeleteObject(ctx, instance(i), nil); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -135,7 +136,7 @@ func (x *thing) holds(saw []string, color, size string) {
 func TestChangeAfterOwnWrite(t *testing.T) {
 	x := oneThing(t)
 	x.holdLog()
-	if _, err := x.ep.UpdateObject(t.Context(), "", "t000", false, func(obj Object) error {
+	if _, err := x.ep.UpdateObject(t.Context(), request.Named("", "t000"), false, func(obj Object) error {
 		obj.(*unstructured.Unstructured).Object["color"] = "blue"
 		return nil
 	}); err != nil {
@@ -194,7 +195,7 @@ func TestConflictIsRetried(t *testing.T) {
 func TestConflictWithDeletion(t *testing.T) {
 	x := oneThing(t)
 	x.db.Inject(memory.Fault{Of: memory.Commit, Before: func(ctx context.Context) {
-		if err := x.ep.DeleteObject(ctx, "", "t000", nil); err != nil {
+		if err := x.ep.DeleteObject(ctx, request.Named("", "t000"), nil); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -250,7 +251,7 @@ func TestChangeIsCancelled(t *testing.T) {
 func TestAmbiguousDelete(t *testing.T) {
 	x := oneThing(t)
 	x.db.Inject(memory.Fault{Of: memory.Commit, Err: errBroken, Lost: true})
-	if err := x.ep.DeleteObject(t.Context(), "", "t000", nil); !errors.Is(err, errBroken) {
+	if err := x.ep.DeleteObject(t.Context(), request.Named("", "t000"), nil); !errors.Is(err, errBroken) {
 		t.Errorf("delete: %v", err)
 	}
 	if _, err := x.ep.View().Latest(t.Context(), "t000"); !errors.Is(err, store.ErrNotFound) {

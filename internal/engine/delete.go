@@ -176,6 +176,9 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	if err := c.preconditions(&options, obj); err != nil {
 		return nil, false, err
 	}
+	if c.which.OtherUID(obj) { // an object of a collection whose name another one has by now
+		return nil, false, store.ErrNotFound
+	}
 	if f := c.R.Rules.CheckDelete; f != nil {
 		if err := f(ctx, obj); err != nil {
 			return nil, false, err

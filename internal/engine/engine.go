@@ -266,6 +266,8 @@ type call struct {
 	sub  *Subresource // nil: the object itself
 	// namespace and name from the path.
 	namespace, name string
+	// which is the object that a write from inside of the server is meant for.
+	which request.Which
 	// admitted says that admission has allowed a deletion.
 	admitted bool
 	// collection says that this is the deletion of one of a collection.
@@ -296,6 +298,9 @@ func (c *call) serve() error {
 	c.name = c.info.Name
 	if c.R.Namespaced {
 		c.namespace = c.info.Namespace
+	}
+	if l := request.LocalFrom(c.req); l != nil {
+		c.which = l.Which
 	}
 	if err := c.checkSegments(); err != nil {
 		return err

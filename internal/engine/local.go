@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -70,8 +72,13 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 
 // UpdateObject changes a stored object by a func, which may be called several
 // times, each time with the object stored then. On a dry run nothing is stored.
-func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dryRun bool, change func(obj Object) error) (Object, error) {
-	c := ep.local(namespace, name)
+func (ep *Endpoint) UpdateObject(ctx context.Context, w request.Which, dryRun bool, change func(obj Object) error) (Object, error) {
+	if err := w.Err(); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	name := w.Name()
+	c := ep.local(w.Namespace(), name)
+	c.which = w
 	i, err := ep.view.Latest(ctx, c.key(name))
 	for {
 		if err != nil {
@@ -80,6 +87,9 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 		obj, err2 := ep.Decode(i)
 		if err2 != nil {
 			return nil, err2
+		}
+		if err := c.meant(obj); err != nil {
+			return nil, err
 		}
 		if err := change(obj); err != nil || dryRun {
 			return obj, err
@@ -106,14 +116,14 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, namespace, name string, dr
 
 // DeleteObject deletes an object as a request would, but without admission: it
 // is part of another request (an eviction) that was admitted itself.
-func (ep *Endpoint) DeleteObject(ctx context.Context, namespace, name string, options *metav1.DeleteOptions) error {
-	if options == nil {
-		options = &metav1.DeleteOptions{}
+func (ep *Endpoint) DeleteObject(ctx context.Context, w request.Which, options *metav1.DeleteOptions) error {
+	if err := w.Err(); err != nil {
+		return apierrors.NewInternalError(err)
 	}
-	c := ep.local(namespace, name)
-	c.admitted = true
-	_, _, err := c.remove(ctx, name, options)
-	return ep.storeError(err, name)
+	c := ep.local(w.Namespace(), w.Name())
+	c.which, c.admitted = w, true
+	_, _, err := c.remove(ctx, w.Name(), w.Delete(options))
+	return ep.storeError(err, w.Name())
 }
 
 // Fresh returns the endpoint's objects as of now.

@@ -130,8 +130,24 @@ func revOf(i *store.Item) int64 {
 // name; uid may be empty.
 func (c *call) sameObject(uid string, old Object) error {
 	if uid != "" && uid != string(old.GetUID()) {
-		return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-			"Precondition failed: UID in precondition: %s, UID in object meta: %s", c.R.Prefix, c.key(c.name), uid, old.GetUID()))
+		return c.otherObject(uid, old)
+	}
+	return nil
+}
+
+func (c *call) otherObject(uid string, old Object) error {
+	return apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %s, UID in object meta: %s", c.R.Prefix, c.key(c.name), uid, old.GetUID()))
+}
+
+// meant refuses a write that is meant for another object than the stored one,
+// or for that object as it was before a change.
+func (c *call) meant(old Object) error {
+	switch {
+	case c.which.OtherUID(old):
+		return c.otherObject(string(c.which.UID()), old)
+	case c.which.Changed(old):
+		return apierrors.NewConflict(c.gr(), c.name, errLock)
 	}
 	return nil
 }
@@ -147,6 +163,9 @@ func (c *call) attempt(ctx context.Context, ch *change, i *store.Item, sure bool
 		return nil, c.unreadable(i, err)
 	}
 	if err := c.sameObject(ch.uid, old); err != nil {
+		return nil, err
+	}
+	if err := c.meant(old); err != nil {
 		return nil, err
 	}
 	obj, err := ch.mutate(ctx, old, true)
@@ -361,7 +380,7 @@ func (c *call) finish(ctx context.Context, i *store.Item, obj Object, dryRun boo
 
 // attemptCreate carries out a change to an object that does not exist.
 func (c *call) attemptCreate(ctx context.Context, ch *change) (*outcome, error) {
-	if c.sub != nil || !ch.create && !c.R.Rules.CreateOnUpdate {
+	if c.sub != nil || !ch.create && !c.R.Rules.CreateOnUpdate || c.which.Existing() {
 		return nil, store.ErrNotFound
 	}
 	live := c.hub.New()

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -147,15 +149,16 @@ func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 	if !d.pace.allow(s.Name, d.Clock.Now()) {
 		return // see again
 	}
-	status := inprocess.Target{Resource: d.Schemas.GVR, Name: s.Name, Subresource: "status"}
-	err = d.Client.Managing(consumer).Apply(ctx, status, map[string]any{
+	status := inprocess.Target{Resource: d.Schemas.GVR, Subresource: "status"}
+	err = d.Client.Managing(consumer).Apply(ctx, status, request.Same(s), map[string]any{
 		"apiVersion": d.Schemas.GVK.GroupVersion().String(), "kind": d.Schemas.GVK.Kind, "metadata": map[string]any{"name": s.Name},
 		"status": map[string]any{"conditions": []any{map[string]any{
 			"type": string(want.Type), "status": string(want.Status), "reason": want.Reason, "message": want.Message,
 			"lastTransitionTime": d.Clock.Now().UTC().Format(time.RFC3339),
 		}}},
 	})
-	if err != nil && ctx.Err() == nil {
+	// A schema that is gone, or is another one by now, is told of again.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 		d.Log.Warn("could not write the condition of a flow schema", "name", s.Name, "error", err)
 	}
 }

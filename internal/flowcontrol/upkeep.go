@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -132,10 +133,7 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 	if annotated && (!keep || same(have)) {
 		return nil
 	}
-	_, err = inprocess.Edit(ctx, u.Client.Managing(producer), inprocess.Target{Resource: ep.GVR, Name: wanted.GetName()}, func(o engine.Object) error {
-		if o.GetResourceVersion() != have.GetResourceVersion() {
-			return nil // the next check looks at it again
-		}
+	_, err = inprocess.Edit(ctx, u.Client.Managing(producer), inprocess.Target{Resource: ep.GVR}, request.Unchanged(have), func(o engine.Object) error {
 		if keep && !same(o) {
 			mend(o)
 		}
@@ -147,8 +145,8 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 		o.SetAnnotations(annotations)
 		return nil
 	})
-	if apierrors.IsNotFound(err) {
-		return nil // the next check retries it
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the next check looks at it again
 	}
 	if err != nil {
 		return fmt.Errorf("keep %s: %w", wanted.GetName(), err)
@@ -175,7 +173,8 @@ func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, wanted map[str
 		if keep, annotated := kept(o); wanted[o.GetName()] || !annotated || !keep {
 			continue
 		}
-		if err := u.Client.Delete(ctx, inprocess.Target{Resource: ep.GVR, Name: o.GetName()}, nil); err != nil && !apierrors.IsNotFound(err) {
+		err := u.Client.Delete(ctx, inprocess.Target{Resource: ep.GVR}, request.Unchanged(o), nil)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}
 	}

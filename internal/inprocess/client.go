@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +57,7 @@ func (a *agent) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Target is the target of a request: an object, a subresource of it, or, without a name, all objects in a namespace or
-// of a resource.
+// of a resource. Writes to an object that exists get its name from a request.Which.
 type Target struct {
 	Resource                     schema.GroupVersionResource
 	Namespace, Name, Subresource string
@@ -93,25 +95,27 @@ func (c *Client) Create(ctx context.Context, t Target, obj runtime.Object) (runt
 }
 
 // Update replaces an object, or its subresource, and returns the stored object.
-func (c *Client) Update(ctx context.Context, t Target, obj runtime.Object) (runtime.Object, error) {
+func (c *Client) Update(ctx context.Context, t Target, w request.Which, obj runtime.Object) (runtime.Object, error) {
 	l := &request.Local{Object: obj}
-	err := c.do(ctx, http.MethodPut, t, nil, "", l)
+	err := c.change(ctx, http.MethodPut, t, w, nil, "", l)
 	return l.Answer, err
 }
 
 // Edit changes the stored object, or the part that its subresource may change, by a func. The func is called again
 // after a conflict with another writer; its error ends the request and is returned as it is. It gets the object in the
 // storage version.
-func Edit[T object](ctx context.Context, c *Client, t Target, edit func(obj T) error) (T, error) {
+//
+// If w is no longer stored, the error is a Conflict or, if nothing has its name, NotFound: the caller has to look again.
+func Edit[T object](ctx context.Context, c *Client, t Target, w request.Which, edit func(obj T) error) (T, error) {
 	var failed error
 	l := &request.Local{Edit: func(obj runtime.Object) error {
 		typed, ok := obj.(T)
 		if failed = edit(typed); !ok {
-			failed = apierrors.NewInternalError(errors.New(t.Path() + " is of another type"))
+			failed = apierrors.NewInternalError(errors.New(t.of(w).Path() + " is of another type"))
 		}
 		return failed
 	}}
-	err := c.do(ctx, http.MethodPut, t, nil, "", l)
+	err := c.change(ctx, http.MethodPut, t, w, nil, "", l)
 	if failed != nil {
 		err = failed
 	}
@@ -119,30 +123,49 @@ func Edit[T object](ctx context.Context, c *Client, t Target, edit func(obj T) e
 	return stored, err
 }
 
-// Apply applies a configuration by server-side apply. It forces conflicts: it takes over fields from other managers.
-func (c *Client) Apply(ctx context.Context, t Target, configuration any) error {
-	return c.patch(ctx, t, types.ApplyYAMLPatchType, configuration, url.Values{"force": {"true"}})
+// Apply applies a configuration by server-side apply. It forces conflicts: it takes over fields from other managers. Of
+// its errors the same is true as of Edit's.
+func (c *Client) Apply(ctx context.Context, t Target, w request.Which, configuration any) error {
+	return c.patch(ctx, t, w, types.ApplyYAMLPatchType, configuration, url.Values{"force": {"true"}})
 }
 
-// Merge changes an object by a JSON merge patch.
-func (c *Client) Merge(ctx context.Context, t Target, patch any) error {
-	return c.patch(ctx, t, types.MergePatchType, patch, nil)
+// Merge changes an object by a JSON merge patch. Of its errors the same is true as of Edit's.
+func (c *Client) Merge(ctx context.Context, t Target, w request.Which, patch any) error {
+	return c.patch(ctx, t, w, types.MergePatchType, patch, nil)
 }
 
-func (c *Client) patch(ctx context.Context, t Target, kind types.PatchType, document any, query url.Values) error {
+func (c *Client) patch(ctx context.Context, t Target, w request.Which, kind types.PatchType, document any, query url.Values) error {
 	b, err := json.Marshal(document)
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, http.MethodPatch, t, query, string(kind), &request.Local{Body: bytes.NewReader(b)})
+	return c.change(ctx, http.MethodPatch, t, w, query, string(kind), &request.Local{Body: bytes.NewReader(b)})
 }
 
-// Delete deletes an object, or all objects of the target.
-func (c *Client) Delete(ctx context.Context, t Target, options *metav1.DeleteOptions) error {
-	if options == nil {
-		options = &metav1.DeleteOptions{}
+// change sends a write to an object that exists.
+func (c *Client) change(ctx context.Context, method string, t Target, w request.Which, query url.Values, contentType string, l *request.Local) error {
+	if err := w.Err(); err != nil {
+		return fmt.Errorf("%s %s: %w", method, t.Path(), err)
 	}
-	return c.do(ctx, http.MethodDelete, t, nil, "", &request.Local{Object: options})
+	l.Which = w
+	return c.do(ctx, method, t.of(w), query, contentType, l)
+}
+
+// of returns the target for an object.
+func (t Target) of(w request.Which) Target {
+	t.Namespace, t.Name = w.Namespace(), w.Name()
+	return t
+}
+
+// Delete deletes an object.
+func (c *Client) Delete(ctx context.Context, t Target, w request.Which, options *metav1.DeleteOptions) error {
+	return c.change(ctx, http.MethodDelete, t, w, nil, "", &request.Local{Object: w.Delete(options)})
+}
+
+// DeleteAll deletes the objects that the target had at a revision, if they still exist.
+func (c *Client) DeleteAll(ctx context.Context, t Target, revision int64, options *metav1.DeleteOptions) error {
+	at := url.Values{"resourceVersion": {strconv.FormatInt(revision, 10)}, "resourceVersionMatch": {string(metav1.ResourceVersionMatchExact)}}
+	return c.do(ctx, http.MethodDelete, t, at, "", &request.Local{Object: options})
 }
 
 func (c *Client) do(ctx context.Context, method string, t Target, query url.Values, contentType string, body *request.Local) error {

@@ -30,6 +30,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/inprocess/inprocesstest"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -111,8 +112,8 @@ func (ports) Release(context.Context, *corev1.Service, int32) error { return nil
 // others has no endpoints of deleted services.
 type others struct{ core.Objects }
 
-func (others) Delete(context.Context, schema.GroupResource, string, string, *metav1.DeleteOptions) error {
-	return nil
+func (others) Get(_ context.Context, gr schema.GroupResource, _, name string) (engine.Object, error) {
+	return nil, apierrors.NewNotFound(gr, name)
 }
 
 // lockedLog is the text of a log.
@@ -147,8 +148,8 @@ func get[T engine.Object](s *server, ep *engine.Endpoint) (obj T) {
 // change edits an object as an unrelated client would.
 func change[T engine.Object](s *server, ep *engine.Endpoint, edit func(obj T)) {
 	s.t.Helper()
-	target := inprocess.Target{Resource: ep.GVR, Namespace: metav1.NamespaceDefault, Name: name}
-	_, err := inprocess.Edit(s.t.Context(), s.Client.Managing("somebody"), target, func(o T) error { edit(o); return nil })
+	one := request.Named(metav1.NamespaceDefault, name)
+	_, err := inprocess.Edit(s.t.Context(), s.Client.Managing("somebody"), inprocess.Target{Resource: ep.GVR}, one, func(o T) error { edit(o); return nil })
 	must(s.t, err)
 }
 

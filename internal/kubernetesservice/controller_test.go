@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -103,8 +104,8 @@ func TestServersAtOnce(t *testing.T) {
 		servers[0].expect("all", "10.1.2.1,10.1.2.2,10.1.2.3,10.1.2.4,10.1.2.5:6443")
 		all(servers[1:], func(s *server) error { return s.withdraw(ctx) })
 		servers[0].expect("one", "10.1.2.1:6443")
-		must(t, servers[0].Endpoints.DeleteObject(ctx, metav1.NamespaceDefault, name, nil))
-		must(t, servers[0].Slices.DeleteObject(ctx, metav1.NamespaceDefault, name, nil))
+		must(t, servers[0].Endpoints.DeleteObject(ctx, request.Named(metav1.NamespaceDefault, name), nil))
+		must(t, servers[0].Slices.DeleteObject(ctx, request.Named(metav1.NamespaceDefault, name), nil))
 	}
 }
 
@@ -170,7 +171,7 @@ func TestService(t *testing.T) {
 	s.NodePort = 30443
 	must(t, s.publish(ctx))
 	want(corev1.ServiceTypeClusterIP, 0) // an existing one is kept
-	must(t, s.Services.DeleteObject(ctx, metav1.NamespaceDefault, name, nil))
+	must(t, s.Services.DeleteObject(ctx, request.Named(metav1.NamespaceDefault, name), nil))
 	must(t, s.publish(ctx))
 	want(corev1.ServiceTypeNodePort, 30443)
 	s.expect("without a roster", "none")
@@ -241,7 +242,7 @@ func TestRun(t *testing.T) {
 		runtime.Gosched()
 	}
 	// It notices everything else at the next tick.
-	must(t, s.Endpoints.DeleteObject(t.Context(), metav1.NamespaceDefault, name, nil))
+	must(t, s.Endpoints.DeleteObject(t.Context(), request.Named(metav1.NamespaceDefault, name), nil))
 	s.clock.Step(interval)
 	expect("interval", "10.1.2.3:6443")
 	// It restores its own lease at once.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -46,6 +47,9 @@ func NewLeases(e *engine.Engine, address net.IP) (*Leases, error) {
 	return &Leases{ep: ep, ip: address.String()}, nil
 }
 
+// own is the lease of this server, whoever wrote it: it belongs to the address.
+func (l *Leases) own() request.Which { return request.Named("", l.ip) }
+
 // Join is part of Roster. It creates or renews the lease.
 func (l *Leases) Join(ctx context.Context) error {
 	fill := func(obj engine.Object) error {
@@ -54,7 +58,7 @@ func (l *Leases) Join(ctx context.Context) error {
 		e.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: l.ip}}}}
 		return nil
 	}
-	_, err := l.ep.UpdateObject(ctx, "", l.ip, false, fill)
+	_, err := l.ep.UpdateObject(ctx, l.own(), false, fill)
 	if apierrors.IsNotFound(err) {
 		e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: l.ip}}
 		_ = fill(e) // never fails
@@ -68,7 +72,7 @@ func (l *Leases) Join(ctx context.Context) error {
 
 // Leave is part of Roster. It deletes the lease.
 func (l *Leases) Leave(ctx context.Context) error {
-	if err := l.ep.DeleteObject(ctx, "", l.ip, nil); err != nil && !apierrors.IsNotFound(err) {
+	if err := l.ep.DeleteObject(ctx, l.own(), nil); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the lease of %s: %w", l.ip, err)
 	}
 	return nil

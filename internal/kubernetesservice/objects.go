@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file computes and writes the three objects.
@@ -25,8 +26,6 @@ import (
 // updated only if edit changes it. edit may be called several times, each time with the newest object.
 func keep[T engine.Object](ctx context.Context, client *inprocess.Client, ep *engine.Endpoint, blank T, edit func(obj T) error) error {
 	all := inprocess.Target{Resource: ep.GVR, Namespace: metav1.NamespaceDefault}
-	one := all
-	one.Name = name
 	have, err := ep.GetObject(ctx, metav1.NamespaceDefault, name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -45,7 +44,8 @@ func keep[T engine.Object](ctx context.Context, client *inprocess.Client, ep *en
 			return err
 		}
 	}
-	_, err = inprocess.Edit(ctx, client, one, edit)
+	// The name makes the object what it is, and edit looks at whatever is stored.
+	_, err = inprocess.Edit(ctx, client, all, request.Named(metav1.NamespaceDefault, name), edit)
 	return err
 }
 
@@ -136,12 +136,14 @@ var errOtherType = errors.New("the endpoint slice is of another address type")
 
 // keepSlice copies the Endpoints to the EndpointSlice.
 func (c *Controller) keepSlice(ctx context.Context) error {
+	var wrong *discoveryv1.EndpointSlice // the slice with errOtherType
 	mirror := func() error {
 		return keep(ctx, c.Client, c.Slices, &discoveryv1.EndpointSlice{ObjectMeta: meta()}, func(s *discoveryv1.EndpointSlice) error {
 			e, err := c.Endpoints.GetObject(ctx, metav1.NamespaceDefault, name)
 			if err != nil {
 				return err
 			}
+			wrong = s
 			return fillSlice(s, e.(*corev1.Endpoints))
 		})
 	}
@@ -149,7 +151,8 @@ func (c *Controller) keepSlice(ctx context.Context) error {
 	if !errors.Is(err, errOtherType) {
 		return err
 	}
-	if err := c.Slices.DeleteObject(ctx, metav1.NamespaceDefault, name, nil); err != nil && !apierrors.IsNotFound(err) {
+	err = c.Slices.DeleteObject(ctx, request.Same(wrong), nil)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	return mirror()

@@ -11,6 +11,8 @@ import (
 // bytes, in the request and in the answer. Otherwise the request is like any
 // other, so it is authorized, admitted and audited.
 type Local struct {
+	// Which is the object that an update or a patch is meant for.
+	Which Which
 	// Object is the object to send. The server does not change it. A deletion
 	// sends DeleteOptions.
 	Object runtime.Object

@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -68,7 +69,7 @@ func proxyHeaders(cfg *config.Config) authn.HeaderNames {
 func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err := b.objects.Update(ctx, schema.GroupResource{Resource: "secrets"}, secret.Namespace, secret.Name, false, func(o engine.Object) error {
+	_, err := b.objects.Update(ctx, schema.GroupResource{Resource: "secrets"}, request.Same(secret), false, func(o engine.Object) error {
 		labels := o.GetLabels()
 		if labels == nil {
 			labels = map[string]string{}

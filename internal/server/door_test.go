@@ -16,6 +16,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Writes of code in the process, with Go objects, are authorized, admitted and
@@ -24,8 +25,7 @@ func TestDoor(t *testing.T) {
 	s := start(t)
 	ctx := t.Context()
 	maps := inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "default"}
-	one := maps
-	one.Name = "one"
+	one := request.Named("default", "one")
 	writer := s.base.door.As(masters, "writer/v1")
 	sent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Data: map[string]string{"k": "1"}}
 	before := sent.DeepCopy()
@@ -43,11 +43,11 @@ func TestDoor(t *testing.T) {
 
 	// Another write comes first: the edit is made on the object stored then.
 	edits := 0
-	edited, err := inprocess.Edit(ctx, writer.Managing("editor"), one, func(m *corev1.ConfigMap) error {
+	edited, err := inprocess.Edit(ctx, writer.Managing("editor"), maps, one, func(m *corev1.ConfigMap) error {
 		if edits++; edits == 1 {
 			other := m.DeepCopy()
 			other.Data["other"] = "1"
-			if _, err := writer.Update(ctx, one, other); err != nil {
+			if _, err := writer.Update(ctx, maps, one, other); err != nil {
 				return err
 			}
 		}
@@ -61,32 +61,32 @@ func TestDoor(t *testing.T) {
 		t.Errorf("managed by %v", edited.ManagedFields)
 	}
 	refusal := errors.New("not today")
-	if _, err := inprocess.Edit(ctx, writer, one, func(*corev1.ConfigMap) error { return refusal }); !errors.Is(err, refusal) {
+	if _, err := inprocess.Edit(ctx, writer, maps, one, func(*corev1.ConfigMap) error { return refusal }); !errors.Is(err, refusal) {
 		t.Errorf("an edit's error comes back as %v", err)
 	}
-	if _, err := writer.Update(ctx, one, m); !apierrors.IsConflict(err) {
+	if _, err := writer.Update(ctx, maps, one, m); !apierrors.IsConflict(err) {
 		t.Errorf("an update of an old revision: %v", err)
 	}
-	if err := writer.Apply(ctx, one, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]string{"applied": "1"}}); !apierrors.IsInvalid(err) {
+	if err := writer.Apply(ctx, maps, one, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]string{"applied": "1"}}); !apierrors.IsInvalid(err) {
 		t.Errorf("an apply without a field manager: %v", err)
 	}
-	if err := writer.Managing("applier").Apply(ctx, one, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]string{"k": "3"}}); err != nil {
+	if err := writer.Managing("applier").Apply(ctx, maps, one, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]string{"k": "3"}}); err != nil {
 		t.Error(err)
 	}
-	if err := writer.Merge(ctx, one, map[string]any{"data": map[string]any{"other": nil}}); err != nil {
+	if err := writer.Merge(ctx, maps, one, map[string]any{"data": map[string]any{"other": nil}}); err != nil {
 		t.Error(err)
 	}
-	if edited, err = inprocess.Edit(ctx, writer, one, func(*corev1.ConfigMap) error { return nil }); err != nil || len(edited.Data) != 1 || edited.Data["k"] != "3" {
+	if edited, err = inprocess.Edit(ctx, writer, maps, one, func(*corev1.ConfigMap) error { return nil }); err != nil || len(edited.Data) != 1 || edited.Data["k"] != "3" {
 		t.Errorf("%v, %v", edited, err)
 	}
 	uid := edited.UID + "x"
-	if err := writer.Delete(ctx, one, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); !apierrors.IsConflict(err) {
+	if err := writer.Delete(ctx, maps, one, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); !apierrors.IsConflict(err) {
 		t.Errorf("options of a deletion count for nothing: %v", err)
 	}
-	if err := writer.Delete(ctx, one, nil); err != nil {
+	if err := writer.Delete(ctx, maps, one, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := inprocess.Edit(ctx, writer, one, func(*corev1.ConfigMap) error { return nil }); !apierrors.IsNotFound(err) {
+	if _, err := inprocess.Edit(ctx, writer, maps, one, func(*corev1.ConfigMap) error { return nil }); !apierrors.IsNotFound(err) {
 		t.Errorf("an edit of nothing: %v", err)
 	}
 }

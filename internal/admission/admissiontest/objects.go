@@ -4,6 +4,7 @@ package admissiontest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Objects are stored objects in memory.
@@ -96,11 +98,14 @@ func (o *Objects) List(ctx context.Context, gr schema.GroupResource, namespace s
 }
 
 // Update changes an object by compare and swap.
-func (o *Objects) Update(ctx context.Context, gr schema.GroupResource, namespace, name string, dryRun bool, change func(obj admission.Object) error) (admission.Object, error) {
+func (o *Objects) Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj admission.Object) error) (admission.Object, error) {
 	for {
-		old, err := o.Seen(ctx, gr, namespace, name)
+		old, err := o.Seen(ctx, gr, w.Namespace(), w.Name())
 		if err != nil {
 			return nil, err
+		}
+		if w.OtherUID(old) || w.Changed(old) {
+			return nil, apierrors.NewConflict(gr, w.Name(), errors.New("it is another object"))
 		}
 		obj := old.DeepCopyObject().(admission.Object)
 		if err := change(obj); err != nil || dryRun {
@@ -110,7 +115,7 @@ func (o *Objects) Update(ctx context.Context, gr schema.GroupResource, namespace
 			o.Before()
 		}
 		o.mu.Lock()
-		same := o.objects[key(gr.Resource, namespace, name)] == old
+		same := o.objects[key(gr.Resource, w.Namespace(), w.Name())] == old
 		if same {
 			o.put(obj)
 		}

@@ -46,7 +46,8 @@ func bindPod(d Deps) func(context.Context, string, engine.Object, *metav1.Create
 		if errs := validateBinding(b); len(errs) > 0 {
 			return nil, errs.ToAggregate()
 		}
-		_, err := d.Objects.Update(ctx, corev1.Resource("pods"), namespaceOf(ctx, b), name, isDryRun(options.DryRun), func(obj engine.Object) error {
+		// The binding itself says which pod it is meant for, if its author wants that.
+		_, err := d.Objects.Update(ctx, corev1.Resource("pods"), request.Named(namespaceOf(ctx, b), name), isDryRun(options.DryRun), func(obj engine.Object) error {
 			return assign(obj.(*corev1.Pod), b, d)
 		})
 		if err != nil {

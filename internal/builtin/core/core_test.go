@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -52,26 +53,33 @@ func (f fakeObjects) List(_ context.Context, r schema.GroupResource, namespace s
 	return out, nil
 }
 
-func (f fakeObjects) Update(ctx context.Context, r schema.GroupResource, namespace, name string, dryRun bool, change func(engine.Object) error) (engine.Object, error) {
-	obj, err := f.Get(ctx, r, namespace, name)
+func (f fakeObjects) Update(ctx context.Context, r schema.GroupResource, w request.Which, dryRun bool, change func(engine.Object) error) (engine.Object, error) {
+	obj, err := f.Get(ctx, r, w.Namespace(), w.Name())
 	if err != nil {
 		return nil, err
+	}
+	if w.OtherUID(obj) || w.Changed(obj) {
+		return nil, apierrors.NewConflict(r, w.Name(), errors.New("it is not what was seen"))
 	}
 	if err := change(obj); err != nil {
 		return nil, err
 	}
 	if !dryRun {
 		obj.SetResourceVersion(obj.GetResourceVersion() + "1")
-		f[f.key(r, namespace, name)] = obj
+		f[f.key(r, w.Namespace(), w.Name())] = obj
 	}
 	return obj, nil
 }
 
-func (f fakeObjects) Delete(_ context.Context, r schema.GroupResource, namespace, name string, o *metav1.DeleteOptions) error {
-	k := f.key(r, namespace, name)
+func (f fakeObjects) Delete(_ context.Context, r schema.GroupResource, w request.Which, o *metav1.DeleteOptions) error {
+	k, name := f.key(r, w.Namespace(), w.Name()), w.Name()
 	obj, found := f[k]
 	if !found {
 		return apierrors.NewNotFound(r, name)
+	}
+	o = w.Delete(o)
+	if w.OtherUID(obj) {
+		return apierrors.NewConflict(r, name, errors.New("it is not what was seen"))
 	}
 	if p := o.Preconditions; p != nil && p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion() {
 		return apierrors.NewConflict(r, name, fmt.Errorf("precondition"))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 var disruptionBudgets = schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}
@@ -142,7 +143,7 @@ func (e *eviction) budgetsOf(ctx context.Context, p *corev1.Pod) ([]*policyv1.Po
 
 // spend takes one disruption from a budget.
 func (e *eviction) spend(ctx context.Context, b *policyv1.PodDisruptionBudget) error {
-	_, err := e.Objects.Update(ctx, disruptionBudgets, b.Namespace, b.Name, isDryRun(e.options.DryRun), func(obj engine.Object) error {
+	_, err := e.Objects.Update(ctx, disruptionBudgets, request.Same(b), isDryRun(e.options.DryRun), func(obj engine.Object) error {
 		b := obj.(*policyv1.PodDisruptionBudget)
 		if err := checkBudget(b); err != nil {
 			return err
@@ -162,6 +163,9 @@ func (e *eviction) spend(ctx context.Context, b *policyv1.PodDisruptionBudget) e
 		s.DisruptedPods[e.name] = metav1.Time{Time: e.Now()}
 		return nil
 	})
+	if apierrors.IsConflict(err) {
+		return stillProcessed(b) // another budget has its name, which may not concern the pod
+	}
 	return err
 }
 
@@ -216,8 +220,23 @@ func hasRevision(o *metav1.DeleteOptions) bool {
 	return o.Preconditions != nil && o.Preconditions.ResourceVersion != nil
 }
 
-// delete sets the DisruptionTarget condition and deletes the pod; pinned: only if it has not changed.
+// delete deletes the pod; pinned: only if it has not changed. If another pod has its name by now, which no budget was asked
+// about, the pod was not found.
 func (e *eviction) delete(ctx context.Context, p *corev1.Pod, pinned bool) (runtime.Object, error) {
+	err := e.markAndDelete(ctx, p, pinned)
+	if apierrors.IsConflict(err) && (e.options.Preconditions == nil || e.options.Preconditions.UID == nil) {
+		if now, gerr := e.Objects.Get(ctx, corev1.Resource("pods"), e.namespace, e.name); gerr == nil && now.GetUID() != p.UID {
+			err = apierrors.NewNotFound(corev1.Resource("pods"), e.name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess}, nil
+}
+
+// markAndDelete sets the DisruptionTarget condition of the pod and deletes it.
+func (e *eviction) markAndDelete(ctx context.Context, p *corev1.Pod, pinned bool) error {
 	options := e.options.DeepCopy()
 	if pinned && !hasRevision(options) {
 		if options.Preconditions == nil {
@@ -226,21 +245,18 @@ func (e *eviction) delete(ctx context.Context, p *corev1.Pod, pinned bool) (runt
 		options.Preconditions.ResourceVersion = &p.ResourceVersion
 	}
 	if !isDryRun(options.DryRun) {
-		updated, err := e.Objects.Update(ctx, corev1.Resource("pods"), e.namespace, e.name, false, func(obj engine.Object) error {
+		updated, err := e.Objects.Update(ctx, corev1.Resource("pods"), request.Same(p), false, func(obj engine.Object) error {
 			return markEvicted(obj.(*corev1.Pod), options.Preconditions, e.Deps)
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if hasRevision(options) {
 			revision := updated.GetResourceVersion()
 			options.Preconditions.ResourceVersion = &revision
 		}
 	}
-	if err := e.Objects.Delete(ctx, corev1.Resource("pods"), e.namespace, e.name, options); err != nil {
-		return nil, err
-	}
-	return &metav1.Status{Status: metav1.StatusSuccess}, nil
+	return e.Objects.Delete(ctx, corev1.Resource("pods"), request.Same(p), options)
 }
 
 func markEvicted(p *corev1.Pod, pre *metav1.Preconditions, d Deps) error {

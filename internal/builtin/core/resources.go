@@ -13,6 +13,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/podspec"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Deps is what this group needs from the rest of the server.
@@ -43,8 +44,8 @@ type Objects interface {
 	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]engine.Object, error)
 	// Update changes an object by change, which may run several times, each time with a fresh copy of the stored
 	// object; Update returns the last result of change.
-	Update(ctx context.Context, resource schema.GroupResource, namespace, name string, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
-	Delete(ctx context.Context, resource schema.GroupResource, namespace, name string, options *metav1.DeleteOptions) error
+	Update(ctx context.Context, resource schema.GroupResource, w request.Which, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
+	Delete(ctx context.Context, resource schema.GroupResource, w request.Which, options *metav1.DeleteOptions) error
 }
 
 // Resources returns every resource of the group.

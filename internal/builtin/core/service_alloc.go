@@ -9,9 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Addresses allocates the cluster IPs of services. A service keeps an allocated address until it is released.
@@ -333,14 +334,25 @@ func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	return nil
 }
 
+// deleteEndpoints deletes the endpoints of a deleted service, unless they may be those of another service that has its name
+// by now. Most services have none: endpoints predate endpoint slices.
+func deleteEndpoints(ctx context.Context, objects Objects, s *corev1.Service) {
+	e, err := objects.Get(ctx, corev1.Resource("endpoints"), s.Namespace, s.Name)
+	if err != nil {
+		return
+	}
+	if _, err := objects.Get(ctx, corev1.Resource("services"), s.Namespace, s.Name); apierrors.IsNotFound(err) {
+		_ = objects.Delete(ctx, corev1.Resource("endpoints"), request.Same(e), nil)
+	}
+}
+
 // deleted returns the func that releases everything that a deleted service had, and deletes its endpoints.
 func (a allocator) deleted(objects Objects) func(context.Context, *corev1.Service, bool) {
 	return func(ctx context.Context, s *corev1.Service, dryRun bool) {
 		if dryRun {
 			return
 		}
-		// Most services have no endpoints: these predate endpoint slices.
-		_ = objects.Delete(ctx, corev1.Resource("endpoints"), s.Namespace, s.Name, &metav1.DeleteOptions{})
+		deleteEndpoints(ctx, objects, s)
 		q := a.begin(ctx, s, false)
 		if hasClusterIP(s) && !isNone(s) {
 			alignAddresses(s, nil)

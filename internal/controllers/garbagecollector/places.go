@@ -73,7 +73,7 @@ func (g *Collector) object(key string) (o object, ok bool) {
 }
 
 func (o object) target() inprocess.Target {
-	return inprocess.Target{Resource: o.GroupVersionResource, Namespace: o.namespace, Name: o.object}
+	return inprocess.Target{Resource: o.GroupVersionResource}
 }
 
 // namespaceOf returns the namespace in a key. If the resource is not served, it goes by the form of the key.

@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -42,11 +43,7 @@ func (g *Collector) now(ctx context.Context, k *kind, namespace, name string) (l
 
 // delete deletes an object if it has not changed since it was judged.
 func (g *Collector) delete(ctx context.Context, n *node, o object, policy metav1.DeletionPropagation) error {
-	options := &metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &n.links.UID}}
-	if version := n.resourceVersion(); version != "" {
-		options.Preconditions.ResourceVersion = &version
-	}
-	err := g.remove(ctx, o, options)
+	err := g.remove(ctx, o, n.unchanged(o), policy)
 	if !apierrors.IsConflict(err) {
 		return err
 	}
@@ -58,31 +55,42 @@ func (g *Collector) delete(ctx context.Context, n *node, o object, policy metav1
 	if rerr != nil || links.UID != n.links.UID || !equality.Semantic.DeepEqual(links.Owners, n.links.Owners) {
 		return err
 	}
-	options.Preconditions.ResourceVersion = nil
-	return g.remove(ctx, o, options)
+	return g.remove(ctx, o, n.same(o), policy)
 }
 
-func (g *Collector) remove(ctx context.Context, o object, options *metav1.DeleteOptions) error {
+func (g *Collector) remove(ctx context.Context, o object, w request.Which, policy metav1.DeletionPropagation) error {
+	options := &metav1.DeleteOptions{PropagationPolicy: &policy}
 	if o.remote != nil {
-		return g.remote.Delete(ctx, o.remote, o.namespace, o.object, options)
+		return g.remote.Delete(ctx, o.remote, w, options)
 	}
-	return g.Client.Delete(ctx, o.target(), options)
+	return g.Client.Delete(ctx, o.target(), w, options)
 }
 
 // edit changes the metadata of an object, unless another one has its name by now.
 func (g *Collector) edit(ctx context.Context, n *node, o object, change func(obj engine.Object)) error {
-	edit := func(obj engine.Object) error {
-		if obj.GetUID() != n.links.UID {
-			return apierrors.NewNotFound(o.GroupResource(), o.object)
-		}
-		change(obj)
-		return nil
-	}
+	edit := func(obj engine.Object) error { change(obj); return nil }
 	if o.remote != nil {
-		return g.remote.Edit(ctx, o.remote, o.namespace, o.object, edit)
+		return g.remote.Edit(ctx, o.remote, n.same(o), edit)
 	}
-	_, err := inprocess.Edit(ctx, g.Client, o.target(), edit)
+	_, err := inprocess.Edit(ctx, g.Client, o.target(), n.same(o), edit)
 	return err
+}
+
+// meta is what is known of an object.
+func (n *node) meta(o object) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Namespace: o.namespace, Name: o.object, UID: n.links.UID, ResourceVersion: n.resourceVersion()}
+}
+
+// same is the object of a node, whatever has changed in it.
+func (n *node) same(o object) request.Which { return request.Same(n.meta(o)) }
+
+// unchanged is the object as it was last seen; whatever has changed in it if its revision is not known.
+func (n *node) unchanged(o object) request.Which {
+	m := n.meta(o)
+	if m.ResourceVersion == "" {
+		return request.Same(m)
+	}
+	return request.Unchanged(m)
 }
 
 // disown removes the references to some owners from an object.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // requestTimeout bounds a request for one object, or for a page of a list.
@@ -63,34 +64,40 @@ func Absent(err error, name string) bool {
 }
 
 // Delete deletes an object.
-func (c *Client) Delete(ctx context.Context, k *Kind, namespace, name string, o *metav1.DeleteOptions) error {
+func (c *Client) Delete(ctx context.Context, k *Kind, w request.Which, o *metav1.DeleteOptions) error {
 	if !k.Current {
 		return ErrAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	with := *o
+	with := w.Delete(o)
 	with.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
-	return c.Do(ctx, http.MethodDelete, k.path(namespace, name), &with, nil)
+	return c.Do(ctx, http.MethodDelete, k.path(w.Namespace(), w.Name()), with, nil)
 }
+
+// errOther means that an object is not the one that was seen, or no longer as it was.
+var errOther = errors.New("it is another object, or it has changed")
 
 // editAttempts is how often an edit is tried while others change the object.
 const editAttempts = 5
 
 // Edit changes the owner references and the finalizers of an object by a func. The func is called again after a
 // conflict with another writer; its error ends the edit and is returned as it is.
-func (c *Client) Edit(ctx context.Context, k *Kind, namespace, name string, edit func(obj engine.Object) error) (err error) {
+func (c *Client) Edit(ctx context.Context, k *Kind, w request.Which, edit func(obj engine.Object) error) (err error) {
 	for range editAttempts {
 		var m *metav1.PartialObjectMetadata
-		if m, err = c.Get(ctx, k, namespace, name); err != nil {
+		if m, err = c.Get(ctx, k, w.Namespace(), w.Name()); err != nil {
 			return err
+		}
+		if w.OtherUID(m) || w.Changed(m) {
+			return apierrors.NewConflict(k.GroupResource(), w.Name(), errOther)
 		}
 		if err = edit(m); err != nil {
 			return err
 		}
 		patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
 			"ownerReferences": m.OwnerReferences, "finalizers": m.Finalizers}}
-		if err = c.patch(ctx, k, namespace, name, patch); !apierrors.IsConflict(err) {
+		if err = c.patch(ctx, k, w.Namespace(), w.Name(), patch); !apierrors.IsConflict(err) {
 			return err
 		}
 	}

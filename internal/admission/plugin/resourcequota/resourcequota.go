@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Name of the plugin in --enable-admission-plugins.
@@ -176,11 +177,11 @@ func (p *plugin) makeCharges(ctx context.Context, namespace string, charges []*c
 }
 
 // update makes the charges to one quota. The quota may have changed since they
-// were decided, so they are decided again.
+// were decided, or be another one, so they are decided again.
 func (p *plugin) update(ctx context.Context, q *corev1.ResourceQuota, charges []*charge) error {
 	var refused map[*charge]error
 	var charged []*charge
-	updated, err := p.objects.Update(ctx, admission.ResourceQuotas, q.Namespace, q.Name, false, func(obj admission.Object) error {
+	updated, err := p.objects.Update(ctx, admission.ResourceQuotas, request.Named(q.Namespace, q.Name), false, func(obj admission.Object) error {
 		now, ok := obj.(*corev1.ResourceQuota)
 		if !ok {
 			return fmt.Errorf("quota %s is a %T", q.Name, obj)
