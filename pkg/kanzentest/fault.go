@@ -27,6 +27,9 @@ type Fault struct {
 	Times int
 	// Delay passes, by the system's clock, before the request is answered.
 	Delay time.Duration
+	// Meanwhile is called before the request is served: it does what another client does between the look of a controller
+	// and its act.
+	Meanwhile func()
 	// Err is the answer, such as apierrors.NewConflict; nil: the request is served, after its Delay.
 	Err error
 }
@@ -150,6 +153,9 @@ func (s *Server) faulted(w http.ResponseWriter, r *http.Request, q *Request, rec
 		case <-time.After(f.Delay):
 		case <-r.Context().Done():
 		}
+	}
+	if f.Meanwhile != nil {
+		f.Meanwhile()
 	}
 	if f.Err == nil {
 		return false

@@ -1,13 +1,20 @@
 package core
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // What people who drain a node read, in kube-apiserver's words: the budget's own reason where its controller told one.
@@ -49,6 +56,87 @@ func TestBudgetRefusals(t *testing.T) {
 		}
 		if got := apierrors.ReasonForError(err); got != c.reason && err != nil || says != c.want {
 			t.Errorf("%s: got %q %q, want %q %q", name, got, says, c.reason, c.want)
+		}
+	}
+}
+
+// meanwhile is stored objects that change before the n-th write to a resource: what the writer has looked at is another
+// object by then.
+type meanwhile struct {
+	fakeObjects
+	before string // the resource
+	swap   func(fakeObjects)
+}
+
+func (m *meanwhile) due(r schema.GroupResource) {
+	if m.swap != nil && r.Resource == m.before {
+		m.swap(m.fakeObjects)
+		m.swap = nil
+	}
+}
+
+func (m *meanwhile) Update(ctx context.Context, r schema.GroupResource, w request.Which, dryRun bool, change func(engine.Object) error) (engine.Object, error) {
+	m.due(r)
+	return m.fakeObjects.Update(ctx, r, w, dryRun, change)
+}
+
+func (m *meanwhile) Delete(ctx context.Context, r schema.GroupResource, w request.Which, o *metav1.DeleteOptions) error {
+	m.due(r)
+	return m.fakeObjects.Delete(ctx, r, w, o)
+}
+
+// An eviction that asked a budget about one pod does not delete another pod of its name, and does not spend another budget
+// of the budget's name.
+func TestEvictionOfAnotherPod(t *testing.T) {
+	pod := func(uid types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid, ResourceVersion: string(uid), Labels: map[string]string{"a": "b"}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	}
+	budget := func(uid types.UID) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: uid, ResourceVersion: string(uid)},
+			Spec:   policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1}}
+	}
+	u := types.UID("1")
+	for name, c := range map[string]struct {
+		before  string
+		swap    func(fakeObjects)
+		options metav1.DeleteOptions
+		want    func(error) bool
+	}{
+		"pod":               {"pods", func(f fakeObjects) { f["pods/ns/p"] = pod("2") }, metav1.DeleteOptions{}, apierrors.IsNotFound},
+		"pod, dry run":      {"pods", func(f fakeObjects) { f["pods/ns/p"] = pod("2") }, metav1.DeleteOptions{DryRun: []string{"All"}}, apierrors.IsNotFound},
+		"pod with its UID":  {"pods", func(f fakeObjects) { f["pods/ns/p"] = pod("2") }, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}}, apierrors.IsConflict},
+		"pod that is gone":  {"pods", func(f fakeObjects) { delete(f, "pods/ns/p") }, metav1.DeleteOptions{}, apierrors.IsNotFound},
+		"disruption budget": {"poddisruptionbudgets", func(f fakeObjects) { f["poddisruptionbudgets/ns/b"] = budget("2") }, metav1.DeleteOptions{}, apierrors.IsTooManyRequests},
+	} {
+		objects := &meanwhile{fakeObjects{"pods/ns/p": pod("1"), "poddisruptionbudgets/ns/b": budget("1")}, c.before, c.swap}
+		d := Deps{Objects: objects, Now: time.Now}
+		ev := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, DeleteOptions: &c.options}
+		_, err := evictPod(d)(t.Context(), "p", ev, &metav1.CreateOptions{})
+		if !c.want(err) {
+			t.Errorf("%s is another one: %v", name, err)
+		}
+		if p, ok := objects.fakeObjects["pods/ns/p"].(*corev1.Pod); ok && len(p.Status.Conditions) != 1 {
+			t.Errorf("%s is another one: the pod was marked: %v", name, p.Status.Conditions)
+		}
+		if b := objects.fakeObjects["poddisruptionbudgets/ns/b"].(*policyv1.PodDisruptionBudget); b.UID == "2" && b.Status.DisruptionsAllowed != 1 {
+			t.Errorf("%s is another one: it was spent", name)
+		}
+	}
+}
+
+// The endpoints of a deleted service go with it, but not those of a service that has its name by then.
+func TestEndpointsOfTheNextService(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "s"}
+	for _, next := range []bool{false, true} {
+		objects := fakeObjects{"endpoints/ns/s": &corev1.Endpoints{ObjectMeta: meta}}
+		if next {
+			objects["services/ns/s"] = &corev1.Service{ObjectMeta: meta}
+		}
+		deleteEndpoints(t.Context(), objects, &corev1.Service{ObjectMeta: meta})
+		if _, there := objects["endpoints/ns/s"]; there != next {
+			t.Errorf("another service: %v; endpoints are there: %v", next, there)
 		}
 	}
 }
