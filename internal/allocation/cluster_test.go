@@ -133,6 +133,8 @@ func (s *server) Delete(ctx context.Context, gr schema.GroupResource, w request.
 	return s.byGR[gr].DeleteObject(ctx, w, options)
 }
 
+func (s *server) Endpoint(gr schema.GroupResource) (*engine.Endpoint, error) { return s.byGR[gr], nil }
+
 func (s *server) View(gr schema.GroupResource) (*store.View, error) { return s.byGR[gr].View(), nil }
 
 // cidr creates a ServiceCIDR.

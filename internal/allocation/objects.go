@@ -20,6 +20,8 @@ type Objects interface {
 	Create(ctx context.Context, gr schema.GroupResource, obj engine.Object) (engine.Object, error)
 	Update(ctx context.Context, gr schema.GroupResource, w request.Which, dryRun bool, change func(obj engine.Object) error) (engine.Object, error)
 	Delete(ctx context.Context, gr schema.GroupResource, w request.Which, options *metav1.DeleteOptions) error
+	// Endpoint returns the endpoint of a resource.
+	Endpoint(gr schema.GroupResource) (*engine.Endpoint, error)
 	// View returns the view of a resource, which may be behind.
 	View(gr schema.GroupResource) (*store.View, error)
 }

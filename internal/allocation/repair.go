@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Repair makes allocations agree with the stored services: it allocates what a service has, and releases what no
@@ -33,18 +39,67 @@ func NewRepair(a *Addresses, p *NodePorts, clk clock.Clock, log *slog.Logger) *R
 	return &Repair{objects: a.objects, addresses: a, ports: p, clock: clk, log: log}
 }
 
-// Run repairs at once and then every few minutes, until ctx ends.
+// foundPause is the least time between two runs.
+const foundPause = time.Second
+
+// Run repairs at once and then every few minutes, and soon after a service was stored whose address is not allocated,
+// until ctx ends.
 func (r *Repair) Run(ctx context.Context) error {
+	found := make(chan struct{}, 1)
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { r.follow(ctx, found) })
 	for {
 		if err := r.Once(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("could not repair the allocations of services", "error", err)
 		}
 		select {
-		case <-r.clock.After(repairInterval):
+		case <-r.clock.After(foundPause):
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-r.clock.After(repairInterval - foundPause):
+		case <-found:
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// follow reports services that were stored, by whatever way, without that their addresses are allocated. Through the API
+// an address is allocated before its service is stored, so the addresses of these are known already.
+func (r *Repair) follow(ctx context.Context, found chan<- struct{}) {
+	ep, err := r.objects.Endpoint(services)
+	if err != nil {
+		return
+	}
+	addresses, err := r.objects.View(ipAddresses)
+	if err != nil {
+		return
+	}
+	asked := map[types.UID]bool{} // what cannot be repaired is reported by the runs that come anyway
+	engine.IndexOf[*corev1.Service](ep).Follow(ctx, func(c store.Change[*corev1.Service]) {
+		if was, ok := c.Was(); ok && c.Gone {
+			delete(asked, was.UID)
+		}
+		if c.Now == nil || asked[c.Now.UID] {
+			return
+		}
+		for _, text := range clusterIPs(c.Now) {
+			address, ok := parseAddress(text)
+			if !ok {
+				continue
+			}
+			if _, err := addresses.Get(ctx, address.String()); errors.Is(err, store.ErrNotFound) {
+				asked[c.Now.UID] = true
+				select {
+				case found <- struct{}{}:
+				default: // a run is due
+				}
+			}
+		}
+	}, nil)
 }
 
 // Once runs one repair. It is not safe for concurrent use.

@@ -10,11 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"time"
-
-	networkingv1 "k8s.io/api/networking/v1"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -58,7 +55,6 @@ type Bootstrapper struct {
 	// Client makes the writes, as the server itself.
 	Client     *inprocess.Client
 	Milestones *Milestones
-	Ranges     []*net.IPNet // of service addresses
 	Repair     *allocation.Repair
 	Service    *kubernetesservice.Controller
 	Identity   *Identity
@@ -67,7 +63,11 @@ type Bootstrapper struct {
 	APIServices func(ctx context.Context) error
 	// Policy is the RBAC policy that every cluster starts with. Its objects are not changed.
 	Policy *bootstrap.Objects
-	Now    func() time.Time
+	// Range keeps the default range of service addresses.
+	Range *DefaultRange
+	Now   func() time.Time
+
+	left tasks
 }
 
 // task ensures one object, or one part of it.
@@ -77,6 +77,9 @@ type task func(ctx context.Context) error
 type step struct {
 	reached *Milestone
 	tasks   []task
+	// late says that nobody needs to wait for the tasks: what fails (a webhook refuses everything, perhaps) is tried again
+	// by Finish.
+	late bool
 }
 
 // together bounds the concurrent writes: etcd combines them into one disk write.
@@ -90,25 +93,26 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	}
 	m, slots := b.Milestones, make(chan struct{}, together)
 	// Namespaces first: most other objects are in one.
-	if err := (step{&m.namespaces, b.namespaces()}).run(ctx, slots); err != nil {
+	b.left.take()
+	if err := b.run(ctx, step{reached: &m.namespaces, tasks: b.namespaces()}, slots); err != nil {
 		return err
 	}
 	start := func(ctx context.Context) error { b.Service.Start(ctx); return nil }
 	// Lines wait for the disk side by side, the steps of a line for each other.
 	lines := [][]step{
 		// A crash may have left addresses without services.
-		{{&m.serviceCIDR, []task{b.serviceCIDR}}, {&m.serviceRepair, []task{b.Repair.Once}}, {&m.kubernetesService, []task{start}}},
-		{{&m.roles, b.roles()}},
-		{{&m.priorityClasses, static["PriorityClass"]}},
-		{{&m.flowControl, append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)}},
-		{{&m.authenticationInfo, []task{b.AuthInfo.ensure}}},
-		{{&m.identity, []task{b.Identity.renew}}, {&m.leaseCollection, []task{b.Identity.collect}}},
-		{{&m.tokenTracking, []task{b.tokenTracking}}},
-		{{new(Milestone), []task{b.APIServices}}},
+		{{reached: &m.serviceCIDR, tasks: []task{b.Range.Keep}}, {reached: &m.serviceRepair, tasks: []task{b.Repair.Once}}, {reached: &m.kubernetesService, tasks: []task{start}}},
+		{{reached: new(Milestone), tasks: b.copies()}, {reached: &m.roles, tasks: b.roles()}},
+		{{reached: &m.priorityClasses, tasks: static["PriorityClass"]}},
+		{{reached: &m.flowControl, tasks: append(static["PriorityLevelConfiguration"], static["FlowSchema"]...)}},
+		{{reached: &m.authenticationInfo, tasks: []task{b.AuthInfo.ensure}, late: true}},
+		{{reached: &m.identity, tasks: []task{b.Identity.renew}, late: true}, {reached: &m.leaseCollection, tasks: []task{b.Identity.collect}, late: true}},
+		{{reached: &m.tokenTracking, tasks: []task{b.tokenTracking}, late: true}},
+		{{reached: new(Milestone), tasks: []task{b.APIServices}}},
 	}
 	return each(lines, func(steps []step) error {
 		for _, s := range steps {
-			if err := s.run(ctx, slots); err != nil {
+			if err := b.run(ctx, s, slots); err != nil {
 				return err
 			}
 		}
@@ -116,11 +120,16 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	})
 }
 
-func (s step) run(ctx context.Context, slots chan struct{}) error {
+func (b *Bootstrapper) run(ctx context.Context, s step, slots chan struct{}) error {
 	err := each(s.tasks, func(t task) error {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		return t(ctx)
+		err := t(ctx)
+		if err != nil && s.late {
+			b.left.add(t)
+			return nil
+		}
+		return err
 	})
 	if err == nil {
 		s.reached.Set()
@@ -271,39 +280,4 @@ func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
 		Data:       map[string]string{"since": b.Now().UTC().Format(time.DateOnly)},
 	}, ManagerServer)
-}
-
-// kubernetes is the name of the service through which pods reach the API, and of the range of its address.
-const kubernetes = "kubernetes"
-
-// serviceCIDR ensures the ServiceCIDR of the configured service address range.
-func (b *Bootstrapper) serviceCIDR(ctx context.Context) error {
-	gr := schema.GroupResource{Group: networkingv1.GroupName, Resource: "servicecidrs"}
-	var cidrs []string
-	for _, r := range b.Ranges {
-		cidrs = append(cidrs, r.String())
-	}
-	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: kubernetes}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
-	if err := b.ensure(ctx, gr, obj, ManagerServer); err != nil {
-		return err
-	}
-	ep, err := b.Endpoint(gr)
-	if err != nil {
-		return err
-	}
-	status := inprocess.Target{Resource: ep.GVR, Subresource: "status"}
-	// Whatever range has the name is ready, as soon as it has no condition.
-	_, err = inprocess.Edit(ctx, b.Client.Managing("kubernetes-service-cidr-controller"), status, request.Named("", kubernetes), func(c *networkingv1.ServiceCIDR) error {
-		for _, cond := range c.Status.Conditions {
-			if cond.Type == networkingv1.ServiceCIDRConditionReady {
-				return nil
-			}
-		}
-		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
-			Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue,
-			LastTransitionTime: metav1.Now(), Message: "Kubernetes default Service CIDR is ready",
-		})
-		return nil
-	})
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"strings"
 	"time"
 
@@ -38,10 +39,14 @@ type Identity struct {
 	now                         func() time.Time
 }
 
-// IdentityName derives a server's name from its host, as upstream does, so that a restarted server takes over its
-// lease.
+// IdentityName derives a server's name from its host as kube-apiserver does, so that a restarted server takes over its
+// lease, whichever of the two it was: the hash of the host and of the program's name, each after its length.
 func IdentityName(hostname string) string {
-	sum := sha256.Sum256([]byte(hostname))
+	var named []byte
+	for _, part := range []string{hostname, "kube-apiserver"} {
+		named = append(binary.BigEndian.AppendUint16(named, uint16(len(part))), part...)
+	}
+	sum := sha256.Sum256(named)
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 

@@ -179,7 +179,7 @@ func (c *call) removeItem(ctx context.Context, i *store.Item, options metav1.Del
 	if c.which.OtherUID(obj) { // an object of a collection whose name another one has by now
 		return nil, false, store.ErrNotFound
 	}
-	if f := c.R.Rules.CheckDelete; f != nil {
+	if f := c.R.Rules.CheckDelete; f != nil && !c.collection {
 		if err := f(ctx, obj); err != nil {
 			return nil, false, err
 		}

@@ -255,7 +255,7 @@ type Rules struct {
 	Terminating func(obj Object)
 	HeldAlone   bool
 
-	// CheckDelete refuses a deletion.
+	// CheckDelete refuses the deletion of an object by its name. As in kube-apiserver, it is not asked about a collection.
 	CheckDelete func(ctx context.Context, obj Object) error
 	// Grace decides how long a graceful deletion takes, in seconds; zero
 	// deletes at once. It may change options. Nil: not graceful.

@@ -12,7 +12,6 @@ import (
 // name the object that they have looked at.
 var named = map[string]string{
 	"internal/controllers/election.go":                         "the lease says itself whose it is",
-	"internal/controlplane/bootstrap.go":                       "the range of the server's own name",
 	"internal/controlplane/identity.go":                        "the lease of the server's own name",
 	"internal/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
 	"internal/builtin/core/binding.go":                         "the client names the pod, by its UID if it wants",

@@ -114,9 +114,17 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		info.RequestHeaderCA = k.RequestHeaderCA.PEM
 	}
 	return &controlplane.Bootstrapper{
-		Raw: b.objects, Client: b.itself, Milestones: steps, Ranges: services.ranges, APIServices: agg.Begin, Repair: services.repair,
+		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
 		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Policy: policy, Now: b.ground.Clock.Now,
 	}, nil
+}
+
+func (b *base) defaultRange(services *services) *controlplane.DefaultRange {
+	d := &controlplane.DefaultRange{Raw: b.objects, Client: b.itself, Now: b.ground.Clock.Now, Log: b.log}
+	for _, r := range services.ranges {
+		d.CIDRs = append(d.CIDRs, r.String())
+	}
+	return d
 }
 
 // election returns the election of the server that runs the controllers, among
