@@ -39,7 +39,7 @@ func NewRepair(a *Addresses, p *NodePorts, clk clock.Clock, log *slog.Logger) *R
 	return &Repair{objects: a.objects, addresses: a, ports: p, clock: clk, log: log}
 }
 
-// foundPause is the least time between two runs.
+// foundPause is how long a service without an allocated address waits for a run.
 const foundPause = time.Second
 
 // Run repairs at once and then every few minutes, and soon after a service was stored whose address is not allocated,
@@ -54,13 +54,14 @@ func (r *Repair) Run(ctx context.Context) error {
 			r.log.Warn("could not repair the allocations of services", "error", err)
 		}
 		select {
-		case <-r.clock.After(foundPause):
+		case <-r.clock.After(repairInterval):
+			continue
+		case <-found: // more may come at once
 		case <-ctx.Done():
 			return nil
 		}
 		select {
-		case <-r.clock.After(repairInterval - foundPause):
-		case <-found:
+		case <-r.clock.After(foundPause):
 		case <-ctx.Done():
 			return nil
 		}
