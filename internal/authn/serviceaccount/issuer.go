@@ -98,7 +98,7 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	tokenID := id()
 	token, err := t.sign(ctx, bound, out.Spec.Audiences, tokenID, now, life)
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("sign token: %w", err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
 	request.AddAuditAnnotation(ctx, "authentication.kubernetes.io/issued-credential-id", CredentialID(tokenID))
 	// Return the requested expiration, even if the token lives longer.

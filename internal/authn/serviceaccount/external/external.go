@@ -131,7 +131,8 @@ func (s *Signer) checkHeader(ctx context.Context, encoded string) error {
 	case !slices.Contains([]string{"RS256", "ES256", "ES384", "ES512"}, header.Algorithm):
 		return fmt.Errorf("bad signing algorithm %q", header.Algorithm)
 	}
-	if known := s.keys.Find(ctx, header.KeyID); known.Knows(header.KeyID) && !known.Publishes(header.KeyID) {
+	// The signer itself names the key, so an unknown one is always asked for.
+	if known := s.keys.ask(ctx, header.KeyID); known.Knows(header.KeyID) && !known.Publishes(header.KeyID) {
 		return fmt.Errorf("key used for signing JWT (kid: %s) is excluded from OIDC discovery docs", header.KeyID)
 	}
 	return nil

@@ -112,6 +112,20 @@ func TestSign(t *testing.T) {
 	}
 }
 
+// A key that the signer begins to use right after its keys were fetched is asked for: it may be one that is not published.
+func TestSignWithNewKey(t *testing.T) {
+	program, path := newSigner(t)
+	s, err := dial(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.keys = append(program.keys, &externaljwtv1.Key{KeyId: "later", Key: program.keys[0].Key, ExcludeFromOidcDiscovery: true})
+	program.header, program.at = `{"alg":"ES256","kid":"later","typ":"JWT"}`, time.Unix(2, 0)
+	if _, err := s.Sign(t.Context(), []byte(`{"sub":"x"}`)); err == nil || !strings.Contains(err.Error(), "excluded from OIDC discovery") {
+		t.Errorf("with a key that is not published: %v", err)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	program, path := newSigner(t)
 	s, err := dial(t, path)

@@ -56,10 +56,19 @@ func (k *keys) Find(ctx context.Context, id string) *serviceaccount.Keys {
 	k.mu.Lock()
 	recent := k.clock.Since(k.asked) < findEvery
 	k.mu.Unlock()
-	if !recent {
-		if err := k.fetch(ctx); err != nil {
-			k.log.Error("could not ask the external signer for an unknown key", "error", err)
-		}
+	if recent { // anybody can send tokens with any key ID
+		return k.Current()
+	}
+	return k.ask(ctx, id)
+}
+
+// ask returns the keys, and asks the signer for them if they do not have an ID.
+func (k *keys) ask(ctx context.Context, id string) *serviceaccount.Keys {
+	if current := k.Current(); current.Knows(id) {
+		return current
+	}
+	if err := k.fetch(ctx); err != nil {
+		k.log.Error("could not ask the external signer for an unknown key", "error", err)
 	}
 	return k.Current()
 }
