@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -165,6 +166,9 @@ func (s *Server) Register(ctx context.Context) {
 	s.groups.Run(ctx, registerWorkers, s.register)
 }
 
+// errIncomplete means that it is not known whether an APIService is needed.
+var errIncomplete = errors.New("a definition of custom resources cannot be read")
+
 // register compares the APIServices of a group with the catalog.
 func (s *Server) register(ctx context.Context, group string) error {
 	wanted := map[string]automatic{}
@@ -181,6 +185,8 @@ func (s *Server) register(ctx context.Context, group string) error {
 		delete(wanted, v.name)
 		switch {
 		case v.managed != always:
+		case !want && s.CustomComplete != nil && !s.CustomComplete():
+			failed = append(failed, errIncomplete) // so that the group is compared again
 		case !want:
 			failed = append(failed, s.delete(ctx, v.meta()))
 		case !v.local || v.groupPriority != a.spec.GroupPriorityMinimum || v.versionPriority != a.spec.VersionPriority:

@@ -40,6 +40,8 @@ type Config struct {
 	Local []discovery.GroupVersion
 	// CustomReady is closed once the catalog has all custom resources from before the start.
 	CustomReady <-chan struct{}
+	// CustomComplete reports whether all definitions of custom resources are known; nil: they are.
+	CustomComplete func() bool
 	Resolver    Resolver
 	// Dial connects to extension servers; nil: plainly.
 	Dial utilnet.DialFunc

@@ -15,6 +15,7 @@ type outlineForm struct{}
 // follow keeps the index up to date with the view of definitions until ctx ends.
 func (s *Server) follow(ctx context.Context) {
 	store.NewIndex(s.Definitions.View(), outlineForm{}, newDefinition).Follow(ctx, func(c store.Change[*definition]) {
+		s.read(c.Key, c.Gone || c.Err == nil)
 		switch {
 		case c.Gone:
 			s.remove(c.Key)
@@ -25,6 +26,24 @@ func (s *Server) follow(ctx context.Context) {
 			s.put(c.Now)
 		}
 	}, s.progress.Reached)
+}
+
+// read notes whether a definition could be read.
+func (s *Server) read(name string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ok {
+		delete(s.unreadable, name)
+	} else {
+		s.unreadable[name] = true
+	}
+}
+
+// Complete reports whether all definitions could be read. If not, it is not known what else they define.
+func (s *Server) Complete() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.unreadable) == 0
 }
 
 // put adds a definition that is new or changed.

@@ -50,11 +50,13 @@ type Server struct {
 	mu sync.RWMutex
 	// groups are all definitions, by group and name; guarded by mu.
 	groups map[string]map[string]*definition
+	// unreadable are the names of definitions that cannot be read; guarded by mu.
+	unreadable map[string]bool
 }
 
 // New creates a Server. It serves nothing before Run has read the definitions.
 func New(c Config) *Server {
-	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}}
+	s := &Server{Config: c, programs: schema.NewCache(c.Metrics.timing()), groups: map[string]map[string]*definition{}, unreadable: map[string]bool{}}
 	s.control = &controller{
 		Server:  s,
 		changed: queue.New("crd", c.Clock, c.Guard, c.Queues, c.Log),
