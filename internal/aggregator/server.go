@@ -42,7 +42,7 @@ type Config struct {
 	CustomReady <-chan struct{}
 	// CustomComplete reports whether all definitions of custom resources are known; nil: they are.
 	CustomComplete func() bool
-	Resolver    Resolver
+	Resolver       Resolver
 	// Dial connects to extension servers; nil: plainly.
 	Dial utilnet.DialFunc
 	// Certificate returns the certificate by which extension servers know this server as a front proxy; nil: it has none.
