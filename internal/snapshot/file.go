@@ -15,6 +15,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/kanzen-io/kanzen/internal/store/dbfile"
 )
 
 // ErrDamaged says that a file is no snapshot, or not a whole one.
@@ -60,7 +62,7 @@ func verify(ctx context.Context, f *os.File) (sum string, newest int64, err erro
 	if err != nil {
 		return "", 0, err
 	}
-	err = checkPages(f, info.Size()-sha256.Size, func(bucket, key, value []byte) error {
+	err = dbfile.Check(f, info.Size()-sha256.Size, func(bucket, key, value []byte) error {
 		if !bytes.Equal(bucket, keyBucket) {
 			return ctx.Err()
 		}

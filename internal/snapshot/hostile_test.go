@@ -93,6 +93,9 @@ func opened(t testing.TB, dir string, data []byte) error {
 	return nil
 }
 
+// pageHead and metaSize are the bytes of the head of a page, and of what a meta page has behind it (package dbfile).
+const pageHead, metaSize = 16, 64
+
 // sealMeta makes the checksums of the meta pages right.
 func sealMeta(data []byte) {
 	for at := pageHead; at < 2*4096; at += 4096 {

@@ -11,13 +11,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+
+	"github.com/kanzen-io/kanzen/internal/store/dbfile"
 )
 
 // etcd's database has no checksums. A flipped bit in it can turn one key into another, so that an object is missing without a word.
 // So an etcd that is stopped in order leaves a seal: the checksum of its database, and when each file of its write-ahead log was
 // written. If the log is as it was, no etcd has run in between, and the database must be as it was, too.
 //
-// After a crash there is no seal. Then the structure of the database is looked through (pages.go), which finds what would make etcd
+// After a crash there is no seal. Then the structure of the database is looked through (package dbfile), which finds what would make etcd
 // panic but not a changed byte in a value.
 
 // sealFile is in the data directory of etcd, which does not look at it.
@@ -82,6 +84,26 @@ func readSeal(dir string) *seal {
 		return nil
 	}
 	return &s
+}
+
+// checkPages returns an error if the database in a file, which may be missing, is damaged.
+func checkPages(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 { // empty: made, and not written to yet
+		return err
+	}
+	if err := dbfile.Check(f, info.Size(), nil); err != nil {
+		return fmt.Errorf("the database %s is damaged: %w", path, err)
+	}
+	return nil
 }
 
 func checksum(path string) (bytes int64, crc uint32, err error) {

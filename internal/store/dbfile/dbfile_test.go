@@ -1,8 +1,9 @@
-package etcd
+package dbfile
 
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -36,9 +37,6 @@ func database(t testing.TB, freelist bool) []byte {
 						return err
 					}
 				}
-				if _, err := b.CreateBucketIfNotExists([]byte("within")); err != nil {
-					return err
-				}
 			}
 			return nil
 		})
@@ -70,17 +68,8 @@ func use(path string) (err error) {
 	}
 	defer db.Close()
 	return db.Update(func(tx *bolt.Tx) error {
-		var walk func(b *bolt.Bucket) error
-		walk = func(b *bolt.Bucket) error {
-			return b.ForEach(func(k, v []byte) error {
-				if within := b.Bucket(k); within != nil {
-					return walk(within)
-				}
-				return nil
-			})
-		}
-		return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
-			if err := walk(b); err != nil {
+		return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
+			if err := b.ForEach(func(_, _ []byte) error { return nil }); err != nil {
 				return err
 			}
 			return b.Put([]byte("00000000new"), bytes.Repeat([]byte{1}, 5000))
@@ -92,12 +81,17 @@ func use(path string) (err error) {
 func TestPagesOfSoundDatabases(t *testing.T) {
 	for _, freelist := range []bool{true, false} {
 		content := database(t, freelist)
-		if err := checkDatabase(bytes.NewReader(content), int64(len(content))); err != nil {
-			t.Errorf("freelist %t: %v", freelist, err)
+		count := map[string]int{}
+		err := Check(bytes.NewReader(content), int64(len(content)), func(bucket, _, value []byte) error {
+			count[string(bucket)]++
+			if len(value) < 10 {
+				t.Errorf("a value of %s: %q", bucket, value)
+			}
+			return nil
+		})
+		if want := map[string]int{"key": 2000, "meta": 40, "small": 2}; err != nil || !maps.Equal(count, want) {
+			t.Errorf("freelist %t: %v, %v", freelist, count, err)
 		}
-	}
-	if err := checkPages(filepath.Join(t.TempDir(), "missing")); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -119,7 +113,7 @@ func TestDamagedPages(t *testing.T) {
 					content[at] ^= 1 << random.IntN(8)
 				}
 			}
-			if err := checkDatabase(bytes.NewReader(content), int64(len(content))); err != nil {
+			if err := Check(bytes.NewReader(content), int64(len(content)), nil); err != nil {
 				found++
 				continue
 			}
@@ -145,7 +139,7 @@ func FuzzPages(f *testing.F) {
 	content := database(f, true)
 	f.Add(content[:8*4096])
 	f.Fuzz(func(t *testing.T, content []byte) {
-		_ = checkDatabase(bytes.NewReader(content), int64(len(content)))
+		_ = Check(bytes.NewReader(content), int64(len(content)), nil)
 	})
 }
 
@@ -153,7 +147,7 @@ func BenchmarkCheckPages(b *testing.B) {
 	content := database(b, false)
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
-		if err := checkDatabase(bytes.NewReader(content), int64(len(content))); err != nil {
+		if err := Check(bytes.NewReader(content), int64(len(content)), nil); err != nil {
 			b.Fatal(err)
 		}
 	}

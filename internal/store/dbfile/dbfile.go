@@ -1,4 +1,16 @@
-package etcd
+// Package dbfile looks through the pages of etcd's database before bbolt opens it. bbolt trusts its file: it follows page numbers and
+// lengths wherever they lead. A damaged page makes it panic, often in a goroutine of its own and only when a later write needs the page,
+// which would end the process; a forged one can also send it in circles.
+//
+// A file is a row of pages of one size. Pages 0 and 1 are meta pages, of which the newer valid one counts. It names the root of a
+// B+tree of buckets, each of which is such a tree itself or, if it is small, lies in the value of its entry. Each page is in one place:
+//
+//	page    id u64 | flags u16 | entries u16 | further pages u32 | entries | keys and values
+//	branch  position u32 | key u32 | page u64
+//	leaf    flags u32 | position u32 | key u32 | value u32
+//	bucket  root page u64 (0: what follows is its page) | sequence u64
+//	meta    magic u32 | version u32 | page size u32 | flags u32 | root u64 | sequence u64 | freelist u64 | pages u64 | transaction u64 | sum u64
+package dbfile
 
 import (
 	"bytes"
@@ -7,25 +19,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"io/fs"
-	"os"
 )
-
-// This file looks through the pages of a database before etcd opens it. The code below etcd trusts them: a page that is damaged
-// makes it panic, often in a goroutine of its own and only when a later write needs the page, which would end the process.
-//
-// A file is a row of pages of one size. Pages 0 and 1 are meta pages, of which the newer valid one counts. It names the root of a
-// B+tree of buckets, each of which is such a tree itself or, if it is small, lies in the value of its entry:
-//
-//	page    id u64 | flags u16 | entries u16 | further pages u32 | entries | keys and values
-//	branch  position u32 | key u32 | page u64
-//	leaf    flags u32 | position u32 | key u32 | value u32
-//	bucket  root page u64 (0: what follows is its page) | sequence u64
 
 const (
 	pageHeader, entrySize, bucketSize = 16, 16, 16
 
 	branchPage, leafPage, metaPage, freePage = 0x01, 0x02, 0x04, 0x10
+
+	bucketEntry = 0x01 // of an entry in a leaf
 
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -51,46 +52,26 @@ type pages struct {
 	r    io.ReaderAt
 	meta meta
 	used []bool // by page: part of a tree, or free
+	each func(bucket, key, value []byte) error
 }
 
-// checkPages returns an error if the database in a file, which may be missing, is damaged.
-func checkPages(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return nil // made, and not written to yet
-	}
-	if err := checkDatabase(f, info.Size()); err != nil {
-		return fmt.Errorf("the database %s is damaged: %w", path, err)
-	}
-	return nil
-}
-
-func checkDatabase(r io.ReaderAt, size int64) error {
+// Check returns an error if the database of size bytes in r is damaged. It calls each (optional) with every key and value, which
+// are only valid during the call; an error of it ends the check.
+func Check(r io.ReaderAt, size int64, each func(bucket, key, value []byte) error) error {
 	m, err := readMeta(r)
 	if err != nil {
 		return err
 	}
-	if m.high > uint64(size/m.pageSize) {
-		return fmt.Errorf("it has %d bytes, and needs %d pages of %d", size, m.high, m.pageSize)
+	if m.high < 3 || m.high > uint64(size/m.pageSize) {
+		return fmt.Errorf("it has %d bytes, and says that it has %d pages of %d", size, m.high, m.pageSize)
 	}
-	p := &pages{r: r, meta: m, used: make([]bool, m.high)}
+	p := &pages{r: r, meta: m, used: make([]bool, m.high), each: each}
 	if m.freelist != noFreelist {
 		if err := p.freelist(); err != nil {
 			return err
 		}
 	}
-	return p.tree(m.root, nil, nil, 0)
+	return p.tree(m.root, span{})
 }
 
 // readMeta reads the newer of the two meta pages that are valid. The second page begins where the pages' size says; if the first
@@ -121,7 +102,7 @@ func metaAt(r io.ReaderAt, at int64) (m meta, ok bool) {
 		pageSize: int64(order.Uint32(b[8:])), root: order.Uint64(b[16:]), freelist: order.Uint64(b[32:]), high: order.Uint64(b[40:]), txn: order.Uint64(b[48:]),
 	}
 	return m, order.Uint32(b) == boltMagic && order.Uint32(b[4:]) == boltVersion && order.Uint64(b[56:]) == sum.Sum64() &&
-		m.pageSize >= 1024 && m.pageSize <= 1<<16
+		m.pageSize >= 1024 && m.pageSize <= 1<<16 && m.pageSize&(m.pageSize-1) == 0
 }
 
 // run reads a page and those that continue it, marks them as used, and checks its header.
@@ -179,22 +160,29 @@ func (p *pages) freelist() error {
 	return nil
 }
 
-// tree looks through a tree whose keys are from the first on and before the last; nil: any.
-func (p *pages) tree(id uint64, first, last []byte, depth int) error {
+// span is a part of a tree.
+type span struct {
+	bucket      []byte // nil: the tree of all buckets
+	first, last []byte // its keys are from the first on and before the last; nil: any
+	depth       int
+}
+
+// tree looks through the tree below a page.
+func (p *pages) tree(id uint64, s span) error {
 	kind, entries, page, err := p.run(id)
 	if err != nil {
 		return err
 	}
-	if err := p.entries(kind, entries, page, first, last, depth); err != nil {
+	if err := p.entries(kind, entries, page, s); err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
 	return nil
 }
 
 // entries looks through the entries of a page, and what lies below them.
-func (p *pages) entries(kind uint16, entries int, page []byte, first, last []byte, depth int) error {
+func (p *pages) entries(kind uint16, entries int, page []byte, s span) error {
 	switch {
-	case depth > maxDepth:
+	case s.depth > maxDepth:
 		return errors.New("it lies too deep")
 	case kind != branchPage && kind != leafPage:
 		return fmt.Errorf("it is of no known kind (%#x)", kind)
@@ -203,26 +191,30 @@ func (p *pages) entries(kind uint16, entries int, page []byte, first, last []byt
 	case kind == branchPage && entries == 0:
 		return errors.New("it leads nowhere")
 	}
-	keys := make([][]byte, entries+1)
-	keys[entries] = last
-	for n := range entries {
-		key, _, err := part(kind, page, n)
-		if err != nil {
-			return err
-		}
-		if n == 0 && first != nil && bytes.Compare(key, first) < 0 || n > 0 && bytes.Compare(key, keys[n-1]) <= 0 || last != nil && bytes.Compare(key, last) >= 0 {
+	keys, values, err := parts(kind, entries, page)
+	if err != nil {
+		return err
+	}
+	for n, key := range keys {
+		if n == 0 && s.first != nil && bytes.Compare(key, s.first) < 0 || n > 0 && bytes.Compare(key, keys[n-1]) <= 0 || s.last != nil && bytes.Compare(key, s.last) >= 0 {
 			return fmt.Errorf("the key of entry %d is out of order", n)
 		}
-		keys[n] = key
 	}
-	for n := range entries {
+	for n, key := range keys {
 		at := page[pageHeader+n*entrySize:]
-		var err error
-		switch _, value, _ := part(kind, page, n); {
+		switch {
 		case kind == branchPage:
-			err = p.tree(order.Uint64(at[8:]), keys[n], keys[n+1], depth+1)
-		case order.Uint32(at)&1 != 0:
-			err = p.bucket(value, depth+1)
+			below := span{bucket: s.bucket, first: key, last: s.last, depth: s.depth + 1}
+			if n+1 < entries {
+				below.last = keys[n+1]
+			}
+			err = p.tree(order.Uint64(at[8:]), below)
+		case s.bucket == nil:
+			err = p.bucket(order.Uint32(at), key, values[n], s.depth+1)
+		case order.Uint32(at) != 0:
+			err = errors.New("a bucket lies in a bucket")
+		case p.each != nil:
+			err = p.each(s.bucket, key, values[n])
 		}
 		if err != nil {
 			return err
@@ -231,33 +223,41 @@ func (p *pages) entries(kind uint16, entries int, page []byte, first, last []byt
 	return nil
 }
 
-// bucket looks through the bucket of an entry.
-func (p *pages) bucket(value []byte, depth int) error {
-	if len(value) < bucketSize {
-		return errors.New("a bucket is cut off")
+// bucket looks through the bucket of an entry. In etcd's database all entries of the first tree are buckets, and no others are.
+func (p *pages) bucket(flags uint32, name, value []byte, depth int) error {
+	if flags&bucketEntry == 0 || len(value) < bucketSize {
+		return errors.New("an entry that is in no bucket")
 	}
+	s := span{bucket: name, depth: depth}
 	if root := order.Uint64(value); root != 0 {
-		return p.tree(root, nil, nil, depth)
+		return p.tree(root, s)
 	}
 	page := value[bucketSize:]
 	if len(page) < pageHeader || order.Uint16(page[8:]) != leafPage {
 		return errors.New("a bucket has no page")
 	}
-	return p.entries(leafPage, int(order.Uint16(page[10:])), page, nil, nil, depth)
+	return p.entries(leafPage, int(order.Uint16(page[10:])), page, s)
 }
 
-// part returns the key and, in a leaf, the value of an entry. Its position counts from where the entry itself stands.
-func part(kind uint16, page []byte, n int) (key, value []byte, err error) {
-	begin := pageHeader + n*entrySize
-	at := page[begin:]
-	position, keyBytes, valueBytes := order.Uint32(at), order.Uint32(at[4:]), uint32(0)
-	if kind == leafPage {
-		position, keyBytes, valueBytes = order.Uint32(at[4:]), order.Uint32(at[8:]), order.Uint32(at[12:])
+// parts returns the keys and, of a leaf, the values of a page. A position counts from where its entry stands; what the entries name
+// follows them in their order.
+func parts(kind uint16, entries int, page []byte) (keys, values [][]byte, err error) {
+	keys, values = make([][]byte, entries), make([][]byte, entries)
+	end := uint64(pageHeader + entries*entrySize)
+	for n := range entries {
+		begin := pageHeader + n*entrySize
+		at := page[begin:]
+		position, keyBytes, valueBytes := order.Uint32(at), order.Uint32(at[4:]), uint32(0)
+		if kind == leafPage {
+			position, keyBytes, valueBytes = order.Uint32(at[4:]), order.Uint32(at[8:]), order.Uint32(at[12:])
+		}
+		from := uint64(begin) + uint64(position)
+		middle := from + uint64(keyBytes)
+		if from < end || middle+uint64(valueBytes) > uint64(len(page)) {
+			return nil, nil, fmt.Errorf("entry %d reaches out of its place", n)
+		}
+		end = middle + uint64(valueBytes)
+		keys[n], values[n] = page[from:middle], page[middle:end]
 	}
-	from := uint64(begin) + uint64(position)
-	end := from + uint64(keyBytes) + uint64(valueBytes)
-	if end > uint64(len(page)) || from < uint64(begin+entrySize) {
-		return nil, nil, fmt.Errorf("entry %d reaches out of it", n)
-	}
-	return page[from : from+uint64(keyBytes)], page[from+uint64(keyBytes) : end], nil
+	return keys, values, nil
 }
