@@ -41,7 +41,10 @@ func (e *ending) retryAfter() <-chan struct{} {
 	return nil
 }
 
-// run stops accepting requests, waits for those under way, and closes. The
+// run stops accepting requests, waits for those under way, and closes. New
+// requests of a connection that is there are refused as well, unless clients are
+// to be told when to come again (--shutdown-send-retry-after), as in
+// kube-apiserver. The
 // server leaves the kubernetes service before it refuses any request; load
 // balancers have ShutdownDelay to notice.
 func (e *ending) run(l *listener, leave func()) error {
@@ -56,6 +59,10 @@ func (e *ending) run(l *listener, leave func()) error {
 	}
 	left.Wait()
 	close(e.gone)
+	closing := e.closing(l)
+	if !e.base.cfg.ShutdownRetryAfter {
+		closing.begin() // those who are to be told to use another server need the port for that
+	}
 	if e.watches != nil {
 		e.watches.End(e.base.cfg.WatchTermination, e.base.ground.Clock)
 	}
@@ -65,7 +72,8 @@ func (e *ending) run(l *listener, leave func()) error {
 		e.base.log.Warn("shutting down although requests are still under way")
 	}
 	drained()
-	if err := e.cutWatches(l); err != nil {
+	closing.begin()
+	if err := closing.end(); err != nil {
 		return err
 	}
 	over()
@@ -76,24 +84,47 @@ func (e *ending) run(l *listener, leave func()) error {
 // more requests, and then that their watches have ended.
 const farewell = 25 * time.Millisecond
 
-// cutWatches ends long-running requests. A client whose watch ends cleanly
+// closing closes the port and its connections. A client whose watch ends cleanly
 // while the port is closed resumes the watch on the next server. A client whose
 // connection breaks, or that reconnects to a server about to end, may begin
 // again with a list. So the port is closed, and connections are told to go
 // away, before watches end.
-func (e *ending) cutWatches(l *listener) error {
-	if l == nil {
-		e.cut()
+type closing struct {
+	*ending
+	listener *listener // nil: there is none
+	begin    func()    // closes the port and tells connections to take no more requests; those under way go on
+	closed   chan error
+	cancel   context.CancelFunc
+}
+
+func (e *ending) closing(l *listener) *closing {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &closing{ending: e, listener: l, closed: make(chan error, 1), cancel: cancel}
+	c.begin = sync.OnceFunc(func() {
+		if l != nil {
+			go func() { c.closed <- l.Shutdown(ctx) }()
+		}
+	})
+	return c
+}
+
+// end cancels what is still under way, which are long-running requests, and
+// closes the connections. begin was called before.
+func (c *closing) end() error {
+	defer c.cancel()
+	if c.listener == nil {
+		c.cut()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*farewell)
-	defer cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- l.Shutdown(ctx) }()
-	<-e.base.ground.Clock.After(farewell)
-	e.cut()
-	if err := <-closed; err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	after := c.base.ground.Clock.After
+	<-after(farewell)
+	c.cut()
+	select {
+	case err := <-c.closed:
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	case <-after(farewell):
 	}
-	return l.Close()
+	return c.listener.Close()
 }
