@@ -66,9 +66,9 @@ func (s *stacks) take() []runtime.Frame {
 	return s.last
 }
 
-// chainFrames are those of the 18 filters that the default settings configure, of the entry into the chain (2), of what
+// chainFrames are those of the 19 filters that the default settings configure, of the entry into the chain (2), of what
 // measures filters (6), and of the flight recorder's way with a watch.
-const chainFrames = 27
+const chainFrames = 28
 
 // rootHandler serves what passes the chain, and netHandler is the last function of net/http before the chain.
 const (
