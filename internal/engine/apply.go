@@ -13,15 +13,15 @@ import (
 // applied makes the hub object that a server-side apply asks for: the stored object merged
 // with the manager's new configuration, without the fields that the manager applied before
 // and no longer applies.
-func (c *call) applied(ctx context.Context, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
+func (w *write) applied(ctx context.Context, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
 	config, strict, err := decodeConfig(body, directive(options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}
-	if err := boundQuantitiesIn(config.Object, c.V.New()); err != nil {
+	if err := boundQuantitiesIn(config.Object, w.V.New()); err != nil {
 		return nil, err
 	}
-	m, err := c.fields()
+	m, err := w.fields()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +25,13 @@ func auditRequest(req *http.Request, obj runtime.Object) {
 }
 
 // auditSent audits an object that was sent to be stored; obj is of the hub version.
-func (c *call) auditSent(obj Object) {
-	a := request.AuditFrom(c.req.Context())
+func (w *write) auditSent(ctx context.Context, obj Object) {
+	a := request.AuditFrom(ctx)
 	if !a.Wants(request.AuditMetadata) {
 		return
 	}
 	a.Request(obj, func() ([]byte, error) {
-		sent, err := c.fromHub(obj.DeepCopyObject().(Object))
+		sent, err := w.fromHub(obj.DeepCopyObject().(Object))
 		if err != nil {
 			return nil, err
 		}

@@ -86,8 +86,8 @@ var errRefused = errors.New("refused")
 
 // change sets the size of the thing, unless it has the refused color.
 func (x *thing) change(ctx context.Context, refused string) error {
-	c := x.ep.local("", "t000")
-	_, err := c.change(ctx, &change{
+	w := x.ep.local("", "t000")
+	_, err := w.changeObject(ctx, &change{
 		rules: &x.ep.R.Rules, options: &metav1.UpdateOptions{},
 		mutate: func(_ context.Context, old Object, _ bool) (Object, error) {
 			color := fieldOf(old, "color")

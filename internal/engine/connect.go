@@ -55,7 +55,7 @@ func (c *call) admitConnect() (runtime.Object, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	ctx := c.req.Context()
-	a := c.attributes(ctx, admission.Connect, nil, nil, nil, false)
+	a := c.attributes(ctx, admission.Connect, nil, nil, nil)
 	a.Kind, a.Object = c.subKind(), options
 	options.GetObjectKind().SetGroupVersionKind(a.Kind)
 	return admitted[runtime.Object](ctx, c.e.Admit, a)

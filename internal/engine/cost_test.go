@@ -307,7 +307,7 @@ func TestUnreadListHoldsLittle(t *testing.T) {
 				most = max(most, alive)
 				return nil
 			}}
-			c := &call{Endpoint: ep, w: w, req: asks(t.Context(), "list", "", "")}
+			c := &call{write: write{Endpoint: ep}, w: w, req: asks(t.Context(), "list", "", "")}
 			if err := c.writeListing(out, l); err != nil {
 				t.Fatal(err)
 			}

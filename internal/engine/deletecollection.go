@@ -110,12 +110,12 @@ func (c *call) removeOne(ctx context.Context, i *store.Item, options *metav1.Del
 			err = &workerPanic{fault, debug.Stack()}
 		}
 	}()
-	one := *c
+	one := c.write
 	one.namespace, one.name, one.collection = i.Namespace(), i.Name(), true
 	if links, err := LinksOf(i.Value()); err == nil { // what cannot be read has no UID
 		// The object that was selected, not another one that has its name by now.
 		one.which = request.Same(&metav1.ObjectMeta{Namespace: one.namespace, Name: one.name, UID: links.UID})
 	}
-	_, _, err = one.remove(ctx, one.name, options)
+	_, err = one.removeObject(ctx, options)
 	return one.storeError(err, one.name)
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
-	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -257,27 +256,16 @@ func (ep *Endpoint) Shared(i *store.Item) (Object, error) { return IndexOf[Objec
 
 func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
 
-// call is one request to one endpoint.
+// call is one request to one endpoint: what its path names, which it may write, and the way to answer it.
 type call struct {
-	*Endpoint
-	w    http.ResponseWriter
-	req  *http.Request
-	info *request.Info
-	sub  *Subresource // nil: the object itself
-	// namespace and name from the path.
-	namespace, name string
-	// which is the object that a write from inside of the server is meant for.
-	which request.Which
-	// admitted says that admission has allowed a deletion.
-	admitted bool
-	// collection says that this is the deletion of one of a collection.
-	collection bool
-	span       span.Span // of the verb
+	write
+	w   http.ResponseWriter
+	req *http.Request
 }
 
 // ServeHTTP serves a request that the route table led here.
 func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	c := &call{Endpoint: ep, w: w, req: req, info: request.InfoFrom(req.Context())}
+	c := &call{write: write{Endpoint: ep, info: request.InfoFrom(req.Context()), agent: req.UserAgent()}, w: w, req: req}
 	defer func() { c.span.End() }()
 	if err := c.serve(); err != nil {
 		defer c.answers().End()
@@ -383,9 +371,6 @@ func (c *call) methodNotAllowed() error {
 	}
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }
-
-// key returns the key in the view of an object in the request's namespace.
-func (c *call) key(name string) string { return key(c.namespace, name) }
 
 func key(namespace, name string) string {
 	if namespace == "" {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,12 +16,12 @@ import (
 )
 
 // fields returns the field manager of the call.
-func (c *call) fields() (*fieldmanager.Manager, error) {
-	sub, rules := "", &c.R.Rules
-	if c.sub != nil {
-		sub, rules = c.sub.Name, c.sub.Rules
+func (w *write) fields() (*fieldmanager.Manager, error) {
+	sub, rules := "", &w.R.Rules
+	if w.sub != nil {
+		sub, rules = w.sub.Name, w.sub.Rules
 	}
-	return c.fieldManager(sub, rules)
+	return w.fieldManager(sub, rules)
 }
 
 // fieldManager returns the field manager of one way of writing the kind: the
@@ -165,11 +164,11 @@ func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 
 // managerName returns the name under which the fields that a request sets are
 // recorded.
-func managerName(manager string, req *http.Request) string {
+func managerName(manager, agent string) string {
 	if manager != "" {
 		return manager
 	}
-	return managerOfAgent(req.UserAgent())
+	return managerOfAgent(agent)
 }
 
 // managerOfAgent reads the client's name from its user agent: the part before
@@ -191,12 +190,12 @@ func managerOfAgent(agent string) string {
 
 // track records in obj which fields the request has set, compared with live (an
 // empty object on creation). It may return another object.
-func (c *call) track(live, obj Object, manager string) (Object, error) {
-	m, err := c.fields()
+func (w *write) track(live, obj Object, manager string) (Object, error) {
+	m, err := w.fields()
 	if err != nil {
 		return nil, err
 	}
-	out, err := m.Update(live, obj, managerName(manager, c.req))
+	out, err := m.Update(live, obj, managerName(manager, w.agent))
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +15,9 @@ import (
 // addresses). These changes are authorized and admitted as part of the request
 // that causes them.
 
-// local is a call without an HTTP request.
-func (ep *Endpoint) local(namespace, name string) *call {
-	return &call{Endpoint: ep, namespace: namespace, name: name}
+// local is a write of the server itself.
+func (ep *Endpoint) local(namespace, name string) *write {
+	return &write{Endpoint: ep, namespace: namespace, name: name, part: true}
 }
 
 // GetObject returns the newest object of a name, in the hub version.
@@ -55,75 +54,66 @@ func (ep *Endpoint) SeenObjects(ctx context.Context, namespace string) ([]Object
 // CreateObject stores a new object as it is; only its UID and creation time are
 // filled in. The only check is that its name is not taken.
 func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error) {
-	c := ep.local(obj.GetNamespace(), obj.GetName())
+	w := ep.local(obj.GetNamespace(), obj.GetName())
+	w.anew = true
 	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
 	ep.e.born(obj)
-	value, err := ep.toStorage(obj)
-	if err != nil {
-		return nil, err
-	}
-	i, err := ep.view.Create(ctx, c.key(c.name), store.Write{Value: value, TTL: c.ttl(obj)})
-	if err != nil {
-		return nil, ep.storeError(err, c.name)
-	}
-	obj.SetResourceVersion(formatRev(i.Rev))
-	return obj, nil
+	out, err := w.settle(ctx, nil, true, func(context.Context, *store.Item) (*decision, error) {
+		return w.putting(nil, obj, nil)
+	})
+	return ep.written(out, err, w.name)
 }
 
 // UpdateObject changes a stored object by a func, which may be called several
 // times, each time with the object stored then. On a dry run nothing is stored.
-func (ep *Endpoint) UpdateObject(ctx context.Context, w request.Which, dryRun bool, change func(obj Object) error) (Object, error) {
-	if err := w.Err(); err != nil {
+func (ep *Endpoint) UpdateObject(ctx context.Context, which request.Which, dryRun bool, change func(obj Object) error) (Object, error) {
+	if err := which.Err(); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	name := w.Name()
-	c := ep.local(w.Namespace(), name)
-	c.which = w
-	i, err := ep.view.Latest(ctx, c.key(name))
-	for {
+	w := ep.local(which.Namespace(), which.Name())
+	w.which, w.dryRun = which, dryRun
+	found, err := orNil(ep.view.Latest(ctx, w.key(w.name)))
+	if err != nil {
+		return nil, ep.storeError(err, w.name)
+	}
+	out, err := w.settle(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
+		if found == nil {
+			return nil, store.ErrNotFound
+		}
+		old, err := ep.Decode(found)
 		if err != nil {
-			return nil, ep.storeError(err, name)
-		}
-		obj, err2 := ep.Decode(i)
-		if err2 != nil {
-			return nil, err2
-		}
-		if err := c.meant(obj); err != nil {
 			return nil, err
 		}
-		if err := change(obj); err != nil || dryRun {
-			return obj, err
+		if err := w.meant(old); err != nil {
+			return nil, err
 		}
-		value, err2 := ep.toStorage(obj)
-		if err2 != nil {
-			return nil, err2
+		obj := old.DeepCopyObject().(Object)
+		if err := change(obj); err != nil {
+			return nil, err
 		}
-		stored, err2 := ep.view.Update(ctx, i, store.Write{Value: value, TTL: c.ttl(obj)})
-		var conflict *store.ConflictError
-		if errors.As(err2, &conflict) {
-			if i, err = conflict.Current, nil; i == nil {
-				err = store.ErrNotFound
-			}
-			continue
-		}
-		if err2 != nil {
-			return nil, ep.storeError(err2, name)
-		}
-		obj.SetResourceVersion(formatRev(stored.Rev))
-		return obj, nil
-	}
+		return w.putting(found, obj, old)
+	})
+	return ep.written(out, err, w.name)
 }
 
 // DeleteObject deletes an object as a request would, but without admission: it
 // is part of another request (an eviction) that was admitted itself.
-func (ep *Endpoint) DeleteObject(ctx context.Context, w request.Which, options *metav1.DeleteOptions) error {
-	if err := w.Err(); err != nil {
+func (ep *Endpoint) DeleteObject(ctx context.Context, which request.Which, options *metav1.DeleteOptions) error {
+	if err := which.Err(); err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	c := ep.local(w.Namespace(), w.Name())
-	c.which, c.admitted = w, true
-	_, _, err := c.remove(ctx, w.Name(), w.Delete(options))
-	return ep.storeError(err, w.Name())
+	w := ep.local(which.Namespace(), which.Name())
+	w.which = which
+	_, err := w.removeObject(ctx, which.Delete(options))
+	return ep.storeError(err, w.name)
+}
+
+// written is the object of an outcome.
+func (ep *Endpoint) written(out *outcome, err error, name string) (Object, error) {
+	if err != nil {
+		return nil, ep.storeError(err, name)
+	}
+	return out.obj, nil
 }
 
 // Fresh returns the endpoint's objects as of now.

@@ -47,12 +47,12 @@ func (e *Engine) generateName(base string) string {
 }
 
 // fitNamespace makes the object's namespace the request's, or refuses one that differs.
-func (c *call) fitNamespace(obj Object) error {
-	want := c.namespace
+func (w *write) fitNamespace(obj Object) error {
+	want := w.namespace
 	switch got := obj.GetNamespace(); {
 	case want == "" && got != "":
 		// Cluster-scoped objects have none, whatever the client wrote.
-		if c.R.Namespaced {
+		if w.R.Namespaced {
 			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 		}
 		obj.SetNamespace("")
@@ -65,12 +65,12 @@ func (c *call) fitNamespace(obj Object) error {
 }
 
 // fitName refuses an object that is not named as the path says.
-func (c *call) fitName(obj Object) error {
+func (w *write) fitName(obj Object) error {
 	switch got := obj.GetName(); {
 	case got == "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", c.name))
-	case got != c.name:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, c.name))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", w.name))
+	case got != w.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, w.name))
 	}
 	return nil
 }
@@ -119,13 +119,13 @@ func pathSegment(name string, prefix bool) []string {
 var metadataPath = field.NewPath("metadata")
 
 // checkMeta validates an object's metadata.
-func (c *call) checkMeta(obj Object) field.ErrorList {
-	return rules.ValidateMeta(obj, c.R.Namespaced, pathSegment, metadataPath)
+func (w *write) checkMeta(obj Object) field.ErrorList {
+	return rules.ValidateMeta(obj, w.R.Namespaced, pathSegment, metadataPath)
 }
 
 // checkMetaUpdate validates an update of an object's metadata.
-func (c *call) checkMetaUpdate(obj, old Object) field.ErrorList {
-	errs := c.checkMeta(obj)
+func (w *write) checkMetaUpdate(obj, old Object) field.ErrorList {
+	errs := w.checkMeta(obj)
 	if len(errs) == 0 && rules.KeepsIdentity(obj, old) {
 		return nil // what is left has just been checked
 	}

@@ -46,7 +46,7 @@ func (c *call) patch() error {
 	}
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
-	res, err := c.change(ctx, &change{
+	res, err := c.changeObject(ctx, &change{
 		rules: c.rules(), create: kind == types.ApplyYAMLPatchType,
 		options: &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation},
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
@@ -98,58 +98,60 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 }
 
 // patched makes the object that a patch asks for, tracked and admitted.
-func (c *call) patched(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object, exists bool) (Object, error) {
-	c.span.Event("About to apply patch")
+func (w *write) patched(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object, exists bool) (Object, error) {
+	w.span.Event("About to apply patch")
 	var obj Object
 	var err error
 	switch {
 	case kind == types.ApplyYAMLPatchType:
-		obj, err = c.applied(ctx, body, options, old)
+		obj, err = w.applied(ctx, body, options, old)
 	case !exists:
-		return nil, apierrors.NewNotFound(c.gr(), c.name)
+		return nil, apierrors.NewNotFound(w.gr(), w.name)
 	default:
-		if obj, err = c.applyPatch(ctx, kind, body, options, old); err == nil {
-			obj, err = c.track(old, obj, options.FieldManager)
+		if obj, err = w.applyPatch(ctx, kind, body, options, old); err == nil {
+			obj, err = w.track(old, obj, options.FieldManager)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !exists && obj.GetUID() != "" {
-		return nil, apierrors.NewConflict(c.gr(), c.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
+	if !exists {
+		if err := w.noUID(obj); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.fitNamespace(obj); err != nil {
+	if err := w.fitNamespace(obj); err != nil {
 		return nil, err
 	}
-	if err := c.fitName(obj); err != nil {
+	if err := w.fitName(obj); err != nil {
 		return nil, err
 	}
-	c.span.Event("About to check admission control")
+	w.span.Event("About to check admission control")
 	uo := &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation}
-	return c.admit(ctx, obj, old, exists, uo)
+	return w.admit(ctx, obj, old, exists, uo)
 }
 
 // applyPatch makes the hub object that a JSON, merge or strategic merge patch
 // asks for.
-func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
+func (w *write) applyPatch(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
 	current := old
-	if c.V.FromHub != nil {
+	if w.V.FromHub != nil {
 		var err error
-		if current, err = c.fromHub(old.DeepCopyObject().(Object)); err != nil {
+		if current, err = w.fromHub(old.DeepCopyObject().(Object)); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	obj := c.V.New()
+	obj := w.V.New()
 	if kind == types.StrategicMergePatchType {
-		err = strategicMerge(ctx, c.e.goTypes, current, body, obj, options.FieldValidation)
+		err = strategicMerge(ctx, w.e.goTypes, current, body, obj, options.FieldValidation)
 	} else {
-		err = jsonPatched(ctx, c.e.goTypes, kind, current, body, obj, options.FieldValidation, c.V.Prune)
+		err = jsonPatched(ctx, w.e.goTypes, kind, current, body, obj, options.FieldValidation, w.V.Prune)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if want := current.GetObjectKind().GroupVersionKind(); c.typed {
+	if want := current.GetObjectKind().GroupVersionKind(); w.typed {
 		// A strategic merge patch never changes the kind, whatever the patch
 		// says.
 		if kind != types.StrategicMergePatchType {
@@ -159,7 +161,7 @@ func (c *call) applyPatch(ctx context.Context, kind types.PatchType, body []byte
 		}
 		obj.GetObjectKind().SetGroupVersionKind(want)
 	}
-	return c.incoming(obj)
+	return w.incoming(obj)
 }
 
 // jsonPatched applies a JSON patch or a merge patch.

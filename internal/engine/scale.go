@@ -27,8 +27,8 @@ import (
 var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
 // scaleOf is the scale of an object.
-func (c *call) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
-	replicas, status, selector, err := c.sub.Scale.Get(obj)
+func (w *write) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
+	replicas, status, selector, err := w.sub.Scale.Get(obj)
 	if err != nil && !errors.As(err, new(NoReplicas)) {
 		return nil, err
 	}
@@ -152,9 +152,7 @@ type scaleApply struct {
 // rescale changes the object's scale by edit, or by an apply.
 func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOptions, uid string,
 	edit func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error), apply *scaleApply) error {
-	main := *c
-	sub := c.sub
-	res, err := main.change(ctx, &change{
+	res, err := c.changeObject(ctx, &change{
 		rules: &c.R.Rules, options: options, uid: uid,
 		view: func(obj Object) (schema.GroupVersionKind, Object, error) {
 			s, err := c.scaleOf(obj)
@@ -172,7 +170,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			} else if err != nil {
 				return nil, err
 			}
-			handler := managedfields.NewScaleHandler(old.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
+			handler := managedfields.NewScaleHandler(old.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(c.sub.Scale))
 			if live.ManagedFields, err = handler.ToSubresource(); err != nil {
 				return nil, err
 			}
@@ -184,7 +182,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if apply != nil {
 				s, err = c.appliedScale(ctx, m, live, apply)
 			} else if s, err = edit(ctx, live.DeepCopy()); err == nil {
-				s, err = trackedScale(m, live, s, managerName(options.FieldManager, c.req))
+				s, err = trackedScale(m, live, s, managerName(options.FieldManager, c.agent))
 			}
 			if err != nil {
 				return nil, err
@@ -204,13 +202,13 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 				}
 			}
 			obj := old.DeepCopyObject().(Object)
-			if err := sub.Scale.Set(obj, s.Spec.Replicas); err != nil {
+			if err := c.sub.Scale.Set(obj, s.Spec.Replicas); err != nil {
 				return nil, err
 			}
 			if s.ResourceVersion != "" || c.typed {
 				obj.SetResourceVersion(s.ResourceVersion)
 			}
-			after := managedfields.NewScaleHandler(obj.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(sub.Scale))
+			after := managedfields.NewScaleHandler(obj.GetManagedFields(), c.GVR.GroupVersion(), c.replicasPaths(c.sub.Scale))
 			managed, err := after.ToParent(s.ManagedFields)
 			if err != nil {
 				return nil, err
@@ -222,11 +220,10 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
-	obj, err := c.object(res)
-	if err != nil {
-		return err
+	if res.item == nil {
+		return c.writeScale(http.StatusOK, out, res.obj)
 	}
-	return c.writeScale(http.StatusOK, out, obj)
+	return c.writeScaleOf(out, res.item)
 }
 
 func trackedScale(m *fieldmanager.Manager, live, s *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
@@ -237,7 +234,7 @@ func trackedScale(m *fieldmanager.Manager, live, s *autoscalingv1.Scale, manager
 	return out.(*autoscalingv1.Scale), nil
 }
 
-func (c *call) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
+func (w *write) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
 	config, strict, err := decodeConfig(a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
@@ -261,15 +258,15 @@ func (c *call) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *
 			return nil, err
 		}
 	}
-	if err := c.fitNamespace(s); err != nil {
+	if err := w.fitNamespace(s); err != nil {
 		return nil, err
 	}
-	return s, c.fitName(s)
+	return s, w.fitName(s)
 }
 
-func (c *call) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
+func (w *write) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
 	m := managedfields.ResourcePathMappings{}
-	for _, v := range c.R.Versions {
+	for _, v := range w.R.Versions {
 		m[v.GroupVersion.String()] = s.Path
 	}
 	return m
@@ -288,11 +285,11 @@ func validateScale(s *autoscalingv1.Scale) error {
 }
 
 // admitScale lets admission change the scale.
-func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, options *metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+func (w *write) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, options *metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
 	s.SetGroupVersionKind(scaleGVK)
-	a := c.attributes(ctx, admission.Update, s, live, options, admission.IsDryRun(options.DryRun))
+	a := w.attributes(ctx, admission.Update, s, live, options)
 	a.Kind = scaleGVK
-	if err := c.e.Admit.Admit(ctx, a); err != nil {
+	if err := w.e.Admit.Admit(ctx, a); err != nil {
 		return nil, err
 	}
 	s, ok := a.Object.(*autoscalingv1.Scale)
@@ -303,10 +300,10 @@ func (c *call) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, opt
 }
 
 // scaleManager manages the fields of scales.
-func (c *call) scaleManager() (*fieldmanager.Manager, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m := c.manager["scale"]; m != nil {
+func (w *write) scaleManager() (*fieldmanager.Manager, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.manager["scale"]; m != nil {
 		return m, nil
 	}
 	conv := converter{&Endpoint{
@@ -314,12 +311,12 @@ func (c *call) scaleManager() (*fieldmanager.Manager, error) {
 		V: scaleVersion, hub: scaleVersion, typed: true, GVK: scaleGVK,
 	}}
 	m, err := fieldmanager.New(fieldmanager.Config{
-		Types: c.e.Types, GoTypes: c.e.goTypes, Versions: conv, Clock: c.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
+		Types: w.e.Types, GoTypes: w.e.goTypes, Versions: conv, Clock: w.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.manager["scale"] = m
+	w.manager["scale"] = m
 	return m, nil
 }
 

@@ -95,8 +95,8 @@ func (c *call) sent(ctx context.Context, in input, fieldValidation string) (Obje
 	return c.decode(ctx, in.body, in.media, fieldValidation)
 }
 
-// wrote records in the trace whether the object of a write was stored.
-func (c *call) wrote(in input, err error) {
+// traceStored records in the trace whether the object of a write was stored.
+func (c *call) traceStored(in input, err error) {
 	if err != nil {
 		c.span.EventLen("Write to database call failed", "len", len(in.body))
 		return

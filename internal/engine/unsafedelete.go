@@ -33,8 +33,8 @@ func invalidUnsafe(kind schema.GroupKind, name, why string) error {
 }
 
 // corrupt returns why an item cannot be read, nil if it can be.
-func (c *call) corrupt(i *store.Item) error {
-	switch _, err := c.Decode(i); {
+func (w *write) corrupt(i *store.Item) error {
+	switch _, err := w.Decode(i); {
 	case err == nil:
 		return nil
 	case i.Err != nil:
@@ -51,45 +51,42 @@ func corruptError(key string, err error) error {
 }
 
 // corruptItem is the error of a get or a deletion of an item that cannot be read; nil if it can be, or without the gate.
-func (c *call) corruptItem(i *store.Item) error {
-	if !c.e.UnsafeDelete {
+func (w *write) corruptItem(i *store.Item) error {
+	if !w.e.UnsafeDelete {
 		return nil
 	}
-	why := c.corrupt(i)
+	why := w.corrupt(i)
 	if why == nil {
 		return nil
 	}
 	// Without the prefix of all keys, as upstream tells it here.
-	return apierrors.NewInternalError(corruptError("/"+c.view.Below(i.Key), why))
+	return apierrors.NewInternalError(corruptError("/"+w.view.Below(i.Key), why))
 }
 
 // unsafeDelete removes an object that cannot be read: without preconditions, finalizers, admission, and what else would follow
 // its deletion, because all of that depends on the object.
-func (c *call) unsafeDelete(ctx context.Context) error {
+func (w *write) unsafeDelete(ctx context.Context) error {
 	request.AddAuditAnnotation(ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
-	may := &request.Info{IsResource: true, Verb: unsafeVerb, Group: c.info.Group, Version: c.info.Version, Resource: c.info.Resource,
-		Namespace: c.info.Namespace, Name: c.name, FieldSelector: c.info.FieldSelector, LabelSelector: c.info.LabelSelector}
-	if err := c.e.Authorize(ctx, may); err != nil {
-		return apierrors.NewForbidden(c.gr(), c.name, fmt.Errorf("not permitted to do %q, reason: ", unsafeVerb))
+	may := &request.Info{IsResource: true, Verb: unsafeVerb, Group: w.info.Group, Version: w.info.Version, Resource: w.info.Resource,
+		Namespace: w.info.Namespace, Name: w.name, FieldSelector: w.info.FieldSelector, LabelSelector: w.info.LabelSelector}
+	if err := w.e.Authorize(ctx, may); err != nil {
+		return apierrors.NewForbidden(w.gr(), w.name, fmt.Errorf("not permitted to do %q, reason: ", unsafeVerb))
 	}
-	for {
-		i, err := orNil(c.view.Latest(ctx, c.key(c.name)))
-		if err != nil {
-			return err
-		}
-		if i == nil || c.corrupt(i) == nil {
-			return invalidUnsafe(schema.GroupKind{Group: c.GVK.Group, Kind: c.GVR.Resource}, c.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
-		}
-		_, err = c.view.Delete(ctx, i)
-		var conflict *store.ConflictError
-		if errors.As(err, &conflict) && conflict.Current != nil {
-			continue // it may be readable by now
-		}
-		if err == nil {
-			c.e.Log.Warn("an object that could not be read was deleted", "key", c.view.Path(i.Key), "reason", c.corrupt(i))
-		}
+	found, err := orNil(w.view.Latest(ctx, w.key(w.name)))
+	if err != nil {
 		return err
 	}
+	_, err = w.settle(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
+		if found == nil || w.corrupt(found) == nil {
+			return nil, invalidUnsafe(schema.GroupKind{Group: w.GVK.Group, Kind: w.GVR.Resource}, w.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
+		}
+		return &decision{found: found, act: actRemove, ended: func(stored bool) {
+			if stored {
+				w.e.Log.Warn("an object that could not be read was deleted", "key", w.view.Path(found.Key), "reason", w.corrupt(found))
+			}
+		}}, nil
+	})
+	return err
 }
 
 // answerUnsafe answers a deletion of what could not be read, of which nothing but the name is known.

@@ -31,7 +31,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	c.auditSent(sent)
+	c.auditSent(ctx, sent)
 	if err := c.fitNamespace(sent); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *call) update() error {
 	}
 	dedupOwners(ctx, sent, false)
 	c.span.Event("About to store object in database")
-	res, err := c.change(ctx, &change{
+	res, err := c.changeObject(ctx, &change{
 		rules: c.rules(), options: options, uid: string(sent.GetUID()),
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			obj, err := c.track(old, sent.DeepCopyObject().(Object), options.FieldManager)
@@ -50,38 +50,30 @@ func (c *call) update() error {
 			return c.admit(ctx, obj, old, exists, options)
 		},
 	})
-	c.wrote(in, err)
+	c.traceStored(in, err)
 	return c.answer(in.out, res, err)
 }
 
 // edit changes the stored object by a func.
-func (c *call) edit(ctx context.Context, edit func(obj runtime.Object) error, options *metav1.UpdateOptions) (*outcome, error) {
-	return c.change(ctx, &change{
-		rules: c.rules(), options: options,
+func (w *write) edit(ctx context.Context, edit func(obj runtime.Object) error, options *metav1.UpdateOptions) (*outcome, error) {
+	return w.changeObject(ctx, &change{
+		rules: w.rules(), options: options,
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			if !exists {
-				return nil, apierrors.NewNotFound(c.gr(), c.name)
+				return nil, apierrors.NewNotFound(w.gr(), w.name)
 			}
 			obj := old.DeepCopyObject().(Object)
 			if err := edit(obj); err != nil {
 				return nil, err
 			}
-			c.auditSent(obj)
-			obj, err := c.track(old, obj, options.FieldManager)
+			w.auditSent(ctx, obj)
+			obj, err := w.track(old, obj, options.FieldManager)
 			if err != nil {
 				return nil, err
 			}
-			return c.admit(ctx, obj, old, exists, options)
+			return w.admit(ctx, obj, old, exists, options)
 		},
 	})
-}
-
-// rules returns the rules of the object or subresource that the path names.
-func (c *call) rules() *Rules {
-	if c.sub != nil && c.sub.Rules != nil {
-		return c.sub.Rules
-	}
-	return &c.R.Rules
 }
 
 // answer writes the result of a change.

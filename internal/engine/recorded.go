@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -24,28 +23,28 @@ type Written struct {
 	Secret bool
 }
 
-// told reports a change; i is the item that was stored.
-func (c *call) told(ctx context.Context, old, obj Object, i *store.Item, dryRun []string) {
-	if c.e.Wrote == nil || admission.IsDryRun(dryRun) || !request.Recorded(ctx) {
+// recordChange reports a change; i is the item that was stored. What could not be read has neither an old nor a new object.
+func (w *write) recordChange(ctx context.Context, old, obj Object, i *store.Item) {
+	if w.e.Wrote == nil || w.dryRun || old == nil && obj == nil || !request.Recorded(ctx) {
 		return
 	}
-	c.e.Wrote(ctx, Written{GVR: c.GVR, Kind: c.R.Kind, Old: old, New: obj, Revision: revOf(i), Secret: c.R.Secret})
+	w.e.Wrote(ctx, Written{GVR: w.GVR, Kind: w.R.Kind, Old: old, New: obj, Revision: revOf(i), Secret: w.R.Secret})
 }
 
-// asked records which object a request is for, if its path does not tell.
-func (c *call) asked(ctx context.Context, obj Object, dryRun bool) {
+// recordTarget records which object a request is for, if its path does not tell.
+func (w *write) recordTarget(ctx context.Context, obj Object) {
 	if !request.Recorded(ctx) {
 		return
 	}
 	if obj == nil {
-		request.SetObject(ctx, c.namespace, c.name, dryRun)
+		request.SetObject(ctx, w.namespace, w.name, w.dryRun)
 		return
 	}
 	name := obj.GetName()
 	if name == "" {
 		name = obj.GetGenerateName()
 	}
-	request.SetObject(ctx, obj.GetNamespace(), name, dryRun)
+	request.SetObject(ctx, obj.GetNamespace(), name, w.dryRun)
 }
 
 // refused records the reason of a refusal and the fields that it names. Its
