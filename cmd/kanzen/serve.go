@@ -18,6 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/version"
 )
@@ -79,7 +80,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 	if cfg.Profiling && cfg.ContentionProfiling {
 		runtime.SetBlockProfileRate(1) // of the process, as profiles are
 	}
-	ground, err := server.Open(cmd.Context(), cfg, log, v)
+	ground, err := process.Open(cmd.Context(), cfg, log, v)
 	if err != nil {
 		return err
 	}

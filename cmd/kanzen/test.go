@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
@@ -64,7 +65,7 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	given := server.Given{Clock: clock.RealClock{}}
+	given := process.Given{Clock: clock.RealClock{}}
 	if cfg.DataDir == "" && cfg.Embedded() {
 		db := memory.New(clock.RealClock{})
 		defer func() { err = errors.Join(err, db.Close()) }()
@@ -83,7 +84,7 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 	defer cancel()
 	limitHeap()
 	collectLater()
-	ground, err := server.OpenWith(ctx, &cfg, log, v, given)
+	ground, err := process.OpenWith(ctx, &cfg, log, v, given)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.Admission, error) {
 	d := plugin.Deps{
 		Registry: b.metrics.Registry(),
-		Objects:  b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.ground.Clock,
+		Objects:  b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.process.Clock,
 		CreateNamespace: b.createNamespace,
 		NotReadySeconds: b.cfg.NotReadySeconds, UnreachableSeconds: b.cfg.UnreachableSeconds,
 		Others: map[string]admission.Plugin{},
@@ -42,7 +42,7 @@ func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.
 	}
 	measures := measure.New()
 	b.metrics.Register(measures.Collectors()...)
-	compiler := b.ground.Expressions
+	compiler := b.process.Expressions
 	if err := b.webhooks(&d, compiler, measures, rails); err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.
 	if err != nil {
 		return nil, err
 	}
-	return measures.Chain(chain, b.ground.Clock), nil
+	return measures.Chain(chain, b.process.Clock), nil
 }
 
 // guardrails makes what is done about bad webhooks.
 func (b *base) guardrails() *webhook.Guardrails {
 	return webhook.NewGuardrails(webhook.GuardrailsConfig{Warn: b.cfg.WebhookAdvice, Patience: b.cfg.WebhookBreaker,
-		Clock: b.ground.Clock, Guard: b.guard, Log: b.log, Registry: b.metrics.Registry()})
+		Clock: b.process.Clock, Guard: b.guard, Log: b.log, Registry: b.metrics.Registry()})
 }
 
 // webhooks makes the two plugins that call webhooks.
@@ -67,7 +67,7 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, rai
 		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
-		Clock:  b.ground.Clock, Log: b.log,
+		Clock:  b.process.Clock, Log: b.log,
 		Guardrails: rails,
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
@@ -85,7 +85,7 @@ func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, rai
 
 // clients makes the clients of webhooks.
 func (b *base) clients(c webhook.Credentials) *webhook.Clients {
-	d := webhook.Dialers{Services: b.ground.Egress.Dial(egress.Cluster), URLs: b.ground.Egress.Dial(egress.ControlPlane), InProcess: b.seams.Webhook}
+	d := webhook.Dialers{Services: b.process.Egress.Dial(egress.Cluster), URLs: b.process.Egress.Dial(egress.ControlPlane), InProcess: b.seams.Webhook}
 	made := webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
 	made.Measured = b.sends.Webhooks
 	return made

@@ -33,9 +33,9 @@ func (b *base) aggregator(k *keys.Keys, custom *crd.Server, ending <-chan struct
 		APIServices: b.builtin(apiregistrationv1.GroupName, "apiservices"),
 		Services:    b.builtin("", "services"), Slices: b.builtin(discoveryv1.GroupName, "endpointslices"),
 		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), CustomReady: custom.Ready(), CustomComplete: custom.Complete,
-		Resolver: b.resolver(), Dial: b.ground.Egress.Dial(egress.Cluster),
+		Resolver: b.resolver(), Dial: b.process.Egress.Dial(egress.Cluster),
 		PassRedirects: !b.cfg.AggregatorRejectRedirects, Ending: ending, WriteError: engine.RefuseRequest,
-		Queues: b.queues, Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
+		Queues: b.queues, Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.process.Clock, Guard: b.guard, Log: b.log,
 	}
 	if k.FrontProxy != nil {
 		c.Certificate = k.FrontProxy.GetClientCertificate
@@ -66,14 +66,14 @@ func (b *base) discovery(agg *aggregator.Server) documents {
 // custom resources. own are resources that are neither custom nor in the recorded documents; they are described when somebody
 // asks for a document.
 func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.ground.Clock.Now(), b.documented())
+	docs, err := openapi.New(b.process.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
 	}
 	builder := crdopenapi.NewBuilder(docs)
-	started := b.ground.Clock.Now()
+	started := b.process.Clock.Now()
 	first := sync.OnceValue(func() []openapi.Part {
-		parts, err := derivedParts(builder, started, own)
+		parts, err := builder.Derived(started, own)
 		if err != nil {
 			b.log.Error("the server's own kinds have no OpenAPI document", "error", err)
 		}

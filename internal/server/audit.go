@@ -36,14 +36,14 @@ func (b *base) auditor() (*audit.Auditor, error) {
 		backends = append(backends, b.deliver(log, b.cfg.AuditLogDelivery, audit.BatchOptions{}, report))
 	}
 	if file := b.cfg.AuditWebhookConfigFile; file != "" {
-		hook, err := audit.NewWebhook(file, b.ground.Egress.Dial(egress.ControlPlane), b.cfg.AuditWebhookBackoff, b.ground.Clock, report)
+		hook, err := audit.NewWebhook(file, b.process.Egress.Dial(egress.ControlPlane), b.cfg.AuditWebhookBackoff, b.process.Clock, report)
 		if err != nil {
 			_ = backends.Close()
 			return nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
 		}
 		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, audit.BatchOptions{Parallel: true, Grace: webhookGrace}, report))
 	}
-	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.ground.Clock, Metrics: metrics}, nil
+	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.process.Clock, Metrics: metrics}, nil
 }
 
 // auditPolicy returns the policy of the file. Without one, `kanzen serve` records who did what to which object (Metadata) if
@@ -83,7 +83,7 @@ func (b *base) deliver(to audit.Backend, d config.AuditDelivery, o audit.BatchOp
 		if d.Throttle {
 			o.QPS, o.Burst = float64(d.QPS), d.Burst
 		}
-		to = audit.NewBatch(to, o, b.ground.Clock, b.guard, report)
+		to = audit.NewBatch(to, o, b.process.Clock, b.guard, report)
 	} else {
 		to = audit.Blocking{Backend: to, Strict: d.Mode == "blocking-strict"}
 	}

@@ -38,8 +38,8 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed,
 		},
 		WebhookFile: b.cfg.TokenWebhookFile, WebhookVersion: b.cfg.TokenWebhookVersion, WebhookTTL: b.cfg.TokenWebhookTTL,
-		Server: controlplane.IdentityName(b.cfg.Hostname()), Egress: b.ground.Egress,
-		Registry: b.metrics.Registry(), Clock: b.ground.Clock, Guard: b.guard, Log: b.log,
+		Server: controlplane.IdentityName(b.cfg.Hostname()), Egress: b.process.Egress,
+		Registry: b.metrics.Registry(), Clock: b.process.Clock, Guard: b.guard, Log: b.log,
 	}
 	if b.cfg.BootstrapTokenAuth {
 		c.Secrets = b.objects
@@ -86,7 +86,7 @@ func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) 
 // tokenIssuer makes the issuer that answers token requests.
 func (b *base) tokenIssuer(k *keys.Keys) *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
-		Signer: k.Signer, Objects: b.objects, Clock: b.ground.Clock, Audiences: b.cfg.Audiences(),
+		Signer: k.Signer, Objects: b.objects, Clock: b.process.Clock, Audiences: b.cfg.Audiences(),
 		MaxLife: b.cfg.ServiceAccountMaxExpiration, Extend: b.cfg.ServiceAccountExtend,
 	}
 	if k.External != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/builtin/resource"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -32,7 +33,7 @@ import (
 func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *services) builtin.Deps {
 	reviews := &authz.Reviews{Authorizer: a, Rules: a.Rules}
 	var d builtin.Deps
-	now := b.ground.Clock.Now
+	now := b.process.Clock.Now
 	d.Core = core.Deps{
 		Now:       now,
 		NewUID:    func() types.UID { return types.UID(uuid.NewString()) },
@@ -51,7 +52,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	d.AdmissionRegistration.Advise = b.cfg.WebhookAdvice
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
 	d.Authentication.TokenReview = authenticators.Tokens.ReviewToken
-	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.ground.Clock)
+	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.process.Clock)
 	d.Authorization.SubjectAccess = reviews.SubjectAccess
 	d.Authorization.LocalSubjectAccess = reviews.LocalSubjectAccess
 	d.Authorization.SelfSubjectAccess = reviews.SelfSubjectAccess
@@ -67,8 +68,8 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		return authz.Require(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
 			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
 	}
-	claims := claimRights{authz.Require(a)}
-	d.Resource.MayBind, d.Resource.MayReport = claims.bind, claims.report
+	claims := resource.Rights{Require: authz.Require(a)}
+	d.Resource.MayBind, d.Resource.MayReport = claims.MayBind, claims.MayReport
 	if a.Uses("RBAC") {
 		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
 			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -94,15 +95,15 @@ func startWith(t testing.TB, change func(*config.Config)) *Server {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
 	change(&cfg)
-	ground, err := Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	on, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(context.Background(), &cfg, ground)
+	s, err := New(context.Background(), &cfg, on)
 	if err != nil {
-		t.Fatal(errors.Join(err, ground.Close()))
+		t.Fatal(errors.Join(err, on.Close()))
 	}
-	running(t, s, ground.Close)
+	running(t, s, on.Close)
 	return s
 }
 

@@ -19,7 +19,7 @@ func (b *base) console(f flight) consolePage {
 	if !b.cfg.Console || f.Recorder == nil {
 		return consolePage{}
 	}
-	return consolePage{console.New(console.Config{Clock: b.ground.Clock, WriteError: engine.RefuseRequest,
+	return consolePage{console.New(console.Config{Clock: b.process.Clock, WriteError: engine.RefuseRequest,
 		Version: "kanzen " + version.Kanzen + ", Kubernetes " + b.cfg.VersionInfo().GitVersion})}
 }
 

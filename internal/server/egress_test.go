@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/kanzen-io/kanzen/internal/process"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func TestEgressSelectorFile(t *testing.T) {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener = t.TempDir(), true
 	cfg.EgressSelectorConfigFile = egresstest.Write(t, map[string]string{"nodes": "{proxyProtocol: Direct}"})
-	_, err := Open(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	_, err := process.Open(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err == nil || !strings.HasPrefix(err.Error(), "--egress-selector-config-file: failed to validate egress selector configuration: ") {
 		t.Error(err)
 	}

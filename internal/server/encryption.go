@@ -15,20 +15,21 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 	"github.com/kanzen-io/kanzen/internal/metrics"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // sealed wires encryption. Without --encryption-provider-config nothing is encrypted, and what is cannot be read.
 type sealed struct{ *encryption.Encryption }
 
-func encrypted(ctx context.Context, cfg *config.Config, ground *Ground, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
+func encrypted(ctx context.Context, cfg *config.Config, on *process.Process, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
 	if cfg.EncryptionConfigFile == "" {
-		encryption.RegisterIdle(measured.Registry(), ground.Clock)
+		encryption.RegisterIdle(measured.Registry(), on.Clock)
 		return sealed{}, nil
 	}
 	e, err := encryption.New(ctx, encryption.Config{
 		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: gatesOf(cfg).Enabled(features.KMSv1), Server: controlplane.IdentityName(cfg.Hostname()),
-		Registry: measured.Registry(), Clock: ground.Clock, Guard: guarded, Log: ground.Log,
+		Registry: measured.Registry(), Clock: on.Clock, Guard: guarded, Log: on.Log,
 	})
 	if err != nil {
 		return sealed{}, fmt.Errorf("--encryption-provider-config: %w", err)
@@ -74,7 +75,7 @@ func (s sealed) close() error {
 
 // rewriter stores anew what former keys have encrypted.
 func (b *base) rewriter(s sealed) *encryption.Rewriter {
-	return &encryption.Rewriter{Encryption: s.Encryption, Stores: b.objects.Store.All(), Clock: b.ground.Clock,
+	return &encryption.Rewriter{Encryption: s.Encryption, Stores: b.objects.Store.All(), Clock: b.process.Clock,
 		Resource: func(key string) (schema.GroupResource, bool) {
 			if r, _, _ := b.objects.At(key); r != nil {
 				return r.GroupResource, true

@@ -49,13 +49,13 @@ func (e *ending) retryAfter() <-chan struct{} {
 // balancers have ShutdownDelay to notice.
 func (e *ending) run(l *listener, leave func()) error {
 	close(e.stopping) // /readyz fails from here on
-	log, clk := e.base.log, e.base.ground.Clock
+	log, clk := e.base.log, e.base.process.Clock
 	over := logs.Step(log, clk, "stopping", "stopped")
 	drained := logs.Step(log, clk, "waiting for requests under way", "requests are done")
 	var left sync.WaitGroup
 	left.Go(leave)
 	if e.base.cfg.ShutdownDelay > 0 {
-		<-e.base.ground.Clock.After(e.base.cfg.ShutdownDelay)
+		<-e.base.process.Clock.After(e.base.cfg.ShutdownDelay)
 	}
 	left.Wait()
 	close(e.gone)
@@ -64,7 +64,7 @@ func (e *ending) run(l *listener, leave func()) error {
 		closing.begin() // those who are to be told to use another server need the port for that
 	}
 	if e.watches != nil {
-		e.watches.End(e.base.cfg.WatchTermination, e.base.ground.Clock)
+		e.watches.End(e.base.cfg.WatchTermination, e.base.process.Clock)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -116,7 +116,7 @@ func (c *closing) end() error {
 		c.cut()
 		return nil
 	}
-	after := c.base.ground.Clock.After
+	after := c.base.process.Clock.After
 	<-after(farewell)
 	c.cut()
 	select {

@@ -17,7 +17,7 @@ func (b *base) flowControl() *flowcontrol.Controller {
 	if !b.cfg.PriorityAndFairness {
 		return nil
 	}
-	m := flowcontrol.NewMetrics(b.metrics.Register, b.ground.Clock.Now)
+	m := flowcontrol.NewMetrics(b.metrics.Register, b.process.Clock.Now)
 	return flowcontrol.New(b.cfg.MaxReadOnlyInFlight+b.cfg.MaxMutatingInFlight, clock.RealClock{}, b.objects.Size, m)
 }
 
@@ -44,14 +44,14 @@ func (b *base) flowConsumer(flow *flowcontrol.Controller, ready func()) *flowcon
 // dangling makes the writer of the flow schemas' condition Dangling.
 func (b *base) dangling() *flowcontrol.Dangling {
 	levels, schemas := b.flowEndpoints()
-	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Client: b.itself, Clock: b.ground.Clock, Log: b.log}
+	return &flowcontrol.Dangling{Schemas: schemas, Levels: levels, Client: b.itself, Clock: b.process.Clock, Log: b.log}
 }
 
 // flowUpkeep makes the keeper of the flow control objects that every cluster
 // has.
 func (b *base) flowUpkeep() (*flowcontrol.Upkeep, error) {
 	levels, schemas := b.flowEndpoints()
-	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Client: b.itself, Clock: b.ground.Clock, Log: b.log}
+	u := &flowcontrol.Upkeep{Levels: levels, Schemas: schemas, Client: b.itself, Clock: b.process.Clock, Log: b.log}
 	var err error
 	u.WantedLevels, u.WantedSchemas, err = controlplane.FlowControl()
 	return u, err

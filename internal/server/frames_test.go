@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"io"
 	"log/slog"
 	"net/http"
@@ -148,16 +149,16 @@ func listeningOn(t *testing.T, db *stacks) (*http.Client, string) {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.Controllers, cfg.SecurePort = t.TempDir(), true, nil, 0
-	ground, err := Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	on, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.DB, ground.DB = ground.DB, db
-	s, err := New(context.Background(), &cfg, ground)
+	db.DB, on.DB = on.DB, db
+	s, err := New(context.Background(), &cfg, on)
 	if err != nil {
-		t.Fatal(errors.Join(err, ground.Close()))
+		t.Fatal(errors.Join(err, on.Close()))
 	}
-	running(t, s, ground.Close)
+	running(t, s, on.Close)
 	admin, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)

@@ -32,9 +32,9 @@ func TestUnusedLegacyTokens(t *testing.T) {
 	at := func(name string, ago time.Duration, f func(t *testing.T, k *kubernetes.Clientset)) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
-			ground := *g
-			ground.Clock = earlier{by: ago}
-			f(t, clientOf(plane(t, &ground, "/tokens")))
+			on := *g
+			on.Clock = earlier{by: ago}
+			f(t, clientOf(plane(t, &on, "/tokens")))
 		})
 	}
 	token := func(t *testing.T, k *kubernetes.Clientset, name string, labels map[string]string) {

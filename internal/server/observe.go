@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
@@ -17,7 +15,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/tracing"
-	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 // This file wires observability: traces, metrics, the HTTP server's log.
@@ -36,7 +33,7 @@ func (b *base) tracing(ctx context.Context) (*traces, error) {
 	}
 	c, err := tracing.Load(b.cfg.TracingConfigFile)
 	if err == nil {
-		t.Tracing, err = tracing.New(ctx, c, b.cfg.Hostname(), b.ground.Egress.Dial(egress.ControlPlane))
+		t.Tracing, err = tracing.New(ctx, c, b.cfg.Hostname(), b.process.Egress.Dial(egress.ControlPlane))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--tracing-config-file: %w", err)
@@ -95,55 +92,7 @@ func gatesOf(cfg *config.Config) features.Set {
 func (b *base) zpages() *debug.Zpages {
 	gates := gatesOf(b.cfg)
 	return &debug.Zpages{
-		Started: b.ground.Clock.Now(), Clock: b.ground.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
+		Started: b.process.Clock.Now(), Clock: b.process.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
 		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),
 	}
-}
-
-// identity returns the metrics that tell what this server is: its version, as /version does, and its feature gates.
-func identity(cfg *config.Config) []prometheus.Collector {
-	v := cfg.VersionInfo()
-	set, _ := features.Parse(cfg.FeatureGates) // Validate has reported the error
-	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
-		ConstLabels: prometheus.Labels{"component": "kube", "binary": version.Kubernetes, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
-			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
-	compatible.Set(1)
-	return []prometheus.Collector{buildInfo(v), gates{set, prometheus.NewDesc("kubernetes_feature_enabled", "1 for each feature gate that is on.", []string{"name", "stage"}, nil)}, compatible}
-}
-
-// gates is the metric of feature gates. They never change, and are hundreds: they are made when somebody asks for metrics.
-type gates struct {
-	features.Set
-	desc *prometheus.Desc
-}
-
-// Describe is part of prometheus.Collector.
-func (g gates) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
-
-// Collect is part of prometheus.Collector.
-func (g gates) Collect(ch chan<- prometheus.Metric) {
-	all := g.All()
-	for name, gate := range features.Known() {
-		stage, on := gate.Stage, 0.0
-		if stage == "GA" {
-			stage = "" // as kube-apiserver
-		}
-		if all[name] {
-			on = 1
-		}
-		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, on, name, stage)
-	}
-}
-
-// buildInfo is the metric that tells the version, as /version does.
-func buildInfo(v version.Build) prometheus.Collector {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kubernetes_build_info", Help: "A constant 1, with the version of this server as labels.",
-		ConstLabels: prometheus.Labels{
-			"major": v.Major, "minor": v.Minor, "git_version": v.GitVersion, "git_commit": v.GitCommit, "git_tree_state": v.GitTreeState,
-			"build_date": v.BuildDate, "go_version": v.GoVersion, "compiler": v.Compiler, "platform": v.Platform,
-		},
-	})
-	g.Set(1)
-	return g
 }

@@ -20,14 +20,15 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/process"
 )
 
-// shared opens a ground for the control planes of a test.
-func shared(t testing.TB) *Ground {
+// shared opens a process for the control planes of a test.
+func shared(t testing.TB) *process.Process {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener = t.TempDir(), true, true
-	g, err := Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	g, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func shared(t testing.TB) *Ground {
 }
 
 // plane runs a control plane under a prefix, and returns when it is ready.
-func plane(t testing.TB, g *Ground, prefix string) *Server {
+func plane(t testing.TB, g *process.Process, prefix string) *Server {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener, cfg.EtcdPrefix = t.TempDir(), true, prefix

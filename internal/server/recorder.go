@@ -2,23 +2,20 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
-	"github.com/kanzen-io/kanzen/internal/authz/rbac"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/recorder"
+	"github.com/kanzen-io/kanzen/internal/recorder/parts"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // This file wires the flight recorder.
@@ -30,7 +27,7 @@ func (b *base) flightRecorder(ctx context.Context) (flight, error) {
 	if b.cfg.FlightRecorderMemory == 0 {
 		return flight{}, nil
 	}
-	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.ground.Clock, Log: b.log}
+	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
 	if b.cfg.FlightRecorderDir != "" {
 		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: b.cfg.FlightRecorderDir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Log: b.log})
 		if err != nil {
@@ -84,57 +81,9 @@ func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts) []*en
 			return may(ctx, &request.Info{IsResource: true, Verb: "get", Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
 		},
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
-			return explain(ctx, a, authz.ForReview(spec))
+			return parts.Explain(ctx, a, authz.ForReview(spec))
 		},
 		Parts: p,
-		Asked: b.asked,
+		Asked: parts.Asked(b.objects),
 	})
-}
-
-// asked says whether a webhook or policy still exists. What cannot be read may.
-func (b *base) asked(ctx context.Context, kind, name, phase string) bool {
-	which := "validating"
-	if phase == "admit" {
-		which = "mutating"
-	}
-	resource := which + "admissionpolicies"
-	if kind == request.StepWebhook {
-		resource = which + "webhookconfigurations"
-	}
-	name, _, _ = strings.Cut(name, "/") // behind it stands the webhook, or the binding of a mutating policy
-	v, err := b.objects.View(schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource})
-	if err != nil {
-		return true
-	}
-	i, err := v.Get(ctx, name)
-	return i != nil || err != nil && !errors.Is(err, store.ErrNotFound)
-}
-
-// explain asks the authorizers for their decision, and RBAC for its reasons.
-func explain(ctx context.Context, a *modes.Set, at *authz.Attributes) (v1alpha1.AccessExplanationStatus, error) {
-	decision, reason, err := a.Authorize(ctx, at)
-	if err != nil && decision != authz.Allow {
-		reason = fmt.Sprint(reason, " ", err)
-	}
-	s := v1alpha1.AccessExplanationStatus{Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason}
-	if !a.Uses("RBAC") {
-		return s, nil
-	}
-	e := a.RBAC.Index.Explain(at)
-	s.Bindings, s.Would, s.Roles = considered(e.Considered), considered(e.Would), e.Roles
-	return s, nil
-}
-
-func considered(all []rbac.Considered) []v1alpha1.ConsideredBinding {
-	out := make([]v1alpha1.ConsideredBinding, 0, len(all))
-	for n := range all {
-		c := &all[n]
-		kind := "ClusterRoleBinding"
-		if c.Namespace != "" {
-			kind = "RoleBinding"
-		}
-		out = append(out, v1alpha1.ConsideredBinding{Kind: kind, Namespace: c.Namespace, Name: c.Name, Role: c.Role, Subjects: c.Subjects,
-			Allows: c.Allows, Rule: c.Rule, Missing: c.Missing})
-	}
-	return out
 }

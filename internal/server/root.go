@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
+	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/version"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,8 +40,8 @@ type root struct {
 	version   version.Build
 	verbosity *debug.Verbosity
 	rewriter  *encryption.Rewriter
-	snapshots *snapshots       // nil: this control plane serves none
-	console   *console.Console // nil: there is none
+	snapshots *snapshot.Handler // nil: this control plane serves none
+	console   *console.Console  // nil: there is none
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 
 // Run serves until ctx ends, then shuts down in order. It is called once.
 func (s *Server) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, s.closers.close()) }()
+	defer func() { err = errors.Join(err, s.closers.Close()) }()
 	// Groups have contexts of their own, so that each ends after the groups that
 	// need it: controllers, listener, indexes, storage.
 	lasting := context.WithoutCancel(ctx)
@@ -27,7 +27,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, s.listener.Close()) }()
 		running.start(task{run: func(context.Context) error { return s.listener.serve() }})
 	}
-	made := logs.Step(s.base.log, s.base.ground.Clock, "making the first objects", "first objects are there")
+	made := logs.Step(s.base.log, s.base.process.Clock, "making the first objects", "first objects are there")
 	if err := s.work.bootstrap(ctx); err != nil && ctx.Err() == nil {
 		s.ending.cut()
 		return err

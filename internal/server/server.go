@@ -24,6 +24,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/connect"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/crd"
@@ -38,7 +39,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/queue"
+	recordedparts "github.com/kanzen-io/kanzen/internal/recorder/parts"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -55,14 +58,14 @@ type Server struct {
 	ending   *ending
 	ready    chan struct{}
 	notReady func(context.Context) error // why ready is not closed yet
-	closers  closers
+	closers  process.Closers
 }
 
 // base has what most parts are made of.
 type base struct {
 	cfg     *config.Config
 	log     *slog.Logger
-	ground  *Ground
+	process *process.Process
 	metrics *metrics.Metrics
 	queues  *queue.Metrics
 	sends   *metrics.Clients
@@ -75,41 +78,41 @@ type base struct {
 	seams  Seams
 }
 
-// New assembles a control plane on a ground. Nothing is served before Run. If
+// New assembles a control plane on a on. Nothing is served before Run. If
 // New fails, it closes what it has opened. It does not change cfg, and the
 // caller must not change it either.
-func New(ctx context.Context, cfg *config.Config, ground *Ground) (*Server, error) {
-	return NewWith(ctx, cfg, ground, Seams{})
+func New(ctx context.Context, cfg *config.Config, on *process.Process) (*Server, error) {
+	return NewWith(ctx, cfg, on, Seams{})
 }
 
 // NewWith is New with seams.
-func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seams) (_ *Server, err error) {
+func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams Seams) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	log, clk := ground.Log, ground.Clock
-	var opened closers
+	log, clk := on.Log, on.Clock
+	var opened process.Closers
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, opened.close())
+			err = errors.Join(err, opened.Close())
 		}
 	}()
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	opened.add(func() error { cut(); return nil })
+	opened.Add(func() error { cut(); return nil })
 	serving := catalog.New()
-	measured := metrics.New(serving, ground.Metrics)
+	measured := metrics.New(serving, on.Metrics)
 	shape, err := cfg.MetricsShape()
 	if err != nil {
 		return nil, err
 	}
-	measured.Register(identity(cfg)...)
+	measured.Register(metrics.Identity(cfg.VersionInfo(), gatesOf(cfg))...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
-	sealed, err := encrypted(ctx, cfg, ground, measured, guarded)
+	sealed, err := encrypted(ctx, cfg, on, measured, guarded)
 	if err != nil {
 		return nil, err
 	}
-	opened.add(sealed.close)
-	stored := store.New(ground.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Parts: ground.parts(), Clock: clk,
+	opened.Add(sealed.close)
+	stored := store.New(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Parts: on.Parts(), Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
@@ -118,25 +121,25 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	door.Measure = sends.InProcess
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
-		cfg: cfg, log: log, ground: ground, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(ground.Listener, cfg), seams: seams,
+		cfg: cfg, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(on.Listener, cfg), seams: seams,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
-	secrets, err := keys.Load(ctx, cfg, ground.DB, b.port, clk, measured.Registry(), log)
+	secrets, err := keys.Load(ctx, cfg, on.DB, b.port, clk, measured.Registry(), log)
 	if err != nil {
 		return nil, err
 	}
 	loaded()
-	opened.add(secrets.Close)
+	opened.Add(secrets.Close)
 
 	// Authentication, authorization and admission.
-	policy, err := ground.Policy()
+	policy, err := on.Policy()
 	if err != nil {
 		return nil, err
 	}
 	authorizers, err := modes.New(modes.Config{
 		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile, Bootstrap: policy,
-		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: ground.Egress.Dial(egress.ControlPlane),
+		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: on.Egress.Dial(egress.ControlPlane),
 		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
 	})
 	if err != nil {
@@ -160,10 +163,10 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		return nil, err
 	}
 	eng := engine.New(engine.Config{
-		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: ground.Types,
+		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: kubelets.connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Connect: connect.New(kubelets, objects).Connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
@@ -178,13 +181,17 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if d.Chosen, err = b.chosen(); err != nil {
 		return nil, err
 	}
-	kinds, err := catalog.Builtin(eng, b.watched(builtin.Resources(d)), d.Chosen.Serves)
+	resources := builtin.Resources(d)
+	if cfg.WarnWorkloads && len(cfg.Controllers) > 0 {
+		builtin.WarnUnattended(resources, objects, clk)
+	}
+	kinds, err := catalog.Builtin(eng, resources, d.Chosen.Serves)
 	if err != nil {
 		return nil, err
 	}
 	var custom *crd.Server
 	var flow *flowcontrol.Controller
-	reading := b.recorderResources(recorded, authorizers, b.recordedParts(func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
+	reading := b.recorderResources(recorded, authorizers, recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
@@ -205,14 +212,14 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		return nil, err
 	}
 	if auditor != nil {
-		opened.add(auditor.Backend.Close) // no request is served any more by then; buffered events are written
+		opened.Add(auditor.Backend.Close) // no request is served any more by then; buffered events are written
 	}
-	opened.add(kubelets.streams.Close) // closed before the audit log, which records their end
+	opened.Add(kubelets.Close) // closed before the audit log, which records their end
 	traces, err := b.tracing(ctx)
 	if err != nil {
 		return nil, err
 	}
-	opened.add(traces.close)
+	opened.Add(traces.close)
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
@@ -224,7 +231,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		Handler: &root{
 			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
-			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: ground.Verbosity,
+			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 			rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 		},
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
@@ -236,7 +243,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
 		Console: page.filter(), Observe: seams.Observe, Intervene: seams.Intervene,
-		LogAccess: ground.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
+		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)
 
@@ -245,7 +252,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(parts{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	work, err := b.work(made{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +265,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 		}, cfg.Controllers)
 	}
 	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), notReady: started.NotReady, closers: opened}
-	if ground.Listener != nil && !cfg.NoListener {
+	if on.Listener != nil && !cfg.NoListener {
 		if s.listener, err = b.listener(handler, secrets, requests); err != nil {
 			return nil, err
 		}
@@ -266,7 +273,7 @@ func NewWith(ctx context.Context, cfg *config.Config, ground *Ground, seams Seam
 	if secrets.Files != nil {
 		s.files = *secrets.Files
 	}
-	ground.built.Store(true)
+	on.Use()
 	return s, nil
 }
 

@@ -48,16 +48,16 @@ func (b *base) allocation(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses := allocation.NewAddresses(b.objects, families, mathrand.Uint64N, b.ground.Clock)
+	addresses := allocation.NewAddresses(b.objects, families, mathrand.Uint64N, b.process.Clock)
 	nodePorts := allocation.NewNodePorts(b.objects.Store, b.objects, first, last, mathrand.Uint64N)
 	addresses.Metrics = allocation.NewMetrics(b.metrics.Registry())
 	nodePorts.Metrics = addresses.Metrics
 	b.metrics.Register(&allocation.Collector{Addresses: addresses, NodePorts: nodePorts})
-	repair := allocation.NewRepair(addresses, nodePorts, b.ground.Clock, b.log)
+	repair := allocation.NewRepair(addresses, nodePorts, b.process.Clock, b.log)
 	if b.cfg.Embedded() {
 		// No other server uses this etcd, so allocations from before now that no
 		// service has are abandoned.
-		repair.Abandoned, err = b.ground.DB.Head(ctx)
+		repair.Abandoned, err = b.process.DB.Head(ctx)
 	}
 	return &services{ranges, addresses, nodePorts, repair}, err
 }
@@ -86,7 +86,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 		ClusterIP: config.FirstAddress(services.ranges[0]), NodePort: b.cfg.KubernetesServiceNodePort,
 		Address: address, Port: b.port,
 		Roster: roster, Ready: ready,
-		Clock: b.ground.Clock, Log: b.log,
+		Clock: b.process.Clock, Log: b.log,
 	}), nil
 }
 
@@ -102,7 +102,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
 	}
 	headers, names := b.cfg.FrontProxy()
-	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.ground.Clock.Now, Lists: map[string][]string{
+	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.process.Clock.Now, Lists: map[string][]string{
 		"requestheader-username-headers": headers.Username, "requestheader-uid-headers": headers.UID,
 		"requestheader-group-headers": headers.Group, "requestheader-extra-headers-prefix": headers.ExtraPrefix,
 		"requestheader-allowed-names": names,
@@ -115,12 +115,12 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.ground.Clock.Now), AuthInfo: info, Policy: policy, Now: b.ground.Clock.Now,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now,
 	}, nil
 }
 
 func (b *base) defaultRange(services *services) *controlplane.DefaultRange {
-	d := &controlplane.DefaultRange{Raw: b.objects, Client: b.itself, Now: b.ground.Clock.Now, Log: b.log}
+	d := &controlplane.DefaultRange{Raw: b.objects, Client: b.itself, Now: b.process.Clock.Now, Log: b.log}
 	for _, r := range services.ranges {
 		d.CIDRs = append(d.CIDRs, r.String())
 	}
@@ -135,6 +135,6 @@ func (b *base) election() *controllers.Election {
 	}
 	return &controllers.Election{
 		Name: "kanzen-controllers", Identity: controlplane.IdentityName(b.cfg.Hostname()) + "_" + uuid.NewString(),
-		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.ground.Clock, Log: b.log,
+		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.process.Clock, Log: b.log,
 	}
 }

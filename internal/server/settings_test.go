@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"io"
 	"log/slog"
 	"net"
@@ -55,7 +56,7 @@ func TestServerNames(t *testing.T) {
 
 func TestZpages(t *testing.T) {
 	s := startWith(t, func(c *config.Config) { c.Flags = map[string]string{"b": "2", "a": "1"} })
-	s.base.ground.Verbosity.Set(1)
+	s.base.process.Verbosity.Set(1)
 	if text := string(do(t, s, "GET", "/flagz", "", "", nil, 200)); !strings.HasPrefix(text, "\napiserver flagz\n") || !strings.HasSuffix(text, "a: 1\nb: 2\n") {
 		t.Error(text)
 	}
@@ -73,11 +74,11 @@ func TestZpages(t *testing.T) {
 	do(t, s, "GET", "/statusz", "", "application/json", nil, 406)
 	do(t, s, "GET", "/statusz", "", "application/json;v=v9;g=config.k8s.io;as=Statusz", nil, 406)
 
-	if s.base.ground.Verbosity.Level() != slog.LevelInfo || s.base.ground.Verbosity.LogsAccess() {
+	if s.base.process.Verbosity.Level() != slog.LevelInfo || s.base.process.Verbosity.LogsAccess() {
 		t.Error("verbosity 1")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("4"), 200)
-	if s.base.ground.Verbosity.Level() != slog.LevelDebug || !s.base.ground.Verbosity.LogsAccess() {
+	if s.base.process.Verbosity.Level() != slog.LevelDebug || !s.base.process.Verbosity.LogsAccess() {
 		t.Error("verbosity 4")
 	}
 	do(t, s, "PUT", "/debug/flags/v", "", "", []byte("x"), 400)
@@ -359,12 +360,12 @@ func TestAuditLogOfAServer(t *testing.T) {
 
 // fails returns the error of making a server of settings.
 func fails(t *testing.T, cfg *config.Config) error {
-	ground, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	on, err := process.Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
 	if err != nil {
 		return err
 	}
-	_, err = New(t.Context(), cfg, ground)
-	if closing := ground.Close(); closing != nil {
+	_, err = New(t.Context(), cfg, on)
+	if closing := on.Close(); closing != nil {
 		t.Error(closing)
 	}
 	return err

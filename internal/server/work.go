@@ -48,8 +48,8 @@ type task struct {
 	run  func(ctx context.Context) error
 }
 
-// parts are the parts of a control plane that run.
-type parts struct {
+// made are the parts of a control plane that run.
+type made struct {
 	store          *store.Store
 	authorizers    *modes.Set
 	authenticators *methods.Set
@@ -65,14 +65,14 @@ type parts struct {
 	guardrails     *webhook.Guardrails
 }
 
-func (b *base) work(p parts) (work, error) {
+func (b *base) work(p made) (work, error) {
 	upkeep, err := b.flowUpkeep()
 	if err != nil {
 		return work{}, err
 	}
-	after := b.ground.Clock.After
+	after := b.process.Clock.After
 	w := work{
-		storage: []task{{"", p.store.Run}, {"", b.ground.watch}},
+		storage: []task{{"", p.store.Run}, {"", b.process.Watch}},
 		bootstrap: func(ctx context.Context) error {
 			if err := p.keys.Unshared(ctx); err != nil {
 				return err
@@ -108,10 +108,10 @@ func (b *base) work(p parts) (work, error) {
 		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
 	if path := b.cfg.DebugSocketPath; path != "" {
-		w.indexes = append(w.indexes, task{"", func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.ground.Verbosity) }})
+		w.indexes = append(w.indexes, task{"", func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.process.Verbosity) }})
 	}
 	w.storage = append(w.storage, task{"expiry of certificates", quietly(func(ctx context.Context) {
-		watchCertificates(ctx, p.keys, b.cfg, b.log, b.ground.Clock)
+		watchCertificates(ctx, p.keys, b.cfg, b.log, b.process.Clock)
 	})})
 	w.upkeep = []task{
 		{"repair of service addresses", p.services.repair.Run},
@@ -166,7 +166,7 @@ const embeddedPatience = time.Minute
 // bootstrap creates the first objects. It tries again while etcd or a KMS
 // plugin cannot be reached.
 func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) error {
-	begin := b.ground.Clock.Now()
+	begin := b.process.Clock.Now()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := first.Run(attempt)
@@ -176,12 +176,12 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 		}
 		more, err := firstOf(err)
 		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && len(b.cfg.EtcdListenPeers) == 0 && // a KMS plugin or a quorum may come later
-			b.ground.Clock.Since(begin) > embeddedPatience {
+			b.process.Clock.Since(begin) > embeddedPatience {
 			return fmt.Errorf("make the first objects: %w (and %d errors more)", err, more)
 		}
 		b.log.Warn("could not make the first objects, trying again", "error", err, "errorsMore", more)
 		select {
-		case <-b.ground.Clock.After(pause):
+		case <-b.process.Clock.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

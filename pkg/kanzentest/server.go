@@ -20,6 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
@@ -28,7 +29,7 @@ import (
 type Server struct {
 	options Options
 	cfg     config.Config
-	ground  *server.Ground
+	ground  *process.Process
 	server  *server.Server
 	record  *record // nil: none is kept
 	faults  *faults
@@ -197,13 +198,13 @@ func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (er
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	}
-	given := server.Given{Shared: sharedParts().Shared, Clock: s.options.Clock.inner()}
+	given := process.Given{Shared: sharedParts().Shared, Clock: s.options.Clock.inner()}
 	if from != nil {
 		s.memory = from.log(given.Clock)
 		*undo = append(*undo, s.memory.Close)
 		given.DB = s.memory
 	}
-	if s.ground, err = server.OpenWith(ctx, &s.cfg, log, debug.NewVerbosity(0), given); err != nil {
+	if s.ground, err = process.OpenWith(ctx, &s.cfg, log, debug.NewVerbosity(0), given); err != nil {
 		return err
 	}
 	*undo = append(*undo, s.ground.Close)

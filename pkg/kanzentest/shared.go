@@ -25,7 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
@@ -34,7 +34,7 @@ import (
 
 // parts are what servers share.
 type parts struct {
-	*server.Shared
+	*process.Shared
 	keys *keyFiles
 
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ type parts struct {
 // authorities, the first objects by settings): a server is the same without it. TestOwnIdentities shows that nothing of one
 // server is in another.
 var sharedParts = sync.OnceValue(func() *parts {
-	return &parts{Shared: server.NewShared(), keys: &keyFiles{}, seeds: map[string]*seed{}}
+	return &parts{Shared: process.NewShared(), keys: &keyFiles{}, seeds: map[string]*seed{}}
 })
 
 // seed returns the log that servers with these settings begin with.

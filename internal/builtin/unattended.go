@@ -1,4 +1,4 @@
-package server
+package builtin
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
@@ -28,9 +27,9 @@ func workers() map[string]string {
 	}
 }
 
-// workWarnings decides when to warn.
-type workWarnings struct {
-	objects *catalog.Raw
+// unattended decides when to warn.
+type unattended struct {
+	objects admission.Objects
 	clock   clock.PassiveClock
 
 	mu     sync.Mutex
@@ -42,12 +41,9 @@ var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "le
 // warnEvery is how often a kind is warned of.
 const warnEvery = time.Minute
 
-// watched adds the warnings to the rules of workloads, if they are wanted.
-func (b *base) watched(resources []*engine.Resource) []*engine.Resource {
-	if !b.cfg.WarnWorkloads || len(b.cfg.Controllers) == 0 {
-		return resources
-	}
-	w := &workWarnings{objects: b.objects, clock: b.ground.Clock, warned: map[string]time.Time{}}
+// WarnUnattended adds the warnings to the rules of workloads.
+func WarnUnattended(resources []*engine.Resource, objects admission.Objects, clk clock.PassiveClock) {
+	w := &unattended{objects: objects, clock: clk, warned: map[string]time.Time{}}
 	for _, r := range resources {
 		if worker := workers()[r.Kind]; worker != "" {
 			own := r.Rules.Warn
@@ -63,7 +59,6 @@ func (b *base) watched(resources []*engine.Resource) []*engine.Resource {
 			}
 		}
 	}
-	return resources
 }
 
 // needs reports whether a program of workers acts on an object: not on pods of other schedulers, or that have a node.
@@ -72,20 +67,29 @@ func needs(obj engine.Object) bool {
 	return !ok || p.Spec.NodeName == "" && p.Spec.SchedulerName == corev1.DefaultSchedulerName
 }
 
-// due reports whether to warn of a kind now: no worker was seen, and there was no warning lately.
-func (w *workWarnings) due(ctx context.Context, kind, worker string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.clock.Now()
-	if at, ok := w.warned[kind]; ok && now.Sub(at) < warnEvery || w.runs(ctx, worker) {
+// due reports whether to warn of a kind now: no worker was seen, and there was no warning lately. The lease of the worker may be
+// read from etcd, which takes its time, so nobody else waits for that.
+func (w *unattended) due(ctx context.Context, kind, worker string) bool {
+	if w.lately(kind) || w.runs(ctx, worker) {
 		return false
 	}
-	w.warned[kind] = now
-	return true
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.clock.Now(); now.Sub(w.warned[kind]) >= warnEvery {
+		w.warned[kind] = now
+		return true
+	}
+	return false // another request was faster
+}
+
+func (w *unattended) lately(kind string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock.Since(w.warned[kind]) < warnEvery
 }
 
 // runs reports whether a program has renewed its lease within the lease's duration.
-func (w *workWarnings) runs(ctx context.Context, worker string) bool {
+func (w *unattended) runs(ctx context.Context, worker string) bool {
 	l, err := admission.Seen[*coordinationv1.Lease](ctx, w.objects, leases, metav1.NamespaceSystem, worker)
 	if err != nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return false

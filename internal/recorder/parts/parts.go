@@ -1,38 +1,40 @@
-package server
+// Package parts tells the readers of the flight recorder the state of the server's parts, and why a user may or may not do
+// something.
+package parts
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// This file tells the flight recorder's readers the state of the server's parts.
-
 // datastoreTimeout bounds what an etcd is asked.
 const datastoreTimeout = 3 * time.Second
 
-// recordedParts returns what tells the state of parts. Those that are made later are told by funcs.
-func (b *base) recordedParts(custom func() *crd.Server, flow func() *flowcontrol.Controller) recorder.Parts {
+// Of returns what tells the state of parts. Those that are made later are told by funcs.
+func Of(stored *store.Store, queues *queue.Metrics, custom func() *crd.Server, flow func() *flowcontrol.Controller) recorder.Parts {
 	return recorder.Parts{
 		Views: func() []*v1alpha1.View {
-			all := b.objects.Store.Views()
+			all := stored.Views()
 			slices.SortFunc(all, func(a, b store.ViewState) int {
 				return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Resource.String(), b.Resource.String()))
 			})
 			return each(all, shownView, func(v *v1alpha1.View, rank int64) { v.Rank = rank })
 		},
 		Controllers: func() []*v1alpha1.Controller {
-			all := b.queues.States()
+			all := queues.States()
 			out := make([]*v1alpha1.Controller, 0, len(all))
 			for _, s := range all {
 				c := &v1alpha1.Controller{Waiting: s.Waiting, Working: s.Working, Added: s.Added, Retries: s.Retries,
@@ -45,7 +47,7 @@ func (b *base) recordedParts(custom func() *crd.Server, flow func() *flowcontrol
 		},
 		Datastores: func(ctx context.Context) []*v1alpha1.Datastore {
 			var out []*v1alpha1.Datastore
-			for n, s := range b.objects.Store.All() {
+			for n, s := range stored.All() {
 				d := datastoreOf(ctx, s)
 				d.Name = fmt.Sprintf("etcd-%d", n)
 				out = append(out, d)
@@ -116,7 +118,7 @@ func datastoreOf(ctx context.Context, s *store.Store) *v1alpha1.Datastore {
 	size, errSize := s.Size(ctx)
 	d.Bytes, d.InUse, d.Quota = size.Bytes, size.InUse, size.Quota
 	if err = cmp.Or(err, errSize); err != nil {
-		d.Error = oneLine(err)
+		d.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return d
 }

@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -13,33 +13,33 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// claimRights decides who may write which part of the status of a ResourceClaim, beyond the right to write it at all.
-type claimRights struct {
-	// require returns an error if the context's user may not do what the request describes.
-	require func(ctx context.Context, i *request.Info) error
+// Rights decides who may write which part of the status of a ResourceClaim, beyond the right to write it at all.
+type Rights struct {
+	// Require returns an error if the context's user may not do what the request describes.
+	Require func(ctx context.Context, i *request.Info) error
 }
 
 // may requires the right to a verb on a part of claims that exists only for authorization.
-func (c claimRights) may(ctx context.Context, verb, sub, namespace, name string) error {
-	return c.require(ctx, &request.Info{IsResource: true, Verb: verb, Group: resourcev1.GroupName, Version: request.InfoFrom(ctx).Version,
+func (r Rights) may(ctx context.Context, verb, sub, namespace, name string) error {
+	return r.Require(ctx, &request.Info{IsResource: true, Verb: verb, Group: resourcev1.GroupName, Version: request.InfoFrom(ctx).Version,
 		Resource: "resourceclaims", Subresource: sub, Namespace: namespace, Name: name})
 }
 
-// bind requires the right of a scheduler: the request's verb on all claims of all namespaces.
-func (c claimRights) bind(ctx context.Context) error {
+// MayBind requires the right of a scheduler: the request's verb on all claims of all namespaces.
+func (r Rights) MayBind(ctx context.Context) error {
 	i := request.InfoFrom(ctx)
 	if i == nil {
 		return nil // the server itself
 	}
-	if err := c.may(ctx, i.Verb, resourcev1.SubresourceBinding, "", ""); err != nil {
+	if err := r.may(ctx, i.Verb, resourcev1.SubresourceBinding, "", ""); err != nil {
 		return fmt.Errorf(`changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="%s" permission: %w`, i.Verb, err)
 	}
 	return nil
 }
 
-// report requires the right of a driver, in the claim's namespace. A driver that runs on the claim's node needs it for claims of its node
+// MayReport requires the right of a driver, in the claim's namespace. A driver that runs on the claim's node needs it for claims of its node
 // only, any other user for those of all nodes.
-func (c claimRights) report(ctx context.Context, driver, node string) error {
+func (r Rights) MayReport(ctx context.Context, driver, node string) error {
 	i := request.InfoFrom(ctx)
 	if i == nil {
 		return nil
@@ -50,7 +50,7 @@ func (c claimRights) report(ctx context.Context, driver, node string) error {
 	}
 	var first error
 	for _, verb := range verbs {
-		err := c.may(ctx, verb, resourcev1.SubresourceDriver, i.Namespace, driver)
+		err := r.may(ctx, verb, resourcev1.SubresourceDriver, i.Namespace, driver)
 		if err == nil {
 			return nil
 		}

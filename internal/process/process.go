@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"context"
@@ -31,9 +31,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
 
-// Ground has what a process needs once, however many control planes share it.
-// Each control plane has its own prefix in etcd.
-type Ground struct {
+// Process has what a machine's process needs once, however many control planes
+// share it. Each control plane has its own prefix in etcd.
+type Process struct {
 	Log       *slog.Logger
 	Verbosity *debug.Verbosity
 	Clock     clock.WithTickerAndDelayedExecution
@@ -49,15 +49,15 @@ type Ground struct {
 	Egress *egress.Selector
 	// Shared has what is the same for all control planes.
 	*Shared
-	// Metrics has the metrics of the ground's parts.
+	// Metrics has the metrics of these parts.
 	Metrics *prometheus.Registry
 
 	broken  *etcd.DB     // tells whether the embedded etcd has given up; nil: there is none
-	built   *atomic.Bool // a control plane was made on it
-	closers closers
+	used    *atomic.Bool // a control plane was made on it
+	closers Closers
 }
 
-// Given are parts of a ground that its opener brings; Open makes those that are
+// Given are parts of a process that its opener brings; Open makes those that are
 // nil.
 type Given struct {
 	Clock  clock.WithTickerAndDelayedExecution
@@ -73,34 +73,34 @@ type Other struct {
 	Resources []schema.GroupResource
 }
 
-// watch returns an error when the embedded etcd cannot go on.
-func (g *Ground) watch(ctx context.Context) error {
-	if g.broken == nil {
+// Watch returns an error when the embedded etcd cannot go on.
+func (p *Process) Watch(ctx context.Context) error {
+	if p.broken == nil {
 		return nil
 	}
 	select {
-	case <-g.broken.Broken():
-		return g.broken.Err()
+	case <-p.broken.Broken():
+		return p.broken.Err()
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// Open opens the ground for the settings: the port first, so that nothing was
+// Open opens what the settings name: the port first, so that nothing was
 // changed if it is in use, then the embedded etcd or the cluster. Call Close
 // after the control planes have ended.
-func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (*Ground, error) {
-	g, err := OpenWith(ctx, cfg, log, verbosity, Given{})
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (*Process, error) {
+	p, err := OpenWith(ctx, cfg, log, verbosity, Given{})
 	if err != nil {
 		return nil, err
 	}
-	g.closers.add(background(func(ctx context.Context) { trim.Run(ctx, g.Clock) }))
-	return g, nil
+	p.closers.Add(background(func(ctx context.Context) { trim.Run(ctx, p.Clock) }))
+	return p, nil
 }
 
 // OpenWith is Open with given parts. It leaves memory to the process, whose
 // other work it does not know.
-func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity, given Given) (_ *Ground, err error) {
+func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity, given Given) (_ *Process, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -110,60 +110,63 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if given.Shared == nil {
 		given.Shared = NewShared()
 	}
-	g := &Ground{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry(), built: new(atomic.Bool)}
-	g.Metrics.MustRegister(g.Process...)
+	p := &Process{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry(), used: new(atomic.Bool)}
+	p.Metrics.MustRegister(p.Collectors...)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.Close())
+			err = errors.Join(err, p.Close())
 		}
 	}()
-	if g.Listener, err = listen(cfg); err != nil {
+	if p.Listener, err = listen(cfg); err != nil {
 		return nil, err
 	}
-	g.closers.add(func() error { return closeListener(g.Listener) })
+	p.closers.Add(func() error { return closeListener(p.Listener) })
 	if file := cfg.EgressSelectorConfigFile; file != "" {
-		if g.Egress, err = egress.Load(file, g.Metrics, g.Clock); err != nil {
+		if p.Egress, err = egress.Load(file, p.Metrics, p.Clock); err != nil {
 			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
 		}
 	}
-	if g.DB != nil {
-		return g, nil
+	if p.DB != nil {
+		return p, nil
 	}
 	if cfg.DataDir != "" {
 		// A member that has joined others is known to them, so that its data stay.
 		if _, err := os.Lstat(cfg.DataDir); errors.Is(err, fs.ErrNotExist) && len(cfg.EtcdListenPeers) == 0 {
-			g.closers.add(func() error { return g.removeUnused(cfg.DataDir) }) // after unlock
+			p.closers.Add(func() error { return p.removeUnused(cfg.DataDir) }) // after unlock
 		}
 		unlock, err := datadir.Open(cfg.DataDir)
 		if err != nil {
 			return nil, err
 		}
-		g.closers.add(unlock)
+		p.closers.Add(unlock)
 	}
-	db, err := openEtcd(ctx, cfg, g.Egress, g.Metrics, log)
+	db, err := openEtcd(ctx, cfg, p.Egress, p.Metrics, log)
 	if err != nil {
 		return nil, err
 	}
-	g.DB, g.Snapshot, g.broken = db, db.Snapshot, db
-	g.closers.add(db.Close)
-	if err := g.openOthers(cfg); err != nil {
+	p.DB, p.Snapshot, p.broken = db, db.Snapshot, db
+	p.closers.Add(db.Close)
+	if err := p.openOthers(cfg); err != nil {
 		return nil, err
 	}
 	dir := ""
 	if cfg.Embedded() {
 		dir = cfg.DataDir
 	}
-	g.watchEtcd(db, cfg.EtcdServers, dir)
-	return g, nil
+	p.watchEtcd(db, cfg.EtcdServers, dir)
+	return p, nil
 }
 
-// Close closes everything that Open has opened.
-func (g *Ground) Close() error { return g.closers.close() }
+// Use says that a control plane has come to be on the process, so that its data directory stays.
+func (p *Process) Use() { p.used.Store(true) }
 
-// removeUnused removes a data directory that this ground has made, if no control plane came to be on it: the next try, with the
+// Close closes everything that Open has opened.
+func (p *Process) Close() error { return p.closers.Close() }
+
+// removeUnused removes a data directory that this process has made, if no control plane came to be on it: the next try, with the
 // right flags, begins as the first one did.
-func (g *Ground) removeUnused(dir string) error {
-	if _, err := os.Lstat(dir); err != nil || g.built.Load() {
+func (p *Process) removeUnused(dir string) error {
+	if _, err := os.Lstat(dir); err != nil || p.used.Load() {
 		return nil
 	}
 	r, err := datadir.Reset(dir)
@@ -241,25 +244,25 @@ func dialEtcd(cfg *config.Config, servers []string, proxies *egress.Selector, me
 }
 
 // openOthers opens the clusters of --etcd-servers-overrides.
-func (g *Ground) openOthers(cfg *config.Config) error {
+func (p *Process) openOthers(cfg *config.Config) error {
 	overrides, err := cfg.EtcdOverridden()
 	if err != nil {
 		return err
 	}
 	for _, o := range overrides {
-		db, err := dialEtcd(cfg, o.Servers, g.Egress, g.Metrics)
+		db, err := dialEtcd(cfg, o.Servers, p.Egress, p.Metrics)
 		if err != nil {
 			return fmt.Errorf("--etcd-servers-overrides: %w", err)
 		}
-		g.closers.add(db.Close)
-		g.Others = append(g.Others, Other{db, o.Resources})
+		p.closers.Add(db.Close)
+		p.Others = append(p.Others, Other{db, o.Resources})
 	}
 	return nil
 }
 
-// parts returns what lies in the other clusters, by the prefixes of keys.
-func (g *Ground) parts() (out []store.Part) {
-	if len(g.Others) == 0 {
+// Parts returns what lies in the other clusters, by the prefixes of keys.
+func (p *Process) Parts() (out []store.Part) {
+	if len(p.Others) == 0 {
 		return nil
 	}
 	prefixes := map[schema.GroupResource]string{}
@@ -270,11 +273,11 @@ func (g *Ground) parts() (out []store.Part) {
 			}
 		}
 	}
-	for _, o := range g.Others {
+	for _, o := range p.Others {
 		part := store.Part{DB: o.DB}
 		for _, gr := range o.Resources {
 			if prefixes[gr] == "" {
-				g.Log.Warn("no such built-in resource, so nothing of it lies in another etcd", "flag", "etcd-servers-overrides", "resource", gr)
+				p.Log.Warn("no such built-in resource, so nothing of it lies in another etcd", "flag", "etcd-servers-overrides", "resource", gr)
 				continue
 			}
 			part.Prefixes = append(part.Prefixes, prefixes[gr])
@@ -300,20 +303,6 @@ func etcdListen(cfg *config.Config) (*etcd.Listen, error) {
 		return nil, fmt.Errorf("etcd's certificates: %w", err)
 	}
 	return &etcd.Listen{ClientURLs: clients, PeerURLs: peers, CA: f.CACert, Cert: f.ServerCert, Key: f.ServerKey}, nil
-}
-
-// closers close resources, the last opened first.
-type closers []func() error
-
-func (c *closers) add(f func() error) { *c = append(*c, f) }
-
-func (c *closers) close() error {
-	var errs []error
-	for n := len(*c) - 1; n >= 0; n-- {
-		errs = append(errs, (*c)[n]())
-	}
-	*c = nil
-	return errors.Join(errs...)
 }
 
 // background runs f until the closer that it returns is called.

@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // This file warns of what an operator can still prevent, or must know at once: a datastore that does not answer, one that is
-// nearly full, a full disk. Certificates are in certificates.go.
+// nearly full, a full disk. Certificates are a matter of each control plane (server/certificates.go).
 
 const (
 	// firstLook is how long a datastore may take to answer before it is named.
@@ -36,10 +36,10 @@ type datastore interface {
 }
 
 // watchDatastore names a cluster that does not answer: after a second, and again while that lasts, ever less often.
-func (g *Ground) watchDatastore(ctx context.Context, db datastore, addresses []string) {
+func (p *Process) watchDatastore(ctx context.Context, db datastore, addresses []string) {
 	named, pause, since := false, firstLook, time.Time{}
 	for ctx.Err() == nil {
-		began := g.Clock.Now()
+		began := p.Clock.Now()
 		err := db.Reach(ctx, firstLook)
 		switch {
 		case ctx.Err() != nil:
@@ -48,18 +48,18 @@ func (g *Ground) watchDatastore(ctx context.Context, db datastore, addresses []s
 			if !named {
 				named, since = true, began
 			}
-			g.Log.Warn("etcd does not answer; trying again", "etcd-servers", strings.Join(addresses, ","), "error", oneLine(err),
-				"for", g.Clock.Since(since).Round(time.Second), "again", pause)
+			p.Log.Warn("etcd does not answer; trying again", "etcd-servers", strings.Join(addresses, ","), "error", oneLine(err),
+				"for", p.Clock.Since(since).Round(time.Second), "again", pause)
 		case named:
 			named, pause = false, firstLook
-			g.Log.Log(ctx, logs.Ended, "etcd answers again", "etcd-servers", strings.Join(addresses, ","), "took", g.Clock.Since(since).Round(time.Second))
+			p.Log.Log(ctx, logs.Ended, "etcd answers again", "etcd-servers", strings.Join(addresses, ","), "took", p.Clock.Since(since).Round(time.Second))
 		}
 		wait := lookEvery
 		if named {
 			wait, pause = pause, min(2*pause, longestSilence)
 		}
 		select {
-		case <-g.Clock.After(wait):
+		case <-p.Clock.After(wait):
 		case <-ctx.Done():
 		}
 	}
@@ -70,15 +70,15 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // watchRoom warns of an etcd near its quota and of a disk that fills. dir is the directory of the embedded etcd; "" for a
 // cluster, whose disks are elsewhere.
-func (g *Ground) watchRoom(ctx context.Context, db datastore, dir string) {
-	seldom := logs.NewSeldom(g.Log, g.Clock, warnAgain)
+func (p *Process) watchRoom(ctx context.Context, db datastore, dir string) {
+	seldom := logs.NewSeldom(p.Log, p.Clock, warnAgain)
 	for ctx.Err() == nil {
 		warnQuota(ctx, db, seldom)
 		if dir != "" {
 			warnDisk(dir, seldom)
 		}
 		select {
-		case <-g.Clock.After(lookEvery):
+		case <-p.Clock.After(lookEvery):
 		case <-ctx.Done():
 		}
 	}
@@ -105,9 +105,9 @@ func warnDisk(dir string, seldom *logs.Seldom) {
 }
 
 // watchEtcd starts the warnings about an open etcd, until the ground is closed.
-func (g *Ground) watchEtcd(db *etcd.DB, addresses []string, dir string) {
+func (p *Process) watchEtcd(db *etcd.DB, addresses []string, dir string) {
 	if len(addresses) > 0 {
-		g.closers.add(background(func(ctx context.Context) { g.watchDatastore(ctx, db, addresses) }))
+		p.closers.Add(background(func(ctx context.Context) { p.watchDatastore(ctx, db, addresses) }))
 	}
-	g.closers.add(background(func(ctx context.Context) { g.watchRoom(ctx, db, dir) }))
+	p.closers.Add(background(func(ctx context.Context) { p.watchRoom(ctx, db, dir) }))
 }

@@ -1,4 +1,4 @@
-package server
+package openapi
 
 import (
 	"crypto/sha512"
@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
-	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/goschema"
 	"github.com/kanzen-io/kanzen/internal/openapi"
@@ -21,8 +20,8 @@ import (
 // This file makes the OpenAPI documents of resources of this server that kube-apiserver does not have. The documents of
 // the others are recorded; these follow from the Go types.
 
-// derivedParts returns what the resources add to the OpenAPI documents. Each has one version.
-func derivedParts(b *crdopenapi.Builder, at time.Time, resources []*engine.Resource) ([]openapi.Part, error) {
+// Derived returns what the resources add to the OpenAPI documents. Each has one version.
+func (b *Builder) Derived(at time.Time, resources []*engine.Resource) ([]openapi.Part, error) {
 	byGV := map[schema.GroupVersion][]*catalog.Definition{}
 	var order []schema.GroupVersion
 	for _, res := range resources {

@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestClaimRights(t *testing.T) {
 	for who, u := range users {
 		for _, node := range []string{"", "n1", "n2"} {
 			for _, granted := range grants {
-				rights := claimRights{func(_ context.Context, i *request.Info) error {
+				rights := Rights{func(_ context.Context, i *request.Info) error {
 					if i.Resource != "resourceclaims" || i.Group != "resource.k8s.io" || i.Subresource == "driver" && i.Name != "d.example.com" || i.Subresource == "binding" && i.Name != "" {
 						t.Errorf("asked for %+v", i)
 					}
@@ -38,11 +38,11 @@ func TestClaimRights(t *testing.T) {
 					return errors.New("it is not granted")
 				}}
 				ctx := request.WithInfo(request.WithUser(t.Context(), u), &request.Info{IsResource: true, Verb: "update", Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims", Subresource: "status", Namespace: "shop", Name: "c"})
-				err := rights.bind(ctx)
+				err := rights.MayBind(ctx)
 				if (err == nil) != (granted == "update:binding:") || err != nil && !strings.HasPrefix(err.Error(), `changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="update" permission: `) {
 					t.Errorf("%s, granted %s: bind: %v", who, granted, err)
 				}
-				err = rights.report(ctx, "d.example.com", node)
+				err = rights.MayReport(ctx, "d.example.com", node)
 				may := granted == "arbitrary-node:update:driver:shop" || granted == "associated-node:update:driver:shop" &&
 					(who == "on the node" && node == "n1" || who == "on another" && node == "n2")
 				if (err == nil) != may || err != nil && !strings.HasPrefix(err.Error(), `changing status.devices requires resource="resourceclaims/driver", verb="[`) {
@@ -51,7 +51,7 @@ func TestClaimRights(t *testing.T) {
 			}
 		}
 	}
-	if (claimRights{}).bind(t.Context()) != nil || (claimRights{}).report(t.Context(), "d", "n") != nil {
+	if (Rights{}).MayBind(t.Context()) != nil || (Rights{}).MayReport(t.Context(), "d", "n") != nil {
 		t.Error("the server itself may not")
 	}
 }

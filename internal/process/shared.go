@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"sync"
@@ -12,7 +12,7 @@ import (
 )
 
 // Shared is what takes time or memory to make and is the same for all control planes of a process: nothing in it depends
-// on settings, and nothing changes once it is made. Several grounds may have one.
+// on settings, and nothing changes once it is made. Several processes of a test binary may have one.
 type Shared struct {
 	// Expressions compiles the expressions of policies and webhooks, each once.
 	Expressions *cel.Compiler
@@ -20,12 +20,12 @@ type Shared struct {
 	Types *openapi.TypeConverter
 	// Policy returns the RBAC policy that clusters start with. Its objects must not be changed.
 	Policy func() (*bootstrap.Objects, error)
-	// Process are the metrics of the process.
-	Process []prometheus.Collector
+	// Collectors have the metrics of the process.
+	Collectors []prometheus.Collector
 }
 
 // NewShared makes a Shared.
 func NewShared() *Shared {
 	return &Shared{Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Policy: sync.OnceValues(bootstrap.Policy),
-		Process: metrics.Process()}
+		Collectors: metrics.Process()}
 }
