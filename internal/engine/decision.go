@@ -65,7 +65,14 @@ const generateTries = 7
 // again on the object in etcd.
 func (w *write) settle(ctx context.Context, found *store.Item, sure bool, decide decide) (*outcome, error) {
 	for try := 0; ; try++ {
-		d, stored, err := w.once(ctx, found, sure, decide)
+		var stored *store.Item
+		d, err := decide(ctx, found)
+		if err == nil {
+			stored, err = w.carryOut(ctx, d, sure)
+			if d.ended != nil {
+				d.ended(err == nil)
+			}
+		}
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
@@ -97,18 +104,6 @@ func (w *write) settle(ctx context.Context, found *store.Item, sure bool, decide
 	}
 }
 
-// once decides and carries out once. d is nil if there is no decision.
-func (w *write) once(ctx context.Context, found *store.Item, sure bool, decide decide) (d *decision, stored *store.Item, err error) {
-	if d, err = decide(ctx, found); err != nil {
-		return nil, nil, err
-	}
-	stored, err = w.carryOut(ctx, d, sure)
-	if d.ended != nil {
-		d.ended(err == nil)
-	}
-	return d, stored, err
-}
-
 // carryOut does what was decided if what was found is still stored, in one transaction. It returns the item that is stored then;
 // of a removal, the item at the revision of its deletion. A dry run does nothing, and returns what would be stored.
 func (w *write) carryOut(ctx context.Context, d *decision, sure bool) (*store.Item, error) {
@@ -135,28 +130,22 @@ func (w *write) carryOut(ctx context.Context, d *decision, sure bool) (*store.It
 // usage was counted anew between the reservation and the write.
 const renewals = 30
 
-// store puts what was decided, under the guard of its reservation.
-func (w *write) store(ctx context.Context, d *decision) (*store.Item, error) {
-	return reserved(ctx, d.reserved, func(guards ...store.Guard) (*store.Item, error) {
-		if d.found == nil {
-			return w.view.Create(ctx, d.key, d.put, guards...)
-		}
-		return w.view.Update(ctx, d.found, d.put, guards...)
-	})
-}
-
-// reserved calls write with the guards of a reservation (nil: none). If the
-// reservation is void by then, it is renewed.
-func reserved(ctx context.Context, r *admission.Reservation, write func(...store.Guard) (*store.Item, error)) (*store.Item, error) {
-	if r == nil {
-		return write()
-	}
+// store puts what was decided, under the guard of its reservation. If the reservation is void by then, it is renewed.
+func (w *write) store(ctx context.Context, d *decision) (i *store.Item, err error) {
+	var guards []store.Guard
 	for try := 0; ; try++ {
-		i, err := write(store.Guard{Mark: r.Mark, Rev: r.Rev})
-		if !errors.Is(err, store.ErrVoid) || try == renewals {
+		if r := d.reserved; r != nil {
+			guards = append(guards[:0], store.Guard{Mark: r.Mark, Rev: r.Rev})
+		}
+		if d.found == nil {
+			i, err = w.view.Create(ctx, d.key, d.put, guards...)
+		} else {
+			i, err = w.view.Update(ctx, d.found, d.put, guards...)
+		}
+		if d.reserved == nil || !errors.Is(err, store.ErrVoid) || try == renewals {
 			return i, err
 		}
-		if err := r.Renew(ctx); err != nil {
+		if err := d.reserved.Renew(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -13,35 +15,57 @@ import (
 func TestReserved(t *testing.T) {
 	refused := errors.New("exceeded quota")
 	for _, c := range []struct {
-		name   string
-		marks  int // how often the usage is counted in between
-		renew  error
-		want   error
-		writes int
+		name     string
+		marks    int // how often the usage is counted anew before the reservation holds
+		renew    error
+		want     error
+		renewals int
 	}{
-		{"nobody counts", 0, nil, nil, 1},
-		{"somebody counts twice", 2, nil, nil, 3},
+		{"nobody counts", 0, nil, nil, 0},
+		{"somebody counts twice", 2, nil, nil, 2},
 		{"used up by others in between", 1, refused, refused, 1},
-		{"without end", 1 << 20, nil, store.ErrVoid, renewals + 1},
+		{"without end", 1 << 20, nil, store.ErrVoid, renewals},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &admission.Reservation{Mark: "m", Rev: 10}
+			x := oneThing(t)
+			marked, err := x.ep.e.Store.Mark(t.Context(), "m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, renewed := &admission.Reservation{Mark: "m"}, 0
+			holds := func() {
+				if renewed >= c.marks {
+					r.Rev = marked
+				}
+			}
+			holds()
 			r.Renew = func(context.Context) error {
-				r.Rev++
+				renewed++
+				holds()
 				return c.renew
 			}
-			writes := 0
-			_, err := reserved(t.Context(), r, func(g ...store.Guard) (*store.Item, error) {
-				if want := (store.Guard{Mark: "m", Rev: int64(10 + writes)}); len(g) != 1 || g[0] != want {
-					t.Errorf("guards %v, want %v", g, want)
+			w := x.ep.local("", "t000")
+			found, err := x.ep.View().Latest(t.Context(), "t000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.settle(t.Context(), found, true, func(_ context.Context, found *store.Item) (*decision, error) {
+				obj, err := x.ep.Decode(found)
+				if err != nil {
+					return nil, err
 				}
-				if writes++; writes <= c.marks {
-					return nil, store.ErrVoid
+				obj.(*unstructured.Unstructured).Object["size"] = "large"
+				d, err := w.putting(found, obj, nil)
+				if err == nil {
+					d.reserved = r
 				}
-				return &store.Item{}, nil
+				return d, err
 			})
-			if !errors.Is(err, c.want) || writes != c.writes {
-				t.Errorf("%v after %d writes, want %v after %d", err, writes, c.want, c.writes)
+			if !errors.Is(err, c.want) || renewed != c.renewals {
+				t.Errorf("%v after %d renewals, want %v after %d", err, renewed, c.want, c.renewals)
+			}
+			if stored := x.stored("size") == "large"; stored != (c.want == nil) {
+				t.Errorf("stored: %t", stored)
 			}
 		})
 	}
