@@ -87,20 +87,21 @@ type Config struct {
 	WebhookAdvice bool
 
 	// serving
-	BindAddress         net.IP
-	SecurePort          int
-	AdvertiseAddress    net.IP
-	ExternalHostname    string
-	CertDir             string
-	TLSSANs             []string // further names and addresses in the own serving certificate
-	TLSCertFile         string
-	TLSKeyFile          string
-	TLSMinVersion       string
-	TLSCipherSuites     []string
-	TLSCurvePreferences []int32
-	TLSSNICertKeys      []string // "cert,key" or "cert,key:names"
-	DisableHTTP2        bool
-	HTTP2MaxStreams     int // streams per connection; 0: 100
+	BindAddress                             net.IP
+	SecurePort                              int
+	AdvertiseAddress                        net.IP
+	ExternalHostname                        string
+	CertDir                                 string
+	TLSSANs                                 []string // further names and addresses in the own serving certificate
+	TLSCertFile                             string
+	TLSKeyFile                              string
+	TLSMinVersion                           string
+	TLSCipherSuites                         []string
+	TLSCurvePreferences                     []int32
+	TLSSNICertKeys                          []string // "cert,key" or "cert,key:names"
+	DisableHTTP2                            bool
+	HTTP2MaxStreams                         int // streams per connection; 0: 100
+	PermitPortSharing, PermitAddressSharing bool
 
 	// requests
 	PriorityAndFairness bool

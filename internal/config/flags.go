@@ -146,6 +146,8 @@ func (c *Config) addEtcdFlags(fs *pflag.FlagSet) {
 func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.IPVar(&c.BindAddress, "bind-address", c.BindAddress, "Address to listen on.")
 	fs.IntVar(&c.SecurePort, "secure-port", c.SecurePort, "Port to serve HTTPS on.")
+	fs.BoolVar(&c.PermitPortSharing, "permit-port-sharing", c.PermitPortSharing, "Let other servers listen on the same address and port, if they permit it too (SO_REUSEPORT). Not on Windows.")
+	fs.BoolVar(&c.PermitAddressSharing, "permit-address-sharing", c.PermitAddressSharing, "Take the port while connections of an earlier server linger, as is usual on Unix in any case (SO_REUSEADDR). Not on Windows.")
 	fs.IPVar(&c.AdvertiseAddress, "advertise-address", c.AdvertiseAddress, "Address by which the cluster reaches this server.")
 	fs.StringVar(&c.ExternalHostname, "external-hostname", c.ExternalHostname, "Host name in addresses that this server tells of itself.")
 	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "Directory of apiserver.crt and apiserver.key, made if no certificate is named.")
@@ -211,8 +213,8 @@ var harmless = map[string]string{
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",
 	"peer-advertise-ip": "string", "peer-advertise-port": "string", "peer-ca-file": "string",
-	"permit-address-sharing": "bool", "permit-port-sharing": "bool", "runtime-config-emulation-forward-compatible": "bool",
-	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
+	"runtime-config-emulation-forward-compatible": "bool",
+	"show-hidden-metrics-for-version":             "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache-sizes": "string",
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/datadir"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/listen"
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -117,8 +117,11 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if p.Listener, err = listen(cfg); err != nil {
-		return nil, err
+	if !cfg.NoListener {
+		addr := net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort))
+		if p.Listener, err = listen.TCP(ctx, addr, listen.Sharing{Port: cfg.PermitPortSharing, Address: cfg.PermitAddressSharing}); err != nil {
+			return nil, err
+		}
 	}
 	p.closers.Add(func() error { return closeListener(p.Listener) })
 	if file := cfg.EgressSelectorConfigFile; file != "" {
@@ -178,29 +181,6 @@ func (p *Process) removeUnused(dir string) error {
 	}
 	_, err = r.Remove()
 	return err
-}
-
-func listen(cfg *config.Config) (net.Listener, error) {
-	if cfg.NoListener {
-		return nil, nil
-	}
-	addr := net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort))
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; %s", addr, errors.Unwrap(err), listenAdvice(err))
-	}
-	return l, nil
-}
-
-// listenAdvice says what to do about a port or an address that cannot be had.
-func listenAdvice(err error) string {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return "ports below 1024 need more rights; choose another with --secure-port"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return "this machine does not have the address; choose another with --bind-address"
-	}
-	return "choose another port with --secure-port (0: any that is free)"
 }
 
 func closeListener(l net.Listener) error {
