@@ -89,7 +89,7 @@ func (a *AuthInfo) update(ctx context.Context) error {
 		return err
 	}
 	const name = "extension-apiserver-authentication"
-	existing, err := ep.GetObject(ctx, metav1.NamespaceSystem, name)
+	existing, err := ep.StoredObject(ctx, metav1.NamespaceSystem, name)
 	if apierrors.IsNotFound(err) {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: a.data(nil)}
 		_, err = a.Client.Create(ctx, target(ep, m), m)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// This file creates the objects that always exist, and restores missing ones at a later start. They are written as
+// This file creates the objects that always exist, and restores missing ones at a later start (some of them at once: Keep). They are written as
 // requests of the server itself, with kube-apiserver's field managers.
 
 //go:embed bootstrap.jsonl
@@ -78,7 +79,7 @@ type step struct {
 	reached *Milestone
 	tasks   []task
 	// late says that nobody needs to wait for the tasks: what fails (a webhook refuses everything, perhaps) is tried again
-	// by Finish.
+	// by Keep.
 	late bool
 }
 
@@ -274,10 +275,36 @@ func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f fu
 }
 
 // tokenTracking ensures the object with the date since when uses of legacy tokens are recorded; upstream counts from
-// the creation of this object.
+// the creation of this object. A date that is none begins anew.
 func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
-	return b.ensure(ctx, schema.GroupResource{Resource: "configmaps"}, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-legacy-service-account-token-tracking", Namespace: metav1.NamespaceSystem},
-		Data:       map[string]string{"since": b.Now().UTC().Format(time.DateOnly)},
-	}, ManagerServer)
+	const name, since = "kube-apiserver-legacy-service-account-token-tracking", "since"
+	configMaps, today := schema.GroupResource{Resource: "configmaps"}, b.Now().UTC().Format(time.DateOnly)
+	ep, err := b.Endpoint(configMaps)
+	if err != nil {
+		return err
+	}
+	existing, err := ep.StoredObject(ctx, metav1.NamespaceSystem, name)
+	if apierrors.IsNotFound(err) {
+		return b.ensure(ctx, configMaps, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceSystem}, Data: map[string]string{since: today},
+		}, ManagerServer)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := time.Parse(time.DateOnly, existing.(*corev1.ConfigMap).Data[since]); err == nil {
+		return nil
+	}
+	_, err = inprocess.Edit(ctx, b.Client, target(ep, existing), request.Unchanged(existing), func(m *corev1.ConfigMap) error {
+		m.Data = maps.Clone(m.Data)
+		if m.Data == nil {
+			m.Data = map[string]string{}
+		}
+		m.Data[since] = today
+		return nil
+	})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // somebody else has written it meanwhile; the next look decides
+	}
+	return err
 }

@@ -85,6 +85,18 @@ func (i *Identity) renew(ctx context.Context) error {
 	return err
 }
 
+// keep creates the lease if it is missing.
+func (i *Identity) keep(ctx context.Context) error {
+	ep, err := i.Endpoint(leases)
+	if err != nil {
+		return err
+	}
+	if _, err := ep.StoredObject(ctx, metav1.NamespaceSystem, i.name); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return i.renew(ctx)
+}
+
 // Run renews the lease until ctx ends, and deletes the leases of servers that are gone.
 func (i *Identity) Run(ctx context.Context, after func(time.Duration) <-chan time.Time) {
 	for {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// This file has what Run could not make and what nobody waits for.
+// This file makes what Run could not make and nobody waits for, and what must be made again once it is deleted.
 
 // tasks is a set of tasks that many may add to.
 type tasks struct {
@@ -28,25 +28,34 @@ func (t *tasks) take() []task {
 	return out
 }
 
-// lateLeast and lateMost bound the pause between two attempts.
-const lateLeast, lateMost = time.Second, time.Minute
+// Attempts at what Run could not make begin after lateLeast, and then come ever less often. What must not be missing is looked at
+// every keepEvery, as by kube-apiserver.
+const lateLeast, keepEvery = time.Second, time.Minute
 
-// Finish makes what Run could not make, until all is there or ctx ends.
-func (b *Bootstrapper) Finish(ctx context.Context, after func(time.Duration) <-chan time.Time, failed func(error)) {
-	left := b.left.take()
-	for pause := lateLeast; len(left) > 0; pause = min(2*pause, lateMost) {
+// Keep makes what Run could not make, and makes again what others have deleted, until ctx ends.
+func (b *Bootstrapper) Keep(ctx context.Context, after func(time.Duration) <-chan time.Time, failed func(error)) {
+	attempt := func(tasks []task) (left []task) {
+		for _, t := range tasks {
+			if err := t(ctx); err != nil && ctx.Err() == nil {
+				left = append(left, t)
+				failed(err)
+			}
+		}
+		return left
+	}
+	left, kept := b.left.take(), append(b.namespaces(), b.tokenTracking, b.Identity.keep)
+	for pause := lateLeast; ; pause = min(2*pause, keepEvery) {
+		if len(left) == 0 {
+			pause = keepEvery
+		}
 		select {
 		case <-after(pause):
 		case <-ctx.Done():
 			return
 		}
-		var still []task
-		for _, t := range left {
-			if err := t(ctx); err != nil && ctx.Err() == nil {
-				still = append(still, t)
-				failed(err)
-			}
+		left = attempt(left)
+		if pause == keepEvery {
+			attempt(kept)
 		}
-		left = still
 	}
 }

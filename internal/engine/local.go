@@ -32,6 +32,16 @@ func (ep *Endpoint) GetObject(ctx context.Context, namespace, name string) (Obje
 	return ep.Decode(i)
 }
 
+// StoredObject is GetObject for who looks at one object now and then: it reads etcd, so that the looks never add up to a reason
+// for having all objects of the kind in memory.
+func (ep *Endpoint) StoredObject(ctx context.Context, namespace, name string) (Object, error) {
+	i, err := ep.view.Latest(ctx, key(namespace, name))
+	if err != nil {
+		return nil, ep.storeError(err, name)
+	}
+	return ep.Decode(i)
+}
+
 // ListObjects returns the newest objects of a namespace ("" is all).
 func (ep *Endpoint) ListObjects(ctx context.Context, namespace string) ([]Object, error) {
 	if err := ep.view.Fresh(ctx); err != nil {

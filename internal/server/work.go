@@ -117,7 +117,7 @@ func (b *base) work(p made) (work, error) {
 		{"repair of service addresses", p.services.repair.Run},
 		{"default range of service addresses", quietly(func(ctx context.Context) { p.first.Range.Run(ctx, after) })},
 		{"first objects", quietly(func(ctx context.Context) {
-			p.first.Finish(ctx, after, func(err error) { b.log.Warn("could not make one of the first objects, trying again", "error", err) })
+			p.first.Keep(ctx, after, func(err error) { b.log.Warn("could not make one of the first objects, trying again", "error", err) })
 		})},
 		{"lease of this server", quietly(func(ctx context.Context) { p.first.Identity.Run(ctx, after) })},
 		{"authentication of extension servers", quietly(func(ctx context.Context) {
