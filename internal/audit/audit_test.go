@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,6 +245,48 @@ type failing struct{ bytes.Buffer }
 
 func (*failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func (*failing) Close() error              { return nil }
+
+// A file that is full becomes a compressed file beside a new one.
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	out, err := LogFile{Path: filepath.Join(dir, "audit.log"), MaxSize: 1, MaxAge: 1, MaxBackups: 1, Compress: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := bytes.Repeat([]byte("a"), 700<<10), bytes.Repeat([]byte("b"), 700<<10)
+	for _, text := range [][]byte{first, second} {
+		if _, err := out.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "audit.log")); err != nil || !bytes.Equal(got, second) {
+		t.Errorf("the new file has %d bytes, %v", len(got), err)
+	}
+	var old []string
+	for end := time.Now().Add(time.Minute); len(old) != 1 || !strings.HasSuffix(old[0], ".log.gz"); time.Sleep(time.Millisecond) { // compressed in the background
+		if time.Now().After(end) {
+			t.Fatalf("beside the file: %v", old)
+		}
+		if old, err = filepath.Glob(filepath.Join(dir, "audit-*")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Open(old[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, first) {
+		t.Errorf("the old file has %d bytes, %v", len(got), err)
+	}
+}
 
 func TestLogTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "audit.log")
