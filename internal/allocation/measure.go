@@ -16,6 +16,7 @@ type Metrics struct {
 	seconds                  *prometheus.HistogramVec
 	ports, portErrors        *prometheus.CounterVec // by scope
 	repairs, portRepairs     prometheus.Counter     // that failed
+	portFaults               *prometheus.CounterVec // that repairs found, by type
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -30,8 +31,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		portErrors:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_errors_total", Help: "Node ports that could not be allocated."}, []string{"scope"}),
 		repairs:     prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_clusterip_repair_reconcile_errors_total", Help: "Repairs of cluster IPs that failed."}),
 		portRepairs: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_nodeport_repair_reconcile_errors_total", Help: "Repairs of node ports that failed."}),
+		portFaults:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_nodeport_repair_port_errors_total", Help: "Node ports that a repair found not in order."}, []string{"type"}),
 	}
-	r.MustRegister(m.addresses, m.addressErrors, m.seconds, m.ports, m.portErrors, m.repairs, m.portRepairs)
+	r.MustRegister(m.addresses, m.addressErrors, m.seconds, m.ports, m.portErrors, m.repairs, m.portRepairs, m.portFaults)
 	return m
 }
 
@@ -78,6 +80,22 @@ func (m *Metrics) repaired(addresses, ports error) {
 	}
 	if ports != nil {
 		m.portRepairs.Inc()
+	}
+}
+
+// portFaults are kube-apiserver's names of what a repair of node ports finds, by the reasons of the events.
+var portFaults = map[string]string{"PortOutOfRange": "outOfRange", "PortAlreadyAllocated": "duplicate", "PortNotAllocated": "repair"}
+
+// found counts what a repair of node ports has found.
+func (m *Metrics) found(report portReport) {
+	if m == nil {
+		return
+	}
+	for _, f := range report.findings {
+		m.portFaults.WithLabelValues(portFaults[f.reason]).Inc()
+	}
+	for range report.freed {
+		m.portFaults.WithLabelValues("leak").Inc()
 	}
 }
 

@@ -46,6 +46,7 @@ func (r *Repair) repairPorts(ctx context.Context) error {
 	for _, port := range report.freed {
 		r.log.Warn("gave back a node port that no service has", "port", port)
 	}
+	r.ports.Metrics.found(report)
 	r.report(ctx, "portallocator-repair-controller", report.findings)
 	return nil
 }

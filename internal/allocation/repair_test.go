@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,6 +103,7 @@ func TestRepairAddresses(t *testing.T) {
 
 func TestRepairPorts(t *testing.T) {
 	s := newCluster(t).server(t, 1, 30000, 32767)
+	s.ports.Metrics = NewMetrics(prometheus.NewRegistry())
 	s.repairOnce()
 	if got := s.allocatedPorts(); len(got) > 0 {
 		t.Errorf("at first: %v", got)
@@ -125,6 +128,12 @@ func TestRepairPorts(t *testing.T) {
 	events := map[string]int{"PortNotAllocated a": 3, "PortAlreadyAllocated b": 1, "PortOutOfRange b": 1}
 	if got := s.reasons(); !maps.Equal(got, events) {
 		t.Errorf("events: got %v\nwant %v", got, events)
+	}
+	// What is not repaired is found each time.
+	for fault, times := range map[string]float64{"repair": 3, "duplicate": 3, "outOfRange": 3, "leak": 1} {
+		if got := testutil.ToFloat64(s.ports.Metrics.portFaults.WithLabelValues(fault)); got != times {
+			t.Errorf("%s is counted %v times, want %v", fault, got, times)
+		}
 	}
 }
 

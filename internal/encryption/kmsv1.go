@@ -96,6 +96,7 @@ type kmsV1 struct {
 // newKMSV1 makes the provider of a plugin; keep is how many keys are kept, none if it is negative.
 func newKMSV1(name string, p *pluginV1, keep int, clk clock.WithTicker, log *slog.Logger, m *metrics) *kmsV1 {
 	k := &kmsV1{name: name, plugin: p, clock: clk, log: log, metrics: m, keys: newSeeds(name, p, keep, clk, m)}
+	k.keys.slots = keep
 	k.keys.cipher = func(_ sourceType, key []byte) (provider, error) { return newKeyV1(key) }
 	return k
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	"k8s.io/kms/apis/v1beta1"
 	testclock "k8s.io/utils/clock/testing"
@@ -108,6 +109,9 @@ func TestKMSv1(t *testing.T) {
 	}
 	if f.decrypts != 3 {
 		t.Errorf("the plugin was asked %d times for 3 keys", f.decrypts)
+	}
+	if filled := testutil.ToFloat64(reader.metrics.keysFilled); filled != 0.3 {
+		t.Errorf("3 keys in 10 places: %v", filled)
 	}
 	nothingKept := newTestKMSV1(f, -1)
 	for range 2 {

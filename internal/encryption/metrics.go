@@ -31,6 +31,8 @@ type metrics struct {
 	seconds       *prometheus.HistogramVec
 	operations    *prometheus.CounterVec
 	cacheMisses   prometheus.Counter
+	keyFailures   prometheus.Counter // stays 0: a machine without randomness has no servers
+	keysFilled    prometheus.Gauge   // of version 1 of plugins
 	seedSeconds   prometheus.Histogram
 	calls         *prometheus.HistogramVec
 	seedsKept     *prometheus.GaugeVec
@@ -59,6 +61,10 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 			[]string{"resource", "transformation_type", "transformer_prefix", "status"}),
 		cacheMisses: prometheus.NewCounter(prometheus.CounterOpts{Name: storage + "envelope_transformation_cache_misses_total",
 			Help: "Total number of cache misses while accessing key decryption key(KEK)."}),
+		keyFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: storage + "data_key_generation_failures_total",
+			Help: "Total number of failed data encryption key(DEK) generation operations."}),
+		keysFilled: prometheus.NewGauge(prometheus.GaugeOpts{Name: envelopes + "dek_cache_fill_percent",
+			Help: "Percent of the cache slots currently occupied by cached DEKs."}),
 		seedSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: storage + "data_key_generation_duration_seconds",
 			Help: "Latencies in seconds of data encryption key(DEK) generation operations.", Buckets: prometheus.ExponentialBuckets(5e-6, 2, 14)}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
@@ -76,7 +82,7 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 		keyIDStatus: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "key_id_hash_status_last_timestamp_seconds",
 			Help: "The last time in seconds when a keyID was returned by the Status RPC call."}, keyLabels[1:]),
 	}
-	r.MustRegister(m.seconds, m.operations, m.cacheMisses, m.seedSeconds, m.calls, m.seedsKept, m.invalidKeyIDs, m.keyIDTotal, m.keyIDLast, m.keyIDStatus)
+	r.MustRegister(m.seconds, m.operations, m.cacheMisses, m.keyFailures, m.keysFilled, m.seedSeconds, m.calls, m.seedsKept, m.invalidKeyIDs, m.keyIDTotal, m.keyIDLast, m.keyIDStatus)
 	m.used = lru.NewWithEvictionFunc(keyIDs, func(key lru.Key, _ any) {
 		l := key.(keyLabel)
 		m.keyIDTotal.DeleteLabelValues(l.direction, l.provider, l.keyHash, m.server)

@@ -33,6 +33,7 @@ type seeds struct {
 	clock   clock.PassiveClock
 	metrics *metrics
 	kept    *lru.Cache // *source by envelope.tail; nil: none is kept
+	slots   int        // how many kept has, if that is a setting (version 1)
 	failed  *lru.Cache // *failure by envelope.tail
 	calls   singleflight.Group
 	hangs   atomic.Bool
@@ -156,6 +157,9 @@ func (s *seeds) keep(made *source) {
 	}
 	s.kept.Add(made.key, made)
 	s.metrics.seedsKept.WithLabelValues(s.name).Set(float64(s.kept.Len()))
+	if s.slots > 0 {
+		s.metrics.keysFilled.Set(float64(s.kept.Len()) / float64(s.slots))
+	}
 }
 
 // decrypt asks the plugin.

@@ -105,6 +105,8 @@ func New(served Served, process prometheus.Gatherer) *Metrics {
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
 	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
 	m.tlsErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_tls_handshake_errors_total", Help: "Connections whose TLS handshake failed."})
+	// Nothing is hidden: metrics have no stability levels here.
+	m.registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "hidden_metrics_total", Help: "The count of hidden metrics."}))
 	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing))
 	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
 	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
