@@ -175,6 +175,40 @@ func TestManagedFieldsOptOut(t *testing.T) {
 	}
 }
 
+// A lease can be created by an update, a ConfigMap cannot.
+func TestCreateOnUpdate(t *testing.T) {
+	s := start(t)
+	for path, code := range map[string]int{
+		"/apis/coordination.k8s.io/v1/namespaces/default/leases/a": http.StatusCreated, "/api/v1/namespaces/default/configmaps/a": http.StatusNotFound,
+	} {
+		if resp, body := s.do("PUT", path, `{"metadata":{"name":"a"}}`); resp.StatusCode != code {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+// A namespace that is being deleted stays until the last of its finalizers is taken off, by its subresource only.
+func TestNamespaceFinalize(t *testing.T) {
+	s := start(t, kanzentest.Controllers())
+	const path = "/api/v1/namespaces/a"
+	if resp, body := s.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	if resp, body := s.do("DELETE", path, ""); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	resp, body := s.do("PUT", path, `{"metadata":{"name":"a"},"spec":{"finalizers":[]}}`)
+	if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"finalizers":["kubernetes"]`) || !strings.Contains(string(body), "Terminating") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, body = s.do("PUT", path+"/finalize", `{"metadata":{"name":"a"},"spec":{"finalizers":[]}}`); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, body = s.do("GET", path, ""); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
 // Bodies and patches have kube-apiserver's bounds.
 func TestBounds(t *testing.T) {
 	s := start(t)
