@@ -123,11 +123,13 @@ func (n *node) shows(p property) bool {
 	if p.is(unreal) {
 		return false
 	}
-	if !n.is(unreal) && n.extra == nil {
-		return true
-	}
-	_, ok := apiservercel.Escape(p.name)
-	return !ok
+	return n.types == isObject && n.extra == nil || !expressible(p.name)
+}
+
+// expressible reports whether expressions can name a property.
+func expressible(name string) bool {
+	_, ok := apiservercel.Escape(name)
+	return ok
 }
 
 func appendText(b []byte, s string) []byte {

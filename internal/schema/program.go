@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -46,9 +45,6 @@ func (s *scope) extend() (*celgo.Env, error) {
 		return nil, fmt.Errorf("types of expressions: %w", err)
 	}
 	self := p.typeOf(s.node.asSeen(), s.node.is(embedded|isRoot))
-	if self == nil {
-		return nil, errNoType
-	}
 	old := self
 	if s.optional {
 		old = types.NewOptionalType(self)
@@ -120,8 +116,6 @@ func (p *program) compile() error {
 	}
 	return nil
 }
-
-var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
 func invalid(detail string) error {
 	return &apiservercel.Error{Type: apiservercel.ErrorTypeInvalid, Detail: detail}

@@ -91,6 +91,17 @@ type subject struct {
 	path    *field.Path
 	old     any // the value of oldSelf, or nil
 	lineage lineage
+	// untyped: the schema around it gives it no type, as that of an object does not give its items one.
+	untyped bool
+}
+
+// shows reports whether expressions can see a property of s. A property whose name they cannot express has its own rules
+// wherever it is.
+func (s subject) shows(p property) bool {
+	if !s.untyped && s.node.shows(p) {
+		return true
+	}
+	return s.untyped && !p.is(unreal) && !expressible(p.name)
 }
 
 // value evaluates the rules of a value and of its parts.
@@ -125,9 +136,9 @@ func (e *evaluator) items(s subject, list []any) {
 		return
 	}
 	old, _ := s.old.([]any)
-	olds := s.node.oldItems(before{value: old})
+	olds, untyped := s.node.oldItems(before{value: old}), s.untyped || s.node.types != isArray
 	for i, v := range list {
-		e.value(subject{n, v, s.path.Index(i), olds.of(v).value, s.lineage.item(i)})
+		e.value(subject{n, v, s.path.Index(i), olds.of(v).value, s.lineage.item(i), untyped})
 		if e.budget < 0 {
 			return
 		}
@@ -137,18 +148,19 @@ func (e *evaluator) items(s subject, list []any) {
 func (e *evaluator) fields(s subject, obj map[string]any) {
 	old, _ := s.old.(map[string]any)
 	if n := s.node.extra; n != nil && n.is(hasRules) {
+		untyped := s.untyped || s.node.types != isObject
 		for name, v := range obj {
-			e.value(subject{n, v, s.path.Key(name), old[name], s.lineage.field(name)})
+			e.value(subject{n, v, s.path.Key(name), old[name], s.lineage.field(name), untyped})
 			if e.budget < 0 {
 				return
 			}
 		}
 	}
 	for p, v := range s.node.fields(obj, hasRules) {
-		if !s.node.shows(p) {
+		if !s.shows(p) {
 			continue
 		}
-		e.value(subject{p.node, v, s.path.Child(p.name), old[p.name], s.lineage.field(p.name)})
+		e.value(subject{p.node, v, s.path.Child(p.name), old[p.name], s.lineage.field(p.name), false})
 		if e.budget < 0 {
 			return
 		}
@@ -165,6 +177,10 @@ func (e *evaluator) end(err *field.Error) {
 func (e *evaluator) rules(s subject) {
 	defer begin(e.timed)()
 	kind := s.node.asSeen().Type()
+	if s.untyped || s.node.is(unreal) {
+		e.add(field.Invalid(s.path, kind, "rule compiler initialization error: failed to convert to declType for CEL validation rules"))
+		return
+	}
 	if e.budget == 0 {
 		e.end(field.Invalid(s.path, kind, outOfBudget))
 		return
@@ -176,10 +192,6 @@ func (e *evaluator) rules(s subject) {
 			continue
 		}
 		p := r.program.compiled()
-		if p.err == errNoType {
-			e.add(field.Invalid(s.path, kind, fmt.Sprintf("rule compiler initialization error: %v", p.err)))
-			return
-		}
 		if p.err != nil {
 			e.add(field.Invalid(s.path, kind, fmt.Sprintf("rule compile error: %v", p.err)))
 			continue

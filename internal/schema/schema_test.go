@@ -245,6 +245,28 @@ func TestRuleMessages(t *testing.T) {
 	}
 }
 
+// Items of what is no list have no type, so their rules cannot be compiled: neither those of items of an object, which a
+// list from before a change of the definition may still have, nor those of fields below. A field whose name expressions
+// cannot have has a type of its own.
+func TestRulesWithoutType(t *testing.T) {
+	s := compile(t, `{type: object, properties: {o: {type: object, items: {type: object,
+		properties: {n: {type: integer, x-kubernetes-validations: [{rule: self > 9}]}, "né": {type: integer, x-kubernetes-validations: [{rule: self > 9}]}},
+		x-kubernetes-validations: [{rule: self.n > 0}]}}}}`)
+	old := `{o: [{n: 1, "né": 1}]}`
+	v := s.ValidateUpdate(context.Background(), objectOf(t, `{metadata: {}, o: [{n: 1, "né": 2}]}`), objectOf(t, old))
+	if len(v.Errors) == 0 || v.Errors[0].Field != "o" {
+		t.Errorf("a list that has changed: %v", v.Errors)
+	}
+	v = s.ValidateUpdate(context.Background(), objectOf(t, `{metadata: {}, o: [{n: 1, "né": 1}]}`), objectOf(t, old))
+	want := `o[0]: Invalid value: "object": rule compiler initialization error: failed to convert to declType for CEL validation rules`
+	if len(v.Errors) != 1 || v.Errors[0].Error() != want {
+		t.Errorf("%v, want %s", v.Errors, want)
+	}
+	if len(v.Warnings) != 1 {
+		t.Errorf("the rule of the field: %q", v.Warnings)
+	}
+}
+
 // TestRatcheting checks what may stay invalid in an update.
 func TestRatcheting(t *testing.T) {
 	s := compile(t, `{type: object, properties: {
