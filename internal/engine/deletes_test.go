@@ -199,6 +199,22 @@ func TestClientHasGone(t *testing.T) {
 	}
 }
 
+// A request that takes too long is answered in plain text, which is how kube-apiserver's clients learn that it may still be
+// going on, also where they ask for protobuf.
+func TestRequestTimesOut(t *testing.T) {
+	x := newKinds(t)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	r := x.request(ctx, "POST "+podsAt, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf")
+	w := httptest.NewRecorder()
+	x.serve(w, r)
+	const want = `{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}` + "\n"
+	if w.Code != http.StatusGatewayTimeout || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Body.String() != want {
+		t.Errorf("%d %s %s", w.Code, w.Header(), w.Body)
+	}
+}
+
 // Who makes an object of a name that is taken learns that its holder is being deleted, also if this server has not seen that yet.
 func TestCreateWhileDeleted(t *testing.T) {
 	x := newKinds(t)

@@ -61,14 +61,32 @@ func WriteError(w http.ResponseWriter, req *http.Request, gv schema.GroupVersion
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
+	l := request.LocalFrom(req)
+	if l == nil && request.IsTimeoutError(err) {
+		answerTimeout(w, req, st)
+		return
+	}
 	out, nerr := negotiate(req, restrict{protobuf: true})
 	if nerr != nil {
 		out = output{}
 	}
-	if l := request.LocalFrom(req); l != nil {
+	if l != nil {
 		l.Err = &apierrors.StatusError{ErrStatus: st}
 	}
 	_ = writeAny(w, req, int(st.Code), out, &st)
+}
+
+// answerTimeout answers a request that was not finished by its deadline. As that of kube-apiserver, the answer is plain text
+// whatever the client accepts, which has clients say that the server may still be processing the request.
+func answerTimeout(w http.ResponseWriter, req *http.Request, st metav1.Status) {
+	auditAnswer(req, &st)
+	plain := st
+	plain.TypeMeta = metav1.TypeMeta{}
+	b, err := json.Marshal(&plain)
+	if err != nil {
+		b = []byte(st.Message) // cannot be
+	}
+	writeBytes(w, req, int(st.Code), "text/plain; charset=utf-8", append(b, '\n'))
 }
 
 // localObject returns the object of a request from inside the process, or nil.

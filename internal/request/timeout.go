@@ -12,10 +12,14 @@ import (
 // does not count.
 func TimedOut(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 
+// errTimeout is the error of a request that was not finished by its deadline.
+var errTimeout = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+
 // TimeoutError returns the error of a request that was not finished by its deadline.
-func TimeoutError() error {
-	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
-}
+func TimeoutError() error { return errTimeout }
+
+// IsTimeoutError reports whether err is the error of a request that was not finished by its deadline.
+func IsTimeoutError(err error) bool { return errors.Is(err, errTimeout) }
 
 // Unfinished returns the error of a request whose context has ended, whatever that made fail; nil while it goes on. If the
 // client has gone nobody reads the answer, but metrics and the audit log have its code: as in kube-apiserver it is that of a
