@@ -84,6 +84,33 @@ func TestExtensionServer(t *testing.T) {
 	}
 }
 
+// An extension server that says what it serves is in discovery as it says, also while requests are not passed on because
+// the check of one of its versions fails. What it does not say is stale, and nothing else.
+func TestDiscoveryOfWhatIsNotAvailable(t *testing.T) {
+	s := kanzentest.Start(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /apis", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		_, _ = io.WriteString(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"whole.test"},
+			"versions":[{"version":"v1","resources":[{"resource":"things","scope":"Namespaced","verbs":["get"]}]}]}]}`)
+	})
+	newExtension(t, s, "whole", mux).register(t, s, "whole.test", "v1")
+	one := newExtension(t, s, "each", things("each.test", "v1"))
+	one.register(t, s, "each.test", "v1")
+	one.register(t, s, "each.test", "v2")
+	awaitCondition(t, s, "v1.whole.test", "FailedDiscoveryCheck")
+	awaitCondition(t, s, "v2.each.test", "FailedDiscoveryCheck")
+	eventually(t, "discovery of all at once", func() bool { return slices.Equal(aggregated(t, s, "whole.test"), []string{"v1 Current things"}) })
+	eventually(t, "discovery one by one", func() bool {
+		got := aggregated(t, s, "each.test")
+		slices.Sort(got)
+		return slices.Equal(got, []string{"v1 Current things", "v2 Stale "})
+	})
+	if code, body := get(t, s, "/apis/whole.test/v1"); code != http.StatusServiceUnavailable {
+		t.Errorf("what is not available is asked: %d %s", code, body)
+	}
+}
+
 // A watch is passed on event by event, and ends with its client.
 func TestWatchThroughTheProxy(t *testing.T) {
 	s := kanzentest.Start(t)

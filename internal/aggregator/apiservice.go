@@ -103,6 +103,9 @@ func (v *service) meta() *metav1.ObjectMeta {
 // isAvailable reports whether requests are passed on.
 func (v *service) isAvailable() bool { return v.available.Status == apiregistrationv1.ConditionTrue }
 
+// isChecked reports whether it is known if requests are passed on.
+func (v *service) isChecked() bool { return v.available.Status != "" }
+
 // remote returns the catalog's entry of a remote APIService with a discovery document.
 func (v *service) remote(doc apidiscoveryv2.APIVersionDiscovery) *catalog.Remote {
 	server := ""

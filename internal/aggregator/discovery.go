@@ -1,11 +1,14 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +41,8 @@ type discovered struct {
 	docs byGV
 	etag string
 	hash string // of the aggregated document
+	// failed are why documents are not of now that were asked for one by one.
+	failed map[schema.GroupVersion]error
 }
 
 // pathOf returns the path of a group and version.
@@ -49,18 +54,13 @@ func pathOf(gv schema.GroupVersion) string {
 }
 
 // refresh asks the backend what it serves, and puts that into the catalog. What it said before stays, as stale, while it
-// does not answer.
+// does not answer. Whether its APIServices are available does not matter: kube-apiserver asks as well, once they are checked.
 func (b *backend) refresh(ctx context.Context) error {
-	services := b.all()
-	var failed error
-	switch {
-	case len(services) == 0:
-		return nil
-	case !anyAvailable(services):
-		// The probe will wake this loop.
-	default:
-		failed = b.rediscover(ctx, services)
+	services := slices.DeleteFunc(b.all(), func(v *service) bool { return !v.isChecked() })
+	if len(services) == 0 {
+		return nil // the probe will wake this loop
 	}
+	failed := b.rediscover(ctx, services)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -70,21 +70,12 @@ func (b *backend) refresh(ctx context.Context) error {
 			doc = unknown(v.Version)
 		}
 		doc.Freshness = apidiscoveryv2.DiscoveryFreshnessCurrent
-		if failed != nil || !v.isAvailable() {
+		if failed != nil || b.found.failed[v.GroupVersion] != nil || !v.isChecked() {
 			doc.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
 		}
 		return doc
 	})
-	return failed
-}
-
-func anyAvailable(services []*service) bool {
-	for _, v := range services {
-		if v.isAvailable() {
-			return true
-		}
-	}
-	return false
+	return cmp.Or(failed, errors.Join(slices.Collect(maps.Values(b.found.failed))...))
 }
 
 // announce puts the documents of a backend's groups and versions into the catalog, where they differ.
@@ -134,15 +125,11 @@ func (b *backend) rediscover(ctx context.Context, services []*service) error {
 
 // rediscoverEach fetches the documents of groups and versions one by one.
 func (b *backend) rediscoverEach(ctx context.Context, services []*service) error {
-	docs, size := byGV{}, 0
-	var failed error
+	next, size := discovered{docs: byGV{}, failed: map[schema.GroupVersion]error{}}, 0
 	for _, v := range services {
 		old, known := b.found.docs[v.GroupVersion]
 		if known {
-			docs[v.GroupVersion] = old
-		}
-		if !v.isAvailable() {
-			continue
+			next.docs[v.GroupVersion] = old
 		}
 		path := pathOf(v.GroupVersion)
 		answer, err := b.get(ctx, path, http.Header{"Accept": {"application/json"}}, fetchTimeout, maxDiscovery-size)
@@ -152,13 +139,13 @@ func (b *backend) rediscoverEach(ctx context.Context, services []*service) error
 		size += len(answer.body)
 		doc, err := parseLegacy(v.GroupVersion, answer)
 		if err != nil {
-			failed = fmt.Errorf("%s: %w", path, err)
+			next.failed[v.GroupVersion] = fmt.Errorf("%s: %w", path, err)
 			continue
 		}
-		docs[v.GroupVersion] = doc
+		next.docs[v.GroupVersion] = doc
 	}
-	b.found = discovered{docs: docs}
-	return failed
+	b.found = next
+	return nil
 }
 
 // parseAggregated reads an aggregated document. v2 and v2beta1 do not differ in JSON.

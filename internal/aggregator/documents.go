@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,7 +81,7 @@ func (p packed) unpack() ([]byte, error) {
 // fetch fetches the OpenAPI documents of the backend that have changed.
 func (b *backend) fetch(ctx context.Context) error {
 	services := b.all()
-	if !anyAvailable(services) {
+	if !slices.ContainsFunc(services, (*service).isAvailable) {
 		return nil // the last documents stay
 	}
 	if b.server.Clock.Now().Before(b.documents.restUntil) {

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"context"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/catalog"
@@ -122,9 +121,6 @@ func (s *Server) claimLocked(ctx context.Context, v *service, key backendKey, ol
 		return // the catalog has nothing of what has changed
 	case same:
 		c.woken = append(c.woken, b.discover) // what it finds meanwhile is replaced here
-	}
-	if v.available.Status == falseStatus {
-		doc.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
 	}
 	c.claimed = append(c.claimed, v.remote(doc))
 }
