@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // soon waits until f returns "".
@@ -174,6 +178,45 @@ func TestRestart(t *testing.T) {
 			}
 			return ""
 		})
+	})
+
+	// While a definition cannot be read, it is not known which groups and versions there are: the APIService of one that is
+	// gone stays until then, and those of definitions that are there are made.
+	t.Run("unreadable definition", func(t *testing.T) {
+		const definitions, apiServices = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/apiregistration.k8s.io/v1/apiservices"
+		broken := kv.Op{Key: "/unreadable/apiextensions.k8s.io/customresourcedefinitions/broken.example.com", Value: []byte("broken")}
+		commit := func(op kv.Op) {
+			t.Helper()
+			_, err := g.DB.Commit(t.Context(), kv.Txn{Then: []kv.Op{op}})
+			noError(t, err)
+		}
+		commit(broken)
+		s := plane(t, g, "/unreadable")
+		do(t, s, "POST", apiServices, "application/json", "", []byte(`{"metadata":{"name":"v1.example.com","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},
+			"spec":{"group":"example.com","version":"v1","groupPriorityMinimum":1000,"versionPriority":100}}`), 201)
+		do(t, s, "POST", definitions, "application/json", "", []byte(`{"metadata":{"name":"wonders.example.com"},"spec":{"group":"example.com","scope":"Cluster",
+			"names":{"plural":"wonders","kind":"Wonder"},"versions":[{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`), 201)
+		has := func(version string) bool {
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, httptest.NewRequestWithContext(inprocess.WithUser(t.Context(), masters), "GET", apiServices+"/"+version+".example.com", nil))
+			return w.Code == 200
+		}
+		await := func(version string, want bool) {
+			t.Helper()
+			soon(t, func() string {
+				if has(version) != want {
+					return fmt.Sprintf("the APIService of %s is there: %t", version, !want)
+				}
+				return ""
+			})
+		}
+		await("v2", true) // made when all of the group has been looked at
+		if !has("v1") {
+			t.Error("an APIService is deleted that may be needed")
+		}
+		broken.Delete, broken.Value = true, nil
+		commit(broken)
+		await("v1", false)
 	})
 
 	// Some priority classes cannot be deleted by their names. As in kube-apiserver, a collection can be.
