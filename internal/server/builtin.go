@@ -23,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/resource"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -51,6 +52,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
 	d.AdmissionRegistration.Advise = b.cfg.WebhookAdvice
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
+	d.Certificates.Issued = metrics.Issued(b.metrics.Registry())
 	d.Authentication.TokenReview = authenticators.Tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.process.Clock)
 	d.Authorization.SubjectAccess = reviews.SubjectAccess

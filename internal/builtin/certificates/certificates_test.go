@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 func now() time.Time { return time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC) }
@@ -86,5 +88,59 @@ func TestApproval(t *testing.T) {
 	}
 	if _, faults := k.UpdatedFrom(t, "approval", r, `{status: {conditions: []}}`); !slices.Equal(faults, []string{"status.conditions Forbidden"}) {
 		t.Errorf("approval taken back: %v", faults)
+	}
+}
+
+// A certificate counts once, when it is issued, and only if the request asks for a duration.
+func TestIssued(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lasting := func(d time.Duration) []byte {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now().Add(-5 * time.Minute), NotAfter: now().Add(d)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	hour := int32(3600)
+	for _, c := range []struct {
+		name, signer string
+		asked        *int32
+		before, cert []byte
+		want         string
+	}{
+		{"honored", "kubernetes.io/kubelet-serving", &hour, nil, lasting(time.Hour), "kubernetes.io/kubelet-serving true"},
+		{"another duration", "kubernetes.io/kubelet-serving", &hour, nil, lasting(2 * time.Hour), "kubernetes.io/kubelet-serving false"},
+		{"another signer", "example.com/s", &hour, nil, lasting(time.Hour), "other true"},
+		{"no duration", "example.com/s", nil, nil, lasting(time.Hour), ""},
+		{"no certificate", "example.com/s", &hour, nil, nil, ""},
+		{"a second one", "example.com/s", &hour, lasting(time.Hour), lasting(time.Hour), ""},
+	} {
+		got := ""
+		csrs := Resources(Deps{Now: now, Issued: func(signer string, honored bool) { got = fmt.Sprint(signer, " ", honored) }})[0]
+		status := csrs.Subresources[slices.IndexFunc(csrs.Subresources, func(s *engine.Subresource) bool { return s.Name == "status" })]
+		old := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: c.signer, ExpirationSeconds: c.asked}}
+		old.Status.Certificate = c.before
+		r := old.DeepCopy()
+		r.Status.Certificate = c.cert
+		for _, dryRun := range []bool{true, false} {
+			end, err := status.Rules.BeginUpdate(t.Context(), r, old, dryRun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end(false); got != "" {
+				t.Errorf("%s, not stored: %q", c.name, got)
+			}
+			want := c.want
+			if dryRun {
+				want = ""
+			}
+			if end(true); got != want {
+				t.Errorf("%s, dry run %t: %q, want %q", c.name, dryRun, got, want)
+			}
+		}
 	}
 }

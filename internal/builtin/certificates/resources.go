@@ -20,6 +20,8 @@ var v1 = certificatesv1.SchemeGroupVersion
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
+	// Issued is told of each certificate for which a duration was requested; optional.
+	Issued func(signer string, honored bool)
 }
 
 // Resources returns every resource of the group.
@@ -36,6 +38,7 @@ func certificateSigningRequests(d Deps) *engine.Resource {
 			d.stampConditions(r, old)
 		},
 		ValidateUpdate: validateStatus,
+		BeginUpdate:    d.issuing,
 		Reset:          engine.ResetFields([]string{"spec"}, []string{"status", "conditions"}),
 	}
 	approval := engine.Typed[*certificatesv1.CertificateSigningRequest]{
