@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/span/spanhttp"
 )
 
 // This file passes short requests on over the lines of a backend.
@@ -52,7 +52,7 @@ func (f *forward) exchange(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	target := f.target(r)
-	ctx, traced, end := span.Request(r.Context(), r.Method, target)
+	ctx, traced, end := spanhttp.Request(r.Context(), r.Method, target)
 	l, resp, err := f.ask(ctx, w, r, &message{target: target, traced: traced, body: body})
 	if errors.Is(err, errNoLine) {
 		end(0, err)

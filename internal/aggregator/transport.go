@@ -12,7 +12,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/span/spanhttp"
 )
 
 // Bounds of connections to extension servers.
@@ -63,7 +63,7 @@ func newTransports(s *Server, key backendKey) *transports {
 	seen := &s.Metrics.certificates
 	lines := newLines(s, upgrade.DialContext, config)
 	return &transports{
-		shared: retrying{span.Transport(seen.Of(shared))}, upgrade: seen.Of(upgrade), lines: lines,
+		shared: retrying{spanhttp.Transport(seen.Of(shared))}, upgrade: seen.Of(upgrade), lines: lines,
 		forget: func() { lines.close(func(*line) bool { return true }); shared.CloseIdleConnections() },
 		close:  func() { lines.end(); shared.CloseIdleConnections() },
 	}

@@ -117,29 +117,87 @@ func TestNoUpstreamServerCode(t *testing.T) {
 	})
 }
 
-func TestImportsPointDown(t *testing.T) {
+// graph is the imports of our packages: of each, by its path below the module,
+// what it imports and the file that does.
+type graph map[string]map[string]string
+
+// imports reads the graph of the product; files that skip says so are left out.
+func imports(t *testing.T, skip func(path string) bool) graph {
+	t.Helper()
+	g := graph{}
 	eachFile(t, false, func(path string, imports []string) {
-		from := layer(path)
+		if skip != nil && skip(path) {
+			return
+		}
+		from := pkgOf(path)
+		if g[from] == nil {
+			g[from] = map[string]string{}
+		}
 		for _, i := range imports {
-			to := layer(strings.TrimPrefix(i, module))
-			if from >= 0 && to >= 0 && to < from {
-				t.Errorf("%s imports %s, which stands above it", path, i)
-			}
+			g[from][strings.TrimPrefix(i, module)] = path
 		}
 	})
+	return g
+}
+
+func pkgOf(file string) string { return file[:max(strings.LastIndexByte(file, '/'), 0)] }
+
+// each calls f once for everything that a package imports, itself or by way of
+// others of ours that through lets it go through, with the files that do.
+func (g graph) each(from string, through func(pkg string) bool, f func(to, by string)) {
+	seen := map[string]bool{}
+	var follow func(pkg, by string)
+	follow = func(pkg, by string) {
+		for to, file := range g[pkg] {
+			if seen[to] {
+				continue
+			}
+			seen[to] = true
+			way := strings.TrimPrefix(by+", "+file, ", ")
+			f(to, way)
+			if g[to] != nil && through(to) {
+				follow(to, way)
+			}
+		}
+	}
+	follow(from, "")
+}
+
+func TestImportsPointDown(t *testing.T) {
+	g := imports(t, nil)
+	for pkg := range g {
+		from := layer(pkg + "/")
+		if from < 0 {
+			continue
+		}
+		// Packages that stand nowhere are looked through: by way of them one could reach up.
+		nowhere := func(pkg string) bool { return layer(pkg) < 0 }
+		g.each(pkg, nowhere, func(to, by string) {
+			if at := layer(to); at >= 0 && at < from {
+				t.Errorf("%s imports %s, which stands above it (%s)", pkg, to, by)
+			}
+		})
+	}
 }
 
 // etcdPeers serves the other members of an etcd cluster, which speak HTTP.
 const etcdPeers = "internal/store/etcd/listen.go"
 
+// The store knows logs, not requests: neither it nor what it is made of has
+// anything to do with HTTP.
 func TestStoreIsBelowHTTP(t *testing.T) {
-	eachFile(t, false, func(path string, imports []string) {
-		for _, i := range imports {
-			if strings.HasPrefix(path, "internal/store/") && i == "net/http" && path != etcdPeers {
-				t.Errorf("%s imports net/http", path)
-			}
+	g := imports(t, func(path string) bool { return path == etcdPeers })
+	all := func(string) bool { return true }
+	for pkg := range g {
+		if !strings.HasPrefix(pkg+"/", "internal/store/") {
+			continue
 		}
-	})
+		g.each(pkg, all, func(to, by string) {
+			if to == "net/http" || to == "internal/request" {
+				t.Errorf("%s needs %s (%s)", pkg, to, by)
+			}
+		})
+	}
 }
 
 // What stands on the store is not to be built with etcd and gRPC, so only

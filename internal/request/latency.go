@@ -151,3 +151,14 @@ func (l *Latency) Each(f func(layer Layer, d time.Duration)) {
 		}
 	}
 }
+
+// Storage is what a store tells and asks about the requests that it works for (store.Caller).
+type Storage struct{}
+
+// Waited adds time to the storage layer of the context's request.
+func (Storage) Waited(ctx context.Context, since time.Time, took time.Duration) {
+	Visit(ctx, LayerStorage, since, took)
+}
+
+// AuditID is AuditIDFrom.
+func (Storage) AuditID(ctx context.Context) string { return AuditIDFrom(ctx) }

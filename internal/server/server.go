@@ -42,6 +42,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	recordedparts "github.com/kanzen-io/kanzen/internal/recorder/parts"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -113,7 +114,7 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 	}
 	opened.Add(sealed.close)
 	stored := store.New(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Parts: on.Parts(), Clock: clk,
-		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log})
+		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}})
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)

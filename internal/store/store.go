@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/guard"
-	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -46,6 +46,20 @@ type Transformer interface {
 	FromStorage(ctx context.Context, key string, stored []byte) (value []byte, stale bool, err error)
 }
 
+// Caller is what the store knows of the requests that it works for.
+type Caller interface {
+	// Waited is told for how long the request of ctx has waited for etcd, and since when.
+	Waited(ctx context.Context, since time.Time, took time.Duration)
+	// AuditID names the request of ctx in traces; it is empty outside of one.
+	AuditID(ctx context.Context) string
+}
+
+// nobody is the Caller of a store that is told of none.
+type nobody struct{}
+
+func (nobody) Waited(context.Context, time.Time, time.Duration) {}
+func (nobody) AuditID(context.Context) string                   { return "" }
+
 // Options of a Store; the zero value of each field but Prefix is usable.
 type Options struct {
 	// Prefix of all keys, with slashes around it: "/registry/".
@@ -63,6 +77,8 @@ type Options struct {
 	Metrics *Metrics
 	// Guard handles panics of functions that follow views.
 	Guard *guard.Guard
+	// Caller is told of the time that requests spend here. Optional.
+	Caller Caller
 }
 
 // Store is the API objects of one etcd.
@@ -72,6 +88,7 @@ type Store struct {
 	clock  clock.Clock
 	log    *slog.Logger
 	guard  *guard.Guard
+	caller Caller
 	// metrics is Options.Metrics; never nil.
 	metrics *Metrics
 	// transformer is Options.Transformer.
@@ -114,11 +131,14 @@ func New(db DB, o Options) *Store {
 	if o.Guard == nil {
 		o.Guard = guard.New(o.Log, o.Clock, nil)
 	}
+	if o.Caller == nil {
+		o.Caller = nobody{}
+	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	s := &Store{
-		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, transformer: o.Transformer,
+		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, transformer: o.Transformer,
 		Encodings: NewBudget(o.EncodingBytes),
 		views:     map[string]*View{}, elsewhere: map[string]*Store{},
 
@@ -157,8 +177,7 @@ func (s *Store) Revision() int64 { return s.follow.rev.Load() }
 
 // freshOne is Fresh without the parts.
 func (s *Store) freshOne(ctx context.Context) error {
-	began := request.Begin(ctx)
-	defer request.End(ctx, request.LayerStorage, began)
+	defer s.waited(ctx, s.clock.Now())
 	ctx, sp := span.Start(ctx, "Fresh etcd3")
 	defer sp.End()
 	rev, err := s.db.Head(ctx)
@@ -166,6 +185,11 @@ func (s *Store) freshOne(ctx context.Context) error {
 		return err
 	}
 	return s.WaitFor(ctx, rev)
+}
+
+// waited tells the caller that the request of ctx has waited since a time.
+func (s *Store) waited(ctx context.Context, since time.Time) {
+	s.caller.Waited(ctx, since, s.clock.Since(since))
 }
 
 // WaitFor returns once this server has seen revision rev.

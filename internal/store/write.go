@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -114,12 +113,11 @@ var spanNames = [...]string{etcdCreate: "Create etcd3", etcdUpdate: "GuaranteedU
 
 // commit carries out a transaction that writes the object at key.
 func (v *View) commit(ctx context.Context, op operation, key string, t kv.Txn) (kv.Committed, error) {
-	began := request.Begin(ctx)
-	defer request.End(ctx, request.LayerStorage, began)
+	defer v.store.waited(ctx, v.store.clock.Now())
 	ctx, s := span.Start(ctx, spanNames[op])
 	defer s.End()
 	if s.On() {
-		s.Set(attribute.String("audit-id", request.AuditIDFrom(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
+		s.Set(attribute.String("audit-id", v.store.caller.AuditID(ctx)), attribute.String("key", "/"+v.kind.Prefix+key))
 	}
 	asked := time.Now()
 	done, err := v.store.db.Commit(ctx, t)

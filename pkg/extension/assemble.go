@@ -24,6 +24,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -134,7 +135,7 @@ func (p *parts) open(ctx context.Context) (database, error) {
 }
 
 func (p *parts) log(db database) *log {
-	l := &log{db: db, store: store.New(db, store.Options{Prefix: registry, Clock: p.clock, Guard: p.guard, Log: p.options.Log})}
+	l := &log{db: db, store: store.New(db, store.Options{Prefix: registry, Clock: p.clock, Guard: p.guard, Log: p.options.Log, Caller: request.Storage{}})}
 	l.engine = engine.New(engine.Config{
 		Store: l.store, Admit: admission.Chain(nil), Authorize: authz.Require(p.host.access), Types: p.types,
 		Clock: p.clock, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix, MinWatch: minWatch, MaxBody: maxBody,

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
 
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/span/spanhttp"
 )
 
 // Resolver finds the addresses of services.
@@ -234,7 +234,7 @@ func newClient(cfg *rest.Config, u url.URL, caBundle []byte) (*client, error) {
 		return nil, err
 	}
 	u.Path = path.Join("/", u.Path)
-	return &client{url: u, transport: span.Transport(rt), closeIdle: t.CloseIdleConnections}, nil
+	return &client{url: u, transport: spanhttp.Transport(rt), closeIdle: t.CloseIdleConnections}, nil
 }
 
 func isLoopback(host string) bool {

@@ -1,4 +1,6 @@
-package span
+// Package spanhttp makes spans (package span) of requests by HTTP. It is apart so
+// that packages which have spans need no net/http.
+package spanhttp
 
 import (
 	"context"
@@ -10,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Transport creates a span for each HTTP request, and propagates the trace to the server.
@@ -40,9 +44,9 @@ func Request(ctx context.Context, method string, u *url.URL) (_ context.Context,
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil, func(int, error) {}
 	}
-	ctx, s := Client(ctx, "HTTP "+method)
+	ctx, s := span.Client(ctx, "HTTP "+method)
 	h := http.Header{}
-	Propagator().Inject(ctx, propagation.HeaderCarrier(h))
+	span.Propagator().Inject(ctx, propagation.HeaderCarrier(h))
 	s.Set(attribute.String("http.request.method", method), attribute.String("url.full", u.String()),
 		attribute.String("server.address", u.Hostname()))
 	if port, err := strconv.Atoi(u.Port()); err == nil {
