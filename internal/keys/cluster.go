@@ -155,14 +155,14 @@ func (c *cluster) once(ctx context.Context, dir string, within time.Duration) er
 		if stored != nil {
 			rev = stored.ModRevision
 		}
-		done, err := c.db.Commit(ctx, kv.Txn{If: []kv.Condition{{Key: c.key, Is: kv.ModRevision, N: rev}}, Then: []kv.Op{{Key: c.key, Value: sealed}}, Else: c.key})
+		done, err := c.db.Commit(ctx, kv.Txn{If: []kv.Condition{{Key: c.key, Is: kv.ModRevision, N: rev}}, Then: []kv.Op{{Key: c.key, Value: sealed}}, Else: []string{c.key}})
 		if err != nil {
 			return err
 		}
 		if done.Held {
 			return refuse(merged.Write(dir))
 		}
-		stored = done.Else // another server was faster
+		stored = done.Else[0] // another server was faster
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -24,10 +22,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/listen"
-	"github.com/kanzen-io/kanzen/internal/logs"
-	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
 
@@ -52,7 +47,7 @@ type Process struct {
 	// Metrics has the metrics of these parts.
 	Metrics *prometheus.Registry
 
-	broken  *etcd.DB     // tells whether the embedded etcd has given up; nil: there is none
+	opened  store.DB     // the database that this process has opened; nil: it was given one
 	used    *atomic.Bool // a control plane was made on it
 	closers Closers
 }
@@ -62,8 +57,8 @@ type Process struct {
 type Given struct {
 	Clock  clock.WithTickerAndDelayedExecution
 	Shared *Shared
-	// DB is a log that the caller closes. Without it the log is the embedded
-	// etcd, or the cluster that the settings name.
+	// DB is a log that the caller closes. Without it the log is the one that
+	// the settings name.
 	DB store.DB
 }
 
@@ -73,14 +68,15 @@ type Other struct {
 	Resources []schema.GroupResource
 }
 
-// Watch returns an error when the embedded etcd cannot go on.
+// Watch returns an error when the database cannot go on.
 func (p *Process) Watch(ctx context.Context) error {
-	if p.broken == nil {
+	db, ok := p.opened.(breakable)
+	if !ok {
 		return nil
 	}
 	select {
-	case <-p.broken.Broken():
-		return p.broken.Err()
+	case <-db.Broken():
+		return db.Err()
 	case <-ctx.Done():
 		return nil
 	}
@@ -129,6 +125,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
 		}
 	}
+	open := newOpener(cfg, p.Egress, p.Metrics, log)
 	if p.DB != nil {
 		return p, nil
 	}
@@ -143,20 +140,23 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		}
 		p.closers.Add(unlock)
 	}
-	db, err := openEtcd(ctx, cfg, p.Egress, p.Metrics, log)
+	db, err := open.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.DB, p.Snapshot, p.broken = db, db.Snapshot, db
 	p.closers.Add(db.Close)
-	if err := p.openOthers(cfg); err != nil {
+	p.DB, p.opened = db, db
+	if saves, ok := db.(snapshotter); ok {
+		p.Snapshot = saves.Snapshot
+	}
+	if err := p.openOthers(cfg, open); err != nil {
 		return nil, err
 	}
 	dir := ""
 	if cfg.Embedded() {
 		dir = cfg.DataDir
 	}
-	p.watchEtcd(db, cfg.EtcdServers, dir)
+	p.watchDatabase(db, cfg.EtcdServers, dir)
 	return p, nil
 }
 
@@ -193,44 +193,14 @@ func closeListener(l net.Listener) error {
 	return nil
 }
 
-func openEtcd(ctx context.Context, cfg *config.Config, proxies *egress.Selector, metrics prometheus.Registerer, log *slog.Logger) (*etcd.DB, error) {
-	if cfg.Embedded() {
-		listen, err := etcdListen(cfg)
-		if err != nil {
-			return nil, err
-		}
-		opened := logs.Step(log, clock.RealClock{}, "opening the embedded etcd", "embedded etcd is open")
-		db, err := etcd.OpenEmbedded(ctx, etcd.Embedded{
-			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, QuotaBytes: cfg.EtcdQuotaBytes, Name: cfg.EtcdName,
-			Listen: listen, Log: log})
-		if errors.Is(err, etcd.ErrInUse) {
-			err = fmt.Errorf("%w; another server runs on it: stop that one, or name another directory with --data-dir", err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		opened()
-		return db, nil
-	}
-	return dialEtcd(cfg, cfg.EtcdServers, proxies, metrics)
-}
-
-func dialEtcd(cfg *config.Config, servers []string, proxies *egress.Selector, metrics prometheus.Registerer) (*etcd.DB, error) {
-	t, err := cfg.EtcdTLS()
-	if err != nil {
-		return nil, err
-	}
-	return etcd.Dial(etcd.Cluster{Endpoints: servers, TLS: t, Dial: proxies.Dial(egress.Etcd), Registry: metrics})
-}
-
 // openOthers opens the clusters of --etcd-servers-overrides.
-func (p *Process) openOthers(cfg *config.Config) error {
+func (p *Process) openOthers(cfg *config.Config, open *opener) error {
 	overrides, err := cfg.EtcdOverridden()
 	if err != nil {
 		return err
 	}
 	for _, o := range overrides {
-		db, err := dialEtcd(cfg, o.Servers, p.Egress, p.Metrics)
+		db, err := open.dial(o.Servers)
 		if err != nil {
 			return fmt.Errorf("--etcd-servers-overrides: %w", err)
 		}
@@ -265,24 +235,6 @@ func (p *Process) Parts() (out []store.Part) {
 		out = append(out, part)
 	}
 	return out
-}
-
-// etcdListen says where the embedded etcd listens; nil: nowhere. Its authority and certificates are made below the data
-// directory.
-func etcdListen(cfg *config.Config) (*etcd.Listen, error) {
-	clients, peers, err := cfg.EtcdListen()
-	if err != nil || len(clients)+len(peers) == 0 {
-		return nil, err
-	}
-	var hosts []string
-	for _, u := range append(slices.Clone(clients), peers...) {
-		hosts = append(hosts, u.Hostname())
-	}
-	f, err := pki.EnsureEtcd(filepath.Join(cfg.DataDir, "pki", "etcd"), clock.RealClock{}, hosts...)
-	if err != nil {
-		return nil, fmt.Errorf("etcd's certificates: %w", err)
-	}
-	return &etcd.Listen{ClientURLs: clients, PeerURLs: peers, CA: f.CACert, Cert: f.ServerCert, Key: f.ServerKey}, nil
 }
 
 // background runs f until the closer that it returns is called.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/space"
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -29,14 +29,13 @@ const (
 	littleSpace = 512 << 20
 )
 
-// datastore is the log in etcd, as far as warnings need it.
-type datastore interface {
-	Reach(ctx context.Context, patience time.Duration) error
+// sized is a database that knows its size.
+type sized interface {
 	Size(ctx context.Context) (kv.Size, error)
 }
 
 // watchDatastore names a cluster that does not answer: after a second, and again while that lasts, ever less often.
-func (p *Process) watchDatastore(ctx context.Context, db datastore, addresses []string) {
+func (p *Process) watchDatastore(ctx context.Context, db distant, addresses []string) {
 	named, pause, since := false, firstLook, time.Time{}
 	for ctx.Err() == nil {
 		began := p.Clock.Now()
@@ -70,7 +69,7 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // watchRoom warns of an etcd near its quota and of a disk that fills. dir is the directory of the embedded etcd; "" for a
 // cluster, whose disks are elsewhere.
-func (p *Process) watchRoom(ctx context.Context, db datastore, dir string) {
+func (p *Process) watchRoom(ctx context.Context, db sized, dir string) {
 	seldom := logs.NewSeldom(p.Log, p.Clock, warnAgain)
 	for ctx.Err() == nil {
 		warnQuota(ctx, db, seldom)
@@ -84,7 +83,7 @@ func (p *Process) watchRoom(ctx context.Context, db datastore, dir string) {
 	}
 }
 
-func warnQuota(ctx context.Context, db datastore, seldom *logs.Seldom) {
+func warnQuota(ctx context.Context, db sized, seldom *logs.Seldom) {
 	ctx, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
 	size, err := db.Size(ctx)
@@ -104,10 +103,10 @@ func warnDisk(dir string, seldom *logs.Seldom) {
 		"directory", dir, "freeMB", d.Free>>20)
 }
 
-// watchEtcd starts the warnings about an open etcd, until the ground is closed.
-func (p *Process) watchEtcd(db *etcd.DB, addresses []string, dir string) {
-	if len(addresses) > 0 {
-		p.closers.Add(background(func(ctx context.Context) { p.watchDatastore(ctx, db, addresses) }))
+// watchDatabase starts the warnings about an open database, until the process is closed.
+func (p *Process) watchDatabase(db store.DB, addresses []string, dir string) {
+	if far, ok := db.(distant); ok && len(addresses) > 0 {
+		p.closers.Add(background(func(ctx context.Context) { p.watchDatastore(ctx, far, addresses) }))
 	}
 	p.closers.Add(background(func(ctx context.Context) { p.watchRoom(ctx, db, dir) }))
 }

@@ -83,18 +83,19 @@ func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int
 	done, err := s.db.Commit(ctx, kv.Txn{
 		If:   []kv.Condition{{Key: compactKey, Is: kv.Version, N: version}},
 		Then: []kv.Op{{Key: compactKey, Value: strconv.AppendInt(nil, rev, 10)}},
-		Else: compactKey,
+		Else: []string{compactKey},
 	})
 	if err != nil {
 		return version, rev, err
 	}
 	if !done.Held {
 		// Another server is ahead; follow its round.
-		if done.Else == nil {
+		other := done.Else[0]
+		if other == nil {
 			return 0, done.Rev, nil
 		}
-		s.endPast(compactedAt(done.Else.Value))
-		return done.Else.Version, done.Rev, nil
+		s.endPast(compactedAt(other.Value))
+		return other.Version, done.Rev, nil
 	}
 	if rev > 0 {
 		if err := s.db.Compact(ctx, rev); err != nil {

@@ -20,7 +20,6 @@ type Metrics struct {
 	seconds          *prometheus.HistogramVec
 	requests, failed *prometheus.CounterVec
 	waits            *prometheus.HistogramVec
-	leases           prometheus.Histogram
 }
 
 // NewMetrics makes the metrics of a store and registers them.
@@ -34,10 +33,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}, resource),
-		leases: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "etcd_lease_object_counts", Help: "How many objects shared a lease.",
-			Buckets: []float64{10, 50, 100, 500, 1000, 2500, 5000}}),
 	}
-	r.MustRegister(m.seconds, m.requests, m.failed, m.waits, m.leases)
+	r.MustRegister(m.seconds, m.requests, m.failed, m.waits)
 	return m
 }
 

@@ -104,7 +104,6 @@ type Store struct {
 	follow follower
 	// compacted is the newest revision at which a server is known to have compacted; see endPast.
 	compacted   atomic.Int64
-	leases      leaser
 	tasks       tasks
 	untold      untold
 	histories   *semaphore.Weighted // bytes of etcd's history that may be read at a time
@@ -144,7 +143,6 @@ func New(db DB, o Options) *Store {
 
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes, plainLimit: defaultPlain, blocks: new(blocks),
 	}
-	s.leases.init(db, o.Clock, o.Metrics.leases)
 	s.follow.init()
 	s.tasks.init()
 	s.addParts(o.Parts, o)

@@ -105,13 +105,13 @@ func (s *Store) oldest(ctx context.Context, newest int64) (int64, error) {
 	return from, nil
 }
 
-// Replace puts other bytes at a key if the value is still that of revision rev, and reports whether it was. The lease of the
-// value stays.
+// Replace puts other bytes at a key if the value is still that of revision rev, and reports whether it was. The value ends when it
+// would have.
 func (s *Store) Replace(ctx context.Context, key string, rev int64, bytes []byte) (replaced bool, err error) {
 	path := s.prefix + key
 	done, err := s.db.Commit(ctx, kv.Txn{
 		If:   []kv.Condition{{Key: path, Is: kv.ModRevision, N: rev}},
-		Then: []kv.Op{{Key: path, Value: bytes, KeepLease: true}},
+		Then: []kv.Op{{Key: path, Value: bytes, KeepTTL: true}},
 	})
 	return done.Held, err
 }

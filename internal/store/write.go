@@ -44,14 +44,14 @@ func (v *View) Create(ctx context.Context, key string, w Write, guards ...Guard)
 	}
 	t := kv.Txn{If: v.conditions(put.Key, 0, guards), Then: []kv.Op{put}}
 	if len(guards) > 0 {
-		t.Else, t.ElseKey = put.Key, true
+		t.Else, t.ElseKeys = []string{put.Key}, true
 	}
 	done, err := v.commit(ctx, etcdCreate, key, t)
 	if err != nil {
 		return nil, err
 	}
 	if !done.Held {
-		if len(guards) > 0 && done.Else == nil {
+		if len(guards) > 0 && done.Else[0] == nil {
 			return nil, ErrVoid
 		}
 		return nil, ErrExists
@@ -87,19 +87,19 @@ func (v *View) Delete(ctx context.Context, prev *Item) (*Item, error) {
 // swap carries out op if prev is what is stored and the guards hold, and returns
 // its revision. kind is what etcd is asked for.
 func (v *View) swap(ctx context.Context, kind operation, prev *Item, guards []Guard, op kv.Op) (int64, error) {
-	done, err := v.commit(ctx, kind, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: op.Key})
+	done, err := v.commit(ctx, kind, prev.Key, kv.Txn{If: v.conditions(op.Key, prev.Rev, guards), Then: []kv.Op{op}, Else: []string{op.Key}})
 	if err != nil {
 		return 0, err
 	}
 	switch {
 	case done.Held:
 		return done.Rev, nil
-	case done.Else == nil:
+	case done.Else[0] == nil:
 		return 0, &ConflictError{}
-	case done.Else.ModRevision == prev.Rev:
+	case done.Else[0].ModRevision == prev.Rev:
 		return 0, ErrVoid
 	}
-	return 0, &ConflictError{Current: v.item(ctx, *done.Else)}
+	return 0, &ConflictError{Current: v.item(ctx, *done.Else[0])}
 }
 
 // conditions are the conditions of a write: a key has revision rev (0: it does
@@ -122,10 +122,7 @@ func (v *View) commit(ctx context.Context, op operation, key string, t kv.Txn) (
 	asked := time.Now()
 	done, err := v.store.db.Commit(ctx, t)
 	v.asked(op, asked, err)
-	switch {
-	case errors.Is(err, kv.ErrNoLease):
-		v.store.leases.forget(ctx)
-	case err != nil && !errors.Is(err, ErrTooLarge):
+	if err != nil && !errors.Is(err, ErrTooLarge) {
 		err = uncertain{err}
 	}
 	return done, err
@@ -153,12 +150,5 @@ func (v *View) put(ctx context.Context, key string, w Write) (kv.Op, error) {
 		}
 		value = stored
 	}
-	if w.TTL <= 0 {
-		return kv.Op{Key: full, Value: value}, nil
-	}
-	lease, err := v.store.leases.get(ctx, w.TTL)
-	if err != nil {
-		return kv.Op{}, err
-	}
-	return kv.Op{Key: full, Value: value, Lease: lease}, nil
+	return kv.Op{Key: full, Value: value, TTL: w.TTL}, nil
 }

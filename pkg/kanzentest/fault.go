@@ -302,14 +302,6 @@ func (o *outage) Compact(ctx context.Context, rev int64) error {
 	return o.DB.Compact(ctx, rev)
 }
 
-// Grant is part of store.DB.
-func (o *outage) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
-	if _, err := o.state(); err != nil {
-		return 0, err
-	}
-	return o.DB.Grant(ctx, ttl)
-}
-
 // Ping is part of store.DB.
 func (o *outage) Ping(ctx context.Context) error {
 	if _, err := o.state(); err != nil {

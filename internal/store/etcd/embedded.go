@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/pkg/v3/traceutil"
@@ -48,6 +49,8 @@ type Embedded struct {
 	Log *slog.Logger
 	// AnyDisk takes writes until the disk is full.
 	AnyDisk bool
+	// LeaseSizes is told how many keys shared a lease. Optional.
+	LeaseSizes prometheus.Observer
 }
 
 // OpenEmbedded starts an etcd in this process and returns once it accepts requests. If another process uses the
@@ -136,8 +139,8 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() error) (*DB, error) {
 	client := v3client.New(srv)
 	d := &DB{
-		Client: client,
-		head:   func(context.Context) (int64, error) { return head(srv), nil },
+		Client: client, leases: newLeaser(client, e.LeaseSizes),
+		head: func(context.Context) (int64, error) { return head(srv), nil },
 		size: func(context.Context) (kv.Size, error) {
 			return kv.Size{Bytes: srv.Backend().Size(), InUse: srv.Backend().SizeInUse(), Quota: e.quota()}, nil
 		},

@@ -43,6 +43,7 @@ type DB struct {
 	head   func(ctx context.Context) (int64, error)
 	size   func(ctx context.Context) (kv.Size, error)
 	close  func() error
+	leases *leaser
 	// reach is how servers of a cluster are connected to; nil: etcd is embedded.
 	reach func(ctx context.Context) error
 	// alarms returns etcd's alarms, by name.
@@ -112,6 +113,8 @@ type Cluster struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Registry gets the metrics of the connection. Optional.
 	Registry prometheus.Registerer
+	// LeaseSizes is told how many keys shared a lease. Optional.
+	LeaseSizes prometheus.Observer
 }
 
 // Dial connects to a cluster. It does not wait for the cluster to answer;
@@ -151,7 +154,7 @@ func Dial(c Cluster) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd at %v: %w", c.Endpoints, err)
 	}
-	d := &DB{Client: client, close: client.Close}
+	d := &DB{Client: client, close: client.Close, leases: newLeaser(client, c.LeaseSizes)}
 	d.head = (&batcher{fetch: d.linearized}).get
 	d.size = func(ctx context.Context) (kv.Size, error) {
 		s, err := client.Status(ctx, c.Endpoints[0])

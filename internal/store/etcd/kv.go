@@ -81,34 +81,59 @@ func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	if err := d.disk.room(); err != nil {
 		return kv.Committed{}, err
 	}
+	done, err := d.commit(ctx, t)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // nothing was changed
+		d.leases.forget(ctx)
+		done, err = d.commit(ctx, t)
+	}
+	return done, translated(err)
+}
+
+func (d *DB) commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	conditions := make([]clientv3.Cmp, 0, len(t.If))
 	for _, c := range t.If {
 		conditions = append(conditions, comparison(c))
 	}
 	ops := make([]clientv3.Op, 0, len(t.Then))
 	for _, o := range t.Then {
-		ops = append(ops, operation(o))
+		op, err := d.operation(ctx, o)
+		if err != nil {
+			return kv.Committed{}, err
+		}
+		ops = append(ops, op)
 	}
 	txn := d.Client.Txn(ctx).If(conditions...).Then(ops...)
-	switch {
-	case t.Else == "":
-	case t.ElseKey:
-		txn = txn.Else(clientv3.OpGet(t.Else, clientv3.WithKeysOnly()))
-	default:
-		txn = txn.Else(clientv3.OpGet(t.Else))
+	if len(t.Else) > 0 {
+		txn = txn.Else(reads(t)...)
 	}
 	r, err := txn.Commit()
 	if err != nil {
-		return kv.Committed{}, translated(err)
+		return kv.Committed{}, err
 	}
 	out := kv.Committed{Held: r.Succeeded, Rev: r.Header.Revision}
-	if !r.Succeeded && t.Else != "" {
-		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-			found := keyValue(kvs[0])
-			out.Else = &found
+	if !r.Succeeded && len(t.Else) > 0 {
+		out.Else = make([]*kv.KeyValue, len(t.Else))
+		for n := range t.Else {
+			if kvs := r.Responses[n].GetResponseRange().Kvs; len(kvs) > 0 {
+				found := keyValue(kvs[0])
+				out.Else[n] = &found
+			}
 		}
 	}
 	return out, nil
+}
+
+// reads are what a transaction reads if its conditions do not hold.
+func reads(t kv.Txn) []clientv3.Op {
+	ops := make([]clientv3.Op, 0, len(t.Else))
+	for _, key := range t.Else {
+		if t.ElseKeys {
+			ops = append(ops, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		} else {
+			ops = append(ops, clientv3.OpGet(key))
+		}
+	}
+	return ops
 }
 
 func comparison(c kv.Condition) clientv3.Cmp {
@@ -122,41 +147,30 @@ func comparison(c kv.Condition) clientv3.Cmp {
 	}
 }
 
-func operation(o kv.Op) clientv3.Op {
+func (d *DB) operation(ctx context.Context, o kv.Op) (clientv3.Op, error) {
+	var op clientv3.Op
 	switch {
 	case o.Delete:
-		return clientv3.OpDelete(o.Key)
-	case o.KeepLease:
-		op := clientv3.OpPut(o.Key, "", clientv3.WithIgnoreLease())
-		op.WithValueBytes(o.Value)
-		return op
-	case o.Lease == 0:
-		op := clientv3.OpPut(o.Key, "")
-		op.WithValueBytes(o.Value) // OpPut would copy it
-		return op
+		return clientv3.OpDelete(o.Key), nil
+	case o.KeepTTL:
+		op = clientv3.OpPut(o.Key, "", clientv3.WithIgnoreLease())
+	case o.TTL > 0:
+		lease, err := d.leases.get(ctx, o.TTL)
+		if err != nil {
+			return op, err
+		}
+		op = clientv3.OpPut(o.Key, "", clientv3.WithLease(lease))
 	default:
-		op := clientv3.OpPut(o.Key, "", clientv3.WithLease(clientv3.LeaseID(o.Lease)))
-		op.WithValueBytes(o.Value)
-		return op
+		op = clientv3.OpPut(o.Key, "")
 	}
+	op.WithValueBytes(o.Value) // OpPut would copy it
+	return op, nil
 }
 
 // Compact is part of store.DB.
 func (d *DB) Compact(ctx context.Context, rev int64) error {
 	_, err := d.Client.Compact(ctx, rev)
 	return translated(err)
-}
-
-// Grant is part of store.DB.
-func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
-	if err := d.disk.room(); err != nil {
-		return 0, err
-	}
-	r, err := d.Client.Grant(ctx, int64(ttl/time.Second))
-	if err != nil {
-		return 0, translated(err)
-	}
-	return kv.Lease(r.ID), nil
 }
 
 // translated turns etcd's errors into those of package kv. Errors that users
@@ -169,8 +183,6 @@ func translated(err error) error {
 		return kv.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return kv.ErrFuture
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return known{err, kv.ErrNoLease}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return known{err, kv.ErrNoSpace}
 	case errors.Is(err, rpctypes.ErrRequestTooLarge),

@@ -1,12 +1,20 @@
-// Package kv has the types of the interface between a store and its database.
-// The database is an ordered set of keys with values, one number (the revision)
-// that counts its transactions, and the history of both back to a compaction.
-// Everything means the same as in etcd. The interface itself is store.DB.
+// Package kv has the types of the interface between a store and its database
+// (store.DB), and with them what a database is to the store.
+//
+// It is an ordered set of keys with values. One number, the revision, counts the
+// transactions that changed something: each has the next number, alone, and all
+// of its changes have it. Keys compare as strings of bytes. The changes of all
+// keys, in the order of their revisions, are the database's history, which is
+// there from some revision on: what is older is compacted. A key that is deleted
+// and put again begins anew.
 //
 // Bytes in these types are shared, not copied, and must not be changed.
 package kv
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Errors that a store distinguishes.
 var (
@@ -14,12 +22,18 @@ var (
 	ErrCompacted = errors.New("revision is compacted")
 	// ErrFuture: the revision is newer than the newest.
 	ErrFuture = errors.New("revision is in the future")
-	// ErrNoLease: the lease does not exist, or has ended.
-	ErrNoLease = errors.New("lease not found")
 	// ErrTooLarge: a value is larger than the database accepts.
 	ErrTooLarge = errors.New("request is too large")
 	// ErrNoSpace: the disk or the quota of the database is full.
-	ErrNoSpace = errors.New("no space is left for etcd")
+	ErrNoSpace = errors.New("the database has no space left")
+)
+
+// Bounds that every database can hold: it takes transactions with so many
+// operations, and as many conditions, and values of so many bytes. It need not
+// take more.
+const (
+	MaxOps   = 128
+	MaxBytes = 1 << 20
 )
 
 // KeyValue is a key at one revision.
@@ -32,7 +46,8 @@ type KeyValue struct {
 	Version int64
 }
 
-// Event is one change of one key.
+// Event is one change of one key. To put the value that is there already is a
+// change too; to delete a key that does not exist is none.
 type Event struct {
 	// KeyValue is the key after the change; of a deletion it has only the key
 	// and the revision.
@@ -49,7 +64,7 @@ func (e *Event) Created() bool { return !e.Deleted && e.CreateRevision == e.ModR
 // Range asks for keys in ascending order.
 type Range struct {
 	// Key is the first key of the range, and End the first key after it; an
-	// empty End means Key alone.
+	// empty End means Key alone, NoEnd all keys from Key on.
 	Key, End string
 	// Rev is the revision to read at; 0: the newest.
 	Rev int64
@@ -69,6 +84,9 @@ type Answer struct {
 	More bool
 }
 
+// NoEnd is the end of a range that has none.
+const NoEnd = "\x00"
+
 // After is the smallest key after key.
 func After(key []byte) string { return string(key) + "\x00" }
 
@@ -81,18 +99,20 @@ func PrefixEnd(prefix string) string {
 			return string(end[:n+1])
 		}
 	}
-	return "\x00" // etcd's notation for no end
+	return NoEnd
 }
 
 // Txn is a transaction: if all conditions hold, all operations are done at one
-// new revision; if not, nothing is changed and a key is read.
+// new revision; if not, nothing is changed and some keys are read. There are
+// operations, and each is about another key.
 type Txn struct {
 	If   []Condition
 	Then []Op
-	// Else is the key to read if a condition does not hold; empty: none.
-	Else string
-	// ElseKey says that only the key is wanted, without its value.
-	ElseKey bool
+	// Else are the keys to read if a condition does not hold, at the revision at
+	// which it does not.
+	Else []string
+	// ElseKeys says that only the keys are wanted, without their values.
+	ElseKeys bool
 }
 
 // Condition compares a key with N. A key that does not exist has revision 0 and
@@ -118,14 +138,20 @@ type Op struct {
 	Delete bool
 	Key    string
 	Value  []byte
-	Lease  Lease // the lease of the value; 0: none
-	// KeepLease leaves the key, which exists, with the lease that it has.
-	KeepLease bool
+	// TTL is the time after which the database deletes the key by itself, unless
+	// it is put or deleted before; 0: never. The database may be late by Late.
+	// Keys may be deleted together, at one revision.
+	TTL time.Duration
+	// KeepTTL leaves the key, which exists, with the end that it has.
+	KeepTTL bool
 }
 
-// Lease is the number of a lease: keys that were put with it are deleted when
-// it ends.
-type Lease int64
+// Late is how much later than after its TTL a key may be deleted, while the
+// database runs: so keys that were put at about the same time end together, and
+// an end is not a transaction of its own. It is in whole seconds.
+func Late(ttl time.Duration) time.Duration {
+	return min(time.Minute, ttl/20).Truncate(time.Second)
+}
 
 // Committed is the result of a transaction.
 type Committed struct {
@@ -134,9 +160,9 @@ type Committed struct {
 	// Rev is the newest revision after the transaction: its own if it changed
 	// anything.
 	Rev int64
-	// Else is the key that was read because a condition did not hold; nil: it
-	// does not exist, or was not asked for.
-	Else *KeyValue
+	// Else are the keys of Txn.Else, in that order, if a condition did not hold;
+	// nil for one that does not exist.
+	Else []*KeyValue
 }
 
 // Size is that of a database, in bytes.
@@ -152,7 +178,7 @@ type Watch struct {
 	// Key is one key, or with Prefix the prefix of many.
 	Key    string
 	Prefix bool
-	// From is the first revision of interest.
+	// From is the first revision of interest, 1 or more; it may be in the future.
 	From int64
 	// Until is the last revision of interest; 0: none. The watch ends once it
 	// has delivered everything up to it.
@@ -160,7 +186,8 @@ type Watch struct {
 	// Prev asks for the values before the changes too.
 	Prev bool
 	// Ask requests the watch's progress: a send makes Deliver be called with
-	// the revision that the watch has reached. Optional.
+	// the revision that the watch has reached, also where that brings no events.
+	// A request may be lost; who still waits asks again. Optional.
 	Ask <-chan struct{}
 }
 

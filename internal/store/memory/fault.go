@@ -19,7 +19,6 @@ const (
 	Commit
 	Watch
 	Compact
-	Grant
 )
 
 // Fault says how one operation goes wrong.

@@ -1,6 +1,6 @@
 // Package memory is the store's log in memory, for tests and for control planes
 // that need not outlive their process. Revisions, transactions, history,
-// compaction and leases work as in etcd. It has no files and no goroutines, and
+// compaction and the end of keys are those of package kv. It has no files and no goroutines, and
 // its clock is passed in. Tests can make its operations fail or wait, or lose
 // their answers (see Fault).
 package memory
@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tidwall/btree"
 	"k8s.io/utils/clock"
@@ -29,17 +28,16 @@ type DB struct {
 	keys      btree.Map[string, []version] // including deleted ones whose history is kept
 	events    []event                      // from compacted on; cut off and appended to, never overwritten
 	bytes     int64                        // of keys and values in events
-	leases    map[kv.Lease]*lease
-	nextLease kv.Lease
-	changed   chan struct{} // closed by the next change
-	broken    chan struct{} // closed by Break
+	expiring  map[int64]*end               // by time, in nanoseconds since 1970
+	changed   chan struct{}                // closed by the next change
+	broken    chan struct{}                // closed by Break
 }
 
 // version is a key after one of its changes.
 type version struct {
 	kv.KeyValue
 	deleted bool
-	lease   kv.Lease
+	ends    int64 // when, in nanoseconds since 1970; 0: never
 }
 
 // event is a change of a key: the key after and before it.
@@ -54,7 +52,7 @@ func New(c clock.WithDelayedExecution) *DB { return NewAt(c, 1) }
 // NewAt makes an empty log at a revision. Its history begins there: a process whose logs begin at ever larger revisions
 // tells clients of an earlier one that what they know is too old.
 func NewAt(c clock.WithDelayedExecution, rev int64) *DB {
-	return &DB{clock: c, rev: rev, compacted: rev - 1, leases: map[kv.Lease]*lease{}, changed: make(chan struct{}), broken: make(chan struct{})}
+	return &DB{clock: c, rev: rev, compacted: rev - 1, expiring: map[int64]*end{}, changed: make(chan struct{}), broken: make(chan struct{})}
 }
 
 // Head is part of store.DB.
@@ -76,18 +74,6 @@ func (d *DB) Size(ctx context.Context) (kv.Size, error) {
 	var bytes int64
 	err := d.do(ctx, Size, func() error { bytes = d.bytes; return nil })
 	return kv.Size{Bytes: bytes, InUse: bytes}, err
-}
-
-// Close stops the leases' timers. Keys stay as they are.
-func (d *DB) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.leases {
-		if l.timer != nil {
-			l.timer.Stop()
-		}
-	}
-	return nil
 }
 
 // do carries out an operation under the lock, subject to injected faults.
@@ -132,7 +118,7 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 		}
 		answer.Rev = d.rev
 		d.keys.Ascend(r.Key, func(key string, versions []version) bool {
-			if key != r.Key && r.End != noEnd && key >= r.End {
+			if key != r.Key && r.End != kv.NoEnd && key >= r.End {
 				return false
 			}
 			v, ok := at(versions, rev)
@@ -162,9 +148,6 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 	return answer, nil
 }
 
-// noEnd is the end of a range that has none.
-const noEnd = "\x00"
-
 // readable returns the revision that rev (0: the newest) stands for, or an
 // error if its history is not there.
 func (d *DB) readable(rev int64) (int64, error) {
@@ -181,44 +164,47 @@ func (d *DB) readable(rev int64) (int64, error) {
 
 // Commit is part of store.DB.
 func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	ends := d.ends(t.Then)
 	var done kv.Committed
 	err := d.do(ctx, Commit, func() (err error) {
-		done, err = d.commit(t)
+		done, err = d.commit(t, ends)
 		return err
 	})
+	d.arm(ends)
 	if err != nil {
 		return kv.Committed{}, err
 	}
 	return done, nil
 }
 
-func (d *DB) commit(t kv.Txn) (kv.Committed, error) {
+func (d *DB) commit(t kv.Txn, ends []int64) (kv.Committed, error) {
 	if err := check(t.Then); err != nil {
 		return kv.Committed{}, err
 	}
 	for _, c := range t.If {
-		if d.holds(c) {
-			continue
+		if !d.holds(c) {
+			return kv.Committed{Rev: d.rev, Else: d.instead(t)}, nil
 		}
-		done := kv.Committed{Rev: d.rev}
-		if t.Else == "" {
-			return done, nil
-		}
-		if v, ok := d.now(t.Else); ok {
-			if t.ElseKey {
+	}
+	d.apply(t.Then, ends)
+	return kv.Committed{Held: true, Rev: d.rev}, nil
+}
+
+// instead reads what a transaction wants if its conditions do not hold.
+func (d *DB) instead(t kv.Txn) []*kv.KeyValue {
+	if len(t.Else) == 0 {
+		return nil
+	}
+	out := make([]*kv.KeyValue, len(t.Else))
+	for n, key := range t.Else {
+		if v, ok := d.now(key); ok {
+			if t.ElseKeys {
 				v.Value = nil
 			}
-			done.Else = &v.KeyValue
-		}
-		return done, nil
-	}
-	for _, o := range t.Then {
-		if o.Lease != 0 && d.leases[o.Lease] == nil {
-			return kv.Committed{}, kv.ErrNoLease
+			out[n] = &v.KeyValue
 		}
 	}
-	d.apply(t.Then)
-	return kv.Committed{Held: true, Rev: d.rev}, nil
+	return out
 }
 
 // now returns the newest version of a key.
@@ -244,15 +230,20 @@ func (d *DB) holds(c kv.Condition) bool {
 
 // check refuses operations that can never be carried out.
 func check(ops []kv.Op) error {
-	put := map[string]bool{}
+	var keys map[string]bool
+	if len(ops) > 1 {
+		keys = make(map[string]bool, len(ops))
+	}
 	for _, o := range ops {
 		if len(o.Value) > maxBytes {
 			return kv.ErrTooLarge
 		}
-		if before, ok := put[o.Key]; ok && (before || !o.Delete) {
-			return fmt.Errorf("key %q is put beside another operation on it in one transaction", o.Key)
+		if keys[o.Key] {
+			return fmt.Errorf("two operations of one transaction are about key %q", o.Key)
 		}
-		put[o.Key] = !o.Delete
+		if keys != nil {
+			keys[o.Key] = true
+		}
 	}
 	return nil
 }
@@ -260,20 +251,24 @@ func check(ops []kv.Op) error {
 // maxBytes is the largest value, as with etcd.
 const maxBytes = 1536 << 10
 
-// apply does operations at the next revision, if they change anything.
-func (d *DB) apply(ops []kv.Op) {
+// apply does operations at the next revision, if they change anything. ends are
+// the times at which puts end; nil: none does.
+func (d *DB) apply(ops []kv.Op, ends []int64) {
 	rev := d.rev + 1
-	for _, o := range ops {
+	for n, o := range ops {
 		prev, was := d.now(o.Key)
 		if o.Delete && !was {
 			continue
 		}
-		e := event{version: version{KeyValue: kv.KeyValue{Key: []byte(o.Key), ModRevision: rev}, deleted: o.Delete, lease: o.Lease}}
+		e := event{version: version{KeyValue: kv.KeyValue{Key: []byte(o.Key), ModRevision: rev}, deleted: o.Delete}}
 		if !o.Delete {
 			e.Value, e.CreateRevision, e.Version = o.Value, rev, 1
 		}
-		if o.KeepLease {
-			e.lease = prev.lease
+		switch {
+		case o.KeepTTL:
+			e.ends = prev.ends
+		case ends != nil:
+			e.ends = ends[n]
 		}
 		if was {
 			e.prev = prev.KeyValue
@@ -281,7 +276,7 @@ func (d *DB) apply(ops []kv.Op) {
 				e.CreateRevision, e.Version = prev.CreateRevision, prev.Version+1
 			}
 		}
-		d.rebind(o.Key, prev.lease, e.lease)
+		d.rebind(o.Key, prev.ends, e.ends)
 		versions, _ := d.keys.Get(o.Key)
 		d.keys.Set(o.Key, append(versions, e.version))
 		d.events = append(d.events, e)
@@ -341,26 +336,4 @@ func (d *DB) compact(rev int64) {
 		}
 	}
 	d.events = events
-}
-
-// Grant is part of store.DB.
-func (d *DB) Grant(ctx context.Context, ttl time.Duration) (kv.Lease, error) {
-	var id kv.Lease
-	err := d.do(ctx, Grant, func() error {
-		d.nextLease++
-		id = d.nextLease
-		d.leases[id] = &lease{keys: map[string]bool{}}
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	// A clock may call the func at once, before AfterFunc returns.
-	timer := d.clock.AfterFunc(ttl, func() { d.expire(id) })
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.leases[id]; l != nil {
-		l.timer = timer
-	}
-	return id, nil
 }

@@ -43,7 +43,7 @@ func TestLikeEtcd(t *testing.T) {
 			txn := randomTxn(r, m.rev)
 			ask = func(db store.DB) string {
 				done, err := db.Commit(t.Context(), txn)
-				return fmt.Sprintf("commit %+v: held %v, revision %d, else %s, failed %v", txn, done.Held, done.Rev, one(done.Else), err != nil)
+				return fmt.Sprintf("commit %+v: held %v, revision %d, else %s, failed %v", txn, done.Held, done.Rev, one(done.Else...), err != nil)
 			}
 		case 4, 5, 6:
 			q := randomRange(r, rev)
@@ -91,9 +91,9 @@ func randomTxn(r *rand.Rand, rev int64) (t kv.Txn) {
 		t.Then = append(t.Then, kv.Op{Key: randomKey(r), Delete: r.IntN(4) == 0, Value: fmt.Append(nil, r.IntN(1000))})
 	}
 	slices.SortFunc(t.Then, func(a, b kv.Op) int { return slices.Compare([]byte(a.Key), []byte(b.Key)) })
-	t.Then = slices.CompactFunc(t.Then, func(a, b kv.Op) bool { return a.Key == b.Key && r.IntN(20) > 0 })
+	t.Then = slices.CompactFunc(t.Then, func(a, b kv.Op) bool { return a.Key == b.Key })
 	if r.IntN(2) == 0 {
-		t.Else, t.ElseKey = randomKey(r), r.IntN(2) == 0
+		t.Else, t.ElseKeys = []string{randomKey(r), randomKey(r)}[:1+r.IntN(2)], r.IntN(2) == 0
 	}
 	return t
 }
@@ -109,11 +109,15 @@ func randomRange(r *rand.Rand, rev int64) kv.Range {
 	return q
 }
 
-func one(k *kv.KeyValue) string {
-	if k == nil {
-		return "none"
+func one(all ...*kv.KeyValue) (text string) {
+	for _, k := range all {
+		if k == nil {
+			text += "none "
+			continue
+		}
+		text += fmt.Sprintf("%s=%s(%d,%d,%d) ", k.Key, k.Value, k.CreateRevision, k.ModRevision, k.Version)
 	}
-	return fmt.Sprintf("%s=%s(%d,%d,%d) ", k.Key, k.Value, k.CreateRevision, k.ModRevision, k.Version)
+	return text
 }
 
 // watched returns as text what a watch that has an end delivers.
@@ -129,45 +133,53 @@ func watched(t *testing.T, db store.DB, w kv.Watch) string {
 	return fmt.Sprintf("%s up to %d, %v", text, last, err)
 }
 
-func put(t *testing.T, db *DB, key string, l kv.Lease) {
+func put(t *testing.T, db *DB, op kv.Op) {
 	t.Helper()
-	if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Lease: l}}}); err != nil {
+	if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{op}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// When a lease ends, the keys that were last put with it are deleted, at one
-// revision.
-func TestLease(t *testing.T) {
+// Keys end after their time, those that end at one time at one revision.
+func TestExpiry(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Unix(0, 0))
 	db := New(c)
 	defer db.Close()
-	l, err := db.Grant(t.Context(), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
+	for _, key := range []string{"a", "b", "freed", "kept", "moved"} {
+		put(t, db, kv.Op{Key: key, TTL: 10 * time.Second})
 	}
-	other, err := db.Grant(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{"a", "b", "freed", "moved"} {
-		put(t, db, key, l)
-	}
-	put(t, db, "freed", 0)
-	put(t, db, "moved", other)
+	put(t, db, kv.Op{Key: "freed"})
+	put(t, db, kv.Op{Key: "kept", KeepTTL: true})
+	put(t, db, kv.Op{Key: "moved", TTL: time.Minute})
 	rev := db.rev
 	c.Step(9 * time.Second)
 	if db.rev != rev {
-		t.Fatal("it ended early")
+		t.Fatal("they ended early")
 	}
 	c.Step(time.Second)
-	if got, want := watched(t, db, kv.Watch{Prefix: true, From: rev + 1, Until: rev + 1}), fmt.Sprintf(
-		"true a=(0,%d,0) <=(0,0,0) true b=(0,%d,0) <=(0,0,0)  up to %d, <nil>", rev+1, rev+1, rev+1); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	if got, want := ended(t, db, rev+1), "a b kept "; got != want {
+		t.Errorf("first %q ended, want %q", got, want)
 	}
-	if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "late", Lease: l}}}); !errors.Is(err, kv.ErrNoLease) {
-		t.Errorf("put with a lease that has ended: %v", err)
+	c.Step(50*time.Second + kv.Late(time.Minute))
+	if got, want := ended(t, db, rev+2), "moved "; got != want {
+		t.Errorf("then %q ended, want %q", got, want)
 	}
+}
+
+// ended returns the keys that were deleted at a revision.
+func ended(t *testing.T, db *DB, rev int64) (keys string) {
+	t.Helper()
+	if err := db.Watch(t.Context(), kv.Watch{Prefix: true, From: rev, Until: rev}, func(events []kv.Event, _ int64) error {
+		for _, e := range events {
+			if e.Deleted {
+				keys += string(e.Key) + " "
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 // Faults hit the operation that they count up to, and no other.
@@ -213,7 +225,7 @@ func TestFaults(t *testing.T) {
 // earlier events.
 func TestBreak(t *testing.T) {
 	db := New(clock.RealClock{})
-	put(t, db, "a", 0)
+	put(t, db, kv.Op{Key: "a"})
 	err := db.Watch(t.Context(), kv.Watch{Key: "a", From: 2}, func(events []kv.Event, rev int64) error {
 		if len(events) != 1 || rev != 2 {
 			t.Errorf("%d events up to %d", len(events), rev)

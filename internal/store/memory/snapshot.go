@@ -18,7 +18,7 @@ type Snapshot struct {
 // held is a key of a snapshot.
 type held struct {
 	kv.KeyValue
-	leased bool
+	ends bool
 }
 
 // Snapshot returns the current keys.
@@ -28,7 +28,7 @@ func (d *DB) Snapshot() Snapshot {
 	s := Snapshot{rev: d.rev}
 	d.keys.Scan(func(_ string, versions []version) bool {
 		if v, ok := at(versions, d.rev); ok {
-			s.keys = append(s.keys, held{v.KeyValue, v.lease != 0})
+			s.keys = append(s.keys, held{v.KeyValue, v.ends != 0})
 		}
 		return true
 	})
@@ -55,12 +55,12 @@ func (s Snapshot) find(key string) (held, bool) {
 	return s.keys[n], true
 }
 
-// NewFrom makes a log that begins with the keys of a snapshot, at its revision. Keys that had a lease are left out.
+// NewFrom makes a log that begins with the keys of a snapshot, at its revision. Keys that end are left out.
 func NewFrom(c clock.WithDelayedExecution, s Snapshot) *DB {
 	d := NewAt(c, s.rev)
 	d.compacted = s.rev
 	for _, k := range s.keys {
-		if !k.leased {
+		if !k.ends {
 			d.keys.Load(string(k.Key), []version{{KeyValue: k.KeyValue}})
 			d.bytes += version{KeyValue: k.KeyValue}.size()
 		}
@@ -69,7 +69,7 @@ func NewFrom(c clock.WithDelayedExecution, s Snapshot) *DB {
 }
 
 // Reset makes the keys those of a snapshot again, by one transaction at a new revision.
-// Followers see it as changes. Keys that had a lease in the snapshot stay as they are now. It returns the revision.
+// Followers see it as changes. Keys that end, in the snapshot, stay as they are now. It returns the revision.
 func (d *DB) Reset(s Snapshot) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,16 +83,16 @@ func (d *DB) Reset(s Snapshot) int64 {
 		switch {
 		case !known:
 			ops = append(ops, kv.Op{Delete: true, Key: key})
-		case !was.leased && !bytes.Equal(now.Value, was.Value):
+		case !was.ends && !bytes.Equal(now.Value, was.Value):
 			ops = append(ops, kv.Op{Key: key, Value: was.Value})
 		}
 		return true
 	})
 	for _, k := range s.keys {
-		if _, ok := d.now(string(k.Key)); !ok && !k.leased {
+		if _, ok := d.now(string(k.Key)); !ok && !k.ends {
 			ops = append(ops, kv.Op{Key: string(k.Key), Value: k.Value})
 		}
 	}
-	d.apply(ops)
+	d.apply(ops, nil)
 	return d.rev
 }

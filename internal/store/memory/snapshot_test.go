@@ -36,11 +36,7 @@ func TestReset(t *testing.T) {
 	first := New(c)
 	commit(t, first, kv.Op{Key: "/a", Value: []byte("1")})
 	commit(t, first, kv.Op{Key: "/b", Value: []byte("1")})
-	lease, err := first.Grant(t.Context(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	commit(t, first, kv.Op{Key: "/leased", Value: []byte("1"), Lease: lease})
+	commit(t, first, kv.Op{Key: "/ending", Value: []byte("1"), TTL: time.Hour})
 	s := first.Snapshot().Map(func(key string, value []byte) []byte { return append([]byte(key), value...) })
 	d := NewFrom(c, s)
 	if got := all(t, d); len(got) != 2 || got["/a"] != "/a1" {
