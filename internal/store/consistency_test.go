@@ -16,6 +16,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/store/etcd/etcdtest"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
@@ -43,11 +44,11 @@ func TestConsistency(t *testing.T) {
 		w.run()
 	})
 	t.Run("external", func(t *testing.T) {
-		x := startExternal(t, false)
-		w := newWorld(t, x.dial)
+		x := etcdtest.Start(t, false)
+		w := newWorld(t, func() closingDB { return x.Dial() })
 		w.faults = []fault{w.compact, w.restartStore,
-			func(*rand.Rand) { x.restart() },
-			func(*rand.Rand) { x.cut() },
+			func(*rand.Rand) { x.Restart() },
+			func(*rand.Rand) { x.Cut() },
 		}
 		w.run()
 	})

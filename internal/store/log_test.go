@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/store/etcd/etcdtest"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -389,13 +390,13 @@ func TestStop(t *testing.T) {
 		}
 	})
 	t.Run("unreachable", func(t *testing.T) {
-		x := startExternal(t, false)
-		db := x.dial()
+		x := etcdtest.Start(t, false)
+		db := x.Dial()
 		s := New(db, Options{Prefix: "/registry/"})
 		stop := start(t, s, db)
 		fresh(t, s)
-		x.stop()
-		defer x.start()
+		x.Stop()
+		defer x.Start()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/etcd/etcdtest"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
@@ -30,7 +31,7 @@ type opener func(t testing.TB) closingDB
 // on the log.
 var openers = map[string]opener{
 	"embedded": func(t testing.TB) closingDB { return openEmbedded(t, t.TempDir()) },
-	"external": func(t testing.TB) closingDB { return startExternal(t, false).dial() },
+	"external": func(t testing.TB) closingDB { return etcdtest.Start(t, false).Dial() },
 	"memory":   func(testing.TB) closingDB { return memory.New(clock.RealClock{}) },
 }
 

@@ -3,9 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -13,125 +11,8 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
-
-var seed = flag.Uint64("seed", 0, "of the comparison with etcd; 0: a new one each time")
-
-// The same operations get the same answers here and from etcd.
-func TestLikeEtcd(t *testing.T) {
-	e, err := etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	m := New(clock.RealClock{})
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
-	t.Logf("-seed=%d", s)
-	r := rand.New(rand.NewPCG(s, 0))
-	compacted := int64(0)
-	for n := range 1500 {
-		rev := m.rev - r.Int64N(min(m.rev, 30)) + r.Int64N(3)
-		var ask func(db store.DB) string
-		switch r.IntN(10) {
-		case 0, 1, 2, 3:
-			txn := randomTxn(r, m.rev)
-			ask = func(db store.DB) string {
-				done, err := db.Commit(t.Context(), txn)
-				return fmt.Sprintf("commit %+v: held %v, revision %d, else %s, failed %v", txn, done.Held, done.Rev, one(done.Else...), err != nil)
-			}
-		case 4, 5, 6:
-			q := randomRange(r, rev)
-			ask = func(db store.DB) string {
-				text := ""
-				answer, err := db.Range(t.Context(), q, func(k kv.KeyValue) bool { text += one(&k); return true })
-				return fmt.Sprintf("%+v: %s, %+v, %v", q, text, answer, err)
-			}
-		case 7, 8:
-			if r.IntN(15) > 0 {
-				continue // etcd takes a tenth of a second for each
-			}
-			w := kv.Watch{Key: randomKey(r), Prefix: r.IntN(2) == 0, From: max(1, rev-r.Int64N(10)), Until: m.rev, Prev: r.IntN(2) == 0}
-			if w.From < compacted {
-				w.From = max(1, compacted-r.Int64N(2))
-			}
-			ask = func(db store.DB) string { return fmt.Sprintf("%+v: %s", w, watched(t, db, w)) }
-		default:
-			if r.IntN(4) > 0 {
-				continue
-			}
-			compacted = max(compacted, min(rev, m.rev))
-			ask = func(db store.DB) string { return fmt.Sprint("compact ", rev, db.Compact(t.Context(), rev)) }
-		}
-		if got, want := ask(m), ask(e); got != want {
-			t.Fatalf("after %d operations\nmemory: %s\netcd:   %s", n, got, want)
-		}
-	}
-}
-
-func randomKey(r *rand.Rand) string { return []string{"a", "ab", "abc", "b", "b/c"}[r.IntN(5)] }
-
-func randomTxn(r *rand.Rand, rev int64) (t kv.Txn) {
-	for range r.IntN(3) {
-		c := kv.Condition{Key: randomKey(r), Is: kv.Comparison(r.IntN(3)), N: rev - r.Int64N(20)}
-		if c.Is == kv.Version {
-			c.N = r.Int64N(3)
-		}
-		if r.IntN(3) == 0 {
-			c.N = 0
-		}
-		t.If = append(t.If, c)
-	}
-	for range 1 + r.IntN(3) {
-		t.Then = append(t.Then, kv.Op{Key: randomKey(r), Delete: r.IntN(4) == 0, Value: fmt.Append(nil, r.IntN(1000))})
-	}
-	slices.SortFunc(t.Then, func(a, b kv.Op) int { return slices.Compare([]byte(a.Key), []byte(b.Key)) })
-	t.Then = slices.CompactFunc(t.Then, func(a, b kv.Op) bool { return a.Key == b.Key })
-	if r.IntN(2) == 0 {
-		t.Else, t.ElseKeys = []string{randomKey(r), randomKey(r)}[:1+r.IntN(2)], r.IntN(2) == 0
-	}
-	return t
-}
-
-func randomRange(r *rand.Rand, rev int64) kv.Range {
-	q := kv.Range{Key: randomKey(r), Rev: rev, CountOnly: r.IntN(4) == 0, Limit: r.Int64N(3)}
-	if r.IntN(2) == 0 {
-		q.Rev = 0
-	}
-	if r.IntN(2) == 0 {
-		q.End = kv.PrefixEnd(q.Key)
-	}
-	return q
-}
-
-func one(all ...*kv.KeyValue) (text string) {
-	for _, k := range all {
-		if k == nil {
-			text += "none "
-			continue
-		}
-		text += fmt.Sprintf("%s=%s(%d,%d,%d) ", k.Key, k.Value, k.CreateRevision, k.ModRevision, k.Version)
-	}
-	return text
-}
-
-// watched returns as text what a watch that has an end delivers.
-func watched(t *testing.T, db store.DB, w kv.Watch) string {
-	text, last := "", w.From-1
-	err := db.Watch(t.Context(), w, func(events []kv.Event, rev int64) error {
-		for _, e := range events {
-			text += fmt.Sprintf("%v %s<%s", e.Deleted, one(&e.KeyValue), one(&e.Prev))
-		}
-		last = max(last, rev)
-		return nil
-	})
-	return fmt.Sprintf("%s up to %d, %v", text, last, err)
-}
 
 func put(t *testing.T, db *DB, op kv.Op) {
 	t.Helper()
