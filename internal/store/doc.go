@@ -7,8 +7,9 @@
 // the registry prefix (log.go) and hands each event to the View of its
 // resource. A View (view.go) is a resource's current objects, ordered by key,
 // loaded on first use, and the window of its recent events; gets, lists,
-// watches and indexes read it. Writes (write.go) are one etcd transaction each
-// and never touch a View: a View changes only by events of the log.
+// watches and indexes read it. Writes (write.go) are one etcd transaction each,
+// also of several objects of several views (Commit, txn.go), and never touch a
+// View: a View changes only by events of the log.
 //
 // Because the log is global, "has this server seen revision R" is one number
 // (Store.Revision), and everything that needs an answer as of some moment

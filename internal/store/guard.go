@@ -38,16 +38,13 @@ func (s *Store) Unmark(ctx context.Context, name string) error {
 	return err
 }
 
-// guarded adds to a condition, for each guard, that its mark was not set since.
+// guarded adds to conditions, for each guard, that its mark was not set since.
 // A mark that is not set has revision 0.
-func (s *Store) guarded(first kv.Condition, guards []Guard) []kv.Condition {
-	out := make([]kv.Condition, 1, 1+len(guards))
-	out[0] = first
+func (s *Store) guarded(to []kv.Condition, guards []Guard) []kv.Condition {
 	for _, g := range guards {
-		if !s.holds(g) {
-			continue // their revisions cannot be compared
+		if s.holds(g) { // otherwise their revisions cannot be compared
+			to = append(to, kv.Condition{Key: s.prefix + marks + g.Mark, Is: kv.ModRevisionAtMost, N: g.Rev})
 		}
-		out = append(out, kv.Condition{Key: s.prefix + marks + g.Mark, Is: kv.ModRevisionAtMost, N: g.Rev})
 	}
-	return out
+	return to
 }

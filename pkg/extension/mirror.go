@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -174,10 +175,14 @@ func (m *mirror) value(key string, object, was []byte) ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// Commit is part of store.DB. What is written goes to the source first, if the source still has what it builds on.
+// Commit is part of store.DB. What is written goes to the source first, if the source still has what it builds on. The
+// source takes one object at a time, so that no two are written as one.
 func (m *mirror) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
-	if len(t.Then) != 1 || !strings.HasPrefix(t.Then[0].Key, m.prefix) {
+	if !slices.ContainsFunc(t.Then, func(o kv.Op) bool { return strings.HasPrefix(o.Key, m.prefix) }) {
 		return m.DB.Commit(ctx, t) // the store's own bookkeeping
+	}
+	if len(t.Then) > 1 {
+		return kv.Committed{}, fmt.Errorf("%s: its functions write one object at a time, not %d as one", m.kind, len(t.Then))
 	}
 	release, err := m.hold(ctx)
 	if err != nil {
