@@ -33,7 +33,7 @@ type Config struct {
 	APIServices, Services, Slices *engine.Endpoint
 	// Client makes the writes, as the server itself.
 	Client *inprocess.Client
-	Store  *store.Store
+	Store  *store.Cluster
 	// Catalog receives the groups and versions of extension servers.
 	Catalog *catalog.Live
 	// Local are the groups and versions of the built-in kinds.

@@ -62,7 +62,7 @@ func newCluster(t testing.TB) *cluster {
 // server is the part of a server that services need: the engine with the relevant kinds, and the allocators.
 type server struct {
 	t         testing.TB
-	store     *store.Store
+	store     *store.Cluster
 	byGR      map[schema.GroupResource]*engine.Endpoint
 	client    *inprocess.Client
 	addresses *Addresses
@@ -84,7 +84,7 @@ func (c *cluster) server(t testing.TB, seed uint64, first, last int) *server {
 	t.Helper()
 	s := &server{t: t, byGR: map[schema.GroupResource]*engine.Endpoint{}}
 	s.client = inprocesstest.Client(t.Context(), "test", func(resource string) http.Handler { return s.byGR[schema.GroupResource{Resource: resource}] })
-	s.store = store.New(c.db, store.Options{Prefix: "/registry/"})
+	s.store = store.NewCluster(c.db, store.Options{Prefix: "/registry/"})
 	c.wait.Add(1)
 	go func() { defer c.wait.Done(); _ = s.store.Run(c.ctx) }()
 	s.addresses = NewAddresses(s, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, random(seed), c.clock)

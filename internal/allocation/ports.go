@@ -34,7 +34,7 @@ var _ core.NodePorts = (*NodePorts)(nil)
 const portsKey = "servicenodeports"
 
 // NewNodePorts creates an allocator of the ports from first to last.
-func NewNodePorts(s *store.Store, objects Objects, first, last int, random Random) *NodePorts {
+func NewNodePorts(s *store.Cluster, objects Objects, first, last int, random Random) *NodePorts {
 	return &NodePorts{
 		view: s.View(store.Kind{Prefix: "ranges/"}), objects: objects,
 		ports: portRange{int32(first), int32(last - first + 1)}, random: random,

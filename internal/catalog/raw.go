@@ -19,7 +19,7 @@ import (
 // admission. Its writes skip authorization, admission and audit.
 type Raw struct {
 	*Live
-	Store *store.Store
+	Store *store.Cluster
 }
 
 // Endpoint returns the endpoint with which the server itself reads and writes a resource.

@@ -50,7 +50,7 @@ type Config struct {
 	// none.
 	Schema func(kind schema.GroupVersionKind) (*spec.Schema, error)
 	// Store has the stored objects, and Catalog the served resources.
-	Store   *store.Store
+	Store   *store.Cluster
 	Catalog *catalog.Live
 	// Objects and Marks are used for counting the usage of quotas.
 	Objects admission.Objects

@@ -24,7 +24,7 @@ var componentHealth = map[string]string{
 const componentTimeout = 2 * time.Second
 
 // ComponentStatuses returns the health of the control plane components.
-func ComponentStatuses(ctx context.Context, st *store.Store) ([]*corev1.ComponentStatus, error) {
+func ComponentStatuses(ctx context.Context, st *store.Cluster) ([]*corev1.ComponentStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, componentTimeout)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{

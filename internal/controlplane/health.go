@@ -39,7 +39,7 @@ type EtcdTimeouts struct{ Health, Ready time.Duration }
 
 // Health returns the checks of a server, with kube-apiserver's names for the same steps. m is set during the startup;
 // stopping is closed when the shutdown begins; others are the steps of other components.
-func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, timeouts EtcdTimeouts, others ...debug.Check) *debug.Health {
+func Health(log *slog.Logger, st *store.Cluster, m *Milestones, stopping <-chan struct{}, checked func(name, kind string, ok bool), clk clock.PassiveClock, livezGrace time.Duration, timeouts EtcdTimeouts, others ...debug.Check) *debug.Health {
 	within := func(limit time.Duration, test func(ctx context.Context) error) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, limit)
@@ -47,10 +47,12 @@ func Health(log *slog.Logger, st *store.Store, m *Milestones, stopping <-chan st
 			return test(ctx)
 		}
 	}
-	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: within(timeouts.Health, st.Ping)}}
+	all := st.All()
+	etcd := all[0]
+	common := []debug.Check{{Name: "ping", Test: ok}, {Name: "log", Test: ok}, {Name: "etcd", Test: within(timeouts.Health, etcd.Ping)}}
 	// Writable is not among the checks of /livez: a restart makes no room.
-	ready := []debug.Check{{Name: "etcd-readiness", Test: within(timeouts.Ready, st.Ping)}, {Name: "etcd-writable", Test: within(timeouts.Ready, st.Writable)}}
-	for n, other := range st.All()[1:] {
+	ready := []debug.Check{{Name: "etcd-readiness", Test: within(timeouts.Ready, etcd.Ping)}, {Name: "etcd-writable", Test: within(timeouts.Ready, etcd.Writable)}}
+	for n, other := range all[1:] {
 		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Test: within(timeouts.Health, other.Ping)})
 		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: within(timeouts.Ready, other.Ping)},
 			debug.Check{Name: fmt.Sprintf("etcd-override-writable-%d", n), Test: within(timeouts.Ready, other.Writable)})
@@ -84,7 +86,7 @@ func ok(context.Context) error { return nil }
 
 // checks returns the checks of the steps, in kube-apiserver's order. Clients and monitors look for its names, so each of them is
 // there and is answered by the step that stands for it here.
-func (m *Milestones) checks(st *store.Store) []debug.Check {
+func (m *Milestones) checks(st *store.Cluster) []debug.Check {
 	followed := func(context.Context) error {
 		for _, s := range st.All() {
 			if s.Revision() == 0 {

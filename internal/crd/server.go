@@ -21,7 +21,7 @@ import (
 // Config is what a Server needs. All fields are required, but see NewFixed.
 type Config struct {
 	Engine *engine.Engine
-	Store  *store.Store
+	Store  *store.Cluster
 	// Definitions is the endpoint of customresourcedefinitions.
 	Definitions *engine.Endpoint
 	// Client writes their status, as the server itself.

@@ -71,7 +71,7 @@ func things(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec) {
 func thingsIn(t *testing.T, n, bytes, cache int) (*Endpoint, *countingCodec, *memory.DB) {
 	t.Helper()
 	db := memory.New(clock.RealClock{})
-	s := store.New(db, store.Options{Prefix: "/registry/", EncodingBytes: cache})
+	s := store.NewCluster(db, store.Options{Prefix: "/registry/", EncodingBytes: cache})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
@@ -194,7 +194,7 @@ func TestLoopsEndWithContext(t *testing.T) {
 	}
 	t.Run("events of a watch", func(t *testing.T) {
 		ep, codec := things(t, 0, 1, 1)
-		rev := formatRev(ep.e.Store.Revision())
+		rev := formatRev(ep.view.Store().Revision())
 		if _, err := ep.View().Snapshot(t.Context()); err != nil { // loads the view, so that later events are in its window
 			t.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func TestBlockedWatcherHoldsLittle(t *testing.T) {
 		if _, err := ep.View().Snapshot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		rev := formatRev(ep.e.Store.Revision())
+		rev := formatRev(ep.view.Store().Revision())
 		for k := range n {
 			add(t, ep, k, size)
 		}
@@ -376,7 +376,7 @@ func TestBlockedWatcherHoldsLittle(t *testing.T) {
 // a revision in memory.
 func TestListOfOldRevision(t *testing.T) {
 	ep, _, db := thingsIn(t, 10, 1, 1<<20)
-	rev := ep.e.Store.Revision()
+	rev := ep.view.Store().Revision()
 	if _, err := ep.View().Snapshot(t.Context()); err != nil { // loads the view
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestListOfOldRevision(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", q, got, want[q])
 		}
 	}
-	if err := db.Compact(t.Context(), ep.e.Store.Revision()); err != nil {
+	if err := db.Compact(t.Context(), ep.view.Store().Revision()); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, m := list(exact); code != http.StatusGone || m.Continue != "" {

@@ -31,7 +31,7 @@ import (
 // Config has the dependencies and settings of an Engine. All fields are
 // required except where noted.
 type Config struct {
-	Store *store.Store
+	Store *store.Cluster
 	// Admit is admission: it changes and refuses writes.
 	Admit Admission
 	// Authorize checks whether the request's user may do something that the

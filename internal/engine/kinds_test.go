@@ -49,7 +49,7 @@ type kinds struct {
 	admits func(*admission.Attributes)
 	t      *testing.T
 	db     *memory.DB
-	store  *store.Store
+	store  *store.Cluster
 	clock  tickerClock
 	eps    map[schema.GroupVersionResource]*Endpoint
 	// mayCreate is the answer of authorization to a create by another verb.
@@ -98,7 +98,7 @@ func (o observed) Validate(_ context.Context, a *admission.Attributes) error {
 func newKinds(t *testing.T, further ...*Resource) *kinds {
 	t.Helper()
 	x := &kinds{t: t, db: memory.New(clock.RealClock{}), clock: tickerClock{clocktesting.NewFakeClock(epoch), make(chan struct{}, 1)}, eps: map[schema.GroupVersionResource]*Endpoint{}}
-	x.store = store.New(x.db, store.Options{Prefix: "/registry/", EncodingBytes: 1 << 20})
+	x.store = store.NewCluster(x.db, store.Options{Prefix: "/registry/", EncodingBytes: 1 << 20})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = x.store.Run(ctx) }()

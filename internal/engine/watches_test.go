@@ -221,7 +221,7 @@ func TestWatchOfForgottenRevision(t *testing.T) {
 	if err := x.store.Fresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.db.Compact(t.Context(), x.store.Revision()); err != nil {
+	if err := x.db.Compact(t.Context(), x.store.All()[0].Revision()); err != nil {
 		t.Fatal(err)
 	}
 	got := x.watched("resourceVersion="+at(first, "metadata.resourceVersion"), "application/json", func(event map[string]any) string {

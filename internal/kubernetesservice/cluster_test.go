@@ -63,7 +63,7 @@ type server struct {
 func (c *cluster) server(address string) *server {
 	c.t.Helper()
 	s := &server{t: c.t, clock: clocktesting.NewFakeClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
-	st := store.New(c.db, store.Options{Prefix: "/registry/"})
+	st := store.NewCluster(c.db, store.Options{Prefix: "/registry/"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = st.Run(ctx) })

@@ -113,8 +113,8 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 		return nil, err
 	}
 	opened.Add(sealed.close)
-	stored := store.New(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Parts: on.Parts(), Clock: clk,
-		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}})
+	stored := store.NewCluster(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
+		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)

@@ -50,7 +50,7 @@ type task struct {
 
 // made are the parts of a control plane that run.
 type made struct {
-	store          *store.Store
+	store          *store.Cluster
 	authorizers    *modes.Set
 	authenticators *methods.Set
 	keys           *keys.Keys

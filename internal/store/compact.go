@@ -58,8 +58,9 @@ func (s *Store) endPast(rev int64) {
 	}
 }
 
-// runCompaction is RunCompaction without the parts.
-func (s *Store) runCompaction(ctx context.Context, interval time.Duration) error {
+// RunCompaction compacts, every interval, the history that is older than one interval. Of several servers on one log only one
+// does it at a time.
+func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error {
 	var version, rev int64
 	for {
 		select {

@@ -11,8 +11,8 @@ import (
 // the write relied on has changed.
 var ErrVoid = errors.New("what the write relies on was marked again")
 
-// Guard lets a write happen only if its mark was not set after a revision. A mark lies in the etcd of the resource that its
-// name begins with, and a write of an object that lies in another etcd is not held back.
+// Guard lets a write happen only if its mark was not set after a revision. A mark lies in the log of the resource that its
+// name begins with, and a write of an object that lies in another log is not held back.
 type Guard struct {
 	Mark string
 	Rev  int64
@@ -25,7 +25,6 @@ const marks = "marks/"
 // Mark sets a mark and returns its revision. Writes that rely on an earlier
 // revision of the mark and are not stored yet fail from now on.
 func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
-	s = s.At(name)
 	done, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name}}})
 	return done.Rev, err
 }
@@ -33,7 +32,6 @@ func (s *Store) Mark(ctx context.Context, name string) (int64, error) {
 // Unmark removes a mark that no write relies on any more. It is no error if the
 // mark does not exist.
 func (s *Store) Unmark(ctx context.Context, name string) error {
-	s = s.At(name)
 	_, err := s.db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.prefix + marks + name, Delete: true}}})
 	return err
 }
@@ -42,7 +40,7 @@ func (s *Store) Unmark(ctx context.Context, name string) error {
 // A mark that is not set has revision 0.
 func (s *Store) guarded(to []kv.Condition, guards []Guard) []kv.Condition {
 	for _, g := range guards {
-		if s.holds(g) { // otherwise their revisions cannot be compared
+		if s.owned(g.Mark) { // otherwise their revisions cannot be compared
 			to = append(to, kv.Condition{Key: s.prefix + marks + g.Mark, Is: kv.ModRevisionAtMost, N: g.Rev})
 		}
 	}

@@ -92,7 +92,7 @@ func (u *untold) some() (keys []string) {
 // readable reports whether a value that the taps were not told of can be decrypted by now.
 func (s *Store) readable(ctx context.Context) bool {
 	for _, key := range s.untold.some() {
-		switch _, _, err := s.read(ctx, key); {
+		switch _, _, err := s.Read(ctx, key); {
 		case err == nil:
 			return true
 		case errors.Is(err, ErrNotFound):

@@ -124,7 +124,7 @@ func (v *View) dropSeries() {
 // Fresh is Store.Fresh for a read of this view.
 func (v *View) Fresh(ctx context.Context) error {
 	began := v.store.clock.Now()
-	err := v.store.freshOne(ctx)
+	err := v.store.Fresh(ctx)
 	v.counts.fresh.Add(1)
 	if err != nil {
 		v.counts.stale.Add(1)
@@ -171,8 +171,8 @@ type Polls struct {
 // Collector tells the metrics of views when they are requested. It loads no view: what is not in memory is counted by
 // etcd, no more often than Polls says.
 type Collector struct {
-	store *Store
-	polls Polls
+	cluster *Cluster
+	polls   Polls
 
 	mu      sync.Mutex
 	counted map[string]counted // by prefix; guarded by mu
@@ -184,9 +184,9 @@ type counted struct {
 	at time.Time
 }
 
-// Collector returns the collector of the store's views.
-func (s *Store) Collector(p Polls) *Collector {
-	return &Collector{store: s, polls: p, counted: map[string]counted{}, sizes: map[*Store]counted{}}
+// Collector returns the collector of the cluster's views.
+func (c *Cluster) Collector(p Polls) *Collector {
+	return &Collector{cluster: c, polls: p, counted: map[string]counted{}, sizes: map[*Store]counted{}}
 }
 
 func viewDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -230,7 +230,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []*View
-	for n, s := range c.store.All() {
+	for n, s := range c.cluster.stores {
 		if size, ok := c.size(ctx, s); ok {
 			ch <- prometheus.MustNewConstMetric(descs.database, prometheus.GaugeValue, float64(size), fmt.Sprintf("etcd-%d", n))
 		}
@@ -307,7 +307,7 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 
 // count returns how many objects a view has that is not in memory, -1 if that is not known. c.mu is held.
 func (c *Collector) count(ctx context.Context, v *View) int64 {
-	now := c.store.clock.Now()
+	now := v.store.clock.Now()
 	have, ok := c.counted[v.kind.Prefix]
 	if ok && now.Sub(have.at) < c.polls.Objects {
 		return have.n
@@ -327,7 +327,7 @@ func (c *Collector) size(ctx context.Context, s *Store) (bytes int64, ok bool) {
 	if c.polls.Size <= 0 {
 		return 0, false
 	}
-	now := c.store.clock.Now()
+	now := s.clock.Now()
 	if have, ok := c.sizes[s]; ok && now.Sub(have.at) < c.polls.Size {
 		return have.n, true
 	}
@@ -345,19 +345,6 @@ type ViewState struct {
 	Loaded                           bool
 	Objects, Watchers, Window        int
 	Bytes, Events, Revision, Unknown int64 // Unknown are values that cannot be decrypted
-}
-
-// Views returns the state of all views that belong to a resource, also of the parts.
-func (s *Store) Views() []ViewState {
-	var out []ViewState
-	for _, part := range s.All() {
-		for _, v := range part.allViews() {
-			if v.kind.Resource.Resource != "" {
-				out = append(out, v.State())
-			}
-		}
-	}
-	return out
 }
 
 // State returns what the view holds now. It does not load it.

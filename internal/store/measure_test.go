@@ -46,7 +46,7 @@ func TestPolls(t *testing.T) {
 	} {
 		clk := testclock.NewFakeClock(time.Now())
 		db := &polled{DB: memory.New(clk)}
-		s := New(db, Options{Prefix: "/registry/", Clock: clk})
+		s := NewCluster(db, Options{Prefix: "/registry/", Clock: clk})
 		s.View(Kind{Prefix: "pods/", Resource: schema.GroupResource{Resource: "pods"}})
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(s.Collector(c.polls))

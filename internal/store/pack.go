@@ -10,18 +10,25 @@ import (
 // together. They stay so until they are replaced; most of a large view is never asked for by itself.
 
 const (
-	// defaultPlain is how many bytes of values are kept as they are, of a store and its parts together.
+	// defaultPlain is how many bytes of values are kept as they are, of the stores of a cluster together.
 	defaultPlain = 192 << 20
 	// packEvery is how often a store looks whether it keeps more, and how long values are kept for who asks for them.
 	packEvery = 10 * time.Second
 )
 
-// runPack compresses values from time to time. It is run for the main store.
+// values are those of all items of one store or several, as far as memory is concerned.
+type values struct {
+	limit  int64 // bytes of those that are not compressed
+	stores []*Store
+	blocks blocks
+}
+
+// runPack compresses values from time to time, of all stores. It is run for the first of them.
 func (s *Store) runPack(ctx context.Context) {
 	for {
 		select {
 		case <-s.clock.After(packEvery):
-			_ = s.guard.Call("compressing values", func() error { s.pack(ctx); return nil })
+			_ = s.guard.Call("compressing values", func() error { s.values.pack(ctx); return nil })
 		case <-ctx.Done():
 			return
 		}
@@ -29,10 +36,10 @@ func (s *Store) runPack(ctx context.Context) {
 }
 
 // pack compresses values until no more than the limit are left as they are, or only such that were asked for since the last time.
-func (s *Store) pack(ctx context.Context) {
-	over := s.plainBytes() - s.plainLimit
-	for _, part := range s.All() {
-		for _, v := range part.allViews() {
+func (m *values) pack(ctx context.Context) {
+	over := m.plainBytes() - m.limit
+	for _, s := range m.stores {
+		for _, v := range s.allViews() {
 			if over <= 0 || ctx.Err() != nil {
 				return
 			}
@@ -42,13 +49,9 @@ func (s *Store) pack(ctx context.Context) {
 }
 
 // plainBytes is how many bytes of values are not compressed.
-func (s *Store) plainBytes() int64 {
-	if s.main != nil {
-		s = s.main
-	}
-	var n int64
-	for _, part := range s.All() {
-		for _, v := range part.allViews() {
+func (m *values) plainBytes() (n int64) {
+	for _, s := range m.stores {
+		for _, v := range s.allViews() {
 			v.mu.Lock()
 			n += v.plain
 			v.mu.Unlock()
@@ -67,7 +70,7 @@ func (v *View) pack(ctx context.Context, enough int64) (packed int64) {
 	items, epoch := v.items.Copy(), v.epoch
 	v.mu.Unlock()
 	p := packing{view: v, full: func(items []*Item) {
-		v.store.blocks.pack(items)
+		v.store.values.blocks.pack(items)
 		packed += v.uncount(items, epoch)
 	}}
 	items.Scan(func(_ string, i *Item) bool {
@@ -170,13 +173,13 @@ func (p *packing) close() {
 
 // packLoaded compresses the items of a load that there is no room for as they are, beside the load. end waits for that.
 func (v *View) packLoaded() (item func(*Item), end func()) {
-	room := v.store.plainLimit - v.store.plainBytes()
+	room := v.store.values.limit - v.store.values.plainBytes()
 	full := make(chan []*Item, 64)
 	var packers sync.WaitGroup
 	for range 2 {
 		packers.Go(func() {
 			for items := range full {
-				_ = v.store.guard.Call("compressing values", func() error { v.store.blocks.pack(items); return nil })
+				_ = v.store.guard.Call("compressing values", func() error { v.store.values.blocks.pack(items); return nil })
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func words(r *rand.Rand, n int) string {
 func packedStore(t *testing.T, n int, plain int64) (*Store, *View, map[string]string) {
 	db := memory.New(clock.RealClock{})
 	s := New(db, Options{Prefix: "/registry/"})
-	s.plainLimit = plain
+	s.values.limit = plain
 	v := s.View(things)
 	want, r := map[string]string{}, rand.New(rand.NewSource(1))
 	for i := range n {
@@ -116,16 +116,16 @@ func TestPackLeavesWhatIsRead(t *testing.T) {
 		return i
 	}
 	isPlain := func(key string) bool { _, ok := get(key).inMemory(); return ok }
-	s.plainLimit = 0
+	s.values.limit = 0
 	asked := get("ns/00007")
 	if asked.Value(); asked.slot.Load() != nil {
 		t.Fatal("compressed early")
 	}
-	s.pack(t.Context())
+	s.values.pack(t.Context())
 	if !isPlain("ns/00007") || isPlain("ns/00008") || isPlain("ns/00199") {
 		t.Error("not compressed, or although asked for")
 	}
-	s.pack(t.Context())
+	s.values.pack(t.Context())
 	if _, plain, said := state(v); plain != 0 || said != 0 {
 		t.Errorf("%d bytes as they are, said to be %d", plain, said)
 	}
@@ -165,7 +165,7 @@ func TestSparseBlocksArePackedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.pack(t.Context())
+	s.values.pack(t.Context())
 	if now := first.slot.Load().block; now == was {
 		t.Errorf("a block of %d items is kept for one", was.items)
 	}
@@ -175,7 +175,7 @@ func TestSparseBlocksArePackedAgain(t *testing.T) {
 // Readers and writers do not notice that values are compressed meanwhile.
 func TestPackWhileInUse(t *testing.T) {
 	s, v, want := packedStore(t, 300, 1<<30)
-	s.plainLimit = 0
+	s.values.limit = 0
 	var use sync.WaitGroup
 	for n := range 4 {
 		use.Go(func() {
@@ -205,7 +205,7 @@ func TestPackWhileInUse(t *testing.T) {
 		})
 	}
 	for range 30 {
-		s.pack(t.Context())
+		s.values.pack(t.Context())
 	}
 	use.Wait()
 	if err := s.Fresh(t.Context()); err != nil {

@@ -69,10 +69,8 @@ type Options struct {
 	// Transformer returns the transformer of the values at a key below Prefix
 	// that belongs to no view. Optional: they are stored as they are.
 	Transformer func(key string) Transformer
-	// Parts are the resources that lie in other etcds.
-	Parts []Part
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock       clock.Clock
+	Log         *slog.Logger
 	// Metrics measure requests to etcd. Optional.
 	Metrics *Metrics
 	// Guard handles panics of functions that follow views.
@@ -81,7 +79,7 @@ type Options struct {
 	Caller Caller
 }
 
-// Store is the API objects of one etcd.
+// Store is the API objects in one log.
 type Store struct {
 	db     DB
 	prefix string
@@ -93,11 +91,8 @@ type Store struct {
 	metrics *Metrics
 	// transformer is Options.Transformer.
 	transformer func(key string) Transformer
-	// parts are the stores of other etcds, elsewhere those of some prefixes; main is the store that this one is a part of. None
-	// changes after New.
-	parts     []*Store
-	elsewhere map[string]*Store
-	main      *Store
+	// owns says that a key below the prefix belongs here; nil: all do. It does not change after NewCluster.
+	owns func(key string) bool
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
@@ -108,16 +103,21 @@ type Store struct {
 	untold      untold
 	histories   *semaphore.Weighted // bytes of etcd's history that may be read at a time
 	windowBytes int                 // of each view's window
-	plainLimit  int64               // bytes of values that are not compressed
-	blocks      *blocks             // those of the main store
+	values      *values             // of the items, those of other stores among them
 
 	mu    sync.RWMutex
 	views map[string]*View // by prefix below Store.prefix, with a slash at the end
 	taps  []*Tap           // replaced, never changed
 }
 
-// New makes a Store on an open log. Nothing is read or watched before Run.
-func New(db DB, o Options) *Store {
+// shared is what the stores of a cluster have in common.
+type shared struct {
+	encodings *Budget
+	values    *values
+}
+
+// newShared makes what stores share, and completes their options.
+func newShared(o *Options) shared {
 	if o.EncodingBytes == 0 {
 		o.EncodingBytes = 64 << 20
 	}
@@ -136,26 +136,35 @@ func New(db DB, o Options) *Store {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
+	return shared{NewBudget(o.EncodingBytes), &values{limit: defaultPlain}}
+}
+
+// New makes a Store on an open log. Nothing is read or watched before Run.
+func New(db DB, o Options) *Store {
+	common := newShared(&o)
+	return newStore(db, o, common)
+}
+
+func newStore(db DB, o Options, common shared) *Store {
 	s := &Store{
 		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, transformer: o.Transformer,
-		Encodings: NewBudget(o.EncodingBytes),
-		views:     map[string]*View{}, elsewhere: map[string]*Store{},
-
-		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes, plainLimit: defaultPlain, blocks: new(blocks),
+		Encodings: common.encodings, values: common.values, views: map[string]*View{},
+		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
+	s.values.stores = append(s.values.stores, s)
 	s.follow.init()
 	s.tasks.init()
-	s.addParts(o.Parts, o)
 	return s
 }
 
-// runOne is Run without the parts.
-func (s *Store) runOne(ctx context.Context) error {
+// Run follows the log until ctx ends; it is called once. Reads and writes need it to be running. When it returns, no
+// goroutine of the store is running.
+func (s *Store) Run(ctx context.Context) error {
 	defer s.tasks.stop()
 	s.tasks.start(s.cutWindows)
 	s.tasks.start(s.runHeal)
 	s.tasks.start(s.runCompacted)
-	if s.main == nil {
+	if s.values.stores[0] == s {
 		s.tasks.start(s.runPack)
 	}
 	return s.run(ctx)
@@ -173,8 +182,8 @@ func (s *Store) Size(ctx context.Context) (kv.Size, error) { return s.db.Size(ct
 // Revision is the newest revision up to which this server has seen everything.
 func (s *Store) Revision() int64 { return s.follow.rev.Load() }
 
-// freshOne is Fresh without the parts.
-func (s *Store) freshOne(ctx context.Context) error {
+// Fresh returns once this server has seen every write that was acknowledged, by any server, before the call.
+func (s *Store) Fresh(ctx context.Context) error {
 	defer s.waited(ctx, s.clock.Now())
 	ctx, sp := span.Start(ctx, "Fresh etcd3")
 	defer sp.End()

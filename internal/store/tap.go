@@ -21,8 +21,8 @@ type Tap interface {
 	Lost()
 }
 
-// tap is Tap without the parts.
-func (s *Store) tap(t Tap) (remove func()) {
+// Tap passes everything to t from now on, until remove is called.
+func (s *Store) Tap(t Tap) (remove func()) {
 	entry := &t
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,6 +50,9 @@ func (s *Store) tell(ctx context.Context, events []kv.Event) {
 	for n := range events {
 		e := &events[n]
 		key := string(e.Key[len(s.prefix):])
+		if !s.owned(key) {
+			continue
+		}
 		var value []byte
 		if !e.Deleted {
 			var err error
@@ -90,10 +93,17 @@ func (s *Store) lost() {
 	}
 }
 
-// scan is Scan without the parts.
-func (s *Store) scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
+// owned says that a key below the prefix belongs to this store.
+func (s *Store) owned(key string) bool { return s.owns == nil || s.owns(key) }
+
+// Scan calls put for every key below a prefix, as of one revision, until put returns false. It loads no view. A Tap that was
+// set before misses nothing: its events are newer than the scan, or the same.
+func (s *Store) Scan(ctx context.Context, prefix string, put func(key string, rev int64, value []byte) bool) error {
 	_, err := s.all(ctx, s.prefix+prefix, func(time.Time, error) {}, func(k kv.KeyValue) bool {
 		key := string(k.Key[len(s.prefix):])
+		if !s.owned(key) {
+			return true
+		}
 		value, err := s.plain(ctx, &k)
 		if err != nil {
 			s.untold.add(key)
@@ -104,8 +114,9 @@ func (s *Store) scan(ctx context.Context, prefix string, put func(key string, re
 	return err
 }
 
-// read is Read without the parts.
-func (s *Store) read(ctx context.Context, key string) (value []byte, at int64, err error) {
+// Read returns the newest value of a key below the store's prefix, or ErrNotFound, and the revision of the read. It loads no
+// view.
+func (s *Store) Read(ctx context.Context, key string) (value []byte, at int64, err error) {
 	missing := true
 	var unreadable error
 	answer, err := s.db.Range(ctx, kv.Range{Key: s.prefix + key}, func(k kv.KeyValue) bool {

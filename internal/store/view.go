@@ -87,9 +87,6 @@ type change struct {
 
 // View returns the view of a kind, made on the first call for its prefix.
 func (s *Store) View(k Kind) *View {
-	if p := s.elsewhere[k.Prefix]; p != nil {
-		return p.View(k)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.views[k.Prefix]; v != nil {
@@ -103,10 +100,12 @@ func (s *Store) View(k Kind) *View {
 	return v
 }
 
+// Store returns the store that the view belongs to.
+func (v *View) Store() *Store { return v.store }
+
 // Forget drops a view: reads of it return ErrForgotten, and so do its watchers
 // once they have delivered what the window holds for them.
 func (s *Store) Forget(v *View) {
-	s = v.store
 	v.dropSeries() // before there can be another view of the resource
 	s.mu.Lock()
 	if s.views[v.kind.Prefix] == v {

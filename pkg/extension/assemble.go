@@ -59,7 +59,7 @@ type parts struct {
 type log struct {
 	db     database
 	mirror *mirror // nil: it is the storage's
-	store  *store.Store
+	store  *store.Cluster
 	engine *engine.Engine
 }
 
@@ -135,7 +135,7 @@ func (p *parts) open(ctx context.Context) (database, error) {
 }
 
 func (p *parts) log(db database) *log {
-	l := &log{db: db, store: store.New(db, store.Options{Prefix: registry, Clock: p.clock, Guard: p.guard, Log: p.options.Log, Caller: request.Storage{}})}
+	l := &log{db: db, store: store.NewCluster(db, store.Options{Prefix: registry, Clock: p.clock, Guard: p.guard, Log: p.options.Log, Caller: request.Storage{}})}
 	l.engine = engine.New(engine.Config{
 		Store: l.store, Admit: admission.Chain(nil), Authorize: authz.Require(p.host.access), Types: p.types,
 		Clock: p.clock, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix, MinWatch: minWatch, MaxBody: maxBody,
@@ -165,7 +165,7 @@ func (p *parts) health() *debug.Health {
 	checks := []debug.Check{{Name: "ping", Test: func(context.Context) error { return nil }}}
 	for _, l := range p.logs {
 		if l.mirror == nil {
-			checks = append(checks, debug.Check{Name: "etcd", Test: l.store.Ping})
+			checks = append(checks, debug.Check{Name: "etcd", Test: l.db.Ping})
 		}
 	}
 	return &debug.Health{Log: p.options.Log, Checked: p.metrics.Checked, Healthz: checks, Live: checks,

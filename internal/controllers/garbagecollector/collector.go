@@ -30,7 +30,7 @@ import (
 
 // Config has the dependencies of a Collector.
 type Config struct {
-	Store   *store.Store
+	Store   *store.Cluster
 	Catalog *catalog.Live
 	Client  *inprocess.Client
 	Queues  *queue.Metrics // nil: the queue is not measured

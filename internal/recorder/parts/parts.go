@@ -24,7 +24,7 @@ import (
 const datastoreTimeout = 3 * time.Second
 
 // Of returns what tells the state of parts. Those that are made later are told by funcs.
-func Of(stored *store.Store, queues *queue.Metrics, custom func() *crd.Server, flow func() *flowcontrol.Controller) recorder.Parts {
+func Of(stored *store.Cluster, queues *queue.Metrics, custom func() *crd.Server, flow func() *flowcontrol.Controller) recorder.Parts {
 	return recorder.Parts{
 		Views: func() []*v1alpha1.View {
 			all := stored.Views()

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -35,7 +34,7 @@ func TestParts(t *testing.T) {
 	near, far := memory.New(clock.RealClock{}), memory.NewAt(clock.RealClock{}, 1_000_000)
 	defer near.Close()
 	defer far.Close()
-	s := New(near, Options{Prefix: "/registry/", Parts: []Part{{DB: far, Prefixes: []string{"events/", "services/endpoints/"}}}})
+	s := NewCluster(near, Options{Prefix: "/registry/"}, Part{DB: far, Prefixes: []string{"events/", "services/endpoints/"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) })
@@ -110,7 +109,11 @@ func TestParts(t *testing.T) {
 	if _, err := events.Create(t.Context(), "x/late", Write{}, Guard{"pods/x", mark - 1}); err != nil {
 		t.Errorf("a guard of another etcd: %v", err)
 	}
-	if all := s.All(); len(all) != 2 || fmt.Sprintf("%p", all[0]) != fmt.Sprintf("%p", s) {
+	op := []Op{{View: pods, Key: "x/one", Write: Write{Value: []byte("1")}}, {View: events, Key: "x/one", Write: Write{Value: []byte("1")}}}
+	if _, err := Commit(t.Context(), op); err == nil {
+		t.Error("objects of two logs were written as one")
+	}
+	if all := s.All(); len(all) != 2 || all[0] != pods.Store() || all[1] != events.Store() {
 		t.Errorf("%v", all)
 	}
 }
@@ -119,7 +122,7 @@ func TestParts(t *testing.T) {
 func TestPartsCompact(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Now())
 	near, far := memory.New(clk), memory.NewAt(clk, 1_000_000)
-	s := New(near, Options{Prefix: "/registry/", Clock: clk, Parts: []Part{{DB: far, Prefixes: []string{"events/"}}}})
+	s := NewCluster(near, Options{Prefix: "/registry/", Clock: clk}, Part{DB: far, Prefixes: []string{"events/"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.RunCompaction(ctx, time.Minute) }()
