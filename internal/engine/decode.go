@@ -149,7 +149,7 @@ func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 		return r.Stored.Decode(obj)
 	}
 	if r.formerly(value) {
-		r.Former.Read(obj.(Object))
+		r.Former.Read(obj)
 	}
 	return obj, nil
 }
