@@ -131,7 +131,9 @@ func remove(t testing.TB, v *View, i *Item) *Item {
 	return i
 }
 
-func fresh(t testing.TB, s interface{ Fresh(ctx context.Context) error }) {
+func fresh(t testing.TB, s interface {
+	Fresh(ctx context.Context) error
+}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
