@@ -2,16 +2,17 @@
 package goschema
 
 import (
-	"encoding/json"
+	"cmp"
+	"encoding"
 	"fmt"
 	"reflect"
-	"strings"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 type props = apiextensionsv1.JSONSchemaProps
@@ -23,34 +24,23 @@ func Of(t reflect.Type) (*apiextensionsv1.JSONSchemaProps, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
 	}
-	p, err := (&deriver{}).of(t)
+	p, err := (&deriver{}).of(apitype.Of(t))
 	if err != nil {
 		return nil, err
 	}
-	delete(p.Properties, "apiVersion")
-	delete(p.Properties, "kind")
 	if _, ok := p.Properties["metadata"]; !ok {
 		return nil, fmt.Errorf("%s has no field metadata; a kind without a Go type needs a schema of its own", t)
 	}
+	delete(p.Properties, "apiVersion")
+	delete(p.Properties, "kind")
 	p.Properties["metadata"] = props{Type: "object"}
-	p.Required = without(p.Required, "apiVersion", "kind", "metadata")
+	p.Required = slices.DeleteFunc(p.Required, func(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" })
 	return p, nil
-}
-
-func without(list []string, names ...string) []string {
-	var out []string
-	for _, s := range list {
-		if strings.Contains(","+strings.Join(names, ",")+",", ","+s+",") {
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // deriver derives the schema of one type.
 type deriver struct {
-	within []reflect.Type // the structs around, to find types that contain themselves
+	within []*apitype.Type // the structs around, to find types that contain themselves
 }
 
 // described is a type of Kubernetes that says how it is written.
@@ -59,112 +49,100 @@ type described interface {
 	OpenAPISchemaFormat() string
 }
 
-func (d *deriver) of(t reflect.Type) (*props, error) {
-	yes := true
-	switch t {
-	case reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[resource.Quantity]():
+// free is the schema of what is written as it likes.
+func free(as string) *props { return &props{Type: as, XPreserveUnknownFields: new(true)} }
+
+func (d *deriver) of(t *apitype.Type) (*props, error) {
+	switch {
+	case t.Kind == apitype.IntOrString, t.Kind == apitype.Quantity:
 		return &props{XIntOrString: true, AnyOf: []props{{Type: "integer"}, {Type: "string"}}}, nil
-	case reflect.TypeFor[time.Time](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
+	case t.Kind == apitype.Time, t.Kind == apitype.MicroTime, t.Go == reflect.TypeFor[time.Time]():
 		return &props{Type: "string", Format: "date-time"}, nil
-	case reflect.TypeFor[json.RawMessage]():
-		return &props{XPreserveUnknownFields: &yes}, nil
 	}
-	if says, ok := reflect.New(t).Interface().(described); ok && len(says.OpenAPISchemaType()) == 1 {
+	if says, ok := reflect.New(t.Go).Interface().(described); ok && len(says.OpenAPISchemaType()) == 1 {
 		p := &props{Type: says.OpenAPISchemaType()[0], Format: says.OpenAPISchemaFormat()}
 		if p.Type == "object" {
-			p.XPreserveUnknownFields = &yes
+			p.XPreserveUnknownFields = new(true)
 		}
 		return p, nil
 	}
-	if t.Kind() == reflect.Struct {
+	switch {
+	case t.Go.Kind() == reflect.Struct:
 		return d.object(t)
-	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
-		return &props{XPreserveUnknownFields: &yes}, nil // written as it likes
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return d.of(t.Elem())
-	case reflect.Interface:
-		return &props{XPreserveUnknownFields: &yes}, nil
-	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return &props{Type: "string", Format: "byte"}, nil
-		}
-		items, err := d.of(t.Elem())
+	case t.Kind == apitype.Own, t.Go.Kind() == reflect.Interface:
+		return free(""), nil
+	case t.Kind == apitype.Pointer:
+		return d.of(t.Elem)
+	case t.Kind == apitype.List, t.Go.Kind() == reflect.Array:
+		items, err := d.of(t.Elem)
 		return &props{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}}, err
-	case reflect.Map:
-		values, err := d.of(t.Elem())
+	case t.Go.Kind() == reflect.Map && t.Elem != nil:
+		values, err := d.of(t.Elem)
 		return &props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}}, err
 	}
 	return scalar(t)
 }
 
-func scalar(t reflect.Type) (*props, error) {
-	switch t.Kind() {
-	case reflect.String:
+func scalar(t *apitype.Type) (*props, error) {
+	switch t.Kind {
+	case apitype.String:
 		return &props{Type: "string"}, nil
-	case reflect.Bool:
+	case apitype.Bytes:
+		return &props{Type: "string", Format: "byte"}, nil
+	case apitype.Bool:
 		return &props{Type: "boolean"}, nil
-	case reflect.Int32:
-		return &props{Type: "integer", Format: "int32"}, nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case apitype.Int, apitype.Uint:
+		if t.Go.Kind() == reflect.Int32 {
+			return &props{Type: "integer", Format: "int32"}, nil
+		}
 		return &props{Type: "integer", Format: "int64"}, nil
-	case reflect.Float32, reflect.Float64:
+	case apitype.Float:
 		return &props{Type: "number"}, nil
 	}
-	return nil, fmt.Errorf("%s has no form in JSON", t)
+	if reflect.PointerTo(t.Go).Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return &props{Type: "string"}, nil
+	}
+	return nil, fmt.Errorf("%s has no form in JSON", t.Go)
 }
 
-func (d *deriver) object(t reflect.Type) (*props, error) {
-	p := &props{Type: "object", Properties: map[string]props{}}
-	for _, around := range d.within {
-		if around == t { // a schema is a tree
-			yes := true
-			return &props{Type: "object", XPreserveUnknownFields: &yes}, nil
-		}
+func (d *deriver) object(t *apitype.Type) (*props, error) {
+	if slices.Contains(d.within, t) { // a schema is a tree
+		return free("object"), nil
 	}
 	d.within = append(d.within, t)
 	defer func() { d.within = d.within[:len(d.within)-1] }()
-	p.Description = docsOf(t)[""]
+	p := &props{Type: "object", Properties: map[string]props{}, Description: docsOf(t.Go)[""]}
 	return p, d.fields(t, p)
 }
 
 // fields adds the fields of a struct to a schema.
-func (d *deriver) fields(t reflect.Type, to *props) error {
-	docs := docsOf(t)
-	for n := range t.NumField() {
-		f := t.Field(n)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case name == "-" || !f.IsExported() && !f.Anonymous:
-			continue
-		case name == "" && (f.Anonymous || strings.Contains(options, "inline")):
-			if err := d.fields(bare(f.Type), to); err != nil {
+func (d *deriver) fields(t *apitype.Type, to *props) error {
+	docs := docsOf(t.Go)
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		doc := f.Go.Tag.Get("doc")
+		if f.Inline {
+			if err := d.fields(f.Type.Bare(), to); err != nil {
 				return err
 			}
-			if doc := f.Tag.Get("doc"); doc != "" && f.Type == reflect.TypeFor[metav1.TypeMeta]() {
+			if doc != "" && f.Go.Type == reflect.TypeFor[metav1.TypeMeta]() {
 				to.Description = doc
 			}
+		}
+		if f.Name == "" {
 			continue
-		case name == "":
-			name = f.Name
 		}
 		p, err := d.of(f.Type)
 		if err != nil {
-			return fmt.Errorf("%s.%s: %w", t.Name(), f.Name, err)
+			return fmt.Errorf("%s.%s: %w", t.Go.Name(), f.Go.Name, err)
 		}
-		if doc := f.Tag.Get("doc"); doc != "" {
-			p.Description = doc
-		} else if docs[name] != "" {
-			p.Description = docs[name]
-		}
-		if def, ok := f.Tag.Lookup("default"); ok {
+		p.Description = cmp.Or(doc, docs[f.Name], p.Description)
+		if def, ok := f.Go.Tag.Lookup("default"); ok {
 			p.Default = &apiextensionsv1.JSON{Raw: []byte(def)}
 		}
-		to.Properties[name] = *p
-		if !strings.Contains(options, "omit") {
-			to.Required = append(to.Required, name)
+		to.Properties[f.Name] = *p
+		if !f.Empty && f.Zero == nil {
+			to.Required = append(to.Required, f.Name)
 		}
 	}
 	return nil
@@ -178,19 +156,10 @@ func docsOf(t reflect.Type) map[string]string {
 	}
 	docs := says.SwaggerDoc()
 	for n := range t.NumField() {
-		if f := t.Field(n); f.Anonymous && bare(f.Type).Kind() == reflect.Struct {
-			if reflect.ValueOf(docsOf(bare(f.Type))).Pointer() == reflect.ValueOf(docs).Pointer() {
-				return nil // the embedded type says it
-			}
+		f := t.Field(n)
+		if in := apitype.Of(f.Type).Bare().Go; f.Anonymous && in.Kind() == reflect.Struct && reflect.ValueOf(docsOf(in)).Pointer() == reflect.ValueOf(docs).Pointer() {
+			return nil // the embedded type says it
 		}
 	}
 	return docs
-}
-
-// bare is a type without its pointer.
-func bare(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Pointer {
-		return t.Elem()
-	}
-	return t
 }

@@ -24,7 +24,7 @@ func (r *Recorder) Wrote(ctx context.Context, w engine.Written) {
 		if w.Old.GetDeletionTimestamp() == nil && w.New.GetDeletionTimestamp() != nil {
 			c.Operation = request.ChangeDeleting
 		}
-		c.Fields, c.MoreFields = compare(&r.shapes, w.Old, w.New, w.Secret || secret(w))
+		c.Fields, c.MoreFields = compare(w.Old, w.New, w.Secret || secret(w))
 	}
 	c.Namespace, c.Name, c.UID = obj.GetNamespace(), obj.GetName(), string(obj.GetUID())
 	if w.GVR.Resource == "namespaces" && w.GVR.Group == "" {

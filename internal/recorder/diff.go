@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kanzen-io/kanzen/internal/apitype"
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
@@ -26,12 +28,11 @@ type differ struct {
 	more   int
 	visits int
 	path   []string
-	shapes *shapes
 }
 
 // compare returns the fields in which two objects differ. Lists whose items have names are compared by these.
-func compare(known *shapes, old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
-	d := &differ{secret: secret, shapes: known}
+func compare(old, obj any, secret bool) ([]v1alpha1.FieldChange, int) {
+	d := &differ{secret: secret}
 	a, okA := old.(*unstructured.Unstructured)
 	b, okB := obj.(*unstructured.Unstructured)
 	if okA && okB {
@@ -67,7 +68,7 @@ func (d *differ) walk(a, b reflect.Value) {
 	if empty(a) && empty(b) {
 		return
 	}
-	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() || d.shapes.of(a.Type()).whole {
+	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() || apitype.Of(a.Type()).Marshals {
 		if !a.IsValid() || !b.IsValid() || !deepEqual(a, b) {
 			d.report(a, b)
 		}
@@ -111,15 +112,18 @@ func (d *differ) in(name string, f func()) {
 }
 
 func (d *differ) structs(a, b reflect.Value) {
-	for _, f := range d.shapes.of(a.Type()).fields {
-		if d.ignores(f.name) || f.same(a.Field(f.index), b.Field(f.index)) {
-			continue // most of an object, in most writes
+	t := apitype.Of(a.Type())
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		x, y := f.In(a), f.In(b)
+		switch {
+		case !f.Go.IsExported():
+		case d.ignores(f.Name) || equal.Values(f.Type, x, y): // most of an object, in most writes
+		case f.Inline:
+			d.walk(x, y)
+		case f.Name != "":
+			d.in(f.Name, func() { d.walk(x, y) })
 		}
-		if f.name == "" {
-			d.walk(a.Field(f.index), b.Field(f.index))
-			continue
-		}
-		d.in(f.name, func() { d.walk(a.Field(f.index), b.Field(f.index)) })
 	}
 }
 
@@ -253,7 +257,7 @@ func (d *differ) value(v reflect.Value) string {
 	if !v.IsValid() {
 		return ""
 	}
-	isScalar := d.shapes.of(v.Type()).whole
+	isScalar := apitype.Of(v.Type()).Marshals
 	switch v.Kind() {
 	case reflect.Map:
 		if !isScalar {

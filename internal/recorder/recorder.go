@@ -59,7 +59,6 @@ type Recorder struct {
 	strangers sampler
 	skipped   atomic.Int64
 	began     time.Time
-	shapes    shapes
 }
 
 // class is a part of the memory, so that a flood of one kind of requests leaves the others alone.

@@ -266,7 +266,7 @@ func TestCompare(t *testing.T) {
 		"escapes":   {configMap("c", map[string]string{"a": "x"}), configMap("c", map[string]string{"a": "\x1b[31m"}), false, `data.a "x" "\u001b[31m"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fields, more := compare(&shapes{}, c.old, c.obj, c.secret)
+			fields, more := compare(c.old, c.obj, c.secret)
 			var got []string
 			for _, f := range fields {
 				if f.Hidden {
@@ -290,7 +290,7 @@ func TestCompareIsBounded(t *testing.T) {
 	for n := range 1000 {
 		many[fmt.Sprint(n)] = "x"
 	}
-	fields, more := compare(&shapes{}, configMap("c", map[string]string{"y": "z"}), configMap("c", many), false)
+	fields, more := compare(configMap("c", map[string]string{"y": "z"}), configMap("c", many), false)
 	if len(fields) != maxFields || len(fields)+more != 1001 {
 		t.Errorf("%d fields and %d more", len(fields), more)
 	}
@@ -432,7 +432,7 @@ func TestToldPaths(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"list": []any{map[string]any{"name": name, "v": v}}, "m": map[string]any{"a.b[" + name: v, `q"` + name: v}}}}
 	}
 	for _, name := range []string{"canary", "a].canary", `"canary`, "a.canary", "[canary"} {
-		fields, _ := compare(&shapes{}, u(name, "1"), u(name, "2"), false)
+		fields, _ := compare(u(name, "1"), u(name, "2"), false)
 		if len(fields) != 3 {
 			t.Fatalf("%+v", fields)
 		}

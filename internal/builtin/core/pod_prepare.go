@@ -38,10 +38,8 @@ func preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
 	countPodGeneration(p, old)
 }
 
-var samePodSpec = equal.Of[corev1.PodSpec]()
-
 func countPodGeneration(p, old *corev1.Pod) {
-	if !samePodSpec(&p.Spec, &old.Spec) {
+	if !equal.Objects(&p.Spec, &old.Spec) {
 		p.Generation++
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -75,7 +76,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	}
 	onlyAddedTolerations(p.Spec.Tolerations, old.Spec.Tolerations, e.Field("tolerations"))
 	onlyRemovedGates(p.Spec.SchedulingGates, old.Spec.SchedulingGates, e.Field("schedulingGates"))
-	if samePodSpec(&p.Spec, &old.Spec) {
+	if equal.Objects(&p.Spec, &old.Spec) {
 		return e.List()
 	}
 	spec := p.Spec.DeepCopy()
@@ -91,7 +92,7 @@ func validatePodUpdate(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	if len(old.Spec.SchedulingGates) > 0 {
 		gatedPlacement(spec, &old.Spec, e)
 	}
-	if !samePodSpec(spec, &old.Spec) {
+	if !equal.Objects(spec, &old.Spec) {
 		e.Forbidden("pod updates may not change fields other than " + mutablePodFields + "\n" + diff.Diff(old.Spec, *spec))
 	}
 	return e.List()
