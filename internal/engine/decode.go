@@ -126,7 +126,7 @@ func (r *Resource) decodeBytes(hub *Version, value []byte) (Object, error) {
 		if other = other && string(jsonobject.Find(value, "apiVersion")) == strconv.Quote(r.Stored.String()); other {
 			obj = r.Stored.New()
 		}
-		if !apiTypes.Decode(value, obj, true) {
+		if !jsonobject.Decode(value, obj, true) {
 			if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
 				return nil, err
 			}
@@ -302,21 +302,17 @@ func unmarshalJSON(data []byte, into any, check bool) (strict []error, err error
 		}
 		return strict, err
 	}
+	if jsonobject.Decode(data, into, false) {
+		return nil, nil
+	}
 	if err := boundQuantities(data, into, false); err != nil {
 		return nil, err
 	}
-	switch {
-	case apiTypes.Decode(data, into, false):
-	case check:
-		strict, err = kjson.UnmarshalStrict(data, into)
-	default:
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	if check {
+		return kjson.UnmarshalStrict(data, into)
 	}
-	return strict, err
+	return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
-
-// apiTypes remembers how Go API types are decoded.
-var apiTypes jsonobject.Types
 
 // sameType refuses a body whose type differs from the path's.
 func sameType(got, want schema.GroupVersionKind) error {

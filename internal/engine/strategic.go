@@ -71,11 +71,8 @@ func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Ob
 // mergedByPlan makes an object by a patch without documents between. It reports false if that is left to the library, as all patches are in
 // which there is something to tell the client.
 func mergedByPlan(types *fieldmanager.GoTypes, kind jsonobject.Patch, current Object, body []byte, into Object) bool {
-	if suspectQuantity(body, false) {
-		return false
-	}
 	merged := current.DeepCopyObject()
-	if !apiTypes.Merge(kind, body, merged) {
+	if !jsonobject.MergeInto(kind, body, merged) {
 		return false
 	}
 	types.DropNulls(merged)

@@ -1,10 +1,7 @@
 package jsonobject
 
 import (
-	"encoding/json"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -30,27 +27,20 @@ func UnmarshalStrict(data []byte) (m map[string]any, strict []error, err error) 
 	return m, strict, err
 }
 
-// maxDepth bounds the nesting that reader accepts, because it recurses.
-const maxDepth = 500
-
 // decode decodes an object. ok is false if it is malformed or unusual: sigs.k8s.io/json then decodes it and returns the
 // error.
 func decode(data []byte) (m map[string]any, duplicates, ok bool) {
-	r := reader{data: string(data)}
+	r := reader{lexer: lexer{data: string(data)}}
 	if r.next() != '{' {
 		return nil, false, false
 	}
-	v, ok := r.object(0)
-	if !ok || r.next() != 0 || r.at < len(r.data) {
-		return nil, false, false
-	}
-	return v, r.duplicates, true
+	m, ok = r.object()
+	return m, r.duplicates, ok && r.ended()
 }
 
-// reader decodes JSON values. Its methods return false for malformed or too deeply nested data.
+// reader decodes values.
 type reader struct {
-	data string
-	at   int
+	lexer
 	// keys and values are those of the objects and lists around the current value, so that each is allocated in its
 	// final size.
 	keys       []string
@@ -58,24 +48,12 @@ type reader struct {
 	duplicates bool
 }
 
-// next skips white space and returns the next byte, 0 at the end.
-func (r *reader) next() byte {
-	for ; r.at < len(r.data); r.at++ {
-		switch c := r.data[r.at]; c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c
-		}
-	}
-	return 0
-}
-
-func (r *reader) value(depth int) (any, bool) {
+func (r *reader) value() (any, bool) {
 	switch r.next() {
 	case '{':
-		return r.object(depth + 1)
+		return r.object()
 	case '[':
-		return r.array(depth + 1)
+		return r.array()
 	case '"':
 		return r.string()
 	case 't':
@@ -88,47 +66,14 @@ func (r *reader) value(depth int) (any, bool) {
 	return r.number()
 }
 
-func (r *reader) word(w string) bool {
-	if !strings.HasPrefix(r.data[r.at:], w) {
-		return false
-	}
-	r.at += len(w)
-	return true
-}
-
-// object decodes an object, beginning at the opening brace.
-func (r *reader) object(depth int) (map[string]any, bool) {
-	if depth > maxDepth {
-		return nil, false
-	}
-	r.at++
-	if r.next() == '}' {
-		r.at++
-		return map[string]any{}, true
-	}
+func (r *reader) object() (map[string]any, bool) {
 	keys, values := len(r.keys), len(r.values)
-	for {
-		if r.next() != '"' {
-			return nil, false
-		}
-		k, ok := r.string()
-		if !ok || r.next() != ':' {
-			return nil, false
-		}
-		r.at++
-		v, ok := r.value(depth)
-		if !ok {
-			return nil, false
-		}
-		r.keys, r.values = append(r.keys, k), append(r.values, v)
-		c := r.next()
-		r.at++
-		if c == '}' {
-			break
-		}
-		if c != ',' {
-			return nil, false
-		}
+	if !r.members(func(name string) bool {
+		v, ok := r.value()
+		r.keys, r.values = append(r.keys, name), append(r.values, v)
+		return ok
+	}) {
+		return nil, false
 	}
 	m := make(map[string]any, len(r.keys)-keys)
 	for n, k := range r.keys[keys:] {
@@ -139,92 +84,19 @@ func (r *reader) object(depth int) (map[string]any, bool) {
 	return m, true
 }
 
-// array decodes a list, beginning at the opening bracket.
-func (r *reader) array(depth int) ([]any, bool) {
-	if depth > maxDepth {
-		return nil, false
-	}
-	r.at++
-	if r.next() == ']' {
-		r.at++
-		return []any{}, true
-	}
+func (r *reader) array() ([]any, bool) {
 	from := len(r.values)
-	for {
-		v, ok := r.value(depth)
-		if !ok {
-			return nil, false
-		}
+	if !r.items(func() bool {
+		v, ok := r.value()
 		r.values = append(r.values, v)
-		c := r.next()
-		r.at++
-		if c == ']' {
-			break
-		}
-		if c != ',' {
-			return nil, false
-		}
+		return ok
+	}) {
+		return nil, false
 	}
 	list := make([]any, len(r.values)-from)
 	copy(list, r.values[from:])
 	r.values = r.values[:from]
 	return list, true
-}
-
-// string decodes a string, beginning at the opening quote.
-func (r *reader) string() (string, bool) {
-	begin := r.at
-	escaped, ascii := false, true
-	for r.at++; r.at < len(r.data); r.at++ {
-		switch c := r.data[r.at]; {
-		case c == '"':
-			s := r.data[begin+1 : r.at]
-			r.at++
-			if !escaped && (ascii || utf8.ValidString(s)) {
-				return s, true
-			}
-			return unquote(r.data[begin:r.at])
-		case c == '\\':
-			escaped = true
-			r.at++
-		case c < ' ':
-			return "", false
-		case c >= utf8.RuneSelf:
-			ascii = false
-		}
-	}
-	return "", false
-}
-
-// unquote decodes a quoted string that has escapes or invalid UTF-8.
-func unquote(quoted string) (s string, ok bool) {
-	s, ok = unescape(quoted[1 : len(quoted)-1])
-	if !ok {
-		ok = json.Unmarshal([]byte(quoted), &s) == nil
-	}
-	return s, ok
-}
-
-// unescape resolves escapes of one letter; ok is false if there are others.
-func unescape(s string) (string, bool) {
-	if !utf8.ValidString(s) {
-		return "", false
-	}
-	const letters, meanings = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
-	out := make([]byte, 0, len(s))
-	for {
-		before, after, found := strings.Cut(s, `\`)
-		out = append(out, before...)
-		if !found {
-			return string(out), true
-		}
-		n := strings.IndexByte(letters, after[0])
-		if n < 0 {
-			return "", false
-		}
-		out = append(out, meanings[n])
-		s = after[1:]
-	}
 }
 
 // number decodes a number: to int64 if it has no dot and fits.
@@ -240,43 +112,4 @@ func (r *reader) number() (any, bool) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil
-}
-
-// numeral skips a number and returns its text, and whether it has a fraction or an exponent.
-func (r *reader) numeral() (text string, float, ok bool) {
-	begin := r.at
-	if r.at < len(r.data) && r.data[r.at] == '-' {
-		r.at++
-	}
-	first := r.at
-	if n := r.digits(); n == 0 || n > 1 && r.data[first] == '0' {
-		return "", false, false
-	}
-	if r.at < len(r.data) && r.data[r.at] == '.' {
-		float = true
-		r.at++
-		if r.digits() == 0 {
-			return "", false, false
-		}
-	}
-	if r.at < len(r.data) && r.data[r.at]|0x20 == 'e' {
-		float = true
-		r.at++
-		if r.at < len(r.data) && (r.data[r.at] == '+' || r.data[r.at] == '-') {
-			r.at++
-		}
-		if r.digits() == 0 {
-			return "", false, false
-		}
-	}
-	return r.data[begin:r.at], float, true
-}
-
-// digits skips digits and returns their number.
-func (r *reader) digits() int {
-	begin := r.at
-	for r.at < len(r.data) && '0' <= r.data[r.at] && r.data[r.at] <= '9' {
-		r.at++
-	}
-	return r.at - begin
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 )
 
 var errNoObject = errors.New("not one JSON object")
@@ -19,8 +20,8 @@ func Merge(doc, patch []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := merger{skipper{data: doc}, make([]byte, 0, len(doc)+len(patch))}
-	if m.ahead() != '{' || !m.object(changes) {
+	m := merger{lexer{data: over(doc), mode: raw}, make([]byte, 0, len(doc)+len(patch))}
+	if m.next() != '{' || !m.object(changes) {
 		return nil, errNoObject
 	}
 	return m.out, nil
@@ -41,27 +42,19 @@ func decodeChanges(patch []byte) (changes map[string]any, err error) {
 
 // merger writes a document with a merged patch.
 type merger struct {
-	skipper
+	lexer
 	out []byte
-}
-
-// ahead returns the first byte of the next value, 0 at the end.
-func (m *merger) ahead() byte {
-	if m.space(); m.at == len(m.data) {
-		return 0
-	}
-	return m.data[m.at]
 }
 
 // object reads the next object and writes it with its changes.
 func (m *merger) object(changes map[string]any) bool {
 	m.out = append(m.out, '{')
 	empty := len(m.out)
-	if !m.members(func(name []byte) bool { return m.field(name, changes, empty) }) {
+	if !m.members(func(name string) bool { return m.field(name, changes, empty) }) {
 		return false
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		if v := changes[name]; v != nil && !m.value(AppendString(nil, name), v, empty) {
+		if v := changes[name]; v != nil && !m.value(string(AppendString(nil, name)), v, empty) {
 			return false
 		}
 	}
@@ -71,16 +64,15 @@ func (m *merger) object(changes map[string]any) bool {
 
 // field skips a field's value and writes the field, unless the patch deletes it. empty is the length of out before the
 // first field.
-func (m *merger) field(name []byte, changes map[string]any, empty int) bool {
-	quoted := append(append(append(make([]byte, 0, len(name)+2), '"'), name...), '"')
-	key := string(name)
-	if bytes.IndexByte(name, '\\') >= 0 && json.Unmarshal(quoted, &key) != nil {
+func (m *merger) field(key string, changes map[string]any, empty int) bool {
+	quoted := m.data[m.named:][:len(key)+2]
+	if strings.Contains(key, `\`) && json.Unmarshal([]byte(quoted), &key) != nil {
 		return false
 	}
 	change, changed := changes[key]
 	delete(changes, key)
 	within, both := change.(map[string]any)
-	both = both && m.ahead() == '{'
+	both = both && m.next() == '{'
 	if changed && !both {
 		return m.skip() && (change == nil || m.value(quoted, change, empty))
 	}
@@ -95,7 +87,7 @@ func (m *merger) field(name []byte, changes map[string]any, empty int) bool {
 }
 
 // name writes the name of a field.
-func (m *merger) name(quoted []byte, empty int) {
+func (m *merger) name(quoted string, empty int) {
 	if len(m.out) > empty {
 		m.out = append(m.out, ',')
 	}
@@ -103,7 +95,7 @@ func (m *merger) name(quoted []byte, empty int) {
 }
 
 // value writes a field that only the patch has, without its nulls.
-func (m *merger) value(quoted []byte, v any, empty int) bool {
+func (m *merger) value(quoted string, v any, empty int) bool {
 	dropNulls(v)
 	b, err := json.Marshal(v)
 	m.name(quoted, empty)

@@ -5,17 +5,14 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // This file merges lists as strategic merge patches do: item by item, told apart by a key.
 
-// list merges a list into another: items that have the same key are merged.
-type list struct {
-	elem *plan
-	name string // of the field that is the key; empty: the items are texts, and their own keys
-	path []int  // of that field
-}
+// list is a field whose items are merged if they have the same key. Without MergeKey they are texts, and their own keys.
+type list struct{ *apitype.Field }
 
 // itemKey tells the items of a list apart: by a text or a number.
 type itemKey struct {
@@ -28,21 +25,21 @@ const orderDirective = "$setElementOrder/"
 
 // order is what such a member says.
 type order struct {
-	of   *member
+	of   list
 	keys []itemKey
 	kept bool // while the list was merged
 }
 
-func ordered(orders []order, m *member) bool {
-	return slices.ContainsFunc(orders, func(o order) bool { return o.of == m })
+func ordered(orders []order, f *apitype.Field) bool {
+	return slices.ContainsFunc(orders, func(o order) bool { return o.of.Field == f })
 }
 
 // inOrder gives the lists of a struct the orders that were not kept while they were merged.
 func inOrder(orders []order, v reflect.Value) bool {
 	for _, o := range orders {
-		if f := o.of.in(v); !o.kept {
-			was, ok := o.of.list.keys(f)
-			if !ok || f.Len() == 0 || !o.of.list.reorder(f, o.keys, was) {
+		if f := o.of.In(v); !o.kept {
+			was, ok := o.of.keys(f)
+			if !ok || f.Len() == 0 || !o.of.reorder(f, o.keys, was) {
 				return false
 			}
 		}
@@ -50,45 +47,10 @@ func inOrder(orders []order, v reflect.Value) bool {
 	return true
 }
 
-// strategy reads the tags of a field that say how a strategic merge patch changes it.
-func (c *compiler) strategy(f reflect.StructField) (l *list, opaque bool) {
-	for _, strategy := range strings.Split(f.Tag.Get("patchStrategy"), ",") {
-		switch {
-		case strategy == "replace" && mergesInto(f.Type):
-			return nil, true
-		case strategy == "merge" && f.Type.Kind() == reflect.Slice:
-			l, ok := c.listOf(f.Type, f.Tag.Get("patchMergeKey"))
-			return l, !ok
-		}
-	}
-	return nil, false
-}
-
-// listOf finds out how a patch merges the lists of a field. ok is false if this is left to the library.
-func (c *compiler) listOf(t reflect.Type, key string) (l *list, ok bool) {
-	if t.Kind() != reflect.Slice {
-		return nil, false
-	}
-	elem := t.Elem()
-	if key == "" {
-		return &list{elem: c.compile(elem)}, elem.Kind() == reflect.String
-	}
-	if elem.Kind() != reflect.Struct {
-		return nil, false
-	}
-	for _, f := range reflect.VisibleFields(elem) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == key {
-			numbers := f.Type.Kind() == reflect.Int32 || f.Type.Kind() == reflect.Int64
-			return &list{elem: c.compile(elem), name: key, path: f.Index}, numbers || f.Type.Kind() == reflect.String
-		}
-	}
-	return nil, false
-}
-
 // keyOf returns the key of an item; false: it has none.
-func (l *list) keyOf(item reflect.Value) (itemKey, bool) {
-	if l.name != "" {
-		item = item.FieldByIndex(l.path)
+func (l list) keyOf(item reflect.Value) (itemKey, bool) {
+	if l.MergeKey != nil {
+		item = l.MergeKey.In(item)
 	}
 	var k itemKey
 	if item.Kind() == reflect.String {
@@ -100,7 +62,7 @@ func (l *list) keyOf(item reflect.Value) (itemKey, bool) {
 }
 
 // keys returns the keys of all items; false: there is an item without one, or one like another.
-func (l *list) keys(v reflect.Value) ([]itemKey, bool) {
+func (l list) keys(v reflect.Value) ([]itemKey, bool) {
 	keys := make([]itemKey, v.Len())
 	for i := range keys {
 		var ok bool
@@ -149,33 +111,33 @@ func finder(keys []itemKey) func(itemKey) int {
 }
 
 // keyHere reads the key of the item that is read next, which stays so.
-func (l *list) keyHere(r *typedReader) (k itemKey, ok bool) {
-	if l.name == "" {
-		return l.keyValue(r)
+func (d *decoder) keyHere(l list) (k itemKey, ok bool) {
+	if l.MergeKey == nil {
+		return d.keyValue()
 	}
-	begin := r.at
+	begin := d.at
 	found := 0
-	if r.next() != '{' || !r.members(func(name string) bool {
-		if name != l.name {
-			return r.skipValue()
+	if d.next() != '{' || !d.members(func(name string) bool {
+		if name != l.MergeKey.Name {
+			return d.skip()
 		}
 		found++
-		k, ok = l.keyValue(r)
+		k, ok = d.keyValue()
 		return ok
 	}) {
 		return k, false
 	}
-	r.at = begin
+	d.at = begin
 	return k, found == 1
 }
 
 // keyValue reads the value of a key.
-func (l *list) keyValue(r *typedReader) (itemKey, bool) {
-	if r.next() == '"' {
-		s, ok := r.string()
+func (d *decoder) keyValue() (itemKey, bool) {
+	if d.next() == '"' {
+		s, ok := d.string()
 		return itemKey{text: s}, ok && s != ""
 	}
-	text, float, ok := r.numeral()
+	text, float, ok := d.numeral()
 	if !ok || float {
 		return itemKey{}, false
 	}
@@ -185,21 +147,21 @@ func (l *list) keyValue(r *typedReader) (itemKey, bool) {
 
 // merge merges the list that is read next. Its items come in the order of the patch or, if keys is not nil, in that of keys. The library
 // refuses to give an order to no items.
-func (l *list) merge(r *typedReader, v reflect.Value, keys []itemKey) bool {
+func (d *decoder) merge(l list, v reflect.Value, keys []itemKey) bool {
 	was, ok := l.keys(v)
-	if !ok || r.next() != '[' {
+	if !ok || d.next() != '[' {
 		return false
 	}
 	place := finder(was)
 	named := []itemKey{}
-	ok = r.items(func() bool {
-		k, ok := l.keyHere(r)
+	ok = d.items(func() bool {
+		k, ok := d.keyHere(l)
 		if !ok {
 			return false
 		}
 		named = append(named, k)
 		at := place(k)
-		if at >= 0 && l.name == "" {
+		if at >= 0 && l.MergeKey == nil {
 			return true
 		}
 		if at < 0 {
@@ -208,11 +170,11 @@ func (l *list) merge(r *typedReader, v reflect.Value, keys []itemKey) bool {
 			v.SetLen(at + 1)
 			v.Index(at).SetZero()
 		}
-		if l.name == "" {
+		if l.MergeKey == nil {
 			v.Index(at).SetString(k.text)
 			return true
 		}
-		return l.elem.decode(r, v.Index(at))
+		return d.value(l.Type.Elem, v.Index(at))
 	})
 	if !ok || !distinct(named) {
 		return false
@@ -238,7 +200,7 @@ func within(keys, others []itemKey) bool {
 
 // reorder gives the items of a list the order of keys. Items that are not among keys stay in the order in which they were, each before
 // the first item that was behind it.
-func (l *list) reorder(v reflect.Value, keys, was []itemKey) bool {
+func (l list) reorder(v reflect.Value, keys, was []itemKey) bool {
 	now, ok := l.keys(v)
 	if !ok {
 		return false
@@ -279,23 +241,24 @@ func (l *list) reorder(v reflect.Value, keys, was []itemKey) bool {
 }
 
 // order reads the directive for the order of a list.
-func (r *typedReader) order(m *member) (o order, ok bool) {
-	if m.list == nil || r.next() != '[' {
+func (d *decoder) order(f *apitype.Field) (o order, ok bool) {
+	l := list{f}
+	if !f.Merge || f.Unusual || d.next() != '[' {
 		return o, false
 	}
-	o.of, o.keys = m, []itemKey{}
-	ok = r.items(func() bool {
-		k, ok := m.list.keyHere(r)
+	o.of, o.keys = l, []itemKey{}
+	ok = d.items(func() bool {
+		k, ok := d.keyHere(l)
 		if !ok {
 			return false
 		}
 		o.keys = append(o.keys, k)
-		return m.list.name == "" || r.skipOnly(m.list.name)
+		return f.MergeKey == nil || d.skipOnly(f.MergeKey.Name)
 	})
 	return o, ok && distinct(o.keys)
 }
 
 // skipOnly passes over an object that has one member.
-func (r *typedReader) skipOnly(member string) bool {
-	return r.next() == '{' && r.members(func(name string) bool { return name == member && r.skipValue() })
+func (d *decoder) skipOnly(member string) bool {
+	return d.next() == '{' && d.members(func(name string) bool { return name == member && d.skip() })
 }

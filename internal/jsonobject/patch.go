@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // A Patch says how a document that is merged into a value is meant.
@@ -18,79 +20,62 @@ const (
 	StrategicMergePatch
 )
 
-// Merge applies a patch to what the pointer into points to. What the patch does not name is not looked at. The outcome is that of
+// MergeInto applies a patch to what the pointer into points to. What the patch does not name is not looked at. The outcome is that of
 // merging documents, as kube-apiserver does, and decoding what comes out. False: the patch has an error or something that is rare, such as
 // a directive other than $setElementOrder; into is spoilt then, and the documents shall be merged. The strings share one copy of the patch.
-func (t *Types) Merge(kind Patch, patch []byte, into any) bool {
+func MergeInto(kind Patch, patch []byte, into any) bool {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return false
 	}
-	v = v.Elem()
-	p := t.of(v.Type())
-	if p.decode == nil || !p.merges {
-		return false
-	}
-	r := typedReader{reader: reader{data: string(patch)}, raw: patch, patch: kind}
-	return r.next() == '{' && p.decode(&r, v) && r.next() == 0 && r.at == len(r.data)
-}
-
-// mergesInto says that a patch for a value of the type is merged into it and does not replace it.
-func mergesInto(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer:
-		return mergesInto(t.Elem())
-	case reflect.Map:
-		return true
-	}
-	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(unmarshaler)
+	d := decoder{lexer: lexer{data: string(patch)}, raw: patch, patch: kind}
+	return apitype.Of(v.Type()).Merges() && d.document(v)
 }
 
 // change reads what a patch has for a field.
-func (r *typedReader) change(m *member, f reflect.Value, orders []order) bool {
+func (d *decoder) change(f *apitype.Field, v reflect.Value, orders []order) bool {
 	switch {
-	case m.opaque, r.next() == 'n' && ordered(orders, m):
+	case f.Unusual, d.next() == 'n' && ordered(orders, f):
 		return false
-	case r.next() == 'n':
-		f.SetZero()
-		return r.word("null")
-	case m.list != nil && r.patch == StrategicMergePatch:
+	case d.next() == 'n':
+		v.SetZero()
+		return d.word("null")
+	case f.Merge && d.patch == StrategicMergePatch:
 		for n := range orders {
-			if orders[n].of == m {
+			if orders[n].of.Field == f {
 				orders[n].kept = true
-				return m.list.merge(r, f, orders[n].keys)
+				return d.merge(list{f}, v, orders[n].keys)
 			}
 		}
-		return m.list.merge(r, f, nil)
-	case !m.plan.merges:
-		f.SetZero()
+		return d.merge(list{f}, v, nil)
+	case !f.Type.Merges():
+		v.SetZero()
 	}
-	return m.plan.decode(r, f)
+	return d.value(f.Type, v)
 }
 
 // mergeMap merges an object into a map whose values are replaced. Maps of others are left to the library, which does not merge all of them.
-func (r *typedReader) mergeMap(elem *plan, v reflect.Value) bool {
-	lists := v.Type().Elem().Kind() == reflect.Slice && v.Type().Elem().Elem().Kind() != reflect.Uint8
-	if r.next() != '{' || elem.merges || lists {
+func (d *decoder) mergeMap(t *apitype.Type, v reflect.Value) bool {
+	if d.next() != '{' || t.Elem.Merges() || t.Elem.Kind == apitype.List {
 		return false
 	}
 	if v.IsNil() {
-		v.Set(reflect.MakeMap(v.Type()))
+		v.Set(reflect.MakeMap(t.Go))
 	}
 	seen := map[string]struct{}{}
-	key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-	return r.members(func(name string) bool {
+	key, val := reflect.New(t.Go.Key()).Elem(), reflect.New(t.Elem.Go).Elem()
+	return d.members(func(name string) bool {
 		if _, twice := seen[name]; twice || strings.HasPrefix(name, "$") {
 			return false
 		}
 		seen[name] = struct{}{}
 		key.SetString(name)
-		if r.next() == 'n' {
+		if d.next() == 'n' {
 			v.SetMapIndex(key, reflect.Value{})
-			return r.word("null")
+			return d.word("null")
 		}
 		val.SetZero()
-		ok := elem.decode(r, val)
+		ok := d.value(t.Elem, val)
 		v.SetMapIndex(key, val)
 		return ok
 	})

@@ -39,16 +39,16 @@ var patchesOfPod = map[string]bool{
 }
 
 // merged says whether a patch was merged into the pod of a document, and compares the outcome with that of the libraries.
-func merged(t *testing.T, types *Types, kind Patch, doc, patch []byte) bool {
+func merged(t *testing.T, kind Patch, doc, patch []byte) bool {
 	var got, want corev1.Pod
-	if !types.Decode(doc, &got, false) {
+	if !Decode(doc, &got, false) {
 		return false
 	}
 	before, err := json.Marshal(&got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !types.Merge(kind, patch, &got) {
+	if !MergeInto(kind, patch, &got) {
 		return false
 	}
 	var out []byte
@@ -72,14 +72,13 @@ func merged(t *testing.T, types *Types, kind Patch, doc, patch []byte) bool {
 }
 
 func TestTypesMerge(t *testing.T) {
-	var types Types
 	for patch, want := range patchesOfPod {
-		if took := merged(t, &types, StrategicMergePatch, []byte(patchedPod), []byte(patch)); took != want {
+		if took := merged(t, StrategicMergePatch, []byte(patchedPod), []byte(patch)); took != want {
 			t.Errorf("%s: merged %v, not %v", patch, took, want)
 		}
-		merged(t, &types, MergePatch, []byte(patchedPod), []byte(patch))
+		merged(t, MergePatch, []byte(patchedPod), []byte(patch))
 	}
-	if types.Merge(MergePatch, []byte(`{}`), corev1.Pod{}) || types.Merge(MergePatch, []byte(`{}`), new(string)) {
+	if MergeInto(MergePatch, []byte(`{}`), corev1.Pod{}) || MergeInto(MergePatch, []byte(`{}`), new(string)) {
 		t.Error("merged into what is no struct behind a pointer")
 	}
 }
@@ -89,9 +88,8 @@ func FuzzTypesMerge(f *testing.F) {
 	for patch := range patchesOfPod {
 		f.Add([]byte(patchedPod), []byte(patch))
 	}
-	var types Types
 	f.Fuzz(func(t *testing.T, doc, patch []byte) {
-		merged(t, &types, MergePatch, doc, patch)
-		merged(t, &types, StrategicMergePatch, doc, patch)
+		merged(t, MergePatch, doc, patch)
+		merged(t, StrategicMergePatch, doc, patch)
 	})
 }

@@ -44,10 +44,10 @@ func filler(seed int64) *randfill.Filler {
 }
 
 // agree compares Decode with the library and says whether Decode took the document.
-func agree(t *testing.T, types *Types, typ reflect.Type, data []byte) bool {
+func agree(t *testing.T, typ reflect.Type, data []byte) bool {
 	t.Helper()
 	got, want := reflect.New(typ), reflect.New(typ)
-	took := types.Decode(data, got.Interface(), len(data)%2 == 0)
+	took := Decode(data, got.Interface(), len(data)%2 == 0)
 	strict, err := kjson.UnmarshalStrict(data, want.Interface())
 	switch {
 	case !took && !got.Elem().IsZero():
@@ -77,7 +77,6 @@ func TestTypesAgree(t *testing.T) {
 	if testing.Short() {
 		rounds = 1
 	}
-	var types Types
 	r := rand.New(rand.NewSource(1))
 	for _, typ := range apiTypes() {
 		f := filler(r.Int63())
@@ -88,11 +87,11 @@ func TestTypesAgree(t *testing.T) {
 			if err != nil {
 				continue // a union of which both sides are set
 			}
-			if !agree(t, &types, typ, data) || !Valid(data) {
+			if !agree(t, typ, data) || !Valid(data) {
 				t.Errorf("%v is left to the library: %.300s", typ, data)
 			}
 			for range 10 {
-				agree(t, &types, typ, spoilt(r, data))
+				agree(t, typ, spoilt(r, data))
 			}
 		}
 	}
@@ -149,9 +148,8 @@ func TestTypesByHand(t *testing.T) {
 		U     uint16           `json:"u"`
 		Time  *metav1.Time     `json:"time"`
 	}
-	var types Types
 	for _, typ := range []reflect.Type{reflect.TypeFor[foreign](), reflect.TypeFor[doc]()} {
-		if agree(t, &types, typ, []byte(`{}`)) {
+		if agree(t, typ, []byte(`{}`)) {
 			t.Errorf("%v was taken", typ)
 		}
 	}
@@ -165,23 +163,22 @@ func TestTypesByHand(t *testing.T) {
 		`{"time":"2026-01-02T03:04:05+02:00"}`: true, `{"time":"yesterday"}`: false, `{"time":1}`: false, `{"Inner":{}}`: false, `{"inner":{},"inner":{}}`: false,
 		strings.Repeat(`{"m":`, 600): false,
 	} {
-		if took := agree(t, &types, reflect.TypeFor[sound](), []byte(text)); took != want {
+		if took := agree(t, reflect.TypeFor[sound](), []byte(text)); took != want {
 			t.Errorf("%s: taken %v, not %v", text, took, want)
 		}
 	}
-	if preset := (&sound{U: 1}); types.Decode([]byte(`{}`), preset, false) || preset.U != 1 {
+	if preset := (&sound{U: 1}); Decode([]byte(`{}`), preset, false) || preset.U != 1 {
 		t.Error("a value that is not zero was decoded into")
 	}
 }
 
 func FuzzTypes(f *testing.F) {
-	var types Types
 	for _, d := range []string{`{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1"}}}]}}`, `{"spec":{"nodeName":"\u00e9"}}`} {
 		f.Add([]byte(d))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		agree(t, &types, reflect.TypeFor[corev1.Pod](), data)
-		agree(t, &types, reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](), data)
+		agree(t, reflect.TypeFor[corev1.Pod](), data)
+		agree(t, reflect.TypeFor[apiextensionsv1.CustomResourceDefinition](), data)
 	})
 }
 
@@ -191,11 +188,10 @@ func BenchmarkTypes(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("here", func(b *testing.B) {
-		var types Types
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
-			if !types.Decode(data, &corev1.Pod{}, false) {
+			if !Decode(data, &corev1.Pod{}, false) {
 				b.Fatal("not taken")
 			}
 		}
