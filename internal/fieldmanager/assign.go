@@ -5,18 +5,21 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // assign gives a place in a Go object a value that is untyped, as a decoder would. Where a decoder refuses the value the
 // library is to be asked, which says why.
-func (w *walker) assign(t *goType, dst reflect.Value, v any) {
+func (w *walker) assign(t *apitype.Type, dst reflect.Value, v any) {
 	if v == nil {
 		dst.SetZero()
 		return
 	}
-	if t.form == pointerForm {
-		p := reflect.New(t.elem.typ)
-		w.assign(t.elem, p.Elem(), v)
+	if t.Kind == apitype.Pointer {
+		p := reflect.New(t.Elem.Go)
+		w.assign(t.Elem, p.Elem(), v)
 		dst.Set(p)
 		return
 	}
@@ -29,8 +32,9 @@ func (w *walker) assign(t *goType, dst reflect.Value, v any) {
 		w.assignScalar(dst, v)
 		return
 	}
-	if t.from != nil {
-		w.odd = w.odd || t.from.FromUnstructured(reflect.ValueOf(v), dst) != nil
+	if t.Unmarshals {
+		b, err := jsonobject.Marshal(v)
+		w.odd = w.odd || err != nil || dst.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(b) != nil
 		return
 	}
 	switch v := v.(type) {
@@ -79,8 +83,8 @@ func (w *walker) assignScalar(dst reflect.Value, v any) {
 	w.odd = true
 }
 
-func (w *walker) assignBytes(t *goType, dst reflect.Value, v string) {
-	if t.form != bytesForm {
+func (w *walker) assignBytes(t *apitype.Type, dst reflect.Value, v string) {
+	if t.Kind != apitype.Bytes {
 		w.odd = true
 		return
 	}
@@ -89,37 +93,37 @@ func (w *walker) assignBytes(t *goType, dst reflect.Value, v string) {
 	dst.SetBytes(b)
 }
 
-func (w *walker) assignItems(t *goType, dst reflect.Value, v []any) {
-	if t.form != plainForm || t.kind != list {
+func (w *walker) assignItems(t *apitype.Type, dst reflect.Value, v []any) {
+	if t.Kind != apitype.List {
 		w.odd = true
 		return
 	}
-	items := reflect.MakeSlice(t.typ, len(v), len(v))
+	items := reflect.MakeSlice(t.Go, len(v), len(v))
 	for i := range v {
-		w.assign(t.elem, items.Index(i), v[i])
+		w.assign(t.Elem, items.Index(i), v[i])
 	}
 	dst.Set(items)
 }
 
-func (w *walker) assignFields(t *goType, dst reflect.Value, v map[string]any) {
-	switch t.form {
-	case structForm:
+func (w *walker) assignFields(t *apitype.Type, dst reflect.Value, v map[string]any) {
+	switch t.Kind {
+	case apitype.Struct:
 		dst.SetZero()
-		w.filled = w.filled || slices.ContainsFunc(t.always, func(name string) bool { _, ok := v[name]; return !ok })
+		w.filled = w.filled || slices.ContainsFunc(t.Sorted, func(f *apitype.Field) bool { return isAlways(f) && !has(v, f.Name) })
 		for name, e := range v {
-			f := t.field(name)
+			f := t.Member(name)
 			if f == nil {
 				w.odd = true
 				return
 			}
-			rv, _ := f.of(dst)
+			rv := f.In(dst)
 			if !rv.CanSet() {
 				w.odd = true
 				return
 			}
-			w.assign(f.typ, rv, e)
+			w.assign(f.Type, rv, e)
 		}
-	case textsForm:
+	case apitype.Strings:
 		texts := make(map[string]string, len(v))
 		for name, e := range v {
 			text, ok := e.(string)
@@ -127,12 +131,12 @@ func (w *walker) assignFields(t *goType, dst reflect.Value, v map[string]any) {
 			texts[name] = text
 		}
 		dst.Set(reflect.ValueOf(texts))
-	case mapForm, quantitiesForm:
-		entries := reflect.MakeMapWithSize(t.typ, len(v))
+	case apitype.Map, apitype.Quantities:
+		entries := reflect.MakeMapWithSize(t.Go, len(v))
 		for name, e := range v {
-			rv := reflect.New(t.elem.typ).Elem()
-			w.assign(t.elem, rv, e)
-			entries.SetMapIndex(t.keyOf(name), rv)
+			rv := reflect.New(t.Elem.Go).Elem()
+			w.assign(t.Elem, rv, e)
+			entries.SetMapIndex(keyOf(t, name), rv)
 		}
 		dst.Set(entries)
 	default:
@@ -140,51 +144,49 @@ func (w *walker) assignFields(t *goType, dst reflect.Value, v map[string]any) {
 	}
 }
 
-// keyOf returns a key of a map.
-func (t *goType) keyOf(name string) reflect.Value {
-	return reflect.ValueOf(name).Convert(t.typ.Key())
+func has(v map[string]any, name string) bool {
+	_, ok := v[name]
+	return ok
 }
 
 // DropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
-func (g *GoTypes) DropNulls(obj any) {
+func (*GoTypes) DropNulls(obj any) {
 	v := reflect.ValueOf(obj)
-	if t, err := g.of(v.Type()); err == nil {
+	if t := apitype.Of(v.Type()); t.Holds&apitype.HoldsForeign == 0 {
 		new(walker).dropNulls(t, v)
 	}
 }
 
 // dropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
-func (w *walker) dropNulls(t *goType, rv reflect.Value) {
-	if !t.nulls {
+func (w *walker) dropNulls(t *apitype.Type, rv reflect.Value) {
+	if t.Holds&apitype.HoldsNull == 0 {
 		return
 	}
-	switch t.form {
-	case pointerForm:
+	switch t.Kind {
+	case apitype.Pointer:
 		if rv.IsNil() {
 			return
 		}
-		if w.isNull(t.elem, rv.Elem()) {
+		if w.isNull(t.Elem, rv.Elem()) {
 			rv.SetZero()
 			return
 		}
-		w.dropNulls(t.elem, rv.Elem())
-	case structForm:
-		for i := range t.fields {
-			if f := &t.fields[i]; f.typ.nulls {
-				if rv, _ := f.of(rv); rv.CanSet() {
-					w.dropNulls(f.typ, rv)
-				}
+		w.dropNulls(t.Elem, rv.Elem())
+	case apitype.Struct:
+		for i := range t.Fields {
+			if f := &t.Fields[i]; f.Type.Holds&apitype.HoldsNull != 0 {
+				w.dropNulls(f.Type, f.In(rv))
 			}
 		}
-	case plainForm:
-		for i := range rv.Len() { // a list
-			w.dropNulls(t.elem, rv.Index(i))
+	case apitype.List:
+		for i := range rv.Len() {
+			w.dropNulls(t.Elem, rv.Index(i))
 		}
-	case mapForm:
+	case apitype.Map:
 		for _, key := range rv.MapKeys() {
-			e := reflect.New(t.elem.typ).Elem()
+			e := reflect.New(t.Elem.Go).Elem()
 			e.Set(rv.MapIndex(key))
-			w.dropNulls(t.elem, e)
+			w.dropNulls(t.Elem, e)
 			rv.SetMapIndex(key, e)
 		}
 	}
@@ -192,8 +194,8 @@ func (w *walker) dropNulls(t *goType, rv reflect.Value) {
 
 // isNull reports whether a value is null in JSON. An object that has an encoding of its own, as the fields of a manager have, is
 // not read for that.
-func (w *walker) isNull(t *goType, rv reflect.Value) bool {
-	if t.form == jsonForm && rv.CanAddr() {
+func (w *walker) isNull(t *apitype.Type, rv reflect.Value) bool {
+	if isOwn(t) && rv.CanAddr() {
 		if m, ok := rv.Addr().Interface().(json.Marshaler); ok {
 			if b, err := m.MarshalJSON(); err == nil && len(b) > 0 && b[0] == '{' {
 				return false

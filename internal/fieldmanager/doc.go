@@ -4,7 +4,7 @@
 // does, and the outcome is the same to the letter. It costs a small part of it:
 //
 //   - A write compares the old object with the new in one walk of both (compare.go), by the type of the kind (types.go) and
-//     the Go types (gotype.go), without a value object for each field. Only what differs is written down.
+//     the Go types (apitype), without a value object for each field. Only what differs is written down.
 //   - Sets of fields (set.go) are trees whose nodes come from a few large allocations.
 //   - Sets are read from and written to JSON directly (decode.go, encode.go). A set that a write does not change keeps its
 //     encoding.

@@ -159,7 +159,7 @@ func (w *walker) arrange(live, config *val, order []pair) (e edited) {
 		if p.live >= 0 {
 			out.Index(i).Set(live.rv.Index(p.live))
 		} else {
-			w.assign(live.typ.elem, out.Index(i), config.any.([]any)[p.config])
+			w.assign(live.typ.Elem, out.Index(i), config.any.([]any)[p.config])
 		}
 	}
 	live.rv.Set(out)

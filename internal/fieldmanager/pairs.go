@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // pairs goes through the fields of two objects in the order of their names. Either may be no object, and then has none.
@@ -16,9 +18,9 @@ type pairs struct {
 
 	left, right val // absent: no object
 	typ         *objectType
-	goType      *goType // of both; nil: untyped
-	at          int     // the next field
-	inType      int     // the next field of typ, for structs
+	goType      *apitype.Type // of both; nil: untyped
+	at          int           // the next field
+	inType      int           // the next field of typ, for structs
 	names       []string
 	mark        int
 }
@@ -36,13 +38,13 @@ func (w *walker) pairs(l, r *val, t *objectType) pairs {
 		}
 		p.right, p.goType = *r, goTypeOf(r)
 	}
-	if p.goType == nil || p.goType.form != structForm {
+	if p.goType == nil || p.goType.Kind != apitype.Struct {
 		p.gather(w)
 	}
 	return p
 }
 
-func goTypeOf(v *val) *goType {
+func goTypeOf(v *val) *apitype.Type {
 	if v.untyped() {
 		return nil
 	}
@@ -68,11 +70,11 @@ func (w *walker) gather(v *val) {
 		for name := range v.any.(map[string]any) {
 			w.names = append(w.names, name)
 		}
-	case v.typ.form == textsForm:
+	case v.typ.Kind == apitype.Strings:
 		for name := range v.rv.Interface().(map[string]string) {
 			w.names = append(w.names, name)
 		}
-	case v.typ.form == quantitiesForm:
+	case v.typ.Kind == apitype.Quantities:
 		for name := range v.rv.Interface().(corev1.ResourceList) {
 			w.names = append(w.names, string(name))
 		}
@@ -85,7 +87,7 @@ func (w *walker) gather(v *val) {
 
 // next goes to the next field that at least one of the objects has.
 func (p *pairs) next(w *walker) bool {
-	if p.goType != nil && p.goType.form == structForm {
+	if p.goType != nil && p.goType.Kind == apitype.Struct {
 		return p.nextOfStruct(w)
 	}
 	if p.at == len(p.names) {
@@ -114,51 +116,51 @@ func (w *walker) lookup(v *val, name string, side int) val {
 			return w.read(v.typ, e)
 		}
 		return val{}
-	case v.typ.form == textsForm:
+	case v.typ.Kind == apitype.Strings:
 		s, ok := v.rv.Interface().(map[string]string)[name]
 		if !ok {
 			return val{}
 		}
 		return val{kind: text, typ: heldText, held: s}
-	case v.typ.form == quantitiesForm:
+	case v.typ.Kind == apitype.Quantities:
 		q, ok := v.rv.Interface().(corev1.ResourceList)[corev1.ResourceName(name)]
 		if !ok {
 			return val{}
 		}
 		w.quantities[side] = q
-		return w.load(v.typ.elem, reflect.ValueOf(&w.quantities[side]).Elem())
+		return w.load(v.typ.Elem, reflect.ValueOf(&w.quantities[side]).Elem())
 	}
-	e := v.rv.MapIndex(reflect.ValueOf(name).Convert(v.typ.typ.Key()))
+	e := v.rv.MapIndex(keyOf(v.typ, name))
 	if !e.IsValid() {
 		return val{}
 	}
-	return w.load(v.typ.elem, e)
+	return w.load(v.typ.Elem, e)
 }
 
 // nextOfStruct goes through the fields of structs, which are sorted, as those of the type are.
 func (p *pairs) nextOfStruct(w *walker) bool {
-	for p.at < len(p.goType.fields) {
-		f := &p.goType.fields[p.at]
+	for p.at < len(p.goType.Sorted) {
+		f := p.goType.Sorted[p.at]
 		p.at++
 		var l, r reflect.Value
 		var onLeft, onRight bool
 		if p.left.kind != absent {
-			l, onLeft = f.of(p.left.rv)
+			l, onLeft = fieldIn(p.left.rv, f)
 		}
 		if p.right.kind != absent {
-			r, onRight = f.of(p.right.rv)
+			r, onRight = fieldIn(p.right.rv, f)
 		}
 		if !onLeft && !onRight {
 			continue
 		}
-		p.l, p.r = w.loadIf(onLeft, f.typ, l), w.loadIf(onRight, f.typ, r)
-		p.name = f.name
+		p.l, p.r = w.loadIf(onLeft, f.Type, l), w.loadIf(onRight, f.Type, r)
+		p.name = f.Name
 		if p.typ != nil {
 			p.ref = p.typ.others
-			for p.inType < len(p.typ.fields) && p.typ.fields[p.inType].name < f.name {
+			for p.inType < len(p.typ.fields) && p.typ.fields[p.inType].name < f.Name {
 				p.inType++
 			}
-			if p.inType < len(p.typ.fields) && p.typ.fields[p.inType].name == f.name {
+			if p.inType < len(p.typ.fields) && p.typ.fields[p.inType].name == f.Name {
 				p.ref = &p.typ.fields[p.inType].typeRef
 			}
 		}
@@ -167,7 +169,7 @@ func (p *pairs) nextOfStruct(w *walker) bool {
 	return false
 }
 
-func (w *walker) loadIf(there bool, t *goType, rv reflect.Value) val {
+func (w *walker) loadIf(there bool, t *apitype.Type, rv reflect.Value) val {
 	if !there {
 		return val{}
 	}
@@ -176,13 +178,13 @@ func (w *walker) loadIf(there bool, t *goType, rv reflect.Value) val {
 
 // fieldNamed returns a field of an object.
 func (w *walker) fieldNamed(v *val, name string) val {
-	if v.untyped() || v.typ.form != structForm {
+	if v.untyped() || v.typ.Kind != apitype.Struct {
 		return w.lookup(v, name, 0)
 	}
-	f := v.typ.field(name)
+	f := v.typ.Member(name)
 	if f == nil {
 		return val{}
 	}
-	rv, there := f.of(v.rv)
-	return w.loadIf(there, f.typ, rv)
+	rv, there := fieldIn(v.rv, f)
+	return w.loadIf(there, f.Type, rv)
 }

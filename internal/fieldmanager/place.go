@@ -1,10 +1,14 @@
 package fieldmanager
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
+)
 
 // place is where a field or an item is in the object that a write makes. Of an untyped object there is nothing to know.
 type place struct {
-	typ *goType
+	typ *apitype.Type
 	rv  reflect.Value // can be set; of an entry of a map it is a copy
 }
 
@@ -13,23 +17,23 @@ func (w *walker) fieldOf(v *val, name string) (val, place) {
 	if v.untyped() {
 		return w.lookup(v, name, 0), place{}
 	}
-	if v.typ.form == structForm {
-		f := v.typ.field(name)
+	if v.typ.Kind == apitype.Struct {
+		f := v.typ.Member(name)
 		if f == nil {
 			w.odd = true
 			return val{}, place{}
 		}
-		rv, there := f.of(v.rv)
+		rv, there := fieldIn(v.rv, f)
 		w.odd = w.odd || !rv.CanSet()
-		return w.loadIf(there, f.typ, rv), place{f.typ, rv}
+		return w.loadIf(there, f.Type, rv), place{f.Type, rv}
 	}
-	rv := reflect.New(v.typ.elem.typ).Elem()
-	e := v.rv.MapIndex(v.typ.keyOf(name))
+	rv := reflect.New(v.typ.Elem.Go).Elem()
+	e := v.rv.MapIndex(keyOf(v.typ, name))
 	if !e.IsValid() {
-		return val{}, place{v.typ.elem, rv}
+		return val{}, place{v.typ.Elem, rv}
 	}
 	rv.Set(e)
-	return w.load(v.typ.elem, rv), place{v.typ.elem, rv}
+	return w.load(v.typ.Elem, rv), place{v.typ.Elem, rv}
 }
 
 // itemOf returns an item of a list and its place.
@@ -38,7 +42,7 @@ func (w *walker) itemOf(v *val, i int) (val, place) {
 		return w.at(v, i), place{}
 	}
 	rv := v.rv.Index(i)
-	return w.load(v.typ.elem, rv), place{v.typ.elem, rv}
+	return w.load(v.typ.Elem, rv), place{v.typ.Elem, rv}
 }
 
 // edited is what has become of a value: it is edited where it is, or another is to be put in its place.
@@ -59,8 +63,8 @@ func (w *walker) setField(v *val, name string, p place, f *val, e edited) {
 		return
 	}
 	w.setPlace(p, f, e)
-	if v.typ.form != structForm {
-		v.rv.SetMapIndex(v.typ.keyOf(name), p.rv)
+	if v.typ.Kind != apitype.Struct {
+		v.rv.SetMapIndex(keyOf(v.typ, name), p.rv)
 	}
 }
 
@@ -89,9 +93,9 @@ func (v *val) removeField(name string, p place) {
 	switch {
 	case v.untyped():
 		delete(v.any.(map[string]any), name)
-	case v.typ.form == structForm:
+	case v.typ.Kind == apitype.Struct:
 		p.rv.SetZero()
 	default:
-		v.rv.SetMapIndex(v.typ.keyOf(name), reflect.Value{})
+		v.rv.SetMapIndex(keyOf(v.typ, name), reflect.Value{})
 	}
 }

@@ -278,4 +278,4 @@ func (w *walker) removeItems(live *val, gone []int) (e edited) {
 }
 
 // reflectMake makes a list of Go values like another.
-func reflectMake(like *val, n int) reflect.Value { return reflect.MakeSlice(like.typ.typ, n, n) }
+func reflectMake(like *val, n int) reflect.Value { return reflect.MakeSlice(like.typ.Go, n, n) }

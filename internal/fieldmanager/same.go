@@ -1,15 +1,11 @@
 package fieldmanager
 
 import (
-	"bytes"
-	"reflect"
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"github.com/kanzen-io/kanzen/internal/apitype"
+	"github.com/kanzen-io/kanzen/internal/equal"
 )
 
 // This file finds what a write leaves as it is. Most of an object is, in most writes, and to see that is cheaper than to compare
@@ -20,87 +16,7 @@ func (w *walker) unchanged(t *fieldType, l, r *val) bool {
 	if l.kind != r.kind || l.kind != object && l.kind != list || l.untyped() || r.untyped() || l.typ != r.typ {
 		return false
 	}
-	return w.types.tame.is(w.types, l.typ, t) && l.typ.same(l.rv, r.rv)
-}
-
-// same reports whether two values of a type are the same in all that may show in JSON. It may report false although they are.
-func (t *goType) same(a, b reflect.Value) bool {
-	switch t.form {
-	case pointerForm:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() && b.IsNil()
-		}
-		return a.Pointer() == b.Pointer() || t.elem.same(a.Elem(), b.Elem())
-	case structForm:
-		for i := range t.fields {
-			if f := &t.fields[i]; !f.typ.same(f.in(a), f.in(b)) {
-				return false
-			}
-		}
-		return true
-	case textsForm:
-		return sameMaps(a.Interface().(map[string]string), b.Interface().(map[string]string))
-	case quantitiesForm:
-		return sameMaps(a.Interface().(corev1.ResourceList), b.Interface().(corev1.ResourceList))
-	case bytesForm:
-		return a.IsNil() == b.IsNil() && bytes.Equal(a.Bytes(), b.Bytes())
-	case timeForm:
-		return timeOf(a).Time == timeOf(b).Time
-	case microTimeForm:
-		return microTimeOf(a).Time == microTimeOf(b).Time
-	case quantityForm:
-		return *of[resource.Quantity](a) == *of[resource.Quantity](b)
-	case durationForm:
-		return *of[metav1.Duration](a) == *of[metav1.Duration](b)
-	case intOrStringForm:
-		v := of[intstr.IntOrString](a)
-		return *v == *of[intstr.IntOrString](b) && (v.Type == intstr.Int || v.Type == intstr.String)
-	case plainForm:
-		return t.samePlain(a, b)
-	}
-	return false
-}
-
-func (t *goType) samePlain(a, b reflect.Value) bool {
-	switch t.kind {
-	case boolean:
-		return a.Bool() == b.Bool()
-	case text:
-		return a.String() == b.String()
-	case number:
-		return a.Equal(b)
-	case list:
-		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
-			return false
-		}
-		for i := range a.Len() {
-			if !t.elem.same(a.Index(i), b.Index(i)) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
-}
-
-func sameMaps[K, V comparable](a, b map[K]V) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for name, v := range a {
-		if other, ok := b[name]; !ok || other != v {
-			return false
-		}
-	}
-	return true
-}
-
-// in returns the field of a struct, whether it is left out or not.
-func (f *goField) in(v reflect.Value) reflect.Value {
-	if f.index == byEntry {
-		return f.entry.GetFrom(v)
-	}
-	return v.Field(f.index)
+	return w.types.tame.is(w.types, l.typ, t) && equal.Same(l.typ, l.rv, r.rv)
 }
 
 // tameness knows the types of Go whose values never have anything for which the library is to be asked. What they may have then
@@ -110,11 +26,11 @@ type tameness struct {
 }
 
 type typePair struct {
-	goType *goType
+	goType *apitype.Type
 	typ    *fieldType
 }
 
-func (k *tameness) is(ts *types, g *goType, t *fieldType) bool {
+func (k *tameness) is(ts *types, g *apitype.Type, t *fieldType) bool {
 	pair := typePair{g, t}
 	if v, ok := k.known.Load(pair); ok {
 		return v.(bool)
@@ -125,43 +41,39 @@ func (k *tameness) is(ts *types, g *goType, t *fieldType) bool {
 }
 
 // isTame finds out about a pair of types. Those that contain themselves are not tame.
-func (ts *types) isTame(g *goType, t *fieldType, within []typePair) bool {
+func (ts *types) isTame(g *apitype.Type, t *fieldType, within []typePair) bool {
 	pair := typePair{g, t}
 	if slices.Contains(within, pair) {
 		return false
 	}
 	within = append(within, pair)
-	if (g.form == structForm || g.form == textsForm || g.form == quantitiesForm) && t.shapes&objectShape != 0 && t.object.atomic {
-		return g.isWalked(nil) // and compared by what it holds, not by types
+	if kinds[g.Kind] == object && g.Kind != apitype.Map && t.shapes&objectShape != 0 && t.object.atomic {
+		return g.Holds&apitype.HoldsOwn == 0 // and compared by what it holds, not by types
 	}
-	switch g.form {
-	case pointerForm:
-		return ts.isTame(g.elem, t, within)
-	case structForm:
+	switch g.Kind {
+	case apitype.Pointer:
+		return ts.isTame(g.Elem, t, within)
+	case apitype.Struct:
 		if t.shapes&objectShape == 0 {
 			return false
 		}
-		for i := range g.fields {
-			ref := t.object.field(g.fields[i].name)
-			if ref == nil || !ts.isTame(g.fields[i].typ, ts.get(ref), within) {
+		for i := range g.Members {
+			ref := t.object.field(g.Members[i].Name)
+			if ref == nil || !ts.isTame(g.Members[i].Type, ts.get(ref), within) {
 				return false
 			}
 		}
 		return true
-	case textsForm, quantitiesForm:
+	case apitype.Strings, apitype.Quantities:
 		return t.shapes&objectShape != 0 && len(t.object.fields) == 0 && t.object.others != nil &&
-			ts.isTame(g.elem, ts.get(t.object.others), within)
-	case bytesForm, timeForm, microTimeForm, quantityForm, durationForm:
-		return t.isScalar(text)
-	case intOrStringForm:
+			ts.isTame(g.Elem, ts.get(t.object.others), within)
+	case apitype.IntOrString:
 		return t.isScalar(text) && t.isScalar(number)
-	case plainForm:
-		if g.kind == list {
-			return ts.isTameList(g, t, within)
-		}
-		return t.isScalar(g.kind)
+	case apitype.List:
+		return ts.isTameList(g, t, within)
 	}
-	return false
+	k := kinds[g.Kind]
+	return (k == boolean || k == number || k == text) && t.isScalar(k)
 }
 
 func (t *fieldType) isScalar(k kind) bool {
@@ -169,44 +81,32 @@ func (t *fieldType) isScalar(k kind) bool {
 }
 
 // isTameList finds out about a list: each of its items has to have a key.
-func (ts *types) isTameList(g *goType, t *fieldType, within []typePair) bool {
+func (ts *types) isTameList(g *apitype.Type, t *fieldType, within []typePair) bool {
 	if t.shapes&listShape == 0 {
 		return false
 	}
-	l, items := t.list, g.elem
+	l, items := t.list, g.Elem
 	switch {
 	case l.atomic:
 		return true // it is compared as Go does
 	case !l.associative || len(l.keys) > maxKeys:
 		return false
 	case len(l.keys) == 0:
-		return items.form == plainForm && items.kind == text && ts.isTame(items, ts.get(&l.items), within)
+		return items.Kind == apitype.String && ts.isTame(items, ts.get(&l.items), within)
 	}
-	if items.form != structForm || !ts.isTame(items, ts.get(&l.items), within) {
+	if items.Kind != apitype.Struct || !ts.isTame(items, ts.get(&l.items), within) {
 		return false
 	}
 	always := false
 	for _, k := range l.keys {
-		f := items.field(k.name)
-		if f == nil || !f.typ.isPlain() {
+		f := items.Member(k.name)
+		if f == nil || !isScalar(f.Type) {
 			return false
 		}
-		always = always || f.omit == omitNever
+		always = always || isAlways(f)
 	}
 	return always
 }
 
-// isWalked says that there is nothing in a value that has an encoding of its own.
-func (t *goType) isWalked(within []*goType) bool {
-	if slices.Contains(within, t) {
-		return true // of what it contains, the rest decides
-	}
-	within = append(within, t)
-	return t.form != jsonForm && (t.elem == nil || t.elem.isWalked(within)) &&
-		!slices.ContainsFunc(t.fields, func(f goField) bool { return !f.typ.isWalked(within) })
-}
-
-// isPlain says that values are scalars as Go has them.
-func (t *goType) isPlain() bool {
-	return t.form == plainForm && (t.kind == text || t.kind == number || t.kind == boolean)
-}
+// isScalar says that values are scalars as Go has them.
+func isScalar(t *apitype.Type) bool { return apitype.Bool <= t.Kind && t.Kind <= apitype.String }

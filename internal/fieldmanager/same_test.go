@@ -13,15 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
+	"github.com/kanzen-io/kanzen/internal/equal"
 )
 
 // Values that differ in JSON are not taken for the same, and copies are.
 func TestSame(t *testing.T) {
-	typ, err := NewGoTypes().of(reflect.TypeFor[*corev1.PodSpec]())
-	if err != nil {
-		t.Fatal(err)
-	}
-	same := func(a, b *corev1.PodSpec) bool { return typ.same(reflect.ValueOf(a), reflect.ValueOf(b)) }
+	typ := apitype.Of(reflect.TypeFor[*corev1.PodSpec]())
+	same := func(a, b *corev1.PodSpec) bool { return equal.Same(typ, reflect.ValueOf(a), reflect.ValueOf(b)) }
 	for _, text := range []string{`{"nodeSelector":{"a":"b"}}`, `{"nodeSelector":{"a":"c"}}`, `{"nodeSelector":{"b":"b"}}`, `{"nodeSelector":{}}`, `{}`,
 		`{"overhead":{"cpu":"1"}}`, `{"overhead":{"cpu":"2"}}`, `{"containers":[]}`, `{"containers":[{"command":["a"]}]}`, `{"containers":[{"command":["b"]}]}`} {
 		for _, other := range []string{`{"nodeSelector":{"a":"b"}}`, `{"overhead":{"cpu":"1"}}`, `{"containers":[{"command":["a"]}]}`, `{}`} {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // versioned is a write in one version: the objects before and after, and what the change is.
@@ -133,8 +135,8 @@ func (m *Manager) load(w *walker, root *fieldType, obj runtime.Object, duplicate
 		return v, !w.odd && w.valid(root, &v, duplicates) && !w.odd
 	}
 	rv := reflect.ValueOf(obj)
-	t, err := m.GoTypes.of(rv.Type())
-	if err != nil || rv.Kind() != reflect.Pointer {
+	t := apitype.Of(rv.Type())
+	if t.Holds&apitype.HoldsForeign != 0 || t.Kind != apitype.Pointer {
 		return val{}, false
 	}
 	return w.load(t, rv), !w.odd

@@ -9,12 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // val is a value in a Go object or in an untyped one.
 type val struct {
 	kind kind
-	typ  *goType       // nil: of an untyped object
+	typ  *apitype.Type // nil: of an untyped object
 	rv   reflect.Value // of a Go object
 	any  any           // of an untyped object, or one that was made
 	held string        // a text of a map of texts
@@ -33,41 +36,37 @@ const (
 )
 
 // load returns a value of a Go object.
-func (w *walker) load(t *goType, rv reflect.Value) val {
-	switch t.form {
-	case pointerForm:
+func (w *walker) load(t *apitype.Type, rv reflect.Value) val {
+	switch t.Kind {
+	case apitype.Pointer:
 		if rv.IsNil() {
 			return val{kind: null}
 		}
-		return w.load(t.elem, rv.Elem())
-	case plainForm:
-		if t.kind == list && rv.IsNil() {
-			return val{kind: null}
-		}
-	case mapForm, textsForm, quantitiesForm, bytesForm:
+		return w.load(t.Elem, rv.Elem())
+	case apitype.List, apitype.Map, apitype.Strings, apitype.Quantities, apitype.Bytes:
 		if rv.IsNil() {
 			return val{kind: null}
 		}
-	case timeForm:
+	case apitype.Time:
 		if timeOf(rv).IsZero() {
 			return val{kind: null}
 		}
-	case microTimeForm:
+	case apitype.MicroTime:
 		if microTimeOf(rv).IsZero() {
 			return val{kind: null}
 		}
-	case intOrStringForm:
+	case apitype.IntOrString:
 		return w.loadIntOrString(t, rv)
-	case jsonForm:
-		v, err := t.entry.ToUnstructured(rv)
+	case apitype.Own, apitype.RawExtension, apitype.FieldsV1:
+		v, err := value.TypeReflectEntryOf(t.Go).ToUnstructured(rv)
 		w.odd = w.odd || err != nil
 		return w.read(made, v)
 	}
-	return val{kind: t.kind, typ: t, rv: rv}
+	return val{kind: kinds[t.Kind], typ: t, rv: rv}
 }
 
-func (w *walker) loadIntOrString(t *goType, rv reflect.Value) val {
-	switch of[intstr.IntOrString](rv).Type {
+func (w *walker) loadIntOrString(t *apitype.Type, rv reflect.Value) val {
+	switch apitype.As[intstr.IntOrString](rv).Type {
 	case intstr.Int:
 		return val{kind: number, typ: t, rv: rv}
 	case intstr.String:
@@ -78,7 +77,7 @@ func (w *walker) loadIntOrString(t *goType, rv reflect.Value) val {
 }
 
 // read returns a value of an untyped object.
-func (w *walker) read(t *goType, v any) val {
+func (w *walker) read(t *apitype.Type, v any) val {
 	out := val{typ: t, any: v}
 	switch v.(type) {
 	case nil:
@@ -100,41 +99,33 @@ func (w *walker) read(t *goType, v any) val {
 	return out
 }
 
-// of reads a Go value of type T without copying it to the heap where it has a place in memory.
-func of[T any](rv reflect.Value) *T {
-	if rv.CanAddr() {
-		return rv.Addr().Interface().(*T)
-	}
-	v := rv.Interface().(T)
-	return &v
-}
-
-func timeOf(rv reflect.Value) *metav1.Time           { return of[metav1.Time](rv) }
-func microTimeOf(rv reflect.Value) *metav1.MicroTime { return of[metav1.MicroTime](rv) }
+func timeOf(rv reflect.Value) *metav1.Time           { return apitype.As[metav1.Time](rv) }
+func microTimeOf(rv reflect.Value) *metav1.MicroTime { return apitype.As[metav1.MicroTime](rv) }
 
 // untyped reports whether the content of v is in v.any.
-func (v *val) untyped() bool { return v.typ == nil || v.typ.form == madeForm }
+func (v *val) untyped() bool { return v.typ == nil || v.typ == made }
 
 // text returns a text.
 func (v *val) text() string {
 	if v.untyped() {
 		return v.any.(string)
 	}
-	switch v.typ.form {
-	case bytesForm:
-		return base64.StdEncoding.EncodeToString(v.rv.Bytes())
-	case timeForm:
-		return timeOf(v.rv).UTC().Format(time.RFC3339)
-	case microTimeForm:
-		return microTimeOf(v.rv).UTC().Format(metav1.RFC3339Micro)
-	case durationForm:
-		return of[metav1.Duration](v.rv).Duration.String()
-	case quantityForm:
-		return of[resource.Quantity](v.rv).String()
-	case intOrStringForm:
-		return of[intstr.IntOrString](v.rv).StrVal
-	case heldForm:
+	if v.typ == heldText {
 		return v.held
+	}
+	switch v.typ.Kind {
+	case apitype.Bytes:
+		return base64.StdEncoding.EncodeToString(v.rv.Bytes())
+	case apitype.Time:
+		return timeOf(v.rv).UTC().Format(time.RFC3339)
+	case apitype.MicroTime:
+		return microTimeOf(v.rv).UTC().Format(metav1.RFC3339Micro)
+	case apitype.Duration:
+		return apitype.As[metav1.Duration](v.rv).Duration.String()
+	case apitype.Quantity:
+		return apitype.As[resource.Quantity](v.rv).String()
+	case apitype.IntOrString:
+		return apitype.As[intstr.IntOrString](v.rv).StrVal
 	}
 	return v.rv.String()
 }
@@ -153,8 +144,8 @@ func (v *val) number() (n int64, f float64, isInt bool) {
 		return 0, v.any.(float64), false
 	}
 	switch {
-	case v.typ.form == intOrStringForm:
-		return int64(of[intstr.IntOrString](v.rv).IntVal), 0, true
+	case v.typ.Kind == apitype.IntOrString:
+		return int64(apitype.As[intstr.IntOrString](v.rv).IntVal), 0, true
 	case v.rv.CanInt():
 		return v.rv.Int(), 0, true
 	case v.rv.CanUint():
@@ -186,7 +177,7 @@ func (w *walker) at(v *val, i int) val {
 	if v.untyped() {
 		return w.read(v.typ, v.any.([]any)[i])
 	}
-	return w.load(v.typ.elem, v.rv.Index(i))
+	return w.load(v.typ.Elem, v.rv.Index(i))
 }
 
 // equal compares as the library does: by what values are in JSON, and lists of Go objects by what they are in Go.
@@ -227,17 +218,17 @@ func equalTexts(a, b *val) bool {
 	if a.untyped() || b.untyped() || a.typ != b.typ {
 		return a.text() == b.text()
 	}
-	switch a.typ.form {
-	case bytesForm:
+	switch a.typ.Kind {
+	case apitype.Bytes:
 		return bytes.Equal(a.rv.Bytes(), b.rv.Bytes())
-	case timeForm:
+	case apitype.Time:
 		return timeOf(a.rv).Unix() == timeOf(b.rv).Unix()
-	case microTimeForm:
+	case apitype.MicroTime:
 		return microTimeOf(a.rv).UnixMicro() == microTimeOf(b.rv).UnixMicro()
-	case durationForm:
-		return *of[metav1.Duration](a.rv) == *of[metav1.Duration](b.rv)
-	case quantityForm:
-		x, y := of[resource.Quantity](a.rv), of[resource.Quantity](b.rv)
+	case apitype.Duration:
+		return *apitype.As[metav1.Duration](a.rv) == *apitype.As[metav1.Duration](b.rv)
+	case apitype.Quantity:
+		x, y := apitype.As[resource.Quantity](a.rv), apitype.As[resource.Quantity](b.rv)
 		return *x == *y || x.String() == y.String()
 	}
 	return a.text() == b.text()
@@ -265,7 +256,7 @@ func (w *walker) equalLists(a, b *val) bool {
 }
 
 func equalInGo(a, b *val) bool {
-	if a.typ.form == madeForm {
+	if a.typ == made {
 		return reflect.DeepEqual(a.any, b.any)
 	}
 	if a.rv.Len() != b.rv.Len() {
@@ -274,7 +265,7 @@ func equalInGo(a, b *val) bool {
 	if a.rv.UnsafePointer() == b.rv.UnsafePointer() || a.rv.Len() == 0 {
 		return true
 	}
-	if a.typ.elem.form == plainForm && a.typ.elem.kind == text {
+	if a.typ.Elem.Kind == apitype.String {
 		for i := range a.rv.Len() {
 			if a.rv.Index(i).String() != b.rv.Index(i).String() {
 				return false
