@@ -125,22 +125,22 @@ func (t *Type) Merges() bool { k := t.Bare().Kind; return Map <= k && k <= Struc
 
 // Field is a field of a struct.
 type Field struct {
-	Go     *reflect.StructField
-	Type   *Type
-	Name   string // in JSON; "": it is not there, or Inline
-	Key    string // the name as it is written: `"name":`
-	Path   []int  // to the field, from the struct whose member it is
-	Offset uintptr
-	Number int  // in protobuf; 0: none
-	Varint bool // its wire type there
-	Inline bool // an embedded struct, whose fields JSON has in its place
+	Type *Type
+	Key  string // the name in JSON as it is written: `"name":`; empty: it is not there, or Inline
+	Name string
+	// Inline says that the field is an embedded struct, whose fields JSON has in its place.
+	Inline bool
 	// Optional says that JSON leaves out the field if it is Go's zero; Empty, that it does so if it is empty; Zero, if Zero says so.
 	Optional, Empty bool
+	Number          int // in protobuf; 0: none
+	Offset          uintptr
+	Path            []int // to the field, from the struct whose member it is
 	Zero            func(reflect.Value) bool
-	// Merge says that a strategic merge patch merges the items of the list, told apart by a member of theirs or, if Key is nil, by
-	// themselves. Unusual is a field that such a patch changes in a way that next to no field has.
+	// Merge says that a strategic merge patch merges the items of the list, told apart by a member of theirs or, if MergeKey is nil,
+	// by themselves. Unusual is a field that such a patch changes in a way that next to no field has.
 	Merge, Unusual bool
 	MergeKey       *Field
+	Go             *reflect.StructField
 }
 
 // In returns the field of a struct.

@@ -183,10 +183,10 @@ func (f *Field) readJSON() (usual bool) {
 
 // readProtobuf reads the tag protobuf, as `bytes,1,opt,name=metadata`.
 func (f *Field) readProtobuf() {
-	wire, rest, _ := strings.Cut(f.Go.Tag.Get("protobuf"), ",")
+	_, rest, _ := strings.Cut(f.Go.Tag.Get("protobuf"), ",")
 	number, _, _ := strings.Cut(rest, ",")
 	if n, err := strconv.Atoi(number); err == nil && 0 < n && n <= maxNumber {
-		f.Number, f.Varint = n, wire == "varint"
+		f.Number = n
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/kanzen-io/kanzen/internal/apitype"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
@@ -27,9 +28,19 @@ type writer struct {
 	dst   []byte
 	spans []span
 	pairs []pair
+	plan  *Plan
 	rev   int64
 	known bool // JSON documents among the values are valid
 }
+
+// level is where a message is in the object.
+type level byte
+
+const (
+	within level = iota
+	whole        // it is the object
+	meta         // it is the object's own metadata, which have the revision
+)
 
 // Append appends the JSON of an object to dst: of its protobuf bytes without an envelope, with rev as its resourceVersion.
 func (p *Plan) Append(dst, raw []byte, rev int64) ([]byte, error) {
@@ -46,9 +57,9 @@ func (p *Plan) append(dst, raw []byte, rev int64, known bool) ([]byte, error) {
 		return nil, errUnusual
 	}
 	w := writers.Get().(*writer)
-	w.dst, w.rev, w.known = dst, rev, known
-	err := w.object(p, raw)
-	dst, w.dst, w.spans = w.dst, nil, w.spans[:0]
+	w.dst, w.plan, w.rev, w.known = dst, p, rev, known
+	err := w.object(p.root, raw, whole)
+	dst, w.dst, w.plan, w.spans = w.dst, nil, nil, w.spans[:0]
 	clear(w.pairs[:cap(w.pairs)])
 	w.pairs = w.pairs[:0]
 	writers.Put(w)
@@ -62,9 +73,9 @@ func (p *Plan) append(dst, raw []byte, rev int64, known bool) ([]byte, error) {
 var writers = sync.Pool{New: func() any { return &writer{spans: make([]span, 0, 256)} }}
 
 // object writes a message as an object.
-func (w *writer) object(p *Plan, raw []byte) error {
+func (w *writer) object(t *apitype.Type, raw []byte, at level) error {
 	w.dst = append(w.dst, '{')
-	if err := w.fieldsOf(p, raw); err != nil {
+	if err := w.fieldsOf(t, raw, at); err != nil {
 		return err
 	}
 	if last := len(w.dst) - 1; w.dst[last] == ',' {
@@ -75,18 +86,18 @@ func (w *writer) object(p *Plan, raw []byte) error {
 }
 
 // fieldsOf writes the fields of a message, each with a comma behind it.
-func (w *writer) fieldsOf(p *Plan, raw []byte) error {
+func (w *writer) fieldsOf(t *apitype.Type, raw []byte, at level) error {
 	base := len(w.spans)
-	w.spans = append(w.spans, make([]span, len(p.fields))...)
-	if err := p.find(w.spans[base:], raw); err != nil {
+	w.spans = append(w.spans, make([]span, len(t.Fields))...)
+	if err := find(t, w.spans[base:], raw); err != nil {
 		return err
 	}
-	for n := range p.fields {
-		f, s := &p.fields[n], w.spans[base+n]
-		if !s.set && f.optional() {
+	for n := range t.Fields {
+		f, s := &t.Fields[n], w.spans[base+n]
+		if !s.set && f.Optional && at != meta {
 			continue
 		}
-		if err := w.field(f, raw, s); err != nil {
+		if err := w.field(f, raw, s, at); err != nil {
 			return err
 		}
 	}
@@ -95,7 +106,7 @@ func (w *writer) fieldsOf(p *Plan, raw []byte) error {
 }
 
 // find fills in where each field is.
-func (p *Plan) find(spans []span, raw []byte) error {
+func find(t *apitype.Type, spans []span, raw []byte) error {
 	for at := 0; at < len(raw); {
 		tag, n := binary.Uvarint(raw[at:])
 		if n <= 0 || tag>>3 == 0 {
@@ -107,15 +118,15 @@ func (p *Plan) find(spans []span, raw []byte) error {
 			return err
 		}
 		at = to
-		if number := tag >> 3; number < uint64(len(p.index)) && p.index[number] >= 0 {
-			f, s := &p.fields[p.index[number]], &spans[p.index[number]]
+		if n := t.Numbered(tag >> 3); n >= 0 {
+			f, s := t.Fields[n].Type, &spans[n]
 			switch {
-			case f.list || f.form == formMap:
+			case isMany(f):
 				if !s.set {
 					s.from, s.set = int32(tagAt), true
 				}
 				s.to = int32(to)
-			case int(tag&7) != f.form.wire() || s.set:
+			case int(tag&7) != wireOf(f) || s.set:
 				return errUnusual
 			default:
 				*s = span{int32(from), int32(to), true}
@@ -156,77 +167,45 @@ func value(raw []byte, at, wire int) (from, to int, err error) {
 }
 
 // field writes a field with its name and a comma, or leaves it out.
-func (w *writer) field(f *field, raw []byte, s span) error {
-	if f.dropped {
+func (w *writer) field(f *apitype.Field, raw []byte, s span, at level) (err error) {
+	val := raw[s.from:s.to]
+	switch {
+	case f.Key == "":
+		if f.Inline && f.Number > 0 {
+			return w.fieldsOf(f.Type, val, within)
+		}
+		return nil
+	case at != within && w.differs(f, at):
+		return nil
+	case f.Optional && (!s.set || isZero(f, val)):
 		return nil
 	}
-	if f.form == formInline {
-		return w.fieldsOf(f.message, raw[s.from:s.to])
-	}
-	if f.revision {
-		w.dst = append(w.dst, f.name...)
-		w.dst = append(strconv.AppendInt(append(w.dst, '"'), w.rev, 10), `",`...)
-		return nil
-	}
-	was := len(w.dst)
-	w.dst = append(w.dst, f.name...)
-	wrote, err := w.valueOf(f, raw, s)
-	if err != nil {
-		return err
-	}
-	if !wrote {
-		w.dst = w.dst[:was]
-		return nil
+	w.dst = append(w.dst, f.Key...)
+	switch t := f.Type; {
+	case !s.set && (isMany(t) || t.Kind == apitype.Pointer || t.Kind == apitype.Bytes):
+		w.dst = append(w.dst, "null"...)
+	case t.Kind == apitype.List:
+		err = w.list(t.Elem.Bare(), val)
+	case isMany(t):
+		err = w.mapOf(t.Elem, val)
+	case at == whole && f.Name == "metadata":
+		err = w.object(t, val, meta)
+	default:
+		err = w.single(t.Bare(), val)
 	}
 	w.dst = append(w.dst, ',')
-	return nil
+	return err
 }
 
-// valueOf writes a field's value, unless the field is left out.
-func (w *writer) valueOf(f *field, raw []byte, s span) (wrote bool, err error) {
-	switch {
-	case f.list:
-		if !s.set {
-			return w.null(f), nil
-		}
-		return true, w.list(f, raw[s.from:s.to])
-	case f.form == formMap:
-		if !s.set {
-			return w.null(f), nil
-		}
-		return true, w.mapOf(f.value, raw[s.from:s.to])
-	case f.pointer && !s.set:
-		return w.null(f), nil
-	case f.form == formBytes && !s.set:
-		return w.null(f), nil
-	}
-	val := raw[s.from:s.to]
-	if f.zero && len(val) == 0 || f.omit && !f.pointer && isZero(f.form, val) {
-		return false, nil
-	}
-	return true, w.single(f, val)
-}
-
-// null writes null, unless the field is left out if it is empty.
-func (w *writer) null(f *field) bool {
-	if f.omit {
-		return false
-	}
-	w.dst = append(w.dst, "null"...)
-	return true
-}
-
-// isZero says whether omitempty leaves a value out that is no pointer.
-func isZero(f form, val []byte) bool {
-	switch f {
-	case formString, formBytes:
-		return len(val) == 0
-	case formBool:
+// isZero says whether JSON leaves an optional field out that has a value.
+func isZero(f *apitype.Field, val []byte) bool {
+	switch t := f.Type; {
+	case len(val) == 0:
+		return f.Zero != nil || t.Kind == apitype.String || t.Kind == apitype.Bytes
+	case t.Kind == apitype.Bool:
 		return varint(val) == 0
-	case formInt32, formUint32:
-		return uint32(varint(val)) == 0
-	case formInt64, formUint64:
-		return varint(val) == 0
+	case t.Kind == apitype.Int, t.Kind == apitype.Uint:
+		return varint(val) == 0 || t.Bits == 32 && uint32(varint(val)) == 0
 	}
 	return false
 }
@@ -237,10 +216,20 @@ func varint(val []byte) uint64 {
 	return v
 }
 
+// differs says that a field is not the one that the bytes have, and writes it if there is one.
+func (w *writer) differs(f *apitype.Field, at level) bool {
+	if at == meta && f.Name == "resourceVersion" {
+		w.dst = append(w.dst, f.Key...)
+		w.dst = append(strconv.AppendInt(append(w.dst, '"'), w.rev, 10), `",`...)
+		return true
+	}
+	return at == whole && w.plan.onlyMetadata && f.Name != "metadata" || at == meta && w.plan.dropManaged && f.Name == "managedFields"
+}
+
 // list writes the elements that lie in raw, among other fields.
-func (w *writer) list(f *field, raw []byte) error {
+func (w *writer) list(elem *apitype.Type, raw []byte) error {
 	number, _ := binary.Uvarint(raw)
-	wire := f.form.wire()
+	wire := wireOf(elem)
 	w.dst = append(w.dst, '[')
 	for at := 0; at < len(raw); {
 		tag, n := binary.Uvarint(raw[at:])
@@ -252,7 +241,7 @@ func (w *writer) list(f *field, raw []byte) error {
 			if int(tag&7) != wire {
 				return errUnusual // packed
 			}
-			if err := w.single(f, raw[from:to]); err != nil {
+			if err := w.single(elem, raw[from:to]); err != nil {
 				return err
 			}
 			w.dst = append(w.dst, ',')
@@ -267,9 +256,9 @@ func (w *writer) list(f *field, raw []byte) error {
 type pair struct{ key, value []byte }
 
 // mapOf writes the entries that lie in raw, among other fields, sorted by their keys.
-func (w *writer) mapOf(value *field, raw []byte) error {
+func (w *writer) mapOf(elem *apitype.Type, raw []byte) error {
 	base := len(w.pairs)
-	if err := w.entries(raw, value.form.wire()); err != nil {
+	if err := w.entries(raw, wireOf(elem)); err != nil {
 		return err
 	}
 	byKey := func(a, b pair) int { return slices.Compare(a.key, b.key) }
@@ -284,7 +273,7 @@ func (w *writer) mapOf(value *field, raw []byte) error {
 			continue // the last of the same key counts
 		}
 		w.dst = append(jsonobject.AppendString(w.dst, p.key), ':')
-		if err := w.single(value, p.value); err != nil {
+		if err := w.single(elem, p.value); err != nil {
 			return err
 		}
 		w.dst = append(w.dst, ',')
@@ -342,38 +331,42 @@ func entry(raw []byte, wire int) (p pair, err error) {
 }
 
 // single writes one value.
-func (w *writer) single(f *field, val []byte) (err error) {
-	switch f.form {
-	case formString:
+func (w *writer) single(t *apitype.Type, val []byte) (err error) {
+	switch t.Kind {
+	case apitype.String:
 		w.dst = jsonobject.AppendString(w.dst, val)
-	case formBytes:
+	case apitype.Bytes:
 		w.dst = append(base64.StdEncoding.AppendEncode(append(w.dst, '"'), val), '"')
-	case formBool:
+	case apitype.Bool:
 		w.dst = strconv.AppendBool(w.dst, varint(val) != 0)
-	case formInt32:
-		w.dst = strconv.AppendInt(w.dst, int64(int32(varint(val))), 10)
-	case formInt64:
-		w.dst = strconv.AppendInt(w.dst, int64(varint(val)), 10)
-	case formUint32:
-		w.dst = strconv.AppendUint(w.dst, uint64(uint32(varint(val))), 10)
-	case formUint64:
-		w.dst = strconv.AppendUint(w.dst, varint(val), 10)
-	case formMessage:
-		return w.object(f.message, val)
-	case formTime:
+	case apitype.Int:
+		n := int64(varint(val))
+		if t.Bits == 32 {
+			n = int64(int32(n))
+		}
+		w.dst = strconv.AppendInt(w.dst, n, 10)
+	case apitype.Uint:
+		n := varint(val)
+		if t.Bits == 32 {
+			n = uint64(uint32(n))
+		}
+		w.dst = strconv.AppendUint(w.dst, n, 10)
+	case apitype.Struct:
+		return w.object(t, val, within)
+	case apitype.Time:
 		w.dst, err = appendTime(w.dst, val)
-	case formMicroTime:
+	case apitype.MicroTime:
 		w.dst, err = appendMicroTime(w.dst, val)
-	case formDuration:
+	case apitype.Duration:
 		w.dst, err = appendDuration(w.dst, val)
-	case formQuantity:
+	case apitype.Quantity:
 		w.dst, err = appendQuantity(w.dst, val)
-	case formIntOrString:
+	case apitype.IntOrString:
 		w.dst, err = appendIntOrString(w.dst, val)
-	case formRaw, formFields:
-		w.dst, err = w.raw(val, f.form == formFields)
+	case apitype.RawExtension, apitype.FieldsV1:
+		w.dst, err = w.raw(val, t.Kind == apitype.FieldsV1)
 	default:
-		err = fmt.Errorf("%w: form %d", errUnusual, f.form)
+		err = fmt.Errorf("%w: %s", errUnusual, t.Go)
 	}
 	return err
 }

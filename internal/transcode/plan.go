@@ -1,69 +1,20 @@
 package transcode
 
 import (
-	"encoding"
-	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
-	"strconv"
-	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
 // Plan is how messages of one Go type become JSON. It is not changed after Compile and can be shared.
 type Plan struct {
-	fields []field // in the order of the JSON
-	// index in fields of each field number; -1: unknown, skipped as Unmarshal skips it.
-	index []int16
+	root         *apitype.Type
+	dropManaged  bool
+	onlyMetadata bool
 }
-
-// field is one field of a struct.
-type field struct {
-	name    []byte // `"name":`
-	form    form
-	list    bool   // repeated; form is that of an element
-	message *Plan  // of formMessage and formInline
-	value   *field // of formMap
-	pointer bool   // nil if the bytes do not have it
-	omit    bool   // omitempty
-	zero    bool   // omitzero; only of times
-	dropped bool   // not written
-	// revision marks metadata.resourceVersion, which is not stored.
-	revision bool
-}
-
-// optional says that field leaves it out if the bytes do not have it, as is so of most fields of most objects.
-func (f *field) optional() bool {
-	return f.omit && !f.revision && (f.list || f.pointer || f.form == formMap || f.form <= formUint64)
-}
-
-// form is how a single value is written.
-type form uint8
-
-const (
-	formString form = iota
-	formBytes
-	formBool
-	formInt32
-	formInt64
-	formUint32
-	formUint64
-	formMessage
-	formInline // the fields of a message as fields of this one
-	formMap
-	formTime
-	formMicroTime
-	formDuration
-	formQuantity
-	formIntOrString
-	formRaw    // a JSON document
-	formFields // the same, null if it is empty
-)
 
 // wire types of protobuf.
 const (
@@ -73,32 +24,16 @@ const (
 	wireFixed4 = 5
 )
 
-func (f form) wire() int {
-	switch f {
-	case formBool, formInt32, formInt64, formUint32, formUint64:
+// wireOf is how one value of a type is written; of a list or a map that is a value of it.
+func wireOf(t *apitype.Type) int {
+	if k := t.Bare().Kind; k == apitype.Bool || k == apitype.Int || k == apitype.Uint {
 		return wireVarint
 	}
 	return wireBytes
 }
 
-// special are the types whose JSON is not that of their fields.
-var special = map[reflect.Type]form{
-	reflect.TypeFor[metav1.Time]():          formTime,
-	reflect.TypeFor[metav1.MicroTime]():     formMicroTime,
-	reflect.TypeFor[metav1.Duration]():      formDuration,
-	reflect.TypeFor[resource.Quantity]():    formQuantity,
-	reflect.TypeFor[intstr.IntOrString]():   formIntOrString,
-	reflect.TypeFor[runtime.RawExtension](): formRaw,
-	reflect.TypeFor[metav1.FieldsV1]():      formFields,
-}
-
-var (
-	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-	typeMeta      = reflect.TypeFor[metav1.TypeMeta]()
-
-	protobufMessage = reflect.TypeFor[interface{ Unmarshal([]byte) error }]()
-)
+// isMany says that a field is written as often as it has values.
+func isMany(t *apitype.Type) bool { return apitype.List <= t.Kind && t.Kind <= apitype.Quantities }
 
 // Options say in what the JSON differs from the object's.
 type Options struct {
@@ -111,201 +46,90 @@ type Options struct {
 
 // Compile makes the plan of the struct type t, an API object's. The plan puts revisions into the metadata.
 func Compile(t reflect.Type, o Options) (*Plan, error) {
-	c := compiler{plans: map[reflect.Type]*Plan{}, defaults: o.Defaults}
-	root, err := c.plan(t)
-	if err != nil {
-		return nil, err
-	}
-	meta := root.metadata()
-	if meta == nil {
+	root := apitype.Of(t)
+	if meta := root.Member("metadata"); meta == nil || meta.Type.Kind != apitype.Struct {
 		return nil, fmt.Errorf("%s has no metadata", t)
 	}
-	// The metadata of the object itself has a plan of its own: that of pod templates is not changed.
-	own := &Plan{fields: slices.Clone(meta.message.fields), index: meta.message.index}
-	for n := range own.fields {
-		f := &own.fields[n]
-		f.revision = string(f.name) == `"resourceVersion":`
-		f.dropped = o.DropManaged && string(f.name) == `"managedFields":`
+	c := checker{seen: map[*apitype.Type]bool{}, defaults: o.Defaults}
+	if err := c.message(root); err != nil {
+		return nil, err
 	}
-	meta.message = own
-	return root, nil
+	return &Plan{root: root, dropManaged: o.DropManaged}, nil
 }
 
 // Metadata returns the plan of {"metadata":…} alone.
 func (p *Plan) Metadata() *Plan {
-	only := &Plan{fields: slices.Clone(p.fields), index: p.index}
-	for n := range only.fields {
-		only.fields[n].dropped = string(only.fields[n].name) != metadataName
-	}
-	return only
+	only := *p
+	only.onlyMetadata = true
+	return &only
 }
 
-const metadataName = `"metadata":`
+// checker refuses types with fields that are not written here.
+type checker struct {
+	seen     map[*apitype.Type]bool
+	defaults bool
+}
 
-func (p *Plan) metadata() *field {
-	for n := range p.fields {
-		if string(p.fields[n].name) == metadataName && p.fields[n].form == formMessage {
-			return &p.fields[n]
+var typeMeta = reflect.TypeFor[metav1.TypeMeta]()
+
+func (c *checker) message(t *apitype.Type) error {
+	if c.seen[t] {
+		return nil
+	}
+	c.seen[t] = true
+	if t.Holds&apitype.HoldsForeign != 0 {
+		return fmt.Errorf("%s has no plan", t.Go)
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if f.Type.Go == typeMeta && c.defaults && len(c.seen) > 1 {
+			return fmt.Errorf("%s: its type is not stored inside of another object", t.Go)
+		}
+		if f.Type.Go == typeMeta || f.Key == "" && !f.Inline {
+			continue // the type is the caller's to write
+		}
+		if err := c.field(f); err != nil {
+			return fmt.Errorf("%s.%s: %w", t.Go, f.Go.Name, err)
 		}
 	}
 	return nil
 }
 
-type compiler struct {
-	plans    map[reflect.Type]*Plan
-	defaults bool
-}
-
-// plan returns the plan of a struct type. A type that contains itself meets its own plan, which is not filled yet.
-func (c *compiler) plan(t reflect.Type) (*Plan, error) {
-	if p := c.plans[t]; p != nil {
-		return p, nil
+func (c *checker) field(f *apitype.Field) error {
+	one := f.Type
+	switch one.Kind {
+	case apitype.List:
+		one = one.Elem.Bare()
+	case apitype.Map, apitype.Strings, apitype.Quantities:
+		one = one.Elem
+	case apitype.Pointer:
+		one = one.Elem
 	}
-	p := &Plan{}
-	c.plans[t] = p
-	for n := range t.NumField() {
-		sf := t.Field(n)
-		name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		if sf.Type == typeMeta && c.defaults && len(c.plans) > 1 {
-			return nil, fmt.Errorf("%s: its type is not stored inside of another object", t)
-		}
-		if sf.Type == typeMeta || name == "-" && opts == "" {
-			continue // the type is the caller's to write
-		}
-		f, number, err := c.structField(sf, name, opts)
-		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", t, sf.Name, err)
-		}
-		for len(p.index) <= number {
-			p.index = append(p.index, -1)
-		}
-		p.index[number] = int16(len(p.fields))
-		p.fields = append(p.fields, f)
+	switch {
+	case f.Number == 0:
+		return fmt.Errorf("no field number in %q", f.Go.Tag.Get("protobuf"))
+	case f.Zero != nil && one.Kind != apitype.Time && one.Kind != apitype.MicroTime:
+		return fmt.Errorf("omitzero of %s has no plan", f.Type.Go)
+	case readsProtobuf(f.Type) || readsProtobuf(one):
+		return fmt.Errorf("%s reads its own protobuf", f.Type.Go)
 	}
-	return p, nil
-}
-
-func (c *compiler) structField(sf reflect.StructField, name, opts string) (f field, number int, err error) {
-	if number, err = fieldNumber(sf.Tag.Get("protobuf")); err != nil {
-		return f, 0, err
-	}
-	f, err = c.typed(sf.Type)
-	if err != nil {
-		return f, 0, err
-	}
-	if sf.Anonymous && name == "" {
-		if f.form != formMessage || f.pointer || f.list {
-			return f, 0, fmt.Errorf("embedded %s has no plan", sf.Type)
-		}
-		f.form = formInline
-	}
-	if name == "" {
-		name = sf.Name
-	}
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		return f, 0, err
-	}
-	f.name = append(quoted, ':')
-	for opt := range strings.SplitSeq(opts, ",") {
-		switch opt {
-		case "", "inline":
-		case "omitempty":
-			f.omit = true
-		case "omitzero":
-			if f.zero = true; f.form != formTime && f.form != formMicroTime {
-				return f, 0, fmt.Errorf("omitzero of %s has no plan", sf.Type)
-			}
-		default:
-			return f, 0, fmt.Errorf("option %q has no plan", opt)
+	switch one.Kind {
+	case apitype.Struct:
+		return c.message(one)
+	case apitype.Bool, apitype.String, apitype.Bytes:
+		return nil
+	case apitype.Int, apitype.Uint:
+		if one.Bits >= 32 {
+			return nil
 		}
 	}
-	return f, number, nil
+	if one.Kind > apitype.Own {
+		return nil
+	}
+	return fmt.Errorf("%s has no plan", f.Type.Go)
 }
 
-// fieldNumber reads `bytes,1,opt,name=metadata`.
-func fieldNumber(tag string) (int, error) {
-	_, rest, _ := strings.Cut(tag, ",")
-	number, _, _ := strings.Cut(rest, ",")
-	n, err := strconv.Atoi(number)
-	if err != nil || n <= 0 || n > 1000 {
-		return 0, fmt.Errorf("no field number in %q", tag)
-	}
-	return n, nil
-}
-
-// typed returns a field's form, by its type.
-func (c *compiler) typed(t reflect.Type) (f field, err error) {
-	if t.Kind() == reflect.Pointer {
-		f, err = c.single(t.Elem())
-		f.pointer = true
-		return f, err
-	}
-	if _, ok := special[t]; ok || t.Kind() != reflect.Slice || t.Elem().Kind() == reflect.Uint8 {
-		return c.single(t)
-	}
-	if marshals(t) {
-		return f, fmt.Errorf("%s has a JSON form of its own", t)
-	}
-	elem := t.Elem()
-	if elem.Kind() == reflect.Slice && elem.Elem().Kind() != reflect.Uint8 {
-		return f, fmt.Errorf("%s has no plan", t)
-	}
-	f, err = c.typed(elem)
-	f.list = true
-	return f, err
-}
-
-// single returns the form of one value.
-func (c *compiler) single(t reflect.Type) (f field, err error) {
-	if s, ok := special[t]; ok {
-		return field{form: s}, nil
-	}
-	if marshals(t) {
-		return f, fmt.Errorf("%s has a JSON form of its own", t)
-	}
-	switch t.Kind() {
-	case reflect.String:
-		f.form = formString
-	case reflect.Bool:
-		f.form = formBool
-	case reflect.Int32:
-		f.form = formInt32
-	case reflect.Int64:
-		f.form = formInt64
-	case reflect.Uint32:
-		f.form = formUint32
-	case reflect.Uint64:
-		f.form = formUint64
-	case reflect.Struct:
-		f.form = formMessage
-		f.message, err = c.plan(t)
-	case reflect.Slice:
-		if t.Elem().Kind() != reflect.Uint8 {
-			return f, fmt.Errorf("%s has no plan", t)
-		}
-		f.form = formBytes
-	case reflect.Map:
-		return c.mapped(t)
-	default:
-		return f, fmt.Errorf("%s has no plan", t)
-	}
-	return f, err
-}
-
-func (c *compiler) mapped(t reflect.Type) (f field, err error) {
-	if t.Key().Kind() != reflect.String || marshals(t.Key()) {
-		return f, fmt.Errorf("%s has no plan", t)
-	}
-	v, err := c.typed(t.Elem())
-	if err == nil && (v.pointer || v.list || v.form == formMap) {
-		err = fmt.Errorf("%s has no plan", t)
-	}
-	return field{form: formMap, value: &v}, err
-}
-
-// marshals says that a type that is no struct reads its own protobuf, or that a type writes its own JSON.
-func marshals(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return p.Implements(jsonMarshaler) || p.Implements(textMarshaler) || t.Kind() != reflect.Struct && p.Implements(protobufMessage)
+// readsProtobuf says that a type that is no struct reads its own protobuf.
+func readsProtobuf(t *apitype.Type) bool {
+	return t.Go.Kind() != reflect.Struct && reflect.PointerTo(t.Go).Implements(reflect.TypeFor[interface{ Unmarshal([]byte) error }]())
 }
