@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -258,7 +259,7 @@ func (rec *Record) object(data []byte) *runtime.Unknown {
 		return nil
 	}
 	if rec.decision.omitManagedFields {
-		data = withoutManagedFields(data)
+		data = jsonobject.Without(data, "metadata.managedFields", "items.*.metadata.managedFields", "rows.*.object.metadata.managedFields")
 	}
 	return &runtime.Unknown{Raw: data, ContentType: runtime.ContentTypeJSON}
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // appendEvent appends an event's JSON. The bytes are the same as those of encoding/json, in a fraction of the time:
@@ -52,7 +52,7 @@ func appendEvent(b []byte, ev *auditv1.Event) []byte {
 		var keys [8]string
 		b = append(appendName(b, "annotations"), '{')
 		for _, k := range sortedKeys(keys[:0], ev.Annotations) {
-			b = appendString(appendKey(b, k), ev.Annotations[k])
+			b = jsonobject.AppendString(appendKey(b, k), ev.Annotations[k])
 		}
 		b = append(b, '}')
 	}
@@ -131,7 +131,7 @@ func appendObject(b []byte, name string, o *runtime.Unknown) []byte {
 		json.HTMLEscape(&escaped, buf.Bytes()[begin:])
 		return append(buf.Bytes()[:begin], escaped.Bytes()...)
 	}
-	return appendString(b[:begin], string(o.Raw))
+	return jsonobject.AppendString(b[:begin], o.Raw)
 }
 
 // appendTime appends a time in UTC, in microseconds.
@@ -180,14 +180,14 @@ func appendKey(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	return append(appendString(b, name), ':')
+	return append(jsonobject.AppendString(b, name), ':')
 }
 
 func appendField(b []byte, name, value string, omitEmpty bool) []byte {
 	if omitEmpty && value == "" {
 		return b
 	}
-	return appendString(appendName(b, name), value)
+	return jsonobject.AppendString(appendName(b, name), value)
 }
 
 func appendStrings(b []byte, list []string) []byte {
@@ -199,62 +199,9 @@ func appendStrings(b []byte, list []string) []byte {
 		if n > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, s)
+		b = jsonobject.AppendString(b, s)
 	}
 	return append(b, ']')
-}
-
-// plain marks the characters that need no escaping in a string.
-var plain = func() (t [256]bool) {
-	for c := byte(' '); c < utf8.RuneSelf; c++ {
-		t[c] = !strings.ContainsRune(`"\<>&`, rune(c))
-	}
-	return t
-}()
-
-// appendString appends a string as encoding/json does, with HTML characters escaped.
-func appendString(b []byte, s string) []byte {
-	begin := len(b)
-	b = append(b, '"')
-	written := 0
-	for n := 0; n < len(s); n++ {
-		c := s[n]
-		if plain[c] {
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			data, err := json.Marshal(s)
-			if err != nil {
-				data = []byte(`""`)
-			}
-			return append(b[:begin], data...)
-		}
-		b = append(b, s[written:n]...)
-		b = appendEscape(b, c)
-		written = n + 1
-	}
-	b = append(b, s[written:]...)
-	return append(b, '"')
-}
-
-// appendEscape appends an ASCII character that must be escaped.
-func appendEscape(b []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\b':
-		return append(b, `\b`...)
-	case '\f':
-		return append(b, `\f`...)
-	case '\n':
-		return append(b, `\n`...)
-	case '\r':
-		return append(b, `\r`...)
-	case '\t':
-		return append(b, `\t`...)
-	}
-	const digits = "0123456789abcdef"
-	return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 }
 
 // legacyLine appends an event in the legacy format, one line of text.

@@ -1,12 +1,21 @@
 package jsonobject
 
-import "strings"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
 
 // Cut returns a JSON document in which null replaces each value at one of the paths. Decoding the result takes a
 // fraction of the time. A path consists of names with dots between them; "*" matches each item of a list:
-// "spec.versions.*.schema". Names with escapes do not match. Data that is not JSON is returned unchanged.
-func Cut(data []byte, paths ...string) []byte {
-	c := cutter{lexer: lexer{data: over(data), mode: raw}}
+// "spec.versions.*.schema". Data that is not JSON is returned unchanged.
+func Cut(data []byte, paths ...string) []byte { return cut(data, false, paths) }
+
+// Without returns a JSON document without the members at some paths, which are as those of Cut and end with a name.
+func Without(data []byte, paths ...string) []byte { return cut(data, true, paths) }
+
+func cut(data []byte, whole bool, paths []string) []byte {
+	c := cutter{lexer: lexer{data: over(data), mode: raw}, whole: whole}
 	for _, p := range paths {
 		c.paths = append(c.paths, strings.Split(p, "."))
 	}
@@ -19,6 +28,7 @@ func Cut(data []byte, paths ...string) []byte {
 // cutter copies a document without the parts that are cut.
 type cutter struct {
 	lexer
+	whole  bool // members are cut with their names
 	paths  [][]string
 	out    []byte
 	copied int // the length of data that has been copied or cut
@@ -40,13 +50,38 @@ func (c *cutter) value(paths [][]string) bool {
 	}
 	return c.each(func(name string, item bool) bool {
 		var within [][]string
+		name = unescaped(name)
 		for _, p := range paths {
 			if item && p[0] == "*" || !item && p[0] == name && p[0] != "*" {
+				if len(p) == 1 && c.whole {
+					return c.member()
+				}
 				within = append(within, p[1:])
 			}
 		}
 		return c.value(within)
 	})
+}
+
+// member skips a value and cuts it with its name, and with one of the commas beside it.
+func (c *cutter) member() bool {
+	c.out = append(c.out, c.data[c.copied:c.named]...)
+	ok := c.skip()
+	if c.next() == ',' {
+		c.copied = c.at + 1
+	} else {
+		c.out = bytes.TrimSuffix(bytes.TrimRight(c.out, " \t\r\n"), []byte(","))
+		c.copied = c.at
+	}
+	return ok
+}
+
+// unescaped returns a name that is as it was written.
+func unescaped(name string) string {
+	if strings.Contains(name, `\`) {
+		_ = json.Unmarshal([]byte(`"`+name+`"`), &name)
+	}
+	return name
 }
 
 // each calls f before each member of an object or item of a list, which f must read. Other values have none.

@@ -71,3 +71,18 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+func TestWithout(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"m":{"f":1}}`:                                       `{"m":{}}`,
+		`{"m":{"f":1,"g":2}}`:                                 `{"m":{"g":2}}`,
+		`{"m":{"e":0 , "f":[{"f":1}] }}`:                      `{"m":{"e":0 }}`,
+		`{"m":{"e":0,"f":1,"g":2,"f":3,"f":4}}`:               `{"m":{"e":0,"g":2}}`,
+		`{"m":{"\u0066":1},"l":[{"f":1,"g":1},{"f":2},3,{}]}`: `{"m":{},"l":[{"g":1},{},3,{}]}`,
+		`{"m":{"f":1`:                                         `{"m":{"f":1`, `not: json`: `not: json`, `{}`: `{}`, ``: ``,
+	} {
+		if got := Without([]byte(doc), "m.f", "l.*.f"); string(got) != want {
+			t.Errorf("%s is %s, not %s", doc, got, want)
+		}
+	}
+}

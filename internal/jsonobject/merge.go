@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 )
 
 var errNoObject = errors.New("not one JSON object")
@@ -64,11 +63,8 @@ func (m *merger) object(changes map[string]any) bool {
 
 // field skips a field's value and writes the field, unless the patch deletes it. empty is the length of out before the
 // first field.
-func (m *merger) field(key string, changes map[string]any, empty int) bool {
-	quoted := m.data[m.named:][:len(key)+2]
-	if strings.Contains(key, `\`) && json.Unmarshal([]byte(quoted), &key) != nil {
-		return false
-	}
+func (m *merger) field(name string, changes map[string]any, empty int) bool {
+	quoted, key := m.data[m.named:][:len(name)+2], unescaped(name)
 	change, changed := changes[key]
 	delete(changes, key)
 	within, both := change.(map[string]any)
