@@ -19,8 +19,9 @@ type Type struct {
 	// Marshals and Unmarshals say that the type has methods that write and read its JSON.
 	Marshals, Unmarshals bool
 
-	Fields []Field // of a struct, the exported ones as Go has them: an embedded struct is one
-	Hidden bool    // a struct has fields that are not exported, too
+	// Fields are those of a struct as Go has them: an embedded struct is one. Hidden says that it has others, which are not exported.
+	Fields []Field
+	Hidden bool
 	// Members are the fields of a struct as JSON has them, with those of embedded structs, in the order in which they are written.
 	Members  []Field
 	Sorted   []*Field       // the members by name
@@ -98,7 +99,7 @@ func (t *Type) Place(name string) int {
 
 // Member returns the member of a struct that has a name, or nil.
 func (t *Type) Member(name string) *Field {
-	if n, ok := t.byName[name]; ok {
+	if n := t.Place(name); n >= 0 {
 		return &t.Members[n]
 	}
 	return nil

@@ -30,8 +30,7 @@ var kinds = map[reflect.Type]Kind{
 }
 
 const (
-	// MaxMembers is how many members a struct has at most, so that a set of them fits 64 bits.
-	MaxMembers = 64
+	maxMembers = 64   // the set of those that were read are the bits of a number
 	maxNumber  = 1000 // there is a table by numbers
 )
 
@@ -56,7 +55,10 @@ func (b builder) of(t reflect.Type) *Type {
 	case out.Marshals || out.Unmarshals:
 		out.Kind = Own
 	default:
-		out.Kind, out.Bits = plain(t)
+		out.Kind = plain(t)
+	}
+	if Int <= out.Kind && out.Kind <= Float {
+		out.Bits = t.Bits()
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Array:
@@ -76,36 +78,24 @@ func (b builder) of(t reflect.Type) *Type {
 func has[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
 
 // plain is the kind of a type without methods of its own.
-func plain(t reflect.Type) (k Kind, bits int) {
-	if t.Kind() != reflect.Pointer && (has[encoding.TextMarshaler](t) || has[encoding.TextUnmarshaler](t)) {
-		return Foreign, 0
+func plain(t reflect.Type) Kind {
+	switch {
+	case t.Kind() != reflect.Pointer && (has[encoding.TextMarshaler](t) || has[encoding.TextUnmarshaler](t)):
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return Bytes
+	case t.Kind() == reflect.Map && plain(t.Key()) == String:
+		return Map
+	case int(t.Kind()) < len(byGo):
+		return byGo[t.Kind()]
 	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return Bool, 0
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return Int, t.Bits()
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return Uint, t.Bits()
-	case reflect.Float32, reflect.Float64:
-		return Float, t.Bits()
-	case reflect.String:
-		return String, 0
-	case reflect.Pointer:
-		return Pointer, 0
-	case reflect.Struct:
-		return Struct, 0
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return Bytes, 0
-		}
-		return List, 0
-	case reflect.Map:
-		if key, _ := plain(t.Key()); key == String {
-			return Map, 0
-		}
-	}
-	return Foreign, 0
+	return Foreign
+}
+
+// byGo are the kinds of what Go has.
+var byGo = [...]Kind{
+	reflect.Bool: Bool, reflect.Int: Int, reflect.Int8: Int, reflect.Int16: Int, reflect.Int32: Int, reflect.Int64: Int,
+	reflect.Uint: Uint, reflect.Uint8: Uint, reflect.Uint16: Uint, reflect.Uint32: Uint, reflect.Uint64: Uint,
+	reflect.Float32: Float, reflect.Float64: Float, reflect.String: String, reflect.Pointer: Pointer, reflect.Slice: List, reflect.Struct: Struct,
 }
 
 // own is what values hold apart from what those in them hold.
@@ -238,7 +228,7 @@ func (b builder) members(t *Type) {
 		t.byName[t.Members[i].Name] = i
 		t.Sorted = append(t.Sorted, &t.Members[i])
 	}
-	if len(t.byName) < len(t.Members) || len(t.Members) > MaxMembers {
+	if len(t.byName) < len(t.Members) || len(t.Members) > maxMembers {
 		t.Holds |= HoldsForeign
 	}
 	slices.SortFunc(t.Sorted, func(a, b *Field) int { return strings.Compare(a.Name, b.Name) })

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"github.com/kanzen-io/kanzen/internal/apitype"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -186,12 +186,12 @@ func (p *part) copy(to, from reflect.Value) {
 }
 
 func copyField(to, from reflect.Value, name string, below []string) {
-	e := value.TypeReflectEntryOf(to.Type()).Fields()[name]
-	if e == nil {
+	f := apitype.Of(to.Type()).Member(name)
+	if f == nil {
 		return // the decoder says what it thinks of it
 	}
-	to, from = e.GetFrom(to), e.GetFrom(from)
-	if below == nil || to.Kind() != reflect.Struct || value.TypeReflectEntryOf(to.Type()).CanConvertToUnstructured() {
+	to, from = f.In(to), f.In(from)
+	if below == nil || f.Type.Kind != apitype.Struct {
 		to.Set(from)
 		return
 	}

@@ -172,7 +172,7 @@ func (d *decoder) object(t *apitype.Type, v reflect.Value) bool {
 	if d.next() != '{' {
 		return d.null()
 	}
-	var read uint64 // apitype.MaxMembers
+	var read uint64 // the members that were read; apitype has no struct with more than 64
 	var orders []order
 	ahead := 0 // fields mostly come in the order of the Go type
 	ok := d.members(func(name string) bool {

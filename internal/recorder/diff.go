@@ -218,8 +218,8 @@ func member(v reflect.Value, field string) string {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		if f := v.FieldByName(strings.ToUpper(field[:1]) + field[1:]); f.IsValid() && f.Kind() == reflect.String {
-			return f.String()
+		if f := apitype.Of(v.Type()).Member(field); f != nil && f.Type.Kind == apitype.String {
+			return f.In(v).String()
 		}
 	case reflect.Map:
 		if v.Type().Key().Kind() == reflect.String {
