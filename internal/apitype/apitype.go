@@ -133,9 +133,10 @@ type Field struct {
 	Inline bool
 	// Optional says that JSON leaves out the field if it is Go's zero; Empty, that it does so if it is empty; Zero, if Zero says so.
 	Optional, Empty bool
-	Number          int // in protobuf; 0: none
-	Offset          uintptr
+	index           int   // the step of Path, if it has one
 	Path            []int // to the field, from the struct whose member it is
+	Offset          uintptr
+	Number          int // in protobuf; 0: none
 	Zero            func(reflect.Value) bool
 	// Merge says that a strategic merge patch merges the items of the list, told apart by a member of theirs or, if MergeKey is nil,
 	// by themselves. Unusual is a field that such a patch changes in a way that next to no field has.
@@ -146,10 +147,10 @@ type Field struct {
 
 // In returns the field of a struct.
 func (f *Field) In(v reflect.Value) reflect.Value {
-	for _, i := range f.Path {
-		v = v.Field(i)
+	if len(f.Path) > 1 {
+		return v.FieldByIndex(f.Path)
 	}
-	return v
+	return v.Field(f.index)
 }
 
 // Omits says that JSON leaves out the field if it has a value.
@@ -163,7 +164,11 @@ func isEmpty(k Kind, v reflect.Value) bool {
 		return v.IsNil()
 	case String, Bytes, List, Map, Strings, Quantities:
 		return v.Len() == 0
-	case Bool, Int, Uint, Float:
+	case Bool:
+		return !v.Bool()
+	case Int:
+		return v.Int() == 0
+	case Uint, Float:
 		return v.IsZero()
 	case Own:
 		return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0

@@ -125,7 +125,7 @@ func (b builder) fields(t *Type) {
 		if t.Hidden = t.Hidden || !sf.IsExported(); !sf.IsExported() && !sf.Anonymous {
 			continue
 		}
-		f := Field{Go: &sf, Path: sf.Index, Offset: sf.Offset, Type: b.of(sf.Type)}
+		f := Field{Go: &sf, Path: sf.Index, index: i, Offset: sf.Offset, Type: b.of(sf.Type)}
 		if !f.readJSON() {
 			t.Holds |= HoldsForeign
 		}

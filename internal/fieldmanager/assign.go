@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kanzen-io/kanzen/internal/apitype"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // assign gives a place in a Go object a value that is untyped, as a decoder would. Where a decoder refuses the value the
@@ -33,7 +32,7 @@ func (w *walker) assign(t *apitype.Type, dst reflect.Value, v any) {
 		return
 	}
 	if t.Unmarshals {
-		b, err := jsonobject.Marshal(v)
+		b, err := json.Marshal(v)
 		w.odd = w.odd || err != nil || dst.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(b) != nil
 		return
 	}
