@@ -178,8 +178,30 @@ type small struct {
 }
 
 // transact carries out ops if all of them are based on what is stored, and the
-// guards hold.
+// guards hold. The first names and measures the request.
 func transact(ctx context.Context, ops []Op, guards []Guard, instead reading) (kv.Committed, error) {
+	t, err := transaction(ctx, ops, guards, instead)
+	if err != nil {
+		return kv.Committed{}, err
+	}
+	v, op := ops[0].View, ops[0].operation()
+	defer v.store.waited(ctx, v.store.clock.Now())
+	ctx, s := span.Start(ctx, spanNames[op])
+	defer s.End()
+	if s.On() {
+		s.Set(attribute.String("audit-id", v.store.caller.AuditID(ctx)), attribute.String("key", "/"+v.Below(ops[0].key())))
+	}
+	asked := time.Now()
+	done, err := v.store.db.Commit(ctx, t)
+	v.asked(op, asked, err)
+	if err != nil && !errors.Is(err, ErrTooLarge) {
+		err = uncertain{err}
+	}
+	return done, err
+}
+
+// transaction is what the database is asked to do.
+func transaction(ctx context.Context, ops []Op, guards []Guard, instead reading) (kv.Txn, error) {
 	room := new(small)
 	t := kv.Txn{If: room.conditions[:0], Then: room.op[:0], ElseKeys: instead == readKeys}
 	if instead != readNothing {
@@ -196,7 +218,7 @@ func transact(ctx context.Context, ops []Op, guards []Guard, instead reading) (k
 		case Put:
 			stored, err := op.View.sealed(ctx, path, op.Write.Value)
 			if err != nil {
-				return kv.Committed{}, err
+				return kv.Txn{}, err
 			}
 			t.Then = append(t.Then, kv.Op{Key: path, Value: stored, TTL: op.Write.TTL})
 		case Remove:
@@ -204,7 +226,7 @@ func transact(ctx context.Context, ops []Op, guards []Guard, instead reading) (k
 		}
 	}
 	t.If = ops[0].View.store.guarded(t.If, guards)
-	return ops[0].commit(ctx, t)
+	return t, nil
 }
 
 // sealed returns the bytes to store for a value.
@@ -227,23 +249,4 @@ func (o *Op) operation() operation {
 		return etcdCreate
 	}
 	return etcdUpdate
-}
-
-// commit carries out a transaction that begins with o, by which it is named and
-// measured.
-func (o *Op) commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
-	v, op := o.View, o.operation()
-	defer v.store.waited(ctx, v.store.clock.Now())
-	ctx, s := span.Start(ctx, spanNames[op])
-	defer s.End()
-	if s.On() {
-		s.Set(attribute.String("audit-id", v.store.caller.AuditID(ctx)), attribute.String("key", "/"+v.Below(o.key())))
-	}
-	asked := time.Now()
-	done, err := v.store.db.Commit(ctx, t)
-	v.asked(op, asked, err)
-	if err != nil && !errors.Is(err, ErrTooLarge) {
-		err = uncertain{err}
-	}
-	return done, err
 }
