@@ -80,29 +80,14 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, which request.Which, dryRu
 	if err := which.Err(); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	w := ep.local(which.Namespace(), which.Name())
-	w.which, w.dryRun = which, dryRun
+	p := ep.Edit(which, change)
+	w := p.write
+	w.dryRun = dryRun
 	found, err := orNil(ep.view.Latest(ctx, w.key(w.name)))
 	if err != nil {
 		return nil, ep.storeError(err, w.name)
 	}
-	out, err := w.settle(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
-		if found == nil {
-			return nil, store.ErrNotFound
-		}
-		old, err := ep.Decode(found)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.meant(old); err != nil {
-			return nil, err
-		}
-		obj := old.DeepCopyObject().(Object)
-		if err := change(obj); err != nil {
-			return nil, err
-		}
-		return w.putting(found, obj, old)
-	})
+	out, err := w.settle(ctx, found, true, p.decide)
 	return ep.written(out, err, w.name)
 }
 
