@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	externaljwtv1 "k8s.io/externaljwt/apis/v1"
 
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
@@ -122,12 +123,9 @@ func TestTokensOfSecrets(t *testing.T) {
 		got, err := c.CoreV1().Secrets("default").Get(t.Context(), "old", metav1.GetOptions{})
 		return err == nil && got.Labels["kubernetes.io/legacy-token-last-used"] == time.Now().UTC().Format(time.DateOnly)
 	})
-	got, err := c.CoreV1().Secrets("default").Get(t.Context(), "old", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Labels["kubernetes.io/legacy-token-invalid-since"] = "2026-01-01"
-	if _, err := c.CoreV1().Secrets("default").Update(t.Context(), got, metav1.UpdateOptions{}); err != nil {
+	// A patch, since the server writes to the secret as well: its use and what belongs in it.
+	invalid := []byte(`{"metadata":{"labels":{"kubernetes.io/legacy-token-invalid-since":"2026-01-01"}}}`)
+	if _, err := c.CoreV1().Secrets("default").Patch(t.Context(), "old", types.MergePatchType, invalid, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	within(t, 5*time.Second, "the token does not count any more", func() bool {
