@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
 
@@ -43,7 +42,7 @@ func benchMeta() metav1.ObjectMeta {
 // BenchmarkManagers is the cost of keeping managers, by ourselves and by the library: of a creation, of a change of one field,
 // and of a write that changes nothing.
 func BenchmarkManagers(b *testing.B) {
-	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	types := openapi.NewTypeConverter()
 	phase := func(o engine.Object) { o.(*corev1.Pod).Status.Phase = "Running" }
 	for _, c := range []struct {
 		name, prefix, sub string
@@ -59,7 +58,7 @@ func BenchmarkManagers(b *testing.B) {
 				o.(*coordinationv1.Lease).Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(2, 0)}
 			}},
 	} {
-		j := wayOf(b, c.prefix, c.sub, types, goTypes)
+		j := wayOf(b, c.prefix, c.sub, types)
 		created := must(j.ours.Update(emptyLike(c.obj), c.obj.DeepCopyObject().(engine.Object), "creator")).(engine.Object)
 		created.SetUID("uid")
 		changed := created.DeepCopyObject().(engine.Object)
@@ -88,8 +87,8 @@ func BenchmarkManagers(b *testing.B) {
 
 // BenchmarkApplies is the cost of server-side applies, by ourselves and by the library.
 func BenchmarkApplies(b *testing.B) {
-	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
-	pods, maps := wayOf(b, "pods", "", types, goTypes), wayOf(b, "configmaps", "", types, goTypes)
+	types := openapi.NewTypeConverter()
+	pods, maps := wayOf(b, "pods", "", types), wayOf(b, "configmaps", "", types)
 	pod := untyped(b, benchPod())
 	delete(pod.Object, "status")
 	other := pod.DeepCopy()
@@ -161,10 +160,10 @@ func emptyLike(obj engine.Object) engine.Object {
 	return out
 }
 
-func wayOf(b *testing.B, prefix, sub string, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
+func wayOf(b *testing.B, prefix, sub string, types *openapi.TypeConverter) *judged {
 	for _, w := range ways() {
 		if w.r.Prefix == prefix && w.sub == sub {
-			return judge(b, w, types, goTypes)
+			return judge(b, w, types)
 		}
 	}
 	b.Fatalf("no %s %s", prefix, sub)

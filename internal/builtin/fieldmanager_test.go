@@ -80,11 +80,11 @@ type judged struct {
 // applies counts applies: those without the library, those that it has refused, and the others that it was asked for.
 type applies struct{ own, refused, asked int }
 
-func judge(t testing.TB, w way, types *openapi.TypeConverter, goTypes *fieldmanager.GoTypes) *judged {
+func judge(t testing.TB, w way, types *openapi.TypeConverter) *judged {
 	j := &judged{way: w, types: types}
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
 	c := fieldmanager.Config{
-		Types: counting{types, &j.asked}, GoTypes: goTypes, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
+		Types: counting{types, &j.asked}, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
 		Reset: w.rules.Reset, Filter: w.rules.ResetFilter, Clock: clock.RealClock{},
 	}
 	for _, v := range w.r.Versions {
@@ -215,7 +215,7 @@ func FuzzManagersAreTheLibrarys(f *testing.F) {
 
 // judges returns the ways to write each kind that is stored.
 func judges(t testing.TB) (out [][]*judged) {
-	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	types := openapi.NewTypeConverter()
 	at := map[string]int{}
 	for _, w := range ways() {
 		if w.r.Prefix == "" {
@@ -227,7 +227,7 @@ func judges(t testing.TB) (out [][]*judged) {
 			at[w.r.Prefix] = i
 			out = append(out, nil)
 		}
-		out[i] = append(out[i], judge(t, w, types, goTypes))
+		out[i] = append(out[i], judge(t, w, types))
 	}
 	return out
 }
@@ -246,12 +246,12 @@ func writeOne(t *testing.T, r *rand.Rand, js []*judged) (n int) {
 
 // TestEveryKindIsWalked lists the kinds whose managers the library would have to keep: there are none.
 func TestEveryKindIsWalked(t *testing.T) {
-	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	types := openapi.NewTypeConverter()
 	for _, w := range ways() {
 		if w.r.Prefix == "" {
 			continue // nothing of it is stored
 		}
-		j := judge(t, w, types, goTypes)
+		j := judge(t, w, types)
 		hub := versions{w}.version(w.r.Hub)
 		live, obj := hub.New(), hub.New()
 		live.GetObjectKind().SetGroupVersionKind(w.kind(hub))
@@ -475,12 +475,12 @@ func jsonOf(v any) string {
 // TestEmptyObjectIsApplied applies an object without fields in the place of none, whose fields its manager says to have applied
 // before. Those that a Go object always has were never there to be pruned.
 func TestEmptyObjectIsApplied(t *testing.T) {
-	types, goTypes := openapi.NewTypeConverter(), fieldmanager.NewGoTypes()
+	types := openapi.NewTypeConverter()
 	for _, w := range ways() {
 		if w.r.Plural != "flowschemas" || w.sub != "" {
 			continue
 		}
-		j := judge(t, w, types, goTypes)
+		j := judge(t, w, types)
 		apiVersion := w.v.GroupVersion.String()
 		live := versions{w}.version(w.r.Hub).New()
 		if err := json.Unmarshal([]byte(`{"apiVersion":"`+apiVersion+`","kind":"FlowSchema","metadata":{"name":"a","uid":"uid","managedFields":[{"manager":"m",

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/builtin/rulestest"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
 
@@ -68,7 +67,7 @@ func spoil(v reflect.Value, bad any, within map[reflect.Type]bool) (found bool) 
 // TestObjectsThatAreNoJSON writes each kind with values that only protobuf can hold: that is the client's mistake and no panic,
 // and nothing is stored that could not be served as JSON.
 func TestObjectsThatAreNoJSON(t *testing.T) {
-	types, goTypes, n := openapi.NewTypeConverter(), fieldmanager.NewGoTypes(), 0
+	types, n := openapi.NewTypeConverter(), 0
 	for _, w := range ways() {
 		if w.r.Prefix == "" {
 			continue // nothing of it is stored
@@ -83,7 +82,7 @@ func TestObjectsThatAreNoJSON(t *testing.T) {
 				sent.GetObjectKind().SetGroupVersionKind(w.kind(w.v))
 				live := w.v.New()
 				live.GetObjectKind().SetGroupVersionKind(w.kind(w.v))
-				j := judge(t, w, types, goTypes)
+				j := judge(t, w, types)
 				if _, err := j.ours.Update(sent.DeepCopyObject().(engine.Object), live.DeepCopyObject().(engine.Object), "m"); err != nil {
 					t.Logf("what is stored as %s cannot be mended: %v", w.kind(w.v), err) // it is no panic
 				}

@@ -21,7 +21,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -80,13 +79,11 @@ type Admission interface {
 // Engine serves Resources.
 type Engine struct {
 	Config
-	goTypes *fieldmanager.GoTypes
-	equal   equal.Types
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
-	return &Engine{Config: c, goTypes: fieldmanager.NewGoTypes()}
+	return &Engine{Config: c}
 }
 
 // Endpoint serves a Resource in one of its versions. Paths are routed to

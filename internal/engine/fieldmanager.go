@@ -33,7 +33,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 		return m, nil
 	}
 	c := fieldmanager.Config{
-		Types: ep.e.Types, GoTypes: ep.e.goTypes, Versions: converter{ep}, Clock: ep.e.Clock,
+		Types: ep.e.Types, Versions: converter{ep}, Clock: ep.e.Clock,
 		Kind: ep.GVK, Hub: ep.hub.GroupVersion, Subresource: sub,
 	}
 	for _, v := range ep.R.Versions {

@@ -16,7 +16,7 @@ import (
 
 // patchedPart makes an object by a JSON patch. It reports false if the whole object is to be patched instead: because
 // that differs, or because something is wrong, which is then told of the whole object.
-func patchedPart(goTypes *fieldmanager.GoTypes, current Object, body []byte, into Object, check bool) bool {
+func patchedPart(current Object, body []byte, into Object, check bool) bool {
 	p := &part{current: current, fields: namedByOperations(body)}
 	if p.fields == nil {
 		return false
@@ -38,7 +38,7 @@ func patchedPart(goTypes *fieldmanager.GoTypes, current Object, body []byte, int
 	to := reflect.ValueOf(into).Elem()
 	to.Set(reflect.ValueOf(current.DeepCopyObject()).Elem())
 	p.copy(to, merged.Elem())
-	goTypes.DropNulls(into)
+	fieldmanager.DropNulls(into)
 	return true
 }
 

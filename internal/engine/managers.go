@@ -6,6 +6,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kanzen-io/kanzen/internal/equal"
 )
 
 // keepTimes gives obj the managers of old if the objects differ only in the
@@ -23,7 +25,7 @@ func (e *Engine) keepTimes(obj, old Object) {
 		return
 	}
 	obj.SetManagedFields(managers)
-	if !e.equal.Objects(obj, old) {
+	if !equal.Objects(obj, old) {
 		obj.SetManagedFields(times)
 	}
 }

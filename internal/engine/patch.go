@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -144,9 +143,9 @@ func (w *write) applyPatch(ctx context.Context, kind types.PatchType, body []byt
 	var err error
 	obj := w.V.New()
 	if kind == types.StrategicMergePatchType {
-		err = strategicMerge(ctx, w.e.goTypes, current, body, obj, options.FieldValidation)
+		err = strategicMerge(ctx, current, body, obj, options.FieldValidation)
 	} else {
-		err = jsonPatched(ctx, w.e.goTypes, kind, current, body, obj, options.FieldValidation, w.V.Prune)
+		err = jsonPatched(ctx, kind, current, body, obj, options.FieldValidation, w.V.Prune)
 	}
 	if err != nil {
 		return nil, err
@@ -165,10 +164,10 @@ func (w *write) applyPatch(ctx context.Context, kind types.PatchType, body []byt
 }
 
 // jsonPatched applies a JSON patch or a merge patch.
-func jsonPatched(ctx context.Context, goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object,
+func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body []byte, into Object,
 	fieldValidation string, prune func(Object) ([]string, error)) error {
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
-	if prune == nil && patchedByType(goTypes, kind, current, body, into, check) {
+	if prune == nil && patchedByType(kind, current, body, into, check) {
 		return nil
 	}
 	before, err := marshalJSON(current)
@@ -218,14 +217,14 @@ func jsonPatched(ctx context.Context, goTypes *fieldmanager.GoTypes, kind types.
 }
 
 // patchedByType makes an object of a Go type without writing all of it as JSON; false: it is to be written.
-func patchedByType(goTypes *fieldmanager.GoTypes, kind types.PatchType, current Object, body []byte, into Object, check bool) bool {
+func patchedByType(kind types.PatchType, current Object, body []byte, into Object, check bool) bool {
 	if _, untyped := current.(*unstructured.Unstructured); untyped {
 		return false
 	}
 	if kind == types.MergePatchType {
-		return mergedByPlan(goTypes, jsonobject.MergePatch, current, body, into)
+		return mergedByPlan(jsonobject.MergePatch, current, body, into)
 	}
-	return patchedPart(goTypes, current, body, into, check)
+	return patchedPart(current, body, into, check)
 }
 
 // patchInvalid is the error for a patch whose result cannot be decoded.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
 
 // Exponents that would take hours are refused in quantities, in all encodings,
@@ -56,7 +55,7 @@ func TestQuantities(t *testing.T) {
 	if _, err := unmarshalJSON(body, &corev1.Pod{}, true); err == nil {
 		t.Error("a pod")
 	}
-	if err := strategicMerge(t.Context(), fieldmanager.NewGoTypes(), &corev1.Pod{}, []byte(`{"spec":{"overhead":{"cpu":"1\u0065999999999"}}}`), &corev1.Pod{}, ""); err == nil {
+	if err := strategicMerge(t.Context(), &corev1.Pod{}, []byte(`{"spec":{"overhead":{"cpu":"1\u0065999999999"}}}`), &corev1.Pod{}, ""); err == nil {
 		t.Error("a patch of a pod")
 	}
 }

@@ -113,9 +113,9 @@ func (c *call) patchScale(kind types.PatchType) error {
 	patch := func(ctx context.Context, live *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		obj := &autoscalingv1.Scale{}
 		if kind == types.StrategicMergePatchType {
-			err = strategicMerge(ctx, c.e.goTypes, live, body, obj, options.FieldValidation)
+			err = strategicMerge(ctx, live, body, obj, options.FieldValidation)
 		} else {
-			err = jsonPatched(ctx, c.e.goTypes, kind, live, body, obj, options.FieldValidation, nil)
+			err = jsonPatched(ctx, kind, live, body, obj, options.FieldValidation, nil)
 		}
 		if err != nil {
 			return nil, err
@@ -311,7 +311,7 @@ func (w *write) scaleManager() (*fieldmanager.Manager, error) {
 		V: scaleVersion, hub: scaleVersion, typed: true, GVK: scaleGVK,
 	}}
 	m, err := fieldmanager.New(fieldmanager.Config{
-		Types: w.e.Types, GoTypes: w.e.goTypes, Versions: conv, Clock: w.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
+		Types: w.e.Types, Versions: conv, Clock: w.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
 	})
 	if err != nil {
 		return nil, err

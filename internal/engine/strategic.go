@@ -23,8 +23,8 @@ import (
 
 // strategicMerge applies a strategic merge patch: by the plan of the type or, where that does not do, by the library, which merges
 // maps. Only the fields that the patch names go through those; the others are copied.
-func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Object, body []byte, into Object, fieldValidation string) error {
-	if mergedByPlan(types, jsonobject.StrategicMergePatch, current, body, into) {
+func strategicMerge(ctx context.Context, current Object, body []byte, into Object, fieldValidation string) error {
+	if mergedByPlan(jsonobject.StrategicMergePatch, current, body, into) {
 		return nil
 	}
 	check := directive(fieldValidation) != metav1.FieldValidationIgnore
@@ -55,7 +55,7 @@ func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Ob
 			return strategicInvalid(patch, err)
 		}
 	}
-	types.DropNulls(into)
+	fieldmanager.DropNulls(into)
 	if len(strict) == 0 {
 		return nil
 	}
@@ -70,12 +70,12 @@ func strategicMerge(ctx context.Context, types *fieldmanager.GoTypes, current Ob
 
 // mergedByPlan makes an object by a patch without documents between. It reports false if that is left to the library, as all patches are in
 // which there is something to tell the client.
-func mergedByPlan(types *fieldmanager.GoTypes, kind jsonobject.Patch, current Object, body []byte, into Object) bool {
+func mergedByPlan(kind jsonobject.Patch, current Object, body []byte, into Object) bool {
 	merged := current.DeepCopyObject()
 	if !jsonobject.MergeInto(kind, body, merged) {
 		return false
 	}
-	types.DropNulls(merged)
+	fieldmanager.DropNulls(merged)
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(merged).Elem())
 	return true
 }

@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
@@ -62,7 +61,6 @@ func wholly(current Object, body []byte, into Object) (strict string, err error)
 // places. The outcome is that of merging the whole object.
 func TestStrategicMergeOfAPart(t *testing.T) {
 	r := filler{rand.New(rand.NewSource(1))}
-	goTypes := fieldmanager.NewGoTypes()
 	refused, strict, byPlan := 0, 0, 0
 	for n := range patches {
 		kind := patchedKinds[n%len(patchedKinds)]
@@ -84,19 +82,19 @@ func TestStrategicMergeOfAPart(t *testing.T) {
 		want, got := kind(), kind()
 		warned, wantErr := wholly(current.DeepCopyObject().(Object), body, want)
 		if errors.Is(wantErr, errPanic) {
-			if mergedByPlan(goTypes, jsonobject.StrategicMergePatch, current, body, got) {
+			if mergedByPlan(jsonobject.StrategicMergePatch, current, body, got) {
 				t.Fatalf("patch %s is merged; the library panics", body)
 			}
 			continue
 		}
-		gotErr := strategicMerge(t.Context(), goTypes, current, body, got, "Ignore")
-		if mergedByPlan(goTypes, jsonobject.StrategicMergePatch, current, body, kind()) {
+		gotErr := strategicMerge(t.Context(), current, body, got, "Ignore")
+		if mergedByPlan(jsonobject.StrategicMergePatch, current, body, kind()) {
 			byPlan++
 		}
 		if (wantErr == nil) != (gotErr == nil) || wantErr == nil && string(encoded(t, got)) != string(encoded(t, want)) {
 			t.Fatalf("patch %s of\n%s\n got %s %v\nwant %s %v", body, before, encoded(t, got), gotErr, encoded(t, want), wantErr)
 		}
-		if err := strategicMerge(t.Context(), goTypes, current, body, kind(), "Strict"); wantErr == nil && (err != nil) != (warned != "") {
+		if err := strategicMerge(t.Context(), current, body, kind(), "Strict"); wantErr == nil && (err != nil) != (warned != "") {
 			t.Fatalf("patch %s: %v, want %q", body, err, warned)
 		}
 		if string(encoded(t, current)) != before {

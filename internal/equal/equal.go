@@ -20,11 +20,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/apitype"
 )
 
-// Types is for who asks a value.
-type Types struct{}
-
-func (Types) Objects(a, b any) bool { return Objects(a, b) }
-
 // Objects compares what two pointers point to.
 func Objects(a, b any) bool {
 	left, right := reflect.ValueOf(a), reflect.ValueOf(b)

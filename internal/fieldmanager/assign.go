@@ -149,7 +149,7 @@ func has(v map[string]any, name string) bool {
 }
 
 // DropNulls sets pointers to what is null in JSON to nil, which they are once an object was decoded.
-func (*GoTypes) DropNulls(obj any) {
+func DropNulls(obj any) {
 	v := reflect.ValueOf(obj)
 	if t := apitype.Of(v.Type()); t.Holds&apitype.HoldsForeign == 0 {
 		new(walker).dropNulls(t, v)

@@ -12,7 +12,7 @@ import (
 // BenchmarkCustomResource is the cost of the managers of a custom resource, by ourselves and by the library.
 func BenchmarkCustomResource(b *testing.B) {
 	d := definition{"v1": &typed.DeducedParseableType}
-	m, err := New(Config{Types: d, GoTypes: NewGoTypes(), Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
+	m, err := New(Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Custom: true, Clock: clock.RealClock{}})
 	if err != nil {
 		b.Fatal(err)

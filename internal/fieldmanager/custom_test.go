@@ -164,7 +164,7 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	if r.Intn(20) == 0 {
 		version = pick(r, "v1", "v2")
 	}
-	c := Config{Types: d, GoTypes: NewGoTypes(), Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
+	c := Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Subresource: sub, Custom: true, Clock: clock.RealClock{},
 		Served: []apischema.GroupVersion{{Group: group, Version: "v1"}, {Group: group, Version: "v2"}}}
 	switch c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status")); {
@@ -329,7 +329,7 @@ func jsonOf(v any) string {
 func TestManagerIsShared(t *testing.T) {
 	r := random{rand.New(rand.NewSource(*seed))}
 	d := r.definition()
-	m, err := New(Config{Types: d, GoTypes: NewGoTypes(), Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
+	m, err := New(Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Custom: true, Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))})
 	if err != nil {
 		t.Fatal(err)

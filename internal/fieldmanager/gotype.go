@@ -40,9 +40,3 @@ func isAlways(f *apitype.Field) bool {
 func keyOf(t *apitype.Type, name string) reflect.Value {
 	return reflect.ValueOf(name).Convert(t.Go.Key())
 }
-
-// GoTypes is for who passes it on.
-type GoTypes struct{}
-
-// NewGoTypes returns a GoTypes.
-func NewGoTypes() *GoTypes { return &GoTypes{} }

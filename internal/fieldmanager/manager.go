@@ -38,7 +38,6 @@ type Versions interface {
 // Config says what a Manager is for: one way of writing a kind.
 type Config struct {
 	Types       Types
-	GoTypes     *GoTypes
 	Versions    Versions
 	Kind        schema.GroupVersionKind // the version that is written
 	Hub         schema.GroupVersion     // that of the objects passed to a Manager
