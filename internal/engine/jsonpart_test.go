@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
-
 )
 
 // TestPatchOfAPart gives random objects random merge patches and JSON patches. Where the part that a patch names can be patched,

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
-
 )
 
 // Exponents that would take hours are refused in quantities, in all encodings,
