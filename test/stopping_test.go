@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,9 +35,12 @@ func TestStopping(t *testing.T) {
 				t.Fatal(code, err)
 			}
 			body, more := io.Pipe()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+k.address+"/api/v1/namespaces", body)
+			reading := make(chan struct{})
+			traced := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }})
+			req, err := http.NewRequestWithContext(traced, http.MethodPost, "https://"+k.address+"/api/v1/namespaces", body)
 			must(t, err)
 			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Expect", "100-continue")
 			answered := make(chan string, 1)
 			go func() {
 				resp, err := client.Do(req)
@@ -48,9 +52,10 @@ func TestStopping(t *testing.T) {
 				resp.Body.Close()
 				answered <- resp.Status + " " + string(b)
 			}()
-			if _, err := more.Write([]byte(`{"apiVersion":"v1","kind":"Namespace",`)); err != nil { // returns when the server reads
+			if _, err := more.Write([]byte(`{"apiVersion":"v1","kind":"Namespace",`)); err != nil {
 				t.Fatal(err)
 			}
+			<-reading // the server has begun with the request
 			must(t, k.cmd.Process.Signal(syscall.SIGTERM))
 			within(t, 20*time.Second, "new requests are refused", func(context.Context) bool {
 				code, err := get()
