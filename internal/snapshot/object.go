@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -201,7 +201,7 @@ func (id ID) check(u *unstructured.Unstructured) error {
 		return fmt.Errorf("it says that it is %s of group %q", of, of.Group)
 	}
 	for _, part := range []string{id.Group, u.GroupVersionKind().Version, id.Resource, id.Namespace, id.Name} {
-		if wrong := path.IsValidPathSegmentName(part); len(wrong) > 0 {
+		if wrong := content.IsPathSegmentName(part); len(wrong) > 0 {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, wrong[0])
 		}
 	}

@@ -130,6 +130,7 @@ func TestEvictionOfAnotherPod(t *testing.T) {
 func TestEndpointsOfTheNextService(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "s"}
 	for _, next := range []bool{false, true} {
+		//lint:ignore SA1019 Endpoints are deprecated for their users, and still served to them.
 		objects := fakeObjects{"endpoints/ns/s": &corev1.Endpoints{ObjectMeta: meta}}
 		if next {
 			objects["services/ns/s"] = &corev1.Service{ObjectMeta: meta}
