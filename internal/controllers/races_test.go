@@ -215,7 +215,8 @@ func TestControllersActOnWhatTheySaw(t *testing.T) {
 			t.Run(c.controller+"/"+c.verb+" "+strings.ReplaceAll(c.on, "/", "-")+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				made, after, code := c.race(t, swap)
-				if code != http.StatusNotFound && code != http.StatusConflict {
+				// A clock that was moved on may have passed the deadline of the request, which then has not come to act.
+				if code != http.StatusNotFound && code != http.StatusConflict && code != http.StatusGatewayTimeout {
 					t.Errorf("the act was answered %d", code)
 				}
 				switch {
