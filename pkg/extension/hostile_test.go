@@ -201,7 +201,7 @@ func TestHostileCredentials(t *testing.T) {
 
 // TestHostileBodies sends what is made to cost much: each is answered soon, within a bound of memory, and others are served.
 func TestHostileBodies(t *testing.T) {
-	t.Parallel()
+	// Not beside other tests: what the process allocates is counted.
 	c, _, client := hostileServer(t)
 	base := "https://" + strings.TrimPrefix(c.Host, "https://")
 	const all = group + "/namespaces/default/things"

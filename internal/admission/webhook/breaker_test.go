@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,10 +35,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/guard"
 )
 
+// is says what is wrong with the webhook.
+func (f *fragile) is() string { s, _ := f.down.Load().(string); return s }
+
 // fragile is a webhook. down says what is wrong with it: "" nothing, "refuse" it takes no connections, "hang" it takes them and
 // does not answer. What is in an object decides what becomes of its review while nothing is wrong.
 type fragile struct {
-	down          string
+	down          atomic.Value // of string
 	calls, probes int
 }
 
@@ -58,12 +62,12 @@ func (f *fragile) RoundTrip(r *http.Request) (*http.Response, error) {
 		f.probes++
 	}
 	does := asked.Request.Object.Data["does"]
-	if f.down == "refuse" {
+	if f.is() == "refuse" {
 		return nil, errors.New("connection refused")
 	}
 	trace.GotConn(httptrace.GotConnInfo{})
 	switch {
-	case f.down == "hang", does == "hang":
+	case f.is() == "hang", does == "hang":
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case does == "cut":
@@ -143,7 +147,7 @@ func TestBreaker(t *testing.T) {
 			t.Run(string(policy)+"/"+down, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFragility(t, policy)
-					f.down = down
+					f.down.Store(down)
 					f.outage(t)
 					if !f.open() {
 						t.Fatal("it is not open")
@@ -157,7 +161,7 @@ func TestBreaker(t *testing.T) {
 					if asked := f.calls > calls; asked != (policy == admissionv1.Ignore) {
 						t.Errorf("open: the webhook was asked: %t", asked)
 					}
-					f.down = ""
+					f.down.Store("")
 					if policy == admissionv1.Fail {
 						time.Sleep(20 * time.Second)
 					}
@@ -177,7 +181,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFragility(t, admissionv1.Fail)
-		f.down = "refuse"
+		f.down.Store("refuse")
 		f.outage(t)
 		time.Sleep(10 * time.Minute)
 		probes := f.probes
@@ -213,7 +217,7 @@ func TestBreakerAndUsers(t *testing.T) {
 						bad := objects[r.IntN(len(objects))]
 						for step := range 300 {
 							if fails && r.IntN(20) == 0 {
-								f.down = []string{"", "refuse", "hang"}[r.IntN(3)]
+								f.down.Store([]string{"", "refuse", "hang"}[r.IntN(3)])
 								time.Sleep(15 * time.Second) // until a probe has seen it, and a write meets a webhook in a known state
 							}
 							who, where := crowd(r)
@@ -224,13 +228,13 @@ func TestBreakerAndUsers(t *testing.T) {
 							ctx, cancel := context.WithTimeout(t.Context(), []time.Duration{time.Millisecond, time.Second, time.Minute}[r.IntN(3)])
 							err := f.write(ctx, who, where, does)
 							cancel()
-							if does == "deny" && f.down == "" && err == nil {
+							if does == "deny" && f.is() == "" && err == nil {
 								t.Fatalf("step %d: what the webhook refuses is let by", step)
 							}
 							if f.open() && (!fails || name != "everybody") {
 								t.Fatalf("step %d: the breaker is open", step)
 							}
-							if f.down == "" && does != "hang" && f.open() {
+							if f.is() == "" && does != "hang" && f.open() {
 								t.Fatalf("step %d: the breaker is open, and the webhook answers", step)
 							}
 							time.Sleep(time.Duration(r.IntN(10)) * time.Second)
