@@ -40,7 +40,7 @@ func (w *write) changeObject(ctx context.Context, ch *change) (*outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	return w.settle(ctx, found, false, func(ctx context.Context, found *store.Item) (*decision, error) {
+	return w.perform(ctx, found, false, func(ctx context.Context, found *store.Item) (*decision, error) {
 		if found == nil {
 			return w.decideMissing(ctx, ch)
 		}

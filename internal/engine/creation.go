@@ -35,7 +35,7 @@ func (w *write) createObject(ctx context.Context, obj Object, options *metav1.Cr
 		return nil, err
 	}
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
-	return w.settle(ctx, nil, true, func(ctx context.Context, _ *store.Item) (*decision, error) {
+	return w.perform(ctx, nil, true, func(ctx context.Context, _ *store.Item) (*decision, error) {
 		if generated {
 			obj.SetName("")
 			a.Name = ""

@@ -58,12 +58,12 @@ type decide func(ctx context.Context, found *store.Item) (*decision, error)
 // generateTries is how often another name is generated when one is taken.
 const generateTries = 7
 
-// settle decides and carries out. It decides again if another writer has changed the object meanwhile.
+// perform decides and carries out. It decides again if another writer has changed the object meanwhile.
 //
 // The first decision is based on what a view has, which may be a moment behind; sure says that found was read from etcd. For
 // success a view is enough, since the transaction compares the revision. A refusal may be due to an old view, so it is decided
 // again on the object in etcd.
-func (w *write) settle(ctx context.Context, found *store.Item, sure bool, decide decide) (*outcome, error) {
+func (w *write) perform(ctx context.Context, found *store.Item, sure bool, decide decide) (*outcome, error) {
 	for try := 0; ; try++ {
 		var stored *store.Item
 		d, err := decide(ctx, found)

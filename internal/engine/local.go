@@ -68,7 +68,7 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 	w.anew = true
 	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
 	ep.e.born(obj)
-	out, err := w.settle(ctx, nil, true, func(context.Context, *store.Item) (*decision, error) {
+	out, err := w.perform(ctx, nil, true, func(context.Context, *store.Item) (*decision, error) {
 		return w.putting(nil, obj, nil)
 	})
 	return ep.written(out, err, w.name)
@@ -87,7 +87,7 @@ func (ep *Endpoint) UpdateObject(ctx context.Context, which request.Which, dryRu
 	if err != nil {
 		return nil, ep.storeError(err, w.name)
 	}
-	out, err := w.settle(ctx, found, true, p.decide)
+	out, err := w.perform(ctx, found, true, p.decide)
 	return ep.written(out, err, w.name)
 }
 

@@ -25,10 +25,15 @@ type Written struct {
 
 // recordChange reports a change; i is the item that was stored. What could not be read has neither an old nor a new object.
 func (w *write) recordChange(ctx context.Context, old, obj Object, i *store.Item) {
-	if w.e.Wrote == nil || w.dryRun || old == nil && obj == nil || !request.Recorded(ctx) {
+	if !w.recorded(ctx) || old == nil && obj == nil {
 		return
 	}
 	w.e.Wrote(ctx, Written{GVR: w.GVR, Kind: w.R.Kind, Old: old, New: obj, Revision: revOf(i), Secret: w.R.Secret})
+}
+
+// recorded says that changes by this write are reported.
+func (w *write) recorded(ctx context.Context) bool {
+	return w.e.Wrote != nil && !w.dryRun && request.Recorded(ctx)
 }
 
 // recordTarget records which object a request is for, if its path does not tell.

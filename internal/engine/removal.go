@@ -26,7 +26,7 @@ func (w *write) removeObject(ctx context.Context, options *metav1.DeleteOptions)
 	if err != nil {
 		return nil, err
 	}
-	out, err := w.settle(ctx, found, false, func(ctx context.Context, found *store.Item) (*decision, error) {
+	out, err := w.perform(ctx, found, false, func(ctx context.Context, found *store.Item) (*decision, error) {
 		return w.decideRemoval(ctx, found, options.DeepCopy())
 	})
 	if err == nil && out.rev != 0 {

@@ -49,7 +49,7 @@ func TestReserved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.settle(t.Context(), found, true, func(_ context.Context, found *store.Item) (*decision, error) {
+			_, err = w.perform(t.Context(), found, true, func(_ context.Context, found *store.Item) (*decision, error) {
 				obj, err := x.ep.Decode(found)
 				if err != nil {
 					return nil, err

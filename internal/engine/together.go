@@ -23,18 +23,21 @@ type Proposal struct {
 func (ep *Endpoint) Edit(which request.Which, change func(obj Object) error) Proposal {
 	w := ep.local(which.Namespace(), which.Name())
 	w.which = which
-	return Proposal{w, func(_ context.Context, found *store.Item) (*decision, error) {
+	return Proposal{w, func(ctx context.Context, found *store.Item) (*decision, error) {
 		if found == nil {
 			return nil, store.ErrNotFound
 		}
-		old, err := ep.Decode(found)
+		obj, err := ep.Decode(found)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.meant(old); err != nil {
+		if err := w.meant(obj); err != nil {
 			return nil, err
 		}
-		obj := old.DeepCopyObject().(Object)
+		var old Object
+		if w.recorded(ctx) { // nobody else asks what it was
+			old = obj.DeepCopyObject().(Object)
+		}
 		if err := change(obj); err != nil {
 			return nil, err
 		}
@@ -84,6 +87,7 @@ func Together(ctx context.Context, dryRun bool, proposals ...Proposal) error {
 		case err == nil:
 			for n, p := range proposals {
 				if !dryRun {
+					p.write.awaitSeen(ctx)
 					p.write.follow(ctx, decided[n], stored[n])
 				}
 			}

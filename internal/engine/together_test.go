@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -105,6 +108,29 @@ func TestTogether(t *testing.T) {
 	}
 	if refused == 0 || refused == writers*transfers {
 		t.Errorf("%d of %d refused", refused, writers*transfers)
+	}
+}
+
+// The flight recorder is told of every object that the server changes as part of a request, with what it was.
+func TestTogetherIsRecorded(t *testing.T) {
+	a := newAccounts(t)
+	account := request.Named("ns", "account")
+	var told []string
+	a.pods.e.Wrote = func(_ context.Context, w Written) {
+		told = append(told, fmt.Sprint(w.Kind, " ", w.Old.GetAnnotations()[amount], " ", w.New.GetAnnotations()[amount]))
+	}
+	recorded, latency := request.WithLatency(t.Context(), a.clock)
+	latency.Record()
+	for _, ctx := range []context.Context{recorded, t.Context()} { // what is outside of a request is nobody's act
+		if err := Together(ctx, false, a.pods.Edit(account, adding(-1)), a.widgets.Edit(account, adding(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Together(recorded, true, a.pods.Edit(account, adding(-1))); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"Pod 100 99", "Widget 100 101"}; !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
 	}
 }
 

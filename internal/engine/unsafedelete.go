@@ -76,7 +76,7 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.settle(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
+	_, err = w.perform(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
 		if found == nil || w.corrupt(found) == nil {
 			return nil, invalidUnsafe(schema.GroupKind{Group: w.GVK.Group, Kind: w.GVR.Resource}, w.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
 		}

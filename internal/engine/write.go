@@ -18,7 +18,7 @@ import (
 )
 
 // write is what one writer wants done to one object. It knows contexts and objects, and nothing of HTTP: a request is one source
-// of writes, the server's own bookkeeping (local.go) another. A write makes a decision by what is stored, which settle carries out.
+// of writes, the server's own bookkeeping (local.go) another. A write makes a decision by what is stored, which perform carries out.
 type write struct {
 	*Endpoint
 	sub *Subresource // nil: the object itself

@@ -79,7 +79,7 @@ type base struct {
 	seams  Seams
 }
 
-// New assembles a control plane on a on. Nothing is served before Run. If
+// New assembles a control plane on a process. Nothing is served before Run. If
 // New fails, it closes what it has opened. It does not change cfg, and the
 // caller must not change it either.
 func New(ctx context.Context, cfg *config.Config, on *process.Process) (*Server, error) {
@@ -253,7 +253,7 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	work, err := b.work(made{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	work, err := b.work(runnables{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}

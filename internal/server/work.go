@@ -48,8 +48,8 @@ type task struct {
 	run  func(ctx context.Context) error
 }
 
-// made are the parts of a control plane that run.
-type made struct {
+// runnables are the parts of a control plane that run.
+type runnables struct {
 	store          *store.Cluster
 	authorizers    *modes.Set
 	authenticators *methods.Set
@@ -65,7 +65,7 @@ type made struct {
 	guardrails     *webhook.Guardrails
 }
 
-func (b *base) work(p made) (work, error) {
+func (b *base) work(p runnables) (work, error) {
 	upkeep, err := b.flowUpkeep()
 	if err != nil {
 		return work{}, err
