@@ -42,11 +42,10 @@ func (f *fragile) is() string { s, _ := f.down.Load().(string); return s }
 // does not answer. What is in an object decides what becomes of its review while nothing is wrong.
 type fragile struct {
 	down          atomic.Value // of string
-	calls, probes int
+	calls, probes atomic.Int64 // of writes, and of the server itself
 }
 
 func (f *fragile) RoundTrip(r *http.Request) (*http.Response, error) {
-	f.calls++
 	trace := httptrace.ContextClientTrace(r.Context())
 	var asked struct {
 		Request struct {
@@ -59,7 +58,9 @@ func (f *fragile) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if asked.Request.DryRun {
-		f.probes++
+		f.probes.Add(1)
+	} else {
+		f.calls.Add(1)
 	}
 	does := asked.Request.Object.Data["does"]
 	if f.is() == "refuse" {
@@ -105,12 +106,12 @@ func newFragility(t *testing.T, policy admissionv1.FailurePolicyType) *fragility
 	view.Set(&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Webhooks: []admissionv1.ValidatingWebhook{{
 		Name: "w", ClientConfig: admissionv1.WebhookClientConfig{URL: &host}, Rules: writes, SideEffects: &none, FailurePolicy: &policy,
 		AdmissionReviewVersions: []string{"v1"}, NamespaceSelector: everyone, ObjectSelector: everyone, TimeoutSeconds: &ten}}})
-	n := 0
+	var n atomic.Int64
 	f.chain = admission.Chain{webhook.Validating(webhook.Deps{
 		Validating: view, Namespaces: namespaces{}, Authorizer: authz.AlwaysAllow{},
 		Compiler: cel.NewCompiler(), Metrics: measure.New(), Clock: clock.RealClock{}, Log: log, Guardrails: rails,
 		Clients: webhook.NewClients(webhook.Credentials{}, webhook.Dialers{InProcess: func(string) http.RoundTripper { return &f.fragile }}, nil, nil),
-		NewUID:  func() types.UID { n++; return types.UID(fmt.Sprint(n)) },
+		NewUID:  func() types.UID { return types.UID(fmt.Sprint(n.Add(1))) },
 	})}
 	go rails.Run(t.Context())
 	return f
@@ -152,13 +153,13 @@ func TestBreaker(t *testing.T) {
 					if !f.open() {
 						t.Fatal("it is not open")
 					}
-					calls, began := f.calls, time.Now()
+					calls, began := f.calls.Load(), time.Now()
 					err := f.write(t.Context(), "user", "n", "")
 					took := time.Since(began)
 					if wait := policy == admissionv1.Ignore && down == "hang"; (err == nil) != (policy == admissionv1.Ignore) || took > time.Second || (took > 0) != wait {
 						t.Errorf("open: %v after %v", err, took)
 					}
-					if asked := f.calls > calls; asked != (policy == admissionv1.Ignore) {
+					if asked := f.calls.Load() > calls; asked != (policy == admissionv1.Ignore) {
 						t.Errorf("open: the webhook was asked: %t", asked)
 					}
 					f.down.Store("")
@@ -184,10 +185,10 @@ func TestBreakerIsForgotten(t *testing.T) {
 		f.down.Store("refuse")
 		f.outage(t)
 		time.Sleep(10 * time.Minute)
-		probes := f.probes
+		probes := f.probes.Load()
 		time.Sleep(10 * time.Minute)
-		if f.open() || f.probes != probes {
-			t.Errorf("open %t, %d probes more", f.open(), f.probes-probes)
+		if f.open() || f.probes.Load() != probes {
+			t.Errorf("open %t, %d probes more", f.open(), f.probes.Load()-probes)
 		}
 	})
 }
