@@ -97,8 +97,9 @@ staticcheck:
 unit:
 	$(TEST) ./...
 
+# -short leaves out what has one goroutine, and what measures memory.
 race:
-	CGO_ENABLED=1 $(GO) test -vet=off -race $(RACE)
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short $(RACE)
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
 e2e: build

@@ -273,6 +273,9 @@ func (c *expiring) Err() error {
 
 // A list whose client does not read holds a bounded part of its encodings.
 func TestUnreadListHoldsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, of which the race detector takes its own")
+	}
 	const n, size = 100, 100 << 10
 	ep, _ := things(t, 0, 0, 1)
 	for _, out := range []output{{}, {pretty: true}} {

@@ -15,6 +15,9 @@ import (
 // TestPatchOfAPart gives random objects random merge patches and JSON patches. Where the part that a patch names can be patched,
 // the outcome is that of patching the whole object.
 func TestPatchOfAPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	r := filler{rand.New(rand.NewSource(1))}
 	parts := map[types.PatchType]int{}
 	for n := range patches {

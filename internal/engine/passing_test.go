@@ -45,6 +45,9 @@ func putRaw(t *testing.T, x *kinds, name string, value []byte) {
 
 // A list that is larger than what may be kept is the same, each time, as one that is kept, and pushes nothing out.
 func TestListsThatPassThrough(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	x := newKinds(t)
 	manyPods(t, x, 1000)
 	for _, accept := range []string{"application/json", asPartialList, "application/json;drop=metadata.managedFields"} {

@@ -60,6 +60,9 @@ func wholly(current Object, body []byte, into Object) (strict string, err error)
 // TestStrategicMergeOfAPart patches random objects by what makes one of another, and by patches with directives at random
 // places. The outcome is that of merging the whole object.
 func TestStrategicMergeOfAPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	r := filler{rand.New(rand.NewSource(1))}
 	refused, strict, byPlan := 0, 0, 0
 	for n := range patches {

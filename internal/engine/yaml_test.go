@@ -25,6 +25,9 @@ func aliased(value string, times int) []byte {
 // Aliases that expand to too much are refused before they are expanded; others
 // are read as the values they stand for.
 func TestAliases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	for _, c := range []struct {
 		name string
 		body []byte
@@ -52,6 +55,9 @@ func TestAliases(t *testing.T) {
 // The cost of refusing depends on the size of the YAML, not on the size of the
 // expanded aliases.
 func TestAliasesCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, of which the race detector takes its own")
+	}
 	body := aliased(strings.Repeat("x", 90_000), 8_000) // 720 MB
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -106,6 +112,9 @@ func FuzzJSONToo(f *testing.F) {
 // YAML whose cost of parsing is out of proportion to its length is refused
 // before it is parsed.
 func TestBoundYAML(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	var directives strings.Builder
 	for n := range 100_000 {
 		fmt.Fprintf(&directives, "%%TAG !a%d! tag:x\n", n)

@@ -20,6 +20,9 @@ import (
 
 // Values that differ in JSON are not taken for the same, and copies are.
 func TestSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	typ := apitype.Of(reflect.TypeFor[*corev1.PodSpec]())
 	same := func(a, b *corev1.PodSpec) bool { return equal.Same(typ, reflect.ValueOf(a), reflect.ValueOf(b)) }
 	for _, text := range []string{`{"nodeSelector":{"a":"b"}}`, `{"nodeSelector":{"a":"c"}}`, `{"nodeSelector":{"b":"b"}}`, `{"nodeSelector":{}}`, `{}`,

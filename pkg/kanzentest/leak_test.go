@@ -81,6 +81,9 @@ func TestNothingIsLeft(t *testing.T) {
 // TestNothingIsLeftOfMany has many servers at a time, each of them used, and stops them: what they held is given back.
 // KANZENTEST_SERVERS says how many.
 func TestNothingIsLeftOfMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory, of which the race detector takes its own")
+	}
 	t.Parallel()
 	if alone(t) {
 		return

@@ -97,6 +97,9 @@ func TestPagesOfSoundDatabases(t *testing.T) {
 
 // TestDamagedPages flips bits and cuts off bytes at random. What passes the check can be read and written without a panic.
 func TestDamagedPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("no goroutines meet here, and the race detector makes it fifty times slower")
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "db")
 	found, passed := 0, 0

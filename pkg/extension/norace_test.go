@@ -1,5 +1,0 @@
-//go:build !race
-
-package extension_test
-
-const underRace = false
