@@ -21,6 +21,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 
+	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -148,7 +149,7 @@ func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() e
 		alarms: func(context.Context) ([]string, error) { return alarmsOf(srv), nil },
 	}
 	if !e.AnyDisk {
-		d.disk = &disk{dir: e.Dir, need: needBytes, free: freeBytes}
+		d.disk = &space.Reserve{Dir: e.Dir, Need: needBytes}
 	}
 	if e.Listen != nil {
 		// Writes may be acknowledged by other members, which this one has yet to follow.

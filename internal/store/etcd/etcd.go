@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/span/rpc"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -50,7 +51,7 @@ type DB struct {
 	alarms func(ctx context.Context) ([]string, error)
 	// Of the embedded etcd; nil with a cluster.
 	broken  *breakage
-	disk    *disk
+	disk    *space.Reserve
 	backend backend.Backend
 
 	streams atomic.Uint64 // numbers the watches

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -234,18 +235,14 @@ func TestAlmostFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := open(t, Embedded{Dir: t.TempDir()})
-	free := uint64(1 << 40)
-	db.disk.free = func(string) (uint64, error) { return free, nil }
-	measure := func(bytes uint64) {
-		db.disk.mu.Lock()
-		defer db.disk.mu.Unlock()
-		free, db.disk.read = bytes, time.Time{}
-	}
+	var free uint64
+	now := time.Now()
+	db.disk = &space.Reserve{Need: needBytes, Now: func() time.Time { return now }, Of: func(string) (space.Disk, error) { return space.Disk{Free: free}, nil }}
 	for _, c := range []struct {
 		free uint64
 		full bool
 	}{{1 << 40, false}, {10 << 20, true}, {needBytes, false}} {
-		measure(c.free)
+		free, now = c.free, now.Add(time.Second)
 		err := write(ctx, db, "/a", 10)
 		if errors.Is(err, kv.ErrNoSpace) != c.full {
 			t.Errorf("%d bytes free: %v", c.free, err)

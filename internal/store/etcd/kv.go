@@ -78,7 +78,7 @@ func keyValue(k *mvccpb.KeyValue) kv.KeyValue {
 
 // Commit is part of store.DB.
 func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
-	if err := d.disk.room(); err != nil {
+	if err := d.room(); err != nil {
 		return kv.Committed{}, err
 	}
 	done, err := d.commit(ctx, t)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,21 +38,6 @@ func roomToBegin(dir string, free func(dir string) (uint64, error)) error {
 	return nil
 }
 
-// diskAge is how long a measurement of the free space holds.
-const diskAge = 200 * time.Millisecond
-
-// disk refuses writes while the disk is almost full. etcd itself finds out only when it cannot write any more, and must
-// end then, because it has lost track of what is on disk.
-type disk struct {
-	dir  string
-	need uint64
-	free func(dir string) (uint64, error)
-
-	mu   sync.Mutex
-	read time.Time
-	err  error // of the last measurement
-}
-
 // freeBytes returns the free bytes of the file system that has a directory.
 func freeBytes(dir string) (uint64, error) {
 	d, err := space.Of(dir)
@@ -61,22 +45,11 @@ func freeBytes(dir string) (uint64, error) {
 }
 
 // room returns an error if there is too little space to write.
-func (d *disk) room() error {
-	if d == nil {
-		return nil
+func (d *DB) room() error {
+	if err := d.disk.Room(); err != nil {
+		return fmt.Errorf("%w: %w", err, kv.ErrNoSpace)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	if now.Sub(d.read) < diskAge {
-		return d.err
-	}
-	d.read, d.err = now, nil
-	free, err := d.free(d.dir)
-	if err == nil && free < d.need { // what cannot be measured is not refused
-		d.err = fmt.Errorf("the disk of %s is almost full: %d MiB are free, writing takes %d MiB: %w", d.dir, free>>20, d.need>>20, kv.ErrNoSpace)
-	}
-	return d.err
+	return nil
 }
 
 // Writable returns an error if etcd takes no writes: its disk or its quota is full, its data is damaged, or it has given
@@ -85,7 +58,7 @@ func (d *DB) Writable(ctx context.Context) error {
 	if err := d.broken.err(); err != nil {
 		return err
 	}
-	if err := d.disk.room(); err != nil {
+	if err := d.room(); err != nil {
 		return err
 	}
 	alarms, err := d.alarms(ctx)

@@ -1,0 +1,127 @@
+package pebble
+
+import (
+	"context"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// expiry deletes keys that have ended.
+type expiry struct {
+	d      *DB
+	sooner chan int64 // the time of a new end
+}
+
+// wake tells of an end. A time that is not taken up at once is not lost: run looks again before it sleeps.
+func (e *expiry) wake(ends int64) {
+	select {
+	case e.sooner <- ends:
+	default:
+	}
+}
+
+// seldom is how often ends are looked for if there are none.
+const seldom = time.Hour
+
+// tryAgain is the pause after ends could not be carried out.
+const tryAgain = time.Second
+
+// run deletes keys as they end, until ctx ends.
+func (e *expiry) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		next, err := e.expire(ctx)
+		pause := seldom
+		switch {
+		case err != nil:
+			pause = tryAgain
+		case next != 0:
+			pause = min(pause, time.Unix(0, next).Sub(e.d.clock.Now()))
+		}
+		if !e.sleep(ctx, pause, next) {
+			return
+		}
+	}
+}
+
+// sleep pauses, but not beyond an end that is told meanwhile and is earlier than next (0: none).
+func (e *expiry) sleep(ctx context.Context, pause time.Duration, next int64) (again bool) {
+	timer := e.d.clock.NewTimer(max(0, pause))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C():
+			return true
+		case sooner := <-e.sooner:
+			if next == 0 || sooner < next {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// expire deletes what has ended, and returns when the next end is; 0: there is none.
+func (e *expiry) expire(ctx context.Context) (next int64, err error) {
+	now := e.d.clock.Now().UnixNano()
+	ended, next, err := e.ended(now)
+	if err != nil || len(ended) == 0 {
+		return next, err
+	}
+	waits, err := e.d.delete(ended)
+	if err == nil {
+		err = e.d.durable.wait(ctx, waits)
+	}
+	return 1, err // at once: there may be more
+}
+
+// end is a key and the time at which it was to end.
+type end struct {
+	key string
+	at  int64
+}
+
+// ended returns keys that have ended, no more than a transaction takes; without any, the time of the next end.
+func (e *expiry) ended(now int64) (keys []end, next int64, err error) {
+	it, err := e.d.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{endsSpace}, UpperBound: spaceEnd(endsSpace)})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = firstError(err, it.Close()) }()
+	for valid := it.First(); valid && len(keys) < kv.MaxOps; valid = it.Next() {
+		at, key := ofEnd(it.Key())
+		if at > now {
+			return keys, at, nil
+		}
+		keys = append(keys, end{key, at})
+	}
+	return keys, 0, it.Error()
+}
+
+// delete deletes keys at one revision, but for those that have got another end meanwhile.
+func (d *DB) delete(ended []end) (waits *group, err error) {
+	defer d.broken.recover(&err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.broken.err(); err != nil {
+		return nil, err
+	}
+	now := d.newest()
+	defer func() { err = firstError(err, now.close()) }()
+	w := d.begin(len(ended))
+	for _, e := range ended {
+		was, err := now.find(e.key)
+		if err != nil {
+			return nil, err
+		}
+		if was.exists() && was.ends == e.at {
+			if err := w.carryOut(now, kv.Op{Delete: true, Key: e.key}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return w.end()
+}
