@@ -42,7 +42,7 @@ apiVersion: apiserver.config.k8s.io/v1
 resources:
 - {resources: ['*.*'], providers: [{secretbox: {keys: [%s]}}]}
 `, encryptionKey("box")), 0o600))
-	for name, args := range map[string][]string{"plain": nil, "encrypted": {"--encryption-provider-config=" + sealed}} {
+	for name, args := range map[string][]string{"plain": nil, "encrypted": {"--encryption-provider-config=" + sealed}, "pebble": {"--engine=pebble"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			killUnderLoad(t, args)

@@ -21,16 +21,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-var damages = flag.Int("damages", 40, "how many damaged data directories TestDamagedAtRandom starts a server on")
+var damages = flag.Int("damages", 25, "how many damaged data directories of each engine TestDamagedAtRandom starts a server on")
 
 // TestDamagedAtRandom cuts off files below the data directory of a stopped server and flips bits in them, one file at a time. A server
 // that is started on it says in a line what is wrong, or has every object as it was. It never panics.
 func TestDamagedAtRandom(t *testing.T) {
 	t.Parallel()
+	for _, engine := range []string{"etcd", "pebble"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			damageAtRandom(t, "--engine="+engine)
+		})
+	}
+}
+
+func damageAtRandom(t *testing.T, engine string) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	must(t, os.WriteFile(tokens, []byte("T,admin,admin,system:masters\n"), 0o600))
-	args := []string{"--token-auth-file", tokens, "--controllers="}
+	args := []string{"--token-auth-file", tokens, "--controllers=", engine}
 
 	sound := filepath.Join(t.TempDir(), "sound")
 	k := serve(t, sound, args...)

@@ -51,6 +51,8 @@ type Config struct {
 	// EtcdHealthTimeout and EtcdReadyTimeout bound how long /healthz, /livez and /readyz wait for etcd.
 	// 0 stands for the default.
 	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// Engine is the database inside this process: EngineEtcd or EnginePebble; "": what is in the data directory, etcd in a new one.
+	Engine string
 	// Embedded etcd: the member's name, its quota, and where it listens.
 	EtcdName                           string
 	EtcdQuotaBytes                     int64
@@ -340,7 +342,7 @@ func defaultDataDir() string {
 // abc/registry is /abc/registry/.
 func (c *Config) KeyPrefix() string { return path.Join("/", c.EtcdPrefix) + "/" }
 
-// Embedded reports whether etcd runs inside this process.
+// Embedded reports whether the database runs inside this process.
 func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
 
 // Validate returns all errors in the settings, each with its flag.

@@ -8,14 +8,21 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file contains the settings of the etcd inside this process.
+// This file contains the settings of the database inside this process.
+
+// The databases that can run inside this process.
+const (
+	EngineEtcd   = "etcd"
+	EnginePebble = "pebble"
+)
 
 // DefaultEtcdTimeout bounds how long a check of health waits for etcd, if nothing else is set.
 const DefaultEtcdTimeout = 2 * time.Second
 
 func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Engine, "engine", c.Engine, "Database inside this process: etcd, or pebble, which costs less and is for one machine. The default is what the data directory has, and etcd for a new one. 'kanzen migrate' moves a directory from one to the other.")
 	fs.StringVar(&c.EtcdName, "etcd-name", c.EtcdName, "Name of the embedded etcd among the members of its cluster. (default \"kanzen\")")
-	fs.Int64Var(&c.EtcdQuotaBytes, "etcd-quota-backend-bytes", c.EtcdQuotaBytes, "Largest size of the embedded etcd's database; 0: 2 GiB.")
+	fs.Int64Var(&c.EtcdQuotaBytes, "etcd-quota-backend-bytes", c.EtcdQuotaBytes, "Largest size of the database inside this process; 0: 2 GiB for etcd, what the disk has for pebble.")
 	fs.StringSliceVar(&c.EtcdListenClients, "etcd-listen-client-urls", c.EtcdListenClients, "https URLs at which the embedded etcd serves etcdctl and other API servers, to those with a certificate of pki/etcd/ca.crt in the data directory; none: it has no socket.")
 	fs.StringSliceVar(&c.EtcdListenPeers, "etcd-listen-peer-urls", c.EtcdListenPeers, "https URLs at which the embedded etcd serves other members of its cluster, and by which they know it.")
 }
@@ -36,8 +43,17 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 	if _, err := listenURLs(c.EtcdListenPeers); err != nil {
 		bad("etcd-listen-peer-urls", "%v", err)
 	}
+	if c.Engine != "" && c.Engine != EngineEtcd && c.Engine != EnginePebble {
+		bad("engine", "%q is not one of %s, %s", c.Engine, EngineEtcd, EnginePebble)
+	}
 	if c.Embedded() {
+		if c.Engine == EnginePebble && (len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0 || c.EtcdName != "") {
+			bad("engine", "pebble goes with none of --etcd-name, --etcd-listen-client-urls, --etcd-listen-peer-urls: only etcd has members")
+		}
 		return
+	}
+	if c.Engine != "" {
+		bad("engine", "goes not with --etcd-servers: it is about the database inside this process")
 	}
 	if len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0 || c.EtcdName != "" || c.EtcdQuotaBytes != 0 {
 		bad("etcd-servers", "goes with none of --etcd-name, --etcd-listen-client-urls, --etcd-listen-peer-urls, --etcd-quota-backend-bytes: they are about the etcd inside this process")

@@ -1,11 +1,13 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/pebble"
 )
 
 // This file opens databases. It is the only one of the package that knows what they are; the others know store.DB, and what a
@@ -62,28 +65,74 @@ func newOpener(cfg *config.Config, proxies *egress.Selector, metrics prometheus.
 	return &opener{cfg, proxies, metrics, etcd.NewLeaseSizes(metrics), log}
 }
 
-// open opens the database of the settings: the embedded etcd, or a cluster.
+// open opens the database of the settings: one inside this process, or a cluster.
 func (o *opener) open(ctx context.Context) (database, error) {
-	cfg := o.cfg
-	if cfg.Embedded() {
-		listen, err := etcdListen(cfg)
-		if err != nil {
-			return nil, err
-		}
-		opened := logs.Step(o.log, clock.RealClock{}, "opening the embedded etcd", "embedded etcd is open")
-		db, err := etcd.OpenEmbedded(ctx, etcd.Embedded{
-			Dir: filepath.Join(cfg.DataDir, "etcd"), UnsafeNoFsync: cfg.UnsafeNoFsync, QuotaBytes: cfg.EtcdQuotaBytes, Name: cfg.EtcdName,
-			Listen: listen, Log: o.log, LeaseSizes: o.leases})
-		if errors.Is(err, etcd.ErrInUse) {
-			err = fmt.Errorf("%w; another server runs on it: stop that one, or name another directory with --data-dir", err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		opened()
-		return db, nil
+	if !o.cfg.Embedded() {
+		return o.dial(o.cfg.EtcdServers)
 	}
-	return o.dial(cfg.EtcdServers)
+	engine, err := engineOf(o.cfg)
+	if err != nil {
+		return nil, err
+	}
+	open := o.etcd
+	if engine == config.EnginePebble {
+		open = o.pebble
+	}
+	db, err := open(ctx)
+	if errors.Is(err, etcd.ErrInUse) || errors.Is(err, pebble.ErrInUse) {
+		err = fmt.Errorf("%w; another server runs on it: stop that one, or name another directory with --data-dir", err)
+	}
+	return db, err
+}
+
+// engineOf is the database of a data directory. A directory has one, whatever the flag says: to begin another beside it would hide all objects.
+func engineOf(cfg *config.Config) (string, error) {
+	var found []string
+	for _, engine := range []string{config.EngineEtcd, config.EnginePebble} {
+		if files, err := os.ReadDir(filepath.Join(cfg.DataDir, engine)); err == nil && len(files) > 0 {
+			found = append(found, engine)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return cmp.Or(cfg.Engine, config.EngineEtcd), nil
+	case len(found) > 1:
+		return "", fmt.Errorf("%s has two databases, %s and %s: move away the one that is not to be used", cfg.DataDir, found[0], found[1])
+	case cfg.Engine != "" && cfg.Engine != found[0]:
+		return "", fmt.Errorf("--engine=%s: %s has a database of %s; 'kanzen migrate --data-dir %s --to %s' moves it", cfg.Engine, cfg.DataDir, found[0], cfg.DataDir, cfg.Engine)
+	}
+	return found[0], nil
+}
+
+func (o *opener) etcd(ctx context.Context) (database, error) {
+	cfg := o.cfg
+	listen, err := etcdListen(cfg)
+	if err != nil {
+		return nil, err
+	}
+	opened := logs.Step(o.log, clock.RealClock{}, "opening the embedded etcd", "embedded etcd is open")
+	db, err := etcd.OpenEmbedded(ctx, etcd.Embedded{
+		Dir: filepath.Join(cfg.DataDir, config.EngineEtcd), UnsafeNoFsync: cfg.UnsafeNoFsync, QuotaBytes: cfg.EtcdQuotaBytes, Name: cfg.EtcdName,
+		Listen: listen, Log: o.log, LeaseSizes: o.leases})
+	if err != nil {
+		return nil, err
+	}
+	opened()
+	return db, nil
+}
+
+func (o *opener) pebble(context.Context) (database, error) {
+	if len(o.cfg.EtcdListenClients) > 0 || len(o.cfg.EtcdListenPeers) > 0 {
+		return nil, fmt.Errorf("%s has a database of pebble, which goes with none of --etcd-listen-client-urls, --etcd-listen-peer-urls", o.cfg.DataDir)
+	}
+	opened := logs.Step(o.log, clock.RealClock{}, "opening the database", "database is open")
+	db, err := pebble.Open(pebble.Config{Dir: filepath.Join(o.cfg.DataDir, config.EnginePebble), UnsafeNoFsync: o.cfg.UnsafeNoFsync,
+		Quota: o.cfg.EtcdQuotaBytes, Log: o.log})
+	if err != nil {
+		return nil, err
+	}
+	opened()
+	return db, nil
 }
 
 // dial connects to a cluster.

@@ -40,8 +40,14 @@ const sweepRevisions = 1000
 // it was interrupted, also by the end of the process.
 func (d *DB) sweep(ctx context.Context) error {
 	for {
-		if err := d.usable(ctx); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.closing:
+			return errClosed
+		case <-d.broken.happened:
+			return d.broken.err()
+		default:
 		}
 		done, err := d.sweepSome(d.compacted.Load())
 		if done || err != nil {

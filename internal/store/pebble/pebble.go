@@ -67,7 +67,8 @@ type DB struct {
 	compacting sync.Mutex
 	compacted  atomic.Int64 // history before it was dropped
 
-	using sync.RWMutex // read-locked while the tree is used; Close takes it for good
+	using  sync.RWMutex // read-locked while the tree is used
+	closed bool         // guarded by using
 
 	mu  sync.Mutex // decides transactions
 	rev int64      // the newest, of which some may not be on disk yet; guarded by mu
@@ -182,7 +183,7 @@ func (d *DB) Close() error {
 	if d.broken.err() != nil {
 		return nil // what is left of the tree does not end
 	}
-	d.broken.set(errClosed)
+	d.closed = true
 	if err := d.tree.Close(); err != nil {
 		return errors.Join(err, d.lock.Close())
 	}
@@ -195,7 +196,11 @@ func (d *DB) use(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	d.using.RLock()
-	if err := d.broken.err(); err != nil {
+	err = d.broken.err()
+	if d.closed {
+		err = errClosed
+	}
+	if err != nil {
 		d.using.RUnlock()
 		return nil, err
 	}
@@ -204,10 +209,11 @@ func (d *DB) use(ctx context.Context) (done func(), err error) {
 
 // usable returns an error if nothing can be done any more.
 func (d *DB) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	done, err := d.use(ctx)
+	if err == nil {
+		done()
 	}
-	return d.broken.err()
+	return err
 }
 
 // Broken is closed when the database gives up. Err says why.

@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/pebble"
+)
+
+// Moved is what Move has done.
+type Moved struct {
+	From, To       string // engines
+	Revision, Keys int64  // of the database, the same before and after
+	Kept           string // where the old database is now
+}
+
+// moving is a database that can be moved.
+type moving interface {
+	store.DB
+	Snapshot(ctx context.Context) (io.ReadCloser, error)
+	Close() error
+}
+
+// Move makes a database of another engine of the one in a data directory, with all its revisions, so that clients go on where they were. No server
+// must run on it. The old database stays beside it, under another name, until somebody removes it. If anything fails, the directory is as it was.
+func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (_ *Moved, err error) {
+	m := &Moved{From: config.EngineEtcd, To: to}
+	if to == config.EngineEtcd {
+		m.From = config.EnginePebble
+	}
+	from := filepath.Join(dataDir, m.From)
+	m.Kept = from + ".before-migration"
+	if files, err := os.ReadDir(from); err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s has no database of %s", dataDir, m.From)
+	}
+	for _, path := range []string{filepath.Join(dataDir, to), m.Kept} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is there already; move it away first", path)
+		}
+	}
+	tmp, err := os.MkdirTemp(dataDir, "migrate-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	file, made := filepath.Join(tmp, "saved"), filepath.Join(tmp, to)
+	if m.Revision, m.Keys, err = saved(ctx, m.From, from, file, progress); err != nil {
+		return nil, err
+	}
+	if to == config.EngineEtcd {
+		err = RestoreData(ctx, file, made, SoleMember(), 0)
+	} else {
+		_, err = pebble.Import(ctx, file, pebble.Config{Dir: made})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.verify(ctx, made); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(from, m.Kept); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(made, filepath.Join(dataDir, to)); err != nil {
+		return nil, errors.Join(err, os.Rename(m.Kept, from))
+	}
+	return m, syncDir(dataDir)
+}
+
+// opened opens a database of an engine.
+func opened(ctx context.Context, engine, dir string) (moving, error) {
+	if engine == config.EnginePebble {
+		return pebble.Open(pebble.Config{Dir: dir})
+	}
+	return etcd.OpenEmbedded(ctx, etcd.Embedded{Dir: dir, QuotaBytes: 8 << 30})
+}
+
+// saved writes a snapshot of a database to a file, and returns its newest revision and the number of its keys.
+func saved(ctx context.Context, engine, dir, file string, progress func(bytes int64)) (rev, keys int64, err error) {
+	db, err := opened(ctx, engine, dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if rev, keys, err = extent(ctx, db); err != nil {
+		return 0, 0, err
+	}
+	stream, err := db.Snapshot(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	return rev, keys, Save(ctx, stream, file, progress)
+}
+
+func extent(ctx context.Context, db store.DB) (rev, keys int64, err error) {
+	answer, err := db.Range(ctx, kv.Range{Key: "\x00", End: kv.NoEnd, CountOnly: true}, nil)
+	return answer.Rev, answer.Count, err
+}
+
+// verify opens the database that was made, and compares what can be compared at once.
+func (m *Moved) verify(ctx context.Context, dir string) (err error) {
+	db, err := opened(ctx, m.To, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rev, keys, err := extent(ctx, db)
+	if err == nil && (rev != m.Revision || keys != m.Keys) {
+		err = fmt.Errorf("the new database has %d keys at revision %d, the old one %d at %d", keys, rev, m.Keys, m.Revision)
+	}
+	return err
+}

@@ -1,0 +1,360 @@
+package pebble
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/lease/leasepb"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+)
+
+// Backups, and what is moved to an etcd or comes from one, are files of etcd's database: one format for all engines, which etcd's own tools read.
+//
+// In its bucket "key" is every change by its revision: 8 bytes of the revision, '_', 8 bytes that tell the changes of one revision apart, and 't' if
+// the key was deleted.
+
+// maxFileTxn is how many changes are written to a file at a time.
+const maxFileTxn = 10_000
+
+// Snapshot streams the database, with the history that it has, as a file of etcd's with its SHA-256 at the end.
+func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	done, err := d.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	dir, err := os.MkdirTemp(filepath.Dir(d.dir), "snapshot-")
+	if err != nil {
+		return nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	path := filepath.Join(dir, "db")
+	if err := d.export(ctx, path); err != nil {
+		remove()
+		return nil, fmt.Errorf("write a snapshot: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	h := sha256.New()
+	return &snapshot{Reader: io.MultiReader(io.TeeReader(f, h), &sum{of: h.Sum}), close: func() error { defer remove(); return f.Close() }}, nil
+}
+
+// snapshot is a file that is gone once it is closed.
+type snapshot struct {
+	io.Reader
+	close func() error
+}
+
+func (s *snapshot) Close() error { return s.close() }
+
+// sum reads the checksum of what has been read before it.
+type sum struct {
+	of   func([]byte) []byte
+	left *bytes.Reader
+}
+
+func (s *sum) Read(p []byte) (int, error) {
+	if s.left == nil {
+		s.left = bytes.NewReader(s.of(nil))
+	}
+	return s.left.Read(p)
+}
+
+// place is where the tree has a change.
+type place struct {
+	rev int64
+	key []byte // in the tree
+}
+
+// export writes the database as of its newest revision to a new file of etcd's.
+func (d *DB) export(ctx context.Context, path string) (err error) {
+	file, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	tree := d.tree.NewSnapshot() // no compaction takes anything from it
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	head, compacted := d.durable.head(), d.compacted.Load()
+	places, err := placesOf(ctx, tree, head)
+	if err != nil {
+		return err
+	}
+	leases := map[int64]bool{}
+	if err := writeHead(file, compacted); err != nil {
+		return err
+	}
+	sub, last := int64(0), int64(0)
+	for some := range slices.Chunk(places, maxFileTxn) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := file.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket(schema.Key.Name())
+			b.FillPercent = 1 // revisions only grow
+			for _, p := range some {
+				if sub++; p.rev != last {
+					sub, last = 0, p.rev
+				}
+				if err := exportOne(tree, b, p, sub, leases); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := writeLeases(file, leases, d.clock.Now()); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// placesOf returns where all changes up to a revision are, in the order of revisions.
+func placesOf(ctx context.Context, tree *pebble.Snapshot, head int64) (out []place, err error) {
+	it, err := tree.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{recordSpace}, UpperBound: spaceEnd(recordSpace)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for valid := it.First(); valid; valid = it.Next() {
+		key := bytes.Clone(it.Key())
+		if rev := int64(^binary.BigEndian.Uint64(key[len(key)-revisionBytes:])); rev <= head {
+			out = append(out, place{rev, key})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.rev, b.rev) })
+	return out, it.Error()
+}
+
+func exportOne(tree *pebble.Snapshot, to *bolt.Bucket, p place, sub int64, leases map[int64]bool) error {
+	value, done, err := tree.Get(p.key)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done.Close() }()
+	key, _ := ofRecord(p.key)
+	r, err := recordOf(p.rev, value)
+	if err != nil {
+		return err
+	}
+	out, at := mvccpb.KeyValue{Key: key}, fileRevision(p.rev, sub)
+	if r.exists() {
+		out.Value, out.CreateRevision, out.ModRevision, out.Version, out.Lease = r.value, r.created, r.rev, r.version, r.ends
+	} else {
+		at = append(at, 't')
+	}
+	if r.ends != 0 {
+		leases[r.ends] = true
+	}
+	b, err := out.Marshal()
+	if err != nil {
+		return err
+	}
+	return to.Put(at, b)
+}
+
+func fileRevision(rev, sub int64) []byte {
+	return binary.BigEndian.AppendUint64(append(binary.BigEndian.AppendUint64(nil, uint64(rev)), '_'), uint64(sub))
+}
+
+// writeHead makes the buckets that etcd expects, and says how far the history is compacted.
+func writeHead(file *bolt.DB, compacted int64) error {
+	return file.Update(func(tx *bolt.Tx) error {
+		for _, b := range schema.AllBuckets {
+			if _, err := tx.CreateBucketIfNotExists(b.Name()); err != nil {
+				return err
+			}
+		}
+		if compacted == 0 {
+			return nil
+		}
+		meta := tx.Bucket(schema.Meta.Name())
+		return errors.Join(meta.Put(schema.ScheduledCompactKeyName, fileRevision(compacted, 0)), meta.Put(schema.FinishedCompactKeyName, fileRevision(compacted, 0)))
+	})
+}
+
+// writeLeases writes a lease for each time at which keys end; its ID is that time.
+func writeLeases(file *bolt.DB, ends map[int64]bool, now time.Time) error {
+	return file.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(schema.Lease.Name())
+		for _, at := range slices.Sorted(maps.Keys(ends)) {
+			l := leasepb.Lease{ID: at, TTL: max(1, int64(time.Unix(0, at).Sub(now)/time.Second))}
+			value, err := l.Marshal()
+			if err != nil {
+				return err
+			}
+			if err := b.Put(binary.BigEndian.AppendUint64(nil, uint64(at)), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Import makes a database of a file of etcd's, with all its revisions. The directory must not have one.
+func Import(ctx context.Context, path string, c Config) (head int64, err error) {
+	file, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	c.Dir = filepath.Clean(c.Dir)
+	if _, err := os.Lstat(c.Dir); err == nil {
+		return 0, fmt.Errorf("%s is there already", c.Dir)
+	}
+	d, err := Open(c)
+	if err != nil {
+		return 0, err
+	}
+	i := importing{d: d, tree: d.tree, b: d.tree.NewBatch(), ends: map[string]int64{}, leases: map[int64]int64{}}
+	err = file.View(func(tx *bolt.Tx) error { return i.run(ctx, tx) })
+	if err == nil {
+		err = d.tree.Flush()
+	}
+	d.rev = max(d.rev, i.rev)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return 0, errors.Join(err, os.RemoveAll(c.Dir))
+	}
+	return i.rev, nil
+}
+
+// importing reads a file of etcd's.
+type importing struct {
+	d       *DB
+	tree    *pebble.DB
+	b       *pebble.Batch
+	rev     int64            // that is being read
+	changes []byte           // of that revision
+	from    int64            // the first revision whose changes are a part of the history
+	leases  map[int64]int64  // when what is bound to a lease ends
+	ends    map[string]int64 // of the newest records
+}
+
+func (i *importing) run(ctx context.Context, tx *bolt.Tx) error {
+	keys, meta := tx.Bucket(schema.Key.Name()), tx.Bucket(schema.Meta.Name())
+	if keys == nil || meta == nil {
+		return errors.New("it is no database of etcd")
+	}
+	finished, scheduled := fileCompacted(meta.Get(schema.FinishedCompactKeyName)), fileCompacted(meta.Get(schema.ScheduledCompactKeyName))
+	compacted := max(finished, scheduled)
+	if finished == scheduled {
+		i.from = compacted // what is older are keys that have not changed since; otherwise the next start finds there what to drop
+	}
+	if compacted > 0 {
+		if err := i.b.Set(compactedKey, binary.BigEndian.AppendUint64(nil, uint64(compacted)), nil); err != nil {
+			return err
+		}
+	}
+	if err := i.readLeases(tx); err != nil {
+		return err
+	}
+	err := keys.ForEach(func(at, value []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return i.change(at, value)
+	})
+	if err != nil {
+		return err
+	}
+	if err := i.endRevision(); err != nil {
+		return err
+	}
+	for key, at := range i.ends {
+		if err := i.b.Set(endKey(at, key), nil, nil); err != nil {
+			return err
+		}
+	}
+	i.rev = max(i.rev, compacted)
+	return i.tree.Apply(i.b, pebble.NoSync)
+}
+
+func fileCompacted(b []byte) int64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(b))
+}
+
+func (i *importing) readLeases(tx *bolt.Tx) error {
+	b := tx.Bucket(schema.Lease.Name())
+	if b == nil {
+		return nil
+	}
+	now := i.d.clock.Now()
+	return b.ForEach(func(_, value []byte) error {
+		var l leasepb.Lease
+		if err := l.Unmarshal(value); err != nil {
+			return fmt.Errorf("a lease: %w", err)
+		}
+		i.leases[l.ID] = now.Add(time.Duration(max(1, cmp.Or(l.RemainingTTL, l.TTL))) * time.Second).UnixNano()
+		return nil
+	})
+}
+
+// importBytes is how much is put into the tree at a time.
+const importBytes = 4 << 20
+
+// change takes one change of the file.
+func (i *importing) change(at, value []byte) error {
+	if len(at) < 17 {
+		return fmt.Errorf("a revision has %d bytes", len(at))
+	}
+	var k mvccpb.KeyValue
+	if err := k.Unmarshal(value); err != nil {
+		return fmt.Errorf("revision %d: %w", int64(binary.BigEndian.Uint64(at)), err)
+	}
+	if rev := int64(binary.BigEndian.Uint64(at)); rev != i.rev {
+		if err := i.endRevision(); err != nil {
+			return err
+		}
+		i.rev = rev
+	}
+	r := record{rev: i.rev}
+	if len(at) == 17 {
+		r.created, r.version, r.value, r.ends = k.CreateRevision, k.Version, k.Value, i.leases[k.Lease]
+	}
+	if delete(i.ends, string(k.Key)); r.ends != 0 {
+		i.ends[string(k.Key)] = r.ends
+	}
+	i.changes = appendChange(i.changes, k.Key, !r.exists())
+	return i.b.Set(recordKey(k.Key, i.rev), append(r.head(nil), r.value...), nil)
+}
+
+// endRevision writes what changed at the revision that was read.
+func (i *importing) endRevision() error {
+	if len(i.changes) > 0 && i.rev >= i.from {
+		if err := i.b.Set(revisionKey(i.rev), i.changes, nil); err != nil {
+			return err
+		}
+	}
+	i.changes = i.changes[:0]
+	if i.b.Len() < importBytes {
+		return nil
+	}
+	if err := i.tree.Apply(i.b, pebble.NoSync); err != nil {
+		return err
+	}
+	i.b.Reset()
+	return nil
+}
