@@ -103,7 +103,13 @@ func TestServeTellsEveryWrongFlag(t *testing.T) {
 
 func TestFilesArePrivate(t *testing.T) {
 	t.Parallel()
-	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	for _, engine := range []string{"etcd", "pebble"} {
+		filesArePrivate(t, serve(t, filepath.Join(t.TempDir(), "data"), "--engine="+engine))
+	}
+}
+
+func filesArePrivate(t *testing.T, k *kanzen) {
+	t.Helper()
 	err := filepath.WalkDir(k.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

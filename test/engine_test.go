@@ -65,6 +65,9 @@ func TestMigrate(t *testing.T) {
 			if code != 0 || !strings.Contains(out, "is now a database of "+to) {
 				t.Fatal(out, said)
 			}
+			if out, said, code := output(t, binaries.kanzen, "check", "--data-dir", dir); code != 0 || !strings.Contains(out, to+" in "+dir+" is sound") {
+				t.Error(out, said)
+			}
 			must(t, os.RemoveAll(filepath.Join(dir, other(to)+".before-migration")))
 		}
 	}

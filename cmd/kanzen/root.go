@@ -38,7 +38,7 @@ started under the name etcd it is etcd's own server.`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), doctorCommand(), consoleCommand())
-	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
+	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)
 	checkTexts(cmd, true)
 	return cmd

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,6 +17,16 @@ const (
 	EngineEtcd   = "etcd"
 	EnginePebble = "pebble"
 )
+
+// EnginesIn returns which of them have a database in a data directory, each in a directory of its name.
+func EnginesIn(dataDir string) (found []string) {
+	for _, engine := range []string{EngineEtcd, EnginePebble} {
+		if files, err := os.ReadDir(filepath.Join(dataDir, engine)); err == nil && len(files) > 0 {
+			found = append(found, engine)
+		}
+	}
+	return found
+}
 
 // DefaultEtcdTimeout bounds how long a check of health waits for etcd, if nothing else is set.
 const DefaultEtcdTimeout = 2 * time.Second

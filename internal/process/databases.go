@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -87,12 +86,7 @@ func (o *opener) open(ctx context.Context) (database, error) {
 
 // engineOf is the database of a data directory. A directory has one, whatever the flag says: to begin another beside it would hide all objects.
 func engineOf(cfg *config.Config) (string, error) {
-	var found []string
-	for _, engine := range []string{config.EngineEtcd, config.EnginePebble} {
-		if files, err := os.ReadDir(filepath.Join(cfg.DataDir, engine)); err == nil && len(files) > 0 {
-			found = append(found, engine)
-		}
-	}
+	found := config.EnginesIn(cfg.DataDir)
 	switch {
 	case len(found) == 0:
 		return cmp.Or(cfg.Engine, config.EngineEtcd), nil

@@ -53,7 +53,7 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	file, made := filepath.Join(tmp, "saved"), filepath.Join(tmp, to)
-	if m.Revision, m.Keys, err = saved(ctx, m.From, from, file, progress); err != nil {
+	if m.Revision, m.Keys, err = saveEngine(ctx, m.From, from, file, progress); err != nil {
 		return nil, err
 	}
 	if to == config.EngineEtcd {
@@ -76,17 +76,17 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 	return m, syncDir(dataDir)
 }
 
-// opened opens a database of an engine.
-func opened(ctx context.Context, engine, dir string) (moving, error) {
+// openEngine opens a database of an engine.
+func openEngine(ctx context.Context, engine, dir string) (moving, error) {
 	if engine == config.EnginePebble {
 		return pebble.Open(pebble.Config{Dir: dir})
 	}
 	return etcd.OpenEmbedded(ctx, etcd.Embedded{Dir: dir, QuotaBytes: 8 << 30})
 }
 
-// saved writes a snapshot of a database to a file, and returns its newest revision and the number of its keys.
-func saved(ctx context.Context, engine, dir, file string, progress func(bytes int64)) (rev, keys int64, err error) {
-	db, err := opened(ctx, engine, dir)
+// saveEngine writes a snapshot of a database to a file, and returns its newest revision and the number of its keys.
+func saveEngine(ctx context.Context, engine, dir, file string, progress func(bytes int64)) (rev, keys int64, err error) {
+	db, err := openEngine(ctx, engine, dir)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -107,9 +107,62 @@ func extent(ctx context.Context, db store.DB) (rev, keys int64, err error) {
 	return answer.Rev, answer.Count, err
 }
 
+// Checked is what Check has found in order.
+type Checked struct {
+	Engine         string
+	Revision, Keys int64
+}
+
+// Check reads the whole database in a data directory, on which no server must run: pages or blocks with their checksums, every key and revision, and
+// what refers to them. It returns an error if it is damaged.
+func Check(ctx context.Context, dataDir string) (_ *Checked, err error) {
+	found := config.EnginesIn(dataDir)
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%s has %d databases; one is needed", dataDir, len(found))
+	}
+	c := &Checked{Engine: found[0]}
+	db, err := openEngine(ctx, c.Engine, filepath.Join(dataDir, c.Engine))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if c.Revision, c.Keys, err = extent(ctx, db); err != nil {
+		return nil, err
+	}
+	if p, ok := db.(*pebble.DB); ok {
+		_, err = p.Check(ctx)
+		return c, err
+	}
+	return c, checkSaved(ctx, db)
+}
+
+// checkSaved checks a snapshot of a database, which has all its pages.
+func checkSaved(ctx context.Context, db moving) (err error) {
+	stream, err := db.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	tmp, err := os.MkdirTemp("", "kanzen-check-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	path := filepath.Join(tmp, "db")
+	if err := Save(ctx, stream, path, nil); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, _, err = verify(ctx, f)
+	return errors.Join(err, f.Close())
+}
+
 // verify opens the database that was made, and compares what can be compared at once.
 func (m *Moved) verify(ctx context.Context, dir string) (err error) {
-	db, err := opened(ctx, m.To, dir)
+	db, err := openEngine(ctx, m.To, dir)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,8 @@ func (a *acknowledged) check(ctx context.Context, db *pebble.DB) error {
 	if head >= 2 && !errors.Is(err, enough) {
 		return fmt.Errorf("its history ends at %d of %d: %w", next-1, head, err)
 	}
-	return nil
+	_, err = db.Check(ctx)
+	return err
 }
 
 // write has some writers write until stop, and readers look at the head.

@@ -145,7 +145,11 @@ func TestToAndFromEtcd(t *testing.T) {
 		if _, err := pebble.Import(t.Context(), file, pebble.Config{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
-		return inPebble(dir)
+		db := inPebble(dir)
+		if c, err := db.Check(t.Context()); err != nil || c.Keys == 0 || c.Ends == 0 || c.Records <= c.Keys || c.Revisions == 0 {
+			t.Errorf("%+v, %v", c, err)
+		}
+		return db
 	}
 	toEtcd := func(file string) *etcd.DB {
 		dir := filepath.Join(t.TempDir(), "etcd")

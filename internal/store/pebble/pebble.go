@@ -92,7 +92,7 @@ func Open(c Config) (_ *DB, err error) {
 		d.maxValue = DefaultMaxValue
 	}
 	if c.FS == nil {
-		c.FS = vfs.Default
+		c.FS = private{vfs.Default}
 		if !c.AnyDisk {
 			d.disk = &space.Reserve{Dir: c.Dir, Need: needBytes}
 		}

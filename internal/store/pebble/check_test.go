@@ -1,0 +1,58 @@
+package pebble
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// TestCheck takes single entries out of the tree, and puts others in: the rest of the tree contradicts each.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*pebble.Batch) error{
+		"":                   func(b *pebble.Batch) error { return nil },
+		"a record":           func(b *pebble.Batch) error { return b.Delete(recordKey("a", 4), nil) },
+		"an older record":    func(b *pebble.Batch) error { return b.Delete(recordKey("a", 3), nil) },
+		"a revision":         func(b *pebble.Batch) error { return b.Delete(revisionKey(4), nil) },
+		"an end":             func(b *pebble.Batch) error { return b.DeleteRange([]byte{endsSpace}, spaceEnd(endsSpace), nil) },
+		"an end of none":     func(b *pebble.Batch) error { return b.Set(endKey(1, "a"), nil, nil) },
+		"no record":          func(b *pebble.Batch) error { return b.Set(recordKey("a", 9), []byte{0x80}, nil) },
+		"a deletion of none": func(b *pebble.Batch) error { return b.Set(revisionKey(4), appendChange(nil, "a", true), nil) },
+		"a version": func(b *pebble.Batch) error {
+			return b.Set(recordKey("a", 4), (&record{created: 2, version: 7}).head(nil), nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := Open(Config{Dir: t.TempDir(), UnsafeNoFsync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = d.Close() }()
+			for n := range 3 { // revisions 2 to 4
+				if _, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "a", Value: fmt.Append(nil, n)}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "b", TTL: time.Hour}}}); err != nil {
+				t.Fatal(err)
+			}
+			b := d.tree.NewBatch()
+			if err := spoil(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.tree.Apply(b, pebble.NoSync); err != nil {
+				t.Fatal(err)
+			}
+			c, err := d.Check(t.Context())
+			if (err == nil) != (name == "") || err != nil && !strings.Contains(err.Error(), "damaged") && !strings.Contains(err.Error(), "not found") {
+				t.Errorf("%+v, %v", c, err)
+			}
+		})
+	}
+}
