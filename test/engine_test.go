@@ -138,6 +138,9 @@ func TestSnapshotOfPebble(t *testing.T) {
 			t.Fatalf("%q: %s%s", args, out, said)
 		}
 	}
+	if _, said, code := output(t, binaries.kanzen, "snapshot", "restore", file, "--to-data-dir", dir); code != 1 || !strings.Contains(said, "is not empty") {
+		t.Errorf("restoring over a database: %d, %s", code, said)
+	}
 	k = serve(t, restored, noRootCA)
 	if _, err := k.client().CoreV1().Namespaces().Get(t.Context(), "saved", metav1.GetOptions{}); err != nil {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 )
 
@@ -136,6 +137,9 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 	}
 	if err := checkMember(r.member); err != nil {
 		return err
+	}
+	if found := config.EnginesIn(r.dir); len(found) > 0 {
+		return fmt.Errorf("--to-data-dir: %s is not empty; a snapshot is restored to a new directory", filepath.Join(r.dir, found[0]))
 	}
 	_, before := os.Stat(r.dir)
 	dir := filepath.Join(r.dir, "etcd")
