@@ -94,7 +94,8 @@ type writing struct {
 	batch   *pebble.Batch
 	changes []byte // the value of its revision
 	events  []kv.Event
-	ends    int64 // the earliest of its keys; 0: none
+	heads   []head // of the keys in events
+	ends    int64  // the earliest of its keys; 0: none
 }
 
 func (d *DB) begin(ops int) *writing {
@@ -104,13 +105,13 @@ func (d *DB) begin(ops int) *writing {
 // carryOut adds an operation.
 func (w *writing) carryOut(now *reader, o kv.Op) error {
 	was, err := now.find(o.Key)
-	if err != nil || o.Delete && !was.exists() {
+	if err != nil || o.Delete && was.version == 0 {
 		return err
 	}
 	r := record{rev: w.rev}
 	if !o.Delete {
 		r.created, r.version, r.ends, r.value = w.rev, 1, w.d.endOf(o, was), o.Value
-		if was.exists() {
+		if was.version > 0 {
 			r.created, r.version = was.created, was.version+1
 		}
 	}
@@ -124,8 +125,8 @@ func (w *writing) carryOut(now *reader, o kv.Op) error {
 
 // put adds a record.
 func (w *writing) put(key string, r record) error {
-	var head [3 * binary.MaxVarintLen64]byte
-	h := r.head(head[:0])
+	var scratch [3 * binary.MaxVarintLen64]byte
+	h := r.head(scratch[:0])
 	op := w.batch.SetDeferred(len(key)+countZeros(key)+3+revisionBytes, len(h)+len(r.value))
 	op.Key = binary.BigEndian.AppendUint64(appendKey(op.Key[:0], key), ^uint64(r.rev))
 	copy(op.Value[copy(op.Value, h):], r.value)
@@ -133,6 +134,7 @@ func (w *writing) put(key string, r record) error {
 		return err
 	}
 	w.changes = appendChange(w.changes, key, !r.exists())
+	w.heads = append(w.heads, head{rev: r.rev, created: r.created, version: r.version, ends: r.ends})
 	w.events = append(w.events, kv.Event{Deleted: !r.exists(), KeyValue: kv.KeyValue{Key: []byte(key), Value: r.value,
 		CreateRevision: r.created, ModRevision: r.rev, Version: r.version}})
 	return nil
@@ -181,6 +183,9 @@ func (w *writing) end() (*group, error) {
 		return nil, d.broken.err()
 	}
 	d.rev = w.rev
+	for n, h := range w.heads {
+		d.heads.put(string(w.events[n].Key), h)
+	}
 	d.tail.add(w.events)
 	if w.ends != 0 {
 		d.expiry.wake(w.ends)
@@ -193,7 +198,7 @@ func (w *writing) end() (*group, error) {
 }
 
 // endOf is when a put ends a key; 0: never.
-func (d *DB) endOf(o kv.Op, was record) int64 {
+func (d *DB) endOf(o kv.Op, was head) int64 {
 	switch {
 	case o.KeepTTL:
 		return was.ends

@@ -117,7 +117,7 @@ func (d *DB) delete(ended []end) (waits *group, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if was.exists() && was.ends == e.at {
+		if was.version > 0 && was.ends == e.at {
 			if err := w.carryOut(now, kv.Op{Delete: true, Key: e.key}); err != nil {
 				return nil, err
 			}

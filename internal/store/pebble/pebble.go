@@ -72,6 +72,8 @@ type DB struct {
 
 	mu  sync.Mutex // decides transactions
 	rev int64      // the newest, of which some may not be on disk yet; guarded by mu
+	// heads is guarded by mu.
+	heads *heads
 }
 
 // ErrInUse says that another process has opened the directory.
@@ -87,7 +89,7 @@ func Open(c Config) (_ *DB, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: c.Quota, unsynced: c.UnsafeNoFsync, dir: c.Dir, broken: newBreakage(), closing: make(chan struct{})}
+	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: c.Quota, unsynced: c.UnsafeNoFsync, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
 	if d.maxValue == 0 {
 		d.maxValue = DefaultMaxValue
 	}

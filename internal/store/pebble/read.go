@@ -15,10 +15,6 @@ type reader struct {
 	d  *DB
 	it *pebble.Iterator
 	at []byte // scratch
-	// last is the record that was asked for last: conditions and operations are mostly about the same key.
-	lastKey string
-	last    record
-	known   bool
 }
 
 func (d *DB) newest() *reader { return &reader{d: d} }
@@ -30,11 +26,22 @@ func (r *reader) close() error {
 	return r.it.Close()
 }
 
-// find returns the newest record of a key; its version is 0 if the key does not exist. The value is valid until the next call.
-func (r *reader) find(key string) (record, error) {
-	if r.known && r.lastKey == key {
-		return r.last, nil
+// find returns the head of a key.
+func (r *reader) find(key string) (head, error) {
+	if h, ok := r.d.heads.get(key); ok {
+		return h, nil
 	}
+	found, err := r.read(key)
+	if err != nil {
+		return head{}, err
+	}
+	h := head{rev: found.rev, created: found.created, version: found.version, ends: found.ends}
+	r.d.heads.put(key, h)
+	return h, nil
+}
+
+// read returns the newest record of a key; its version is 0 if the key does not exist. The value is valid until the next call.
+func (r *reader) read(key string) (record, error) {
 	if r.it == nil {
 		var err error
 		if r.it, err = r.d.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{recordSpace}, UpperBound: spaceEnd(recordSpace)}); err != nil {
@@ -42,21 +49,15 @@ func (r *reader) find(key string) (record, error) {
 		}
 	}
 	r.at = binary.BigEndian.AppendUint64(appendKey(r.at[:0], key), 0) // before the newest revision
-	found := record{}
-	if r.it.SeekPrefixGE(r.at) {
-		value, err := r.it.ValueAndErr()
-		if err != nil {
-			return record{}, err
-		}
-		_, rev := ofRecord(r.it.Key())
-		if found, err = recordOf(rev, value); err != nil {
-			return record{}, err
-		}
-	} else if err := r.it.Error(); err != nil {
+	if !r.it.SeekPrefixGE(r.at) {
+		return record{}, r.it.Error()
+	}
+	value, err := r.it.ValueAndErr()
+	if err != nil {
 		return record{}, err
 	}
-	r.lastKey, r.last, r.known = key, found, true
-	return found, nil
+	_, rev := ofRecord(r.it.Key())
+	return recordOf(rev, value)
 }
 
 func (r *reader) holds(c kv.Condition) (bool, error) {
@@ -64,8 +65,8 @@ func (r *reader) holds(c kv.Condition) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !v.exists() {
-		v = record{}
+	if v.version == 0 {
+		v = head{}
 	}
 	switch c.Is {
 	case kv.ModRevisionAtMost:
@@ -84,7 +85,7 @@ func (r *reader) instead(t kv.Txn) ([]*kv.KeyValue, error) {
 	}
 	out := make([]*kv.KeyValue, len(t.Else))
 	for n, key := range t.Else {
-		v, err := r.find(key)
+		v, err := r.read(key)
 		if err != nil {
 			return nil, err
 		}
