@@ -60,6 +60,8 @@ type Given struct {
 	// DB is a log that the caller closes. Without it the log is the one that
 	// the settings name.
 	DB store.DB
+	// Around wraps the log that is given or opened, before anything uses it. Optional.
+	Around func(store.DB) store.DB
 }
 
 // Other is an etcd cluster beside the main one.
@@ -106,7 +108,10 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if given.Shared == nil {
 		given.Shared = NewShared()
 	}
-	p := &Process{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, DB: given.DB, Metrics: prometheus.NewRegistry(), used: new(atomic.Bool)}
+	if given.Around == nil {
+		given.Around = func(db store.DB) store.DB { return db }
+	}
+	p := &Process{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, Metrics: prometheus.NewRegistry(), used: new(atomic.Bool)}
 	p.Metrics.MustRegister(p.Collectors...)
 	defer func() {
 		if err != nil {
@@ -126,7 +131,8 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		}
 	}
 	open := newOpener(cfg, p.Egress, p.Metrics, log)
-	if p.DB != nil {
+	if given.DB != nil {
+		p.DB = given.Around(given.DB)
 		return p, nil
 	}
 	if cfg.DataDir != "" {
@@ -145,7 +151,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		return nil, err
 	}
 	p.closers.Add(db.Close)
-	p.DB, p.opened = db, db
+	p.DB, p.opened = given.Around(db), db
 	if saves, ok := db.(snapshotter); ok {
 		p.Snapshot = saves.Snapshot
 	}

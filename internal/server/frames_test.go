@@ -149,11 +149,11 @@ func listeningOn(t *testing.T, db *stacks) (*http.Client, string) {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.Controllers, cfg.SecurePort = t.TempDir(), true, nil, 0
-	on, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	around := func(log store.DB) store.DB { db.DB = log; return db }
+	on, err := process.OpenWith(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{Around: around})
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.DB, on.DB = on.DB, db
 	s, err := New(context.Background(), &cfg, on)
 	if err != nil {
 		t.Fatal(errors.Join(err, on.Close()))

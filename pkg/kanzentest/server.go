@@ -198,7 +198,7 @@ func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (er
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	}
-	given := process.Given{Shared: sharedParts().Shared, Clock: s.options.Clock.inner()}
+	given := process.Given{Shared: sharedParts().Shared, Clock: s.options.Clock.inner(), Around: s.etcd.around}
 	if from != nil {
 		s.memory = from.log(given.Clock)
 		*undo = append(*undo, s.memory.Close)
@@ -208,7 +208,6 @@ func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (er
 		return err
 	}
 	*undo = append(*undo, s.ground.Close)
-	s.ground.DB = s.etcd.around(s.ground.DB)
 	return nil
 }
 
