@@ -18,7 +18,7 @@ func apiserverCommand() *cobra.Command {
 		Args:         noWords,
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd, &cfg, func(*server.Server) {})
+			return serve(cmd, &cfg, func(*server.Plane) {})
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), false)

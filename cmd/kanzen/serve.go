@@ -41,7 +41,7 @@ func serveCommand() *cobra.Command {
 			if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
 				return fmt.Errorf("--data-dir: %w", err)
 			}
-			return serve(cmd, &cfg, func(s *server.Server) { greet(cmd.OutOrStdout(), s, cfg.DataDir) })
+			return serve(cmd, &cfg, func(s *server.Plane) { greet(cmd.OutOrStdout(), s, cfg.DataDir) })
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), true)
@@ -50,7 +50,7 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server)) error {
+func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) error {
 	if cfg.ShowVersion != "" {
 		printVersion(cmd.OutOrStdout(), cfg)
 		return nil
@@ -84,23 +84,24 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Server))
 	if err != nil {
 		return err
 	}
-	s, err := server.New(cmd.Context(), cfg, ground)
-	if err != nil {
+	s := server.New(cfg, ground, server.Seams{})
+	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })
+	if err := s.Start(cmd.Context()); err != nil {
+		if errors.Is(err, context.Cause(cmd.Context())) {
+			err = nil // it was to end before it was ready, and did
+		}
 		return errors.Join(err, ground.Close())
 	}
-	go func() {
-		select {
-		case <-s.Ready():
-			up()
-			scr.show("")
-			notify(log, "READY=1")
-			started(s)
-			giveBack()
-		case <-cmd.Context().Done():
-		}
-	}()
-	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })
-	return errors.Join(s.Run(cmd.Context()), ground.Close())
+	up()
+	scr.show("")
+	notify(log, "READY=1")
+	started(s)
+	giveBack()
+	select {
+	case <-cmd.Context().Done():
+	case <-s.Done():
+	}
+	return errors.Join(s.Stop(), ground.Close())
 }
 
 // verbosity is how much to log: the number of -v.
@@ -116,7 +117,7 @@ func verbosity(fs *pflag.FlagSet) (*debug.Verbosity, error) {
 }
 
 // greet says in three lines what to type next.
-func greet(w io.Writer, s *server.Server, dataDir string) {
+func greet(w io.Writer, s *server.Plane, dataDir string) {
 	arg := ""
 	if dataDir != config.Standalone().DataDir {
 		arg = " --data-dir " + shellWord(dataDir)

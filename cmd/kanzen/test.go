@@ -79,40 +79,27 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
-	// The command decides how a signal ends it; the server ends after it.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
-	defer cancel()
 	limitHeap()
 	collectLater()
-	ground, err := process.OpenWith(ctx, &cfg, log, v, given)
+	ground, err := process.OpenWith(context.WithoutCancel(cmd.Context()), &cfg, log, v, given)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ground.Close()) }()
-	s, err := server.New(ctx, &cfg, ground)
-	if err != nil {
+	s := server.New(&cfg, ground, server.Seams{})
+	if err := s.Start(cmd.Context()); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case <-s.Ready():
-	case err := <-ended:
-		return err
-	case <-cmd.Context().Done():
-		cancel()
-		return errors.Join(context.Cause(cmd.Context()), <-ended)
-	}
+	// The command decides how a signal ends it; the server ends after it.
 	failed := runWith(s, path, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-	cancel()
-	return errors.Join(<-ended, failed)
+	return errors.Join(s.Stop(), failed)
 }
 
 // killAfter is how long a command may go on after its server has ended.
 const killAfter = 10 * time.Second
 
 // runWith runs a command on a server and passes signals on to it.
-func runWith(s *server.Server, path string, args []string, in io.Reader, out, errs io.Writer) error {
+func runWith(s *server.Plane, path string, args []string, in io.Reader, out, errs io.Writer) error {
 	c := exec.Command(path, args[1:]...)
 	c.Args[0] = args[0]
 	c.Stdin, c.Stdout, c.Stderr = in, out, errs

@@ -7,9 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +19,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/datadir"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
-	"github.com/kanzen-io/kanzen/internal/listen"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
@@ -32,10 +29,7 @@ type Process struct {
 	Log       *slog.Logger
 	Verbosity *debug.Verbosity
 	Clock     clock.WithTickerAndDelayedExecution
-	// Listener is used by the control plane whose settings have a port; nil:
-	// there is none.
-	Listener net.Listener
-	DB       store.DB
+	DB        store.DB
 	// Others are further etcd clusters, and the resources that lie there.
 	Others []Other
 	// Snapshot streams a backup of the database.
@@ -47,6 +41,7 @@ type Process struct {
 	// Metrics has the metrics of these parts.
 	Metrics *prometheus.Registry
 
+	port    *port        // nil: there is none
 	opened  store.DB     // the database that this process has opened; nil: it was given one
 	used    *atomic.Bool // a control plane was made on it
 	closers Closers
@@ -119,12 +114,11 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 		}
 	}()
 	if !cfg.NoListener {
-		addr := net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort))
-		if p.Listener, err = listen.TCP(ctx, addr, listen.Sharing{Port: cfg.PermitPortSharing, Address: cfg.PermitAddressSharing}); err != nil {
+		if p.port, err = openPort(ctx, cfg); err != nil {
 			return nil, err
 		}
+		p.closers.Add(p.port.close)
 	}
-	p.closers.Add(func() error { return closeListener(p.Listener) })
 	if file := cfg.EgressSelectorConfigFile; file != "" {
 		if p.Egress, err = egress.Load(file, p.Metrics, p.Clock); err != nil {
 			return nil, fmt.Errorf("--egress-selector-config-file: %w", err)
@@ -187,16 +181,6 @@ func (p *Process) removeUnused(dir string) error {
 	}
 	_, err = r.Remove()
 	return err
-}
-
-func closeListener(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
 }
 
 // openOthers opens the clusters of --etcd-servers-overrides.

@@ -11,7 +11,7 @@ import (
 
 // authorized makes an account with a token that is bound to a pod, and a role
 // by which it may read config maps.
-func authorized(t testing.TB, s *Server) (token string) {
+func authorized(t testing.TB, s *server) (token string) {
 	t.Helper()
 	withAccount(t, s)
 	do(t, s, "POST", pods, "application/json", "", podJSON(t, "web"), http.StatusCreated)

@@ -20,7 +20,7 @@ import (
 )
 
 // start runs a server without a socket until the test ends.
-func start(t testing.TB) *Server {
+func start(t testing.TB) *server {
 	t.Helper()
 	return startWith(t, func(*config.Config) {})
 }
@@ -28,7 +28,7 @@ func start(t testing.TB) *Server {
 var masters = &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}}
 
 // do sends a request through the whole chain, in the caller's goroutine.
-func do(t testing.TB, s *Server, method, path, contentType, accept string, body []byte, want int) []byte {
+func do(t testing.TB, s *server, method, path, contentType, accept string, body []byte, want int) []byte {
 	t.Helper()
 	req := httptest.NewRequest(method, path, bytes.NewReader(body))
 	req = req.WithContext(inprocess.WithUser(req.Context(), masters))
@@ -100,7 +100,7 @@ func podJSON(t testing.TB, name string) []byte {
 const pods = "/api/v1/namespaces/default/pods"
 
 // withAccount creates the service account that pods run under.
-func withAccount(t testing.TB, s *Server) {
+func withAccount(t testing.TB, s *server) {
 	do(t, s, "POST", "/api/v1/namespaces/default/serviceaccounts", "application/json", "", []byte(`{"metadata":{"name":"default"}}`), 201)
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // accountToken makes a service account that may read config maps, and a token of it.
-func accountToken(t testing.TB, s *Server) string {
+func accountToken(t testing.TB, s *server) string {
 	t.Helper()
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/"
 	do(t, s, "POST", "/api/v1/namespaces/default/serviceaccounts", "application/json", "", []byte(`{"metadata":{"name":"reader"}}`), 201)
@@ -90,7 +90,7 @@ func cpu(b *testing.B) int64 {
 }
 
 // startWith is start with other settings.
-func startWith(t testing.TB, change func(*config.Config)) *Server {
+func startWith(t testing.TB, change func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
@@ -99,31 +99,20 @@ func startWith(t testing.TB, change func(*config.Config)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(context.Background(), &cfg, on)
-	if err != nil {
-		t.Fatal(errors.Join(err, on.Close()))
-	}
-	running(t, s, on.Close)
-	return s
+	return running(t, New(&cfg, on, Seams{}), on.Close)
 }
 
-// running runs a server until the test ends, and calls closed after that. It
-// returns when the server is ready.
-func running(t testing.TB, s *Server, closed func() error) {
+// running runs a control plane until the test ends, and calls closed after that. It
+// returns its server when that is ready.
+func running(t testing.TB, p *Plane, closed func() error) *server {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- errors.Join(s.Run(ctx), closed()) }()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
+		if err := errors.Join(p.Stop(), closed()); err != nil {
 			t.Error(err)
 		}
 	})
-	select {
-	case <-s.Ready():
-	case err := <-done:
-		done <- nil // for the cleanup
-		t.Fatal("the server ended: ", err)
+	if err := p.Start(context.Background()); err != nil {
+		t.Fatal(err)
 	}
+	return p.serving.Load()
 }

@@ -27,7 +27,7 @@ type visit struct {
 	cookie       string
 }
 
-func (v visit) at(s *Server) *http.Response {
+func (v visit) at(s *server) *http.Response {
 	r := httptest.NewRequest(v.method, v.path, nil)
 	if v.user != nil {
 		r = r.WithContext(inprocess.WithUser(r.Context(), v.user))
@@ -44,7 +44,7 @@ func (v visit) at(s *Server) *http.Response {
 }
 
 // signIn makes a session of a user by a one-time code, and returns its cookie and the code.
-func signIn(t *testing.T, s *Server, u user.Info) (cookie *http.Cookie, code string) {
+func signIn(t *testing.T, s *server, u user.Info) (cookie *http.Cookie, code string) {
 	t.Helper()
 	made := visit{method: "POST", path: "/console/codes", user: u}.at(s)
 	var answer struct{ Code string }

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"io"
 	"log/slog"
@@ -154,12 +153,8 @@ func listeningOn(t *testing.T, db *stacks) (*http.Client, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(context.Background(), &cfg, on)
-	if err != nil {
-		t.Fatal(errors.Join(err, on.Close()))
-	}
-	running(t, s, on.Close)
-	admin, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
+	s := running(t, New(&cfg, on, Seams{}), on.Close)
+	admin, err := clientcmd.BuildConfigFromFlags("", s.files.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certi
 }
 
 // whoAmI asks the server over TLS as which user it authenticates the client.
-func whoAmI(t *testing.T, s *Server, cert *tls.Certificate, headers http.Header) (int, authenticationv1.UserInfo) {
+func whoAmI(t *testing.T, s *server, cert *tls.Certificate, headers http.Header) (int, authenticationv1.UserInfo) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true}
 	if cert != nil {

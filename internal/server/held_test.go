@@ -25,7 +25,7 @@ import (
 )
 
 // metric is the value of the first metric whose line begins so, "" if there is none.
-func metric(t *testing.T, s *Server, prefix string) string {
+func metric(t *testing.T, s *server, prefix string) string {
 	t.Helper()
 	for line := range strings.Lines(string(do(t, s, "GET", "/metrics", "", "", nil, 200))) {
 		if value, ok := strings.CutPrefix(line, prefix); ok {
@@ -42,7 +42,7 @@ const (
 )
 
 // awaitMetric waits until a metric has a value.
-func awaitMetric(t *testing.T, s *Server, name, want string) {
+func awaitMetric(t *testing.T, s *server, name, want string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		got := metric(t, s, name)
@@ -57,7 +57,7 @@ func awaitMetric(t *testing.T, s *Server, name, want string) {
 
 // writerToken returns the token of a service account that may do what the tests
 // need.
-func writerToken(t *testing.T, s *Server) string {
+func writerToken(t *testing.T, s *server) string {
 	t.Helper()
 	token := accountToken(t, s)
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/"
@@ -70,7 +70,7 @@ func writerToken(t *testing.T, s *Server) string {
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
 // fill stores more than the buffers of a connection hold.
-func fill(t *testing.T, s *Server) {
+func fill(t *testing.T, s *server) {
 	t.Helper()
 	data := strings.Repeat("x", 200<<10)
 	for n := range 50 {
@@ -314,7 +314,7 @@ func TestCurvePreferences(t *testing.T) {
 
 // acceptable returns the authorities of client certificates that the server
 // names in a handshake; nil: it asks for no certificate.
-func acceptable(t *testing.T, s *Server) []string {
+func acceptable(t *testing.T, s *server) []string {
 	t.Helper()
 	var names []string
 	conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true,

@@ -19,7 +19,7 @@ import (
 )
 
 // listening starts a server on a port of the loopback interface.
-func listening(t *testing.T, change func(*config.Config)) *Server {
+func listening(t *testing.T, change func(*config.Config)) *server {
 	return startWith(t, func(c *config.Config) {
 		c.NoListener, c.SecurePort = false, 0
 		change(c)
@@ -27,7 +27,7 @@ func listening(t *testing.T, change func(*config.Config)) *Server {
 }
 
 // dial opens a connection to a server by one of its protocols.
-func dial(t *testing.T, s *Server, protocol string) *tls.Conn {
+func dial(t *testing.T, s *server, protocol string) *tls.Conn {
 	t.Helper()
 	conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
 	if err != nil {
@@ -41,7 +41,7 @@ func dial(t *testing.T, s *Server, protocol string) *tls.Conn {
 }
 
 // healthy checks that the server still serves other clients.
-func healthy(t *testing.T, s *Server) {
+func healthy(t *testing.T, s *server) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
@@ -57,7 +57,7 @@ func healthy(t *testing.T, s *Server) {
 
 // status sends raw bytes, which may not be a request, and returns the code of
 // the answer, 0 if the connection is closed without one.
-func status(t *testing.T, s *Server, raw string) int {
+func status(t *testing.T, s *server, raw string) int {
 	t.Helper()
 	conn := dial(t, s, "http/1.1")
 	if _, err := io.WriteString(conn, raw); err != nil {
@@ -146,7 +146,7 @@ type frames struct {
 	next   uint32
 }
 
-func speakHTTP2(t *testing.T, s *Server) *frames {
+func speakHTTP2(t *testing.T, s *server) *frames {
 	conn := dial(t, s, "h2")
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
-	l := &listener{srv, b.process.Listener}
+	l := &listener{srv, b.socket}
 	if b.cfg.DisableHTTP2 {
 		return l, nil
 	}

@@ -41,20 +41,15 @@ func shared(t testing.TB) *process.Process {
 }
 
 // plane runs a control plane under a prefix, and returns when it is ready.
-func plane(t testing.TB, g *process.Process, prefix string) *Server {
+func plane(t testing.TB, g *process.Process, prefix string) *server {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener, cfg.EtcdPrefix = t.TempDir(), true, prefix
 	cfg.Controllers = []string{"*", "-root-ca-certificate-publisher-controller"} // the test counts ConfigMaps
-	s, err := New(context.Background(), &cfg, g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running(t, s, func() error { return nil })
-	return s
+	return running(t, New(&cfg, g, Seams{}), func() error { return nil })
 }
 
-func clientOf(s *Server) *kubernetes.Clientset {
+func clientOf(s *server) *kubernetes.Clientset {
 	return kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://kanzen", Transport: s.Transport(masters), QPS: -1})
 }
 
@@ -117,7 +112,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for s, want := range map[*Server]int{one: http.StatusForbidden, other: http.StatusUnauthorized} {
+	for s, want := range map[*server]int{one: http.StatusForbidden, other: http.StatusUnauthorized} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://kanzen/api/v1/nodes", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +155,7 @@ func BenchmarkControlPlanes(b *testing.B) {
 	}
 }
 
-func status200(s *Server) int {
+func status200(s *server) int {
 	req, err := http.NewRequest(http.MethodGet, "http://kanzen/readyz", nil)
 	if err != nil {
 		return 0

@@ -56,7 +56,7 @@ func benchRequest(method, path string, body []byte) *http.Request {
 }
 
 // deliver measures how long a change takes to reach 100 watches.
-func deliver(b *testing.B, s *Server) {
+func deliver(b *testing.B, s *server) {
 	const watches = 100
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()

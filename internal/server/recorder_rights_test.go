@@ -22,7 +22,7 @@ type question struct {
 	verb, resource     string
 }
 
-func (q question) ask(s *Server, u user.Info) (int, []byte) {
+func (q question) ask(s *server, u user.Info) (int, []byte) {
 	r := httptest.NewRequest(q.method, q.path, strings.NewReader(q.body))
 	if u != nil {
 		r = r.WithContext(inprocess.WithUser(r.Context(), u))

@@ -142,7 +142,7 @@ func TestRecorderTellsNoValues(t *testing.T) {
 	}
 }
 
-func requestNames(t *testing.T, s *Server) []string {
+func requestNames(t *testing.T, s *server) []string {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}
@@ -157,7 +157,7 @@ func requestNames(t *testing.T, s *Server) []string {
 }
 
 // until asks a question, and of an answer without end takes what has come first.
-func (q question) until(s *Server, u user.Info) []byte {
+func (q question) until(s *server, u user.Info) []byte {
 	if q.verb != "watch" {
 		_, text := q.ask(s, u)
 		return text

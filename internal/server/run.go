@@ -8,8 +8,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
-// Run serves until ctx ends, then shuts down in order. It is called once.
-func (s *Server) Run(ctx context.Context) (err error) {
+// run serves until ctx ends, then shuts down in order. It calls ready once the
+// server accepts requests, has made the first objects of a cluster, and /readyz
+// says so (KMS plugins apart).
+func (s *server) run(ctx context.Context, ready func()) (err error) {
 	defer func() { err = errors.Join(err, s.closers.Close()) }()
 	// Groups have contexts of their own, so that each ends after the groups that
 	// need it: controllers, listener, indexes, storage.
@@ -47,7 +49,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 		service.start(s.work.service)
 		acting.start(s.work.upkeep...)
-		acting.start(task{run: quietly(s.work.controllers)}, task{run: quietly(s.announce)})
+		acting.start(task{run: quietly(s.work.controllers)}, task{run: quietly(s.announce(ready))})
 	}
 	select {
 	case <-ctx.Done():
@@ -61,14 +63,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	})
 }
 
-// announce closes ready once all that /readyz asks for has begun.
-func (s *Server) announce(ctx context.Context) {
-	for s.notReady(ctx) != nil {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return
+// announce calls ready once all that /readyz asks for has begun.
+func (s *server) announce(ready func()) func(context.Context) {
+	return func(ctx context.Context) {
+		for s.notReady(ctx) != nil {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
 		}
+		ready()
 	}
-	close(s.ready)
 }

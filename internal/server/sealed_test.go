@@ -18,7 +18,7 @@ import (
 const secretsPath = "/api/v1/namespaces/default/secrets"
 
 // sealing starts a server that encrypts secrets with a provider ("": none), and makes some of 6 KB.
-func sealing(t testing.TB, provider string, secrets int) *Server {
+func sealing(t testing.TB, provider string, secrets int) *server {
 	t.Helper()
 	s := startWith(t, func(c *config.Config) {
 		if provider == "" {
@@ -38,7 +38,7 @@ func sealing(t testing.TB, provider string, secrets int) *Server {
 }
 
 // transformed is how many values of secrets were encrypted or decrypted.
-func transformed(t testing.TB, s *Server, direction string) (sum int) {
+func transformed(t testing.TB, s *server, direction string) (sum int) {
 	t.Helper()
 	for line := range strings.Lines(string(do(t, s, "GET", "/metrics", "", "", nil, 200))) {
 		if strings.HasPrefix(line, "apiserver_storage_transformation_operations_total{") && strings.Contains(line, `resource="secrets"`) && strings.Contains(line, strconv.Quote(direction)) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -18,10 +17,4 @@ type Seams struct {
 	// Webhook returns a transport to a webhook in this process, by the host and port that its configuration names
 	// ("NAME.NAMESPACE.svc:443" for a service); nil: it is reached over the network. Optional.
 	Webhook func(host string) http.RoundTripper
-}
-
-// CatchUp returns once everything that requests depend on (the catalog, authorizers) reflects the writes that were
-// acknowledged before the call.
-func (s *Server) CatchUp(ctx context.Context) error {
-	return s.base.objects.CatchUp(ctx)
 }

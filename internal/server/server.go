@@ -49,16 +49,15 @@ import (
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 3 << 20
 
-// Server is a control plane. New makes one, Run runs it.
-type Server struct {
+// server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
+type server struct {
 	base     *base
 	handler  http.Handler
 	listener *listener // nil: only in-process requests are served
 	files    pki.Files
 	work     work
 	ending   *ending
-	ready    chan struct{}
-	notReady func(context.Context) error // why ready is not closed yet
+	notReady func(context.Context) error // why it is not ready yet
 	closers  process.Closers
 }
 
@@ -75,19 +74,14 @@ type base struct {
 	door    *inprocess.Door
 	// itself is the client for the server's own requests.
 	itself *inprocess.Client
+	socket net.Listener // nil: there is none
 	port   int
 	seams  Seams
 }
 
-// New assembles a control plane on a process. Nothing is served before Run. If
-// New fails, it closes what it has opened. It does not change cfg, and the
-// caller must not change it either.
-func New(ctx context.Context, cfg *config.Config, on *process.Process) (*Server, error) {
-	return NewWith(ctx, cfg, on, Seams{})
-}
-
-// NewWith is New with seams.
-func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams Seams) (_ *Server, err error) {
+// assemble makes a control plane on a process. Nothing is served before run.
+// If assemble fails, it closes what it has opened.
+func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seams Seams) (_ *server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -100,6 +94,13 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 	}()
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	opened.Add(func() error { cut(); return nil })
+	var socket net.Listener
+	if !cfg.NoListener {
+		if socket, err = on.Listen(ctx); err != nil {
+			return nil, err
+		}
+		opened.Add(func() error { return closeSocket(socket) })
+	}
 	serving := catalog.New()
 	measured := metrics.New(serving, on.Metrics)
 	shape, err := cfg.MetricsShape()
@@ -123,7 +124,7 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), port: portOf(on.Listener, cfg), seams: seams,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, cfg), seams: seams,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := keys.Load(ctx, cfg, on.DB, b.port, clk, measured.Registry(), log)
@@ -265,8 +266,8 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
 		}, cfg.Controllers)
 	}
-	s := &Server{base: b, handler: handler, work: work, ending: end, ready: make(chan struct{}), notReady: started.NotReady, closers: opened}
-	if on.Listener != nil && !cfg.NoListener {
+	s := &server{base: b, handler: handler, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	if socket != nil {
 		if s.listener, err = b.listener(handler, secrets, requests); err != nil {
 			return nil, err
 		}
@@ -278,44 +279,27 @@ func NewWith(ctx context.Context, cfg *config.Config, on *process.Process, seams
 	return s, nil
 }
 
-// Transport returns a transport for requests of a user to this server, without
-// a socket. With a nil user the credentials in the requests decide.
-func (s *Server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
-
-// Ready returns a channel that is closed once the server accepts requests, has
-// made the first objects of a cluster, and /readyz says so (KMS plugins apart).
-func (s *Server) Ready() <-chan struct{} { return s.ready }
+// Transport returns a transport for requests of a user to this server.
+func (s *server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
 
 // Address returns the address on which the server listens; "" if it does not.
-func (s *Server) Address() string {
+func (s *server) Address() string {
 	if s.listener == nil {
 		return ""
 	}
 	return s.listener.port.Addr().String()
 }
 
-// URL returns the address by which clients reach the server: the one to advertise if it listens on all addresses.
-func (s *Server) URL() string {
-	host, port, err := net.SplitHostPort(s.Address())
-	if err != nil {
-		return ""
+// closeSocket closes a listener, which the HTTP server closes first if it has served.
+func closeSocket(l net.Listener) error {
+	if l == nil {
+		return nil
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip, err := s.base.cfg.Advertise(); err == nil {
-			host = ip.String()
-		}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
 	}
-	return "https://" + net.JoinHostPort(host, port)
+	return nil
 }
-
-// Files returns the paths of the keys and certificates that the server has made
-// itself; empty if they were given.
-func (s *Server) Files() pki.Files { return s.files }
-
-// Kubeconfig returns the path of the administrator's kubeconfig; "" if the
-// server made none.
-func (s *Server) Kubeconfig() string { return s.files.Kubeconfig }
 
 // portOf returns the port of a listener's address.
 func portOf(l net.Listener, cfg *config.Config) int {

@@ -103,7 +103,7 @@ func TestZpagesOff(t *testing.T) {
 }
 
 // awaitReadyz returns when /readyz answers 200: registration goes on for a moment after the start.
-func awaitReadyz(t *testing.T, s *Server) {
+func awaitReadyz(t *testing.T, s *server) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		w := httptest.NewRecorder()
@@ -364,7 +364,10 @@ func fails(t *testing.T, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	_, err = New(t.Context(), cfg, on)
+	p := New(cfg, on, Seams{})
+	if err = p.Start(t.Context()); err == nil {
+		err = p.Stop()
+	}
 	if closing := on.Close(); closing != nil {
 		t.Error(closing)
 	}

@@ -30,8 +30,12 @@ func TestPortSharing(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		t.Cleanup(func() { _ = g.Close() })
-		return g.Listener.Addr(), nil
+		l, err := g.Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = errors.Join(l.Close(), g.Close()) })
+		return l.Addr(), nil
 	}
 	const share = "--permit-port-sharing"
 	addr, err := open("--secure-port=0", share)

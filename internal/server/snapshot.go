@@ -42,7 +42,7 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 // snapshots returns the handler if this control plane owns the etcd inside this process: the one with the port does. With
 // an etcd cluster, whoever may read everything has certificates for it.
 func (b *base) snapshots() *snapshot.Handler {
-	if !b.cfg.Embedded() || b.cfg.NoListener || b.process.Listener == nil || b.process.Snapshot == nil {
+	if !b.cfg.Embedded() || b.socket == nil || b.process.Snapshot == nil {
 		return nil
 	}
 	return snapshot.NewHandler(b.process.Snapshot, b.log)

@@ -34,13 +34,14 @@ var starts = flag.Int("starts", 30, "how often TestStarts starts a control plane
 func TestStarts(t *testing.T) {
 	const warm = 10 // starts after which what is shared has been made
 	g := newGround(t)
+	p := New(g.settings(), g.Process, Seams{})
 	var before usage
 	began := time.Now()
 	for n := range warm + *starts {
 		if n == warm {
 			before, began = g.held(t), time.Now()
 		}
-		g.life(t, n)
+		g.life(t, p, n)
 	}
 	took := time.Since(began) / time.Duration(*starts)
 	after := g.heldAtMost(t, before)
@@ -79,28 +80,18 @@ func newGround(t *testing.T) *ground {
 
 func (g *ground) settings() *config.Config {
 	cfg := config.Standalone()
-	cfg.DataDir, cfg.NoListener = g.dir, true
+	cfg.DataDir, cfg.SecurePort = g.dir, 0
 	return &cfg
 }
 
-// life starts a control plane, has it do a little of all, and stops it.
-func (g *ground) life(t *testing.T, n int) {
+// life starts the control plane, has it do a little of all, and stops it.
+func (g *ground) life(t *testing.T, p *Plane, n int) {
 	t.Helper()
-	s, err := New(t.Context(), g.settings(), g.Process)
-	if err != nil {
+	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case <-s.Ready():
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	occupy(t, s, n)
-	cancel()
-	if err := <-ended; err != nil {
+	occupy(t, p, n)
+	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	// The history of the log is the log's.
@@ -114,27 +105,27 @@ func (g *ground) life(t *testing.T, n int) {
 }
 
 // occupy writes some objects, those of the life before among them, and leaves a watch open.
-func occupy(t *testing.T, s *Server, n int) {
+func occupy(t *testing.T, p *Plane, n int) {
 	t.Helper()
 	const (
 		space  = "/api/v1/namespaces/starts"
 		things = "/apis/starts.example.com/v1/namespaces/starts/things"
 	)
 	if n > 0 {
-		if got, want := ask(t, s, "GET", space+"/configmaps/kept", ""), fmt.Sprintf(`"life":"%d"`, n-1); !strings.Contains(got, want) {
+		if got, want := ask(t, p, "GET", space+"/configmaps/kept", ""), fmt.Sprintf(`"life":"%d"`, n-1); !strings.Contains(got, want) {
 			t.Fatalf("the object of the last life: %s, want %s", got, want)
 		}
 	}
-	ask(t, s, "PATCH", space, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"starts"}}`)
-	ask(t, s, "PATCH", space+"/configmaps/kept", fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kept"},"data":{"life":"%d"}}`, n))
-	ask(t, s, "POST", space+"/configmaps", `{"metadata":{"name":"gone"}}`)
-	ask(t, s, "DELETE", space+"/configmaps/gone", "")
-	ask(t, s, "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.starts.example.com", `{
+	ask(t, p, "PATCH", space, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"starts"}}`)
+	ask(t, p, "PATCH", space+"/configmaps/kept", fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kept"},"data":{"life":"%d"}}`, n))
+	ask(t, p, "POST", space+"/configmaps", `{"metadata":{"name":"gone"}}`)
+	ask(t, p, "DELETE", space+"/configmaps/gone", "")
+	ask(t, p, "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.starts.example.com", `{
 		"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.starts.example.com"},"spec":{"group":"starts.example.com","scope":"Namespaced",
 		"names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,
 		"schema":{"openAPIV3Schema":{"type":"object","properties":{"size":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= 0"}]}}}}}]}}`)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		code, body := try(t, s, "PATCH", things+"/kept", fmt.Sprintf(`{"apiVersion":"starts.example.com/v1","kind":"Thing","metadata":{"name":"kept"},"size":%d}`, n))
+		code, body := try(t, p, "PATCH", things+"/kept", fmt.Sprintf(`{"apiVersion":"starts.example.com/v1","kind":"Thing","metadata":{"name":"kept"},"size":%d}`, n))
 		if code < 300 {
 			break
 		}
@@ -143,10 +134,10 @@ func occupy(t *testing.T, s *Server, n int) {
 		}
 	}
 	for _, path := range []string{"/openapi/v2", "/apis", "/metrics", "/api/v1/pods"} {
-		ask(t, s, "GET", path, "")
+		ask(t, p, "GET", path, "")
 	}
 	for _, path := range []string{space + "/configmaps", things} {
-		resp := roundTrip(t, s, "GET", path+"?watch=true", "")
+		resp := roundTrip(t, p, "GET", path+"?watch=true", "")
 		if _, err := io.ReadFull(resp.Body, make([]byte, 10)); err != nil {
 			t.Fatal(path, err)
 		}
@@ -154,18 +145,18 @@ func occupy(t *testing.T, s *Server, n int) {
 }
 
 // ask sends a request that must succeed.
-func ask(t *testing.T, s *Server, method, path, body string) string {
+func ask(t *testing.T, p *Plane, method, path, body string) string {
 	t.Helper()
-	code, answer := try(t, s, method, path, body)
+	code, answer := try(t, p, method, path, body)
 	if code >= 300 {
 		t.Fatal(method, path, code, answer)
 	}
 	return answer
 }
 
-func try(t *testing.T, s *Server, method, path, body string) (int, string) {
+func try(t *testing.T, p *Plane, method, path, body string) (int, string) {
 	t.Helper()
-	resp := roundTrip(t, s, method, path, body)
+	resp := roundTrip(t, p, method, path, body)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -174,9 +165,9 @@ func try(t *testing.T, s *Server, method, path, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-func roundTrip(t *testing.T, s *Server, method, path, body string) *http.Response {
+func roundTrip(t *testing.T, p *Plane, method, path, body string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://kanzen"+path, strings.NewReader(body)) //nolint:noctx // a watch outlives the server, not the other way round
+	req, err := http.NewRequest(method, "http://kanzen"+path, strings.NewReader(body)) //nolint:noctx // Stop ends the watches
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +178,7 @@ func roundTrip(t *testing.T, s *Server, method, path, body string) *http.Respons
 	case "POST":
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := s.Transport(masters).RoundTrip(req)
+	resp, err := p.Transport(masters).RoundTrip(req)
 	if err != nil {
 		t.Fatal(method, path, err)
 	}

@@ -45,7 +45,7 @@ func TestWorkloadsAreNotWarnedOf(t *testing.T) {
 }
 
 // warningsOf creates an object and returns the warnings of the answer.
-func warningsOf(t *testing.T, s *Server, path, body string) string {
+func warningsOf(t *testing.T, s *server, path, body string) string {
 	t.Helper()
 	req := httptest.NewRequest("POST", path, strings.NewReader(body))
 	req = req.WithContext(inprocess.WithUser(req.Context(), masters))

@@ -229,7 +229,7 @@ func (s *Server) Install(ctx context.Context, sources ...Source) error {
 			}
 		}
 	}
-	return s.server.CatchUp(ctx)
+	return s.plane.CatchUp(ctx)
 }
 
 func (s *Server) install(ctx context.Context, c dynamic.Interface, m *mapper, u *unstructured.Unstructured) error {
@@ -295,7 +295,7 @@ func (s *Server) established(ctx context.Context, c dynamic.Interface, definitio
 			return fmt.Errorf("%s is not established: %w %s", d.GetName(), err, last)
 		}
 	}
-	return s.server.CatchUp(ctx) // discovery has them now
+	return s.plane.CatchUp(ctx) // discovery has them now
 }
 
 func definitionsOf(d *unstructured.Unstructured) schema.GroupVersionResource {

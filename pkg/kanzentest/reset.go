@@ -27,7 +27,7 @@ func (s *Server) Reset(ctx context.Context) error {
 	s.faults.clear()
 	rev := s.memory.Reset(s.base)
 	// The server must have seen everything before the history is dropped; otherwise it would begin anew.
-	if err := s.server.CatchUp(ctx); err != nil {
+	if err := s.plane.CatchUp(ctx); err != nil {
 		return fmt.Errorf("kanzentest: reset: %w", err)
 	}
 	if err := s.memory.Compact(ctx, rev); err != nil && !errors.Is(err, kv.ErrCompacted) {

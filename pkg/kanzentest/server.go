@@ -30,7 +30,7 @@ type Server struct {
 	options Options
 	cfg     config.Config
 	ground  *process.Process
-	server  *server.Server
+	plane   *server.Plane
 	record  *record // nil: none is kept
 	faults  *faults
 	watches *watches
@@ -38,11 +38,6 @@ type Server struct {
 	memory  *memory.DB // nil: the log is etcd
 	// base is what Reset goes back to.
 	base memory.Snapshot
-
-	end  context.CancelFunc
-	done chan struct{}
-	// err is why the server ended; set before done is closed.
-	err  error
 	stop func() error
 }
 
@@ -68,7 +63,7 @@ func Start(t testing.TB, options ...Option) *Server {
 // New starts a server, for programs that have no test at hand: TestMain, benchmarks, anything that needs a control plane
 // inside. It returns when the server is ready, and ends the server when ctx ends or Stop is called.
 func New(ctx context.Context, options ...Option) (_ *Server, err error) {
-	s := &Server{done: make(chan struct{}), faults: newFaults(), watches: newWatches(), etcd: newOutage()}
+	s := &Server{faults: newFaults(), watches: newWatches(), etcd: newOutage()}
 	for _, o := range options {
 		o(&s.options)
 	}
@@ -92,17 +87,11 @@ func New(ctx context.Context, options ...Option) (_ *Server, err error) {
 	if err := s.open(ctx, seeded, &undo); err != nil {
 		return nil, err
 	}
-	var running context.Context
-	running, s.end = context.WithCancel(ctx)
-	undo = append(undo, func() error { s.end(); <-s.done; return s.err })
-	if s.server, err = server.NewWith(running, &s.cfg, s.ground, s.seams(running)); err != nil {
-		close(s.done)
-		return nil, err
-	}
-	go func() {
-		defer close(s.done)
-		s.err = s.server.Run(running)
-	}()
+	inside, leave := context.WithCancel(ctx) // calls of webhooks in this process
+	s.plane = server.New(&s.cfg, s.ground, s.seams(inside))
+	end := sync.OnceValue(func() error { leave(); return s.plane.Stop() })
+	release := context.AfterFunc(ctx, func() { _ = end() }) // Stop returns it again
+	undo = append(undo, func() error { release(); return end() })
 	return s, s.begin(ctx, seeded)
 }
 
@@ -117,12 +106,8 @@ func (s *Server) begin(ctx context.Context, seeded *seed) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	select {
-	case <-s.server.Ready():
-	case <-s.done:
-		return errors.Join(errors.New("the server ended before it was ready"), s.err)
-	case <-ctx.Done():
-		return fmt.Errorf("the server is not ready: %w", context.Cause(ctx))
+	if err := s.plane.Start(ctx); err != nil {
+		return fmt.Errorf("the server did not become ready: %w", err)
 	}
 	if err := s.settle(ctx, seeded); err != nil {
 		return err
@@ -239,17 +224,17 @@ func (s *Server) ConfigFor(name string, groups ...string) *rest.Config {
 }
 
 // Transport reaches the server without a socket as some user; a nil user lets the credentials in the requests speak.
-func (s *Server) Transport(u user.Info) http.RoundTripper { return s.server.Transport(u) }
+func (s *Server) Transport(u user.Info) http.RoundTripper { return s.plane.Transport(u) }
 
 // Address is host and port of the socket, "" without Listen.
-func (s *Server) Address() string { return s.server.Address() }
+func (s *Server) Address() string { return s.plane.Address() }
 
 // Kubeconfig is the path of the administrator's kubeconfig, for programs that reach the server by its socket.
-func (s *Server) Kubeconfig() string { return s.server.Kubeconfig() }
+func (s *Server) Kubeconfig() string { return s.plane.Kubeconfig() }
 
 // SocketConfig reaches the server by its socket, as its administrator. It needs Listen.
 func (s *Server) SocketConfig() *rest.Config {
-	f := s.server.Files()
+	f := s.plane.Files()
 	return &rest.Config{
 		Host:            "https://" + s.Address(),
 		TLSClientConfig: rest.TLSClientConfig{CAFile: f.CACert, CertFile: f.AdminCert, KeyFile: f.AdminKey},

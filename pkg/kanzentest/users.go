@@ -58,7 +58,7 @@ func (s *Server) AddUser(ctx context.Context, name string, groups []string, role
 		}
 	}
 	if len(roles) > 0 {
-		if err := s.server.CatchUp(ctx); err != nil {
+		if err := s.plane.CatchUp(ctx); err != nil {
 			return nil, fmt.Errorf("kanzentest: %w", err)
 		}
 	}
@@ -140,7 +140,7 @@ func (u *Identity) credentials() (*pki.Kubeconfig, error) {
 	if s.Address() == "" {
 		return nil, errors.New("kanzentest: the server has no socket; see Listen")
 	}
-	files := s.server.Files()
+	files := s.plane.Files()
 	authority, err := pki.LoadAuthority(files.CACert, files.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("kanzentest: %w", err)

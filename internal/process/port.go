@@ -1,0 +1,56 @@
+package process
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/listen"
+)
+
+// port is the port of the settings.
+type port struct {
+	addr    string
+	sharing listen.Sharing
+
+	mu   sync.Mutex
+	free net.Listener // opened, but not handed out yet; guarded by mu
+}
+
+func openPort(ctx context.Context, cfg *config.Config) (*port, error) {
+	p := &port{addr: net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort)),
+		sharing: listen.Sharing{Port: cfg.PermitPortSharing, Address: cfg.PermitAddressSharing}}
+	var err error
+	if p.free, err = listen.TCP(ctx, p.addr, p.sharing); err != nil {
+		return nil, err
+	}
+	p.addr = p.free.Addr().String() // the system may have chosen the number
+	return p, nil
+}
+
+// Listen returns the listener of the process's port, nil if the settings have none. The caller closes it. Open has opened the
+// first one; for a control plane that is started again, the same port is opened again.
+func (p *Process) Listen(ctx context.Context) (net.Listener, error) {
+	if p.port == nil {
+		return nil, nil
+	}
+	p.port.mu.Lock()
+	defer p.port.mu.Unlock()
+	if l := p.port.free; l != nil {
+		p.port.free = nil
+		return l, nil
+	}
+	return listen.TCP(ctx, p.port.addr, p.port.sharing)
+}
+
+// close closes the port if nobody has taken it.
+func (p *port) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free == nil {
+		return nil
+	}
+	return p.free.Close()
+}
