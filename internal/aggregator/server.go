@@ -112,7 +112,6 @@ func New(c Config) *Server {
 
 // Run follows the APIServices, and serves what they register, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.groups.ShutDown() // Register may not have been called
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	routes := sync.OnceFunc(func() {
@@ -129,6 +128,17 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	s.reached.loops.Store(true)
 	s.follow(ctx)
+	return nil
+}
+
+// Close closes the connections to extension servers, and lets go of what New has made, for a Server that may not have run.
+func (s *Server) Close() error {
+	s.groups.ShutDown()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.backends {
+		b.close()
+	}
 	return nil
 }
 

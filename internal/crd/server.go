@@ -78,6 +78,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// Close lets go of what New has made, for a Server that may not have run.
+func (s *Server) Close() error {
+	s.control.changed.ShutDown()
+	s.control.dying.ShutDown()
+	return nil
+}
+
 // Ready returns a channel that is closed once all definitions from before the start are served.
 func (s *Server) Ready() <-chan struct{} { return s.progress.Ready() }
 

@@ -100,8 +100,10 @@ func (c *Client) Send(ctx context.Context, body []byte) (code int, answer []byte
 	return code, answer, err
 }
 
-// Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Close closes idle connections, and those that requests use now once they are done.
+func (c *Client) Close() {
+	utilnet.CloseIdleConnectionsFor(c.http.Transport) // the http.Client does not look into client-go's wrappers
+}
 
 // IsTimeout reports whether err means that the server took too long.
 func IsTimeout(err error) bool {

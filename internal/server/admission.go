@@ -88,6 +88,7 @@ func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.process.Egress.Dial(egress.Cluster), URLs: b.process.Egress.Dial(egress.ControlPlane), InProcess: b.seams.Webhook}
 	made := webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
 	made.Measured = b.sends.Webhooks
+	b.opened.Add(made.Close)
 	return made
 }
 

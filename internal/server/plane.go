@@ -93,6 +93,9 @@ func (p *Plane) begin(ctx context.Context) (_ *run, began bool) {
 // serve assembles and runs a server until ctx ends.
 func (p *Plane) serve(ctx context.Context, ready func()) error {
 	s, err := assemble(ctx, p.cfg, p.on, p.seams)
+	if err != nil && ctx.Err() != nil {
+		return nil // it was stopped, and so nothing came of it
+	}
 	if err != nil {
 		return err
 	}

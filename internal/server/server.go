@@ -77,6 +77,7 @@ type base struct {
 	socket net.Listener // nil: there is none
 	port   int
 	seams  Seams
+	opened *process.Closers // what is closed when the server has ended
 }
 
 // assemble makes a control plane on a process. Nothing is served before run.
@@ -124,7 +125,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, cfg), seams: seams,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, cfg), seams: seams, opened: &opened,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := keys.Load(ctx, cfg, on.DB, b.port, clk, measured.Registry(), log)
@@ -147,10 +148,12 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
+	opened.Add(authorizers.Close)
 	authenticators, err := b.authentication(secrets, authorizers)
 	if err != nil {
 		return nil, err
 	}
+	opened.Add(authenticators.Close)
 	recorded, err := b.flightRecorder(ctx)
 	if err != nil {
 		return nil, err
@@ -200,8 +203,10 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	serving.Begin(append(kinds, own...)...)
 	custom = b.customResources(eng)
+	opened.Add(custom.Close)
 	end := newEnding(b, cut)
 	agg := b.aggregator(secrets, custom, end.gone)
+	opened.Add(agg.Close)
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err

@@ -76,6 +76,12 @@ func NewClients(c Credentials, d Dialers, services Resolver, self http.RoundTrip
 		known: lru.NewWithEvictionFunc(maxClients, func(_ lru.Key, v any) { v.(*client).closeIdle() })}
 }
 
+// Close closes the connections to webhooks.
+func (c *Clients) Close() error {
+	c.known.Clear()
+	return nil
+}
+
 // client posts to one webhook.
 type client struct {
 	url       url.URL // without the query

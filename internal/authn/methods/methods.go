@@ -87,6 +87,7 @@ type Set struct {
 	metrics   *oidc.Metrics
 	file      *reload.File                   // nil without a file
 	initial   *apiserver.AnonymousAuthConfig // from the file, at the start
+	hook      *remote.Client                 // nil without a token webhook
 }
 
 // New creates the methods named by the flags or the file.
@@ -191,6 +192,15 @@ func (s *Set) Run(ctx context.Context) {
 	wg.Wait()
 }
 
+// Close closes the connections to issuers and the webhook.
+func (s *Set) Close() error {
+	s.issuers.Close()
+	if s.hook != nil {
+		s.hook.Close()
+	}
+	return nil
+}
+
 // authenticators returns the token methods in order: local ones first, those that ask another server last.
 func (s *Set) authenticators() (authn.Tokens, error) {
 	aud := s.Audiences
@@ -223,6 +233,7 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 	if err != nil {
 		return t, fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
 	}
+	s.hook = client
 	hook := &webhook.Authenticator{Client: client, Version: s.WebhookVersion, Implicit: aud, Retry: remote.DefaultRetry(s.Clock), Log: s.Log}
 	if err := hook.Validate(); err != nil {
 		return t, fmt.Errorf("--authentication-token-webhook-version: %w", err)

@@ -30,7 +30,7 @@ var errLongAnswer = errors.New("the answer is too long")
 // one, and measures fetches of the keys.
 type client struct {
 	http       *http.Client
-	base       http.RoundTripper
+	base       *http.Transport
 	issuer     string
 	metadata   string
 	insteadURL *url.URL

@@ -57,6 +57,13 @@ func (s *Set) Run(ctx context.Context) {
 	s.running.Wait()
 }
 
+// Close closes the connections to the issuers.
+func (s *Set) Close() {
+	for _, a := range s.current.Load().issuers {
+		a.client.base.CloseIdleConnections()
+	}
+}
+
 func (s *Set) start(ctx context.Context, g *generation) {
 	ctx, g.stop = context.WithCancel(ctx)
 	for _, a := range g.issuers {

@@ -66,8 +66,9 @@ type Set struct {
 
 // authorizers are the authorizers of one version of the configuration.
 type authorizers struct {
-	union authz.Union
-	rules []authz.RuleResolver
+	union   authz.Union
+	rules   []authz.RuleResolver
+	clients []*remote.Client // of webhooks
 }
 
 // New creates the authorizers named by flags or the file.
@@ -145,7 +146,7 @@ func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error
 		case "AlwaysDeny":
 			add(each, authz.AlwaysDeny{})
 		case apiserver.TypeWebhook:
-			made, err := a.webhook(each)
+			made, err := a.webhook(each, out)
 			switch {
 			case err != nil && a.File == "":
 				return nil, fmt.Errorf("--authorization-webhook-config-file, --authorization-webhook-version: %w", err)
@@ -160,12 +161,13 @@ func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error
 	return out, nil
 }
 
-func (a *Set) webhook(c *apiserver.AuthorizerConfiguration) (*webhook.Authorizer, error) {
+func (a *Set) webhook(c *apiserver.AuthorizerConfiguration, of *authorizers) (*webhook.Authorizer, error) {
 	w := c.Webhook
 	client, err := remote.FromKubeconfig(*w.ConnectionInfo.KubeConfigFile, w.Timeout.Duration, a.Dial)
 	if err != nil {
 		return nil, err
 	}
+	of.clients = append(of.clients, client)
 	match, errs := webhook.NewMatcher(authzconfig.Conditions(w), field.NewPath("matchConditions"))
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
@@ -223,6 +225,14 @@ func (a *Set) Run(ctx context.Context) {
 		wg.Go(func() { a.Guard.Keep(ctx, "authorization configuration", a.file.Run) })
 	}
 	wg.Wait()
+}
+
+// Close closes the connections to webhooks.
+func (a *Set) Close() error {
+	for _, c := range a.current.Load().clients {
+		c.Close()
+	}
+	return nil
 }
 
 // Authorize is part of authz.Authorizer.
