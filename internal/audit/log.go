@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"gopkg.in/natefinch/lumberjack.v2"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/rotate"
 )
 
 // LogFile is the configuration of a log file and its rotation.
@@ -43,7 +44,7 @@ func (f LogFile) Open() (io.WriteCloser, error) {
 	if err := file.Close(); err != nil {
 		return nil, err
 	}
-	return &lumberjack.Logger{Filename: f.Path, MaxSize: f.MaxSize, MaxAge: f.MaxAge, MaxBackups: f.MaxBackups, Compress: f.Compress}, nil
+	return &rotate.File{Path: f.Path, MaxSize: int64(f.MaxSize) << 20, MaxAge: time.Duration(f.MaxAge) * 24 * time.Hour, MaxBackups: f.MaxBackups, Compress: f.Compress}, nil
 }
 
 // stdout is the standard output with a Close that does nothing.

@@ -15,16 +15,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gopkg.in/natefinch/lumberjack.v2"
-
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/rotate"
 )
 
 // Disk keeps records in files, a line of JSON each, without values of objects. Only their owner may read them.
 type Disk struct {
 	dir     string
 	log     *slog.Logger
-	file    *lumberjack.Logger
+	file    *rotate.File
 	queue   chan *v1alpha1.Record
 	dropped atomic.Int64
 	warned  atomic.Bool
@@ -34,7 +33,7 @@ type Disk struct {
 type DiskConfig struct {
 	Dir  string
 	Size int64         // bytes of all files
-	Age  time.Duration // rounded up to days
+	Age  time.Duration
 	Log  *slog.Logger
 }
 
@@ -52,9 +51,8 @@ func OpenDisk(c DiskConfig) (*Disk, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	days := int((c.Age + 24*time.Hour - 1) / (24 * time.Hour))
 	d := &Disk{dir: c.Dir, log: c.Log, queue: make(chan *v1alpha1.Record, diskQueue)}
-	d.file = &lumberjack.Logger{Filename: filepath.Join(c.Dir, diskFile), MaxSize: max(1, int(c.Size/diskFiles/mebibyte)), MaxBackups: diskFiles - 1, MaxAge: days}
+	d.file = &rotate.File{Path: filepath.Join(c.Dir, diskFile), MaxSize: max(mebibyte, c.Size/diskFiles), MaxBackups: diskFiles - 1, MaxAge: c.Age}
 	return d, nil
 }
 

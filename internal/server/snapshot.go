@@ -31,6 +31,7 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--snapshot-s3-url: %w", err)
 		}
+		b.opened.Add(func() error { to.Close(); return nil })
 		c.Places = append(c.Places, to)
 	}
 	if b.cfg.SnapshotDir != "" {

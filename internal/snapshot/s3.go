@@ -38,6 +38,8 @@ type S3Config struct {
 type S3 struct {
 	config S3Config
 	client *minio.Client
+	// Close closes the connections to the store.
+	Close func()
 }
 
 // NewS3 returns the place that a configuration names. Nothing is asked of the server.
@@ -74,7 +76,7 @@ func NewS3(c S3Config) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &S3{c, client}, nil
+	return &S3{c, client, transport.CloseIdleConnections}, nil
 }
 
 // String is part of Place.
