@@ -1,4 +1,5 @@
-// Package server assembles the parts of an API server. New is the only function
-// that knows all of them, and reads top to bottom. Run starts them in the order
-// of work and stops them in reverse.
+// Package server makes control planes. A Plane is one that can be started and
+// stopped again and again. For each run, assemble makes the parts of a server: it
+// is the only function that knows all of them, and reads top to bottom. run
+// starts them in the order of work and stops them in reverse.
 package server
