@@ -32,7 +32,7 @@ type Disk struct {
 // DiskConfig says where records are kept and for how long.
 type DiskConfig struct {
 	Dir  string
-	Size int64         // bytes of all files
+	Size int64 // bytes of all files
 	Age  time.Duration
 	Log  *slog.Logger
 }

@@ -27,51 +27,100 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
-var starts = flag.Int("starts", 30, "how often TestStarts starts a control plane")
+var starts = flag.Int("starts", 20, "how often TestStarts starts a control plane")
 
 // TestStarts starts and stops one control plane again and again in one process. It finds its objects each time, and leaves nothing
 // behind: no goroutine, descriptor, watch of the log, timer, metric or byte.
 func TestStarts(t *testing.T) {
-	const warm = 10 // starts after which what is shared has been made
 	g := newGround(t)
-	p := New(g.settings(), g.Process, Seams{})
+	g.lives(t, *starts, New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+}
+
+// TestStartsOnEtcd is TestStarts on the embedded etcd, which goes on while the control plane is stopped.
+func TestStartsOnEtcd(t *testing.T) {
+	g := newGroundOn(t, nil)
+	g.lives(t, max(1, *starts/2), New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+}
+
+// TestStartsAmongOthers is TestStarts for a control plane that has to do with others: webhooks of all kinds, an issuer of tokens and
+// an extension server. It also keeps what it keeps in files.
+func TestStartsAmongOthers(t *testing.T) {
+	g := newGround(t)
+	others := newOthers(t)
+	g.lives(t, max(1, *starts/2), New(others.settings(g), g.Process, Seams{}), func(n int, p *Plane) { others.occupy(t, p, n) })
+}
+
+// lives starts and stops a control plane that is used each time, and checks that nothing more is held in the end.
+func (g *ground) lives(t *testing.T, times int, p *Plane, use func(n int, p *Plane)) {
+	t.Helper()
+	const warm = 5 // starts after which what is shared has been made
 	var before usage
 	began := time.Now()
-	for n := range warm + *starts {
+	for n := range warm + times {
 		if n == warm {
 			before, began = g.held(t), time.Now()
 		}
-		g.life(t, p, n)
+		g.life(t, p, func() { use(n, p) })
 	}
-	took := time.Since(began) / time.Duration(*starts)
+	took := time.Since(began) / time.Duration(times)
 	after := g.heldAtMost(t, before)
-	t.Logf("%d starts, %v each; before %+v, after %+v", *starts, took.Round(100*time.Microsecond), before, after)
+	t.Logf("%d starts, %v each; before %+v, after %+v", times, took.Round(100*time.Microsecond), before, after)
+}
+
+// TestStopped shows what a stopped control plane holds.
+func TestStopped(t *testing.T) {
+	g := newGround(t)
+	for range 3 { // what is shared is made
+		g.life(t, New(g.settings(), g.Process, Seams{}), func() {})
+	}
+	before := heapInUse()
+	var all []*Plane
+	for range *starts {
+		all = append(all, New(g.settings(), g.Process, Seams{}))
+		g.life(t, all[len(all)-1], func() {})
+	}
+	each := (heapInUse() - before) / int64(len(all))
+	t.Logf("each of %d holds %d bytes", len(all), each)
+	if each > 16<<10 {
+		t.Errorf("each of %d stopped control planes holds %d bytes", len(all), each)
+	}
+	runtime.KeepAlive(all)
 }
 
 // ground is a process whose log and clock count what is under way.
 type ground struct {
 	*process.Process
 	dir     string
-	db      *memory.DB
 	watches *watched
 	timers  *timers
 }
 
+// newGround makes one whose log is in memory.
 func newGround(t *testing.T) *ground {
 	t.Helper()
+	db := memory.New(clock.RealClock{})
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newGroundOn(t, db)
+}
+
+// newGroundOn makes one on a log; nil: the embedded etcd.
+func newGroundOn(t *testing.T, db store.DB) *ground {
+	t.Helper()
 	g := &ground{dir: t.TempDir(), timers: &timers{WithTickerAndDelayedExecution: clock.RealClock{}}}
-	g.db = memory.New(g.timers)
-	cfg := g.settings()
-	given := process.Given{DB: g.db, Clock: g.timers, Around: func(db store.DB) store.DB {
+	given := process.Given{DB: db, Clock: g.timers, Around: func(db store.DB) store.DB {
 		g.watches = &watched{DB: db}
 		return g.watches
 	}}
 	var err error
-	if g.Process, err = process.OpenWith(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given); err != nil {
+	if g.Process, err = process.OpenWith(t.Context(), g.settings(), slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(g.Close(), g.db.Close()); err != nil {
+		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -80,24 +129,24 @@ func newGround(t *testing.T) *ground {
 
 func (g *ground) settings() *config.Config {
 	cfg := config.Standalone()
-	cfg.DataDir, cfg.SecurePort = g.dir, 0
+	cfg.DataDir, cfg.SecurePort, cfg.UnsafeNoFsync = g.dir, 0, true
 	return &cfg
 }
 
-// life starts the control plane, has it do a little of all, and stops it.
-func (g *ground) life(t *testing.T, p *Plane, n int) {
+// life starts a control plane, uses it, and stops it.
+func (g *ground) life(t *testing.T, p *Plane, use func()) {
 	t.Helper()
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	occupy(t, p, n)
+	use()
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	// The history of the log is the log's.
-	head, err := g.db.Head(t.Context())
+	head, err := g.DB.Head(t.Context())
 	if err == nil {
-		err = g.db.Compact(t.Context(), head)
+		err = g.DB.Compact(t.Context(), head)
 	}
 	if err != nil && !errors.Is(err, kv.ErrCompacted) {
 		t.Fatal(err)
@@ -124,15 +173,7 @@ func occupy(t *testing.T, p *Plane, n int) {
 		"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.starts.example.com"},"spec":{"group":"starts.example.com","scope":"Namespaced",
 		"names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,
 		"schema":{"openAPIV3Schema":{"type":"object","properties":{"size":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= 0"}]}}}}}]}}`)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		code, body := try(t, p, "PATCH", things+"/kept", fmt.Sprintf(`{"apiVersion":"starts.example.com/v1","kind":"Thing","metadata":{"name":"kept"},"size":%d}`, n))
-		if code < 300 {
-			break
-		}
-		if code != http.StatusNotFound || time.Now().After(deadline) {
-			t.Fatal(code, body)
-		}
-	}
+	persist(t, p, "PATCH", things+"/kept", fmt.Sprintf(`{"apiVersion":"starts.example.com/v1","kind":"Thing","metadata":{"name":"kept"},"size":%d}`, n))
 	for _, path := range []string{"/openapi/v2", "/apis", "/metrics", "/api/v1/pods"} {
 		ask(t, p, "GET", path, "")
 	}
