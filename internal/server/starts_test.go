@@ -27,7 +27,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
-var starts = flag.Int("starts", 20, "how often TestStarts starts a control plane")
+var starts = flag.Int("starts", 8, "how often TestStarts starts a control plane")
 
 // TestStarts starts and stops one control plane again and again in one process. It finds its objects each time, and leaves nothing
 // behind: no goroutine, descriptor, watch of the log, timer, metric or byte.
