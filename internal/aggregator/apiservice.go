@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -56,8 +57,8 @@ func (k backendKey) String() string {
 }
 
 // newService reads the index entry off a stored APIService.
-func (s *Server) newService(i *store.Item) (*registered, error) {
-	a, err := engine.IndexOf[*apiregistrationv1.APIService](s.APIServices).Of(i)
+func (s *Server) newService(ctx context.Context, i *store.Item) (*registered, error) {
+	a, err := engine.IndexOf[*apiregistrationv1.APIService](s.APIServices).Of(ctx, i)
 	if err != nil {
 		return nil, err
 	}

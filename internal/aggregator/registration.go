@@ -79,7 +79,7 @@ func (s *Server) earlier(ctx context.Context) (map[string]*apiregistrationv1.API
 		if labels, err := s.APIServices.View().Labels(i); err == nil && labels[managedLabel] != onStart && s.automatic[i.Name()].name == "" {
 			return true
 		}
-		obj, err := s.APIServices.Decode(i)
+		obj, err := s.APIServices.Decode(ctx, i)
 		if err != nil {
 			failed = err
 			return false

@@ -81,11 +81,11 @@ type labelsForm struct{}
 
 // followSlices checks backends when their endpoints change.
 func (s *Server) followSlices(ctx context.Context) {
-	labels := store.NewIndex(s.Slices.View(), labelsForm{}, func(i *store.Item) (k8slabels.Labels, error) { return s.Slices.View().Labels(i) })
+	labels := store.NewIndex(s.Slices.View(), labelsForm{}, func(_ context.Context, i *store.Item) (k8slabels.Labels, error) { return s.Slices.View().Labels(i) })
 	labels.Follow(ctx, func(c store.Change[k8slabels.Labels]) {
 		set := c.Now
 		if c.Gone {
-			set, _ = c.Was()
+			set, _ = c.Was(ctx)
 		}
 		if set != nil && s.names(c.Namespace()) {
 			s.recheck(c.Namespace(), set.Get(discoveryv1.LabelServiceName))

@@ -81,7 +81,7 @@ func (r *Repair) follow(ctx context.Context, found chan<- struct{}) {
 	}
 	asked := map[types.UID]bool{} // what cannot be repaired is reported by the runs that come anyway
 	engine.IndexOf[*corev1.Service](ep).Follow(ctx, func(c store.Change[*corev1.Service]) {
-		if was, ok := c.Was(); ok && c.Gone {
+		if was, ok := c.Was(ctx); ok && c.Gone {
 			delete(asked, was.UID)
 		}
 		if c.Now == nil || asked[c.Now.UID] {

@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -59,7 +60,7 @@ func BenchmarkManagers(b *testing.B) {
 			}},
 	} {
 		j := wayOf(b, c.prefix, c.sub, types)
-		created := must(j.ours.Update(emptyLike(c.obj), c.obj.DeepCopyObject().(engine.Object), "creator")).(engine.Object)
+		created := must(j.ours.Update(context.Background(), emptyLike(c.obj), c.obj.DeepCopyObject().(engine.Object), "creator")).(engine.Object)
 		created.SetUID("uid")
 		changed := created.DeepCopyObject().(engine.Object)
 		c.change(changed)
@@ -68,7 +69,7 @@ func BenchmarkManagers(b *testing.B) {
 			live, obj engine.Object
 		}{{"Create", emptyLike(c.obj), c.obj}, {"Update", created, changed}, {"Same", created, created}} {
 			for name, update := range map[string]func(live, obj engine.Object){
-				"ours":    func(live, obj engine.Object) { must(j.ours.Update(live, obj, "creator")) },
+				"ours":    func(live, obj engine.Object) { must(j.ours.Update(context.Background(), live, obj, "creator")) },
 				"library": func(live, obj engine.Object) { j.library.UpdateNoErrors(live, obj, "creator") },
 			} {
 				b.Run(c.name+"/"+op.name+"/"+name, func(b *testing.B) {
@@ -98,7 +99,7 @@ func BenchmarkApplies(b *testing.B) {
 	label := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "labels": map[string]any{"app": "other"}}}}
 	configMap := untyped(b, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: benchMeta(), Data: map[string]string{"a": "1", "b": "2"}})
 	none := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}
-	applied, err := pods.ours.Apply(none, pod.DeepCopy(), "applier", false)
+	applied, err := pods.ours.Apply(context.Background(), none, pod.DeepCopy(), "applier", false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func BenchmarkApplies(b *testing.B) {
 	} {
 		for name, apply := range map[string]func(config *unstructured.Unstructured) (runtime.Object, error){
 			"ours": func(config *unstructured.Unstructured) (runtime.Object, error) {
-				return c.j.ours.Apply(c.live, config, c.by, c.force)
+				return c.j.ours.Apply(context.Background(), c.live, config, c.by, c.force)
 			},
 			"library": func(config *unstructured.Unstructured) (runtime.Object, error) {
 				return c.j.library.Apply(c.live.DeepCopyObject(), config, c.by, c.force)

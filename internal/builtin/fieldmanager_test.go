@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -84,7 +85,7 @@ func judge(t testing.TB, w way, types *openapi.TypeConverter) *judged {
 	j := &judged{way: w, types: types}
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
 	c := fieldmanager.Config{
-		Types: counting{types, &j.asked}, Versions: versions{w}, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
+		Types: counting{types, &j.asked}, Versions: func(context.Context) fieldmanager.Versions { return versions{w} }, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
 		Reset: w.rules.Reset, Filter: w.rules.ResetFilter, Clock: clock.RealClock{},
 	}
 	for _, v := range w.r.Versions {
@@ -100,7 +101,7 @@ func judge(t testing.TB, w way, types *openapi.TypeConverter) *judged {
 	if j.ours, err = fieldmanager.New(c); err != nil {
 		t.Fatal(err)
 	}
-	if j.library, err = managedfields.NewDefaultFieldManager(types, c.Versions, c.Versions, c.Versions, c.Kind, c.Hub, w.sub, filters); err != nil {
+	if j.library, err = managedfields.NewDefaultFieldManager(types, versions{w}, versions{w}, versions{w}, c.Kind, c.Hub, w.sub, filters); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -139,12 +140,12 @@ func (c versions) ConvertToVersion(in runtime.Object, target runtime.GroupVersio
 	}
 	obj, err := in.DeepCopyObject().(engine.Object), error(nil)
 	if from.GroupVersion != c.r.Hub && from.ToHub != nil {
-		if obj, err = from.ToHub(obj); err != nil {
+		if obj, err = from.ToHub(context.Background(), obj); err != nil {
 			return nil, err
 		}
 	}
 	if to.GroupVersion != c.r.Hub && to.FromHub != nil {
-		if obj, err = to.FromHub(obj); err != nil {
+		if obj, err = to.FromHub(context.Background(), obj); err != nil {
 			return nil, err
 		}
 	}
@@ -257,7 +258,7 @@ func TestEveryKindIsWalked(t *testing.T) {
 		live.GetObjectKind().SetGroupVersionKind(w.kind(hub))
 		obj.GetObjectKind().SetGroupVersionKind(w.kind(hub))
 		obj.SetLabels(map[string]string{"a": "b"})
-		if must(j.ours.Update(live, obj, "m")); j.asked > 0 {
+		if must(j.ours.Update(context.Background(), live, obj, "m")); j.asked > 0 {
 			t.Errorf("%s %s %s is left to the library", w.r.Prefix, w.v.Version, w.sub)
 		}
 	}
@@ -355,7 +356,7 @@ func (w *writing) apply(j *judged, manager string) bool {
 	applied, force, asked := w.configs[manager].obj, r.Intn(4) > 0, j.asked
 	live := w.live.DeepCopyObject().(engine.Object)
 	want, err := j.library.Apply(w.live.DeepCopyObject(), applied.DeepCopy(), manager, force)
-	got, ourErr := j.ours.Apply(live, applied.DeepCopy(), manager, force)
+	got, ourErr := j.ours.Apply(context.Background(), live, applied.DeepCopy(), manager, force)
 	if errorOf(ourErr) != errorOf(err) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(live) != jsonOf(w.live) {
 		w.t.Errorf("%s %s %q\nlive %s\napplied %s\n got %s %v\nwant %s %v", j.r.Prefix, j.v.Version, j.sub, jsonOf(w.live), jsonOf(applied), jsonOf(got), ourErr, jsonOf(want), err)
 		return false
@@ -444,7 +445,7 @@ func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
 	live, ours := w.live.DeepCopyObject().(engine.Object), obj.DeepCopyObject().(engine.Object)
 	before, asked := jsonOf(live), j.asked
 	want := j.library.UpdateNoErrors(w.live.DeepCopyObject(), obj.DeepCopyObject(), manager).(engine.Object)
-	got := must(j.ours.Update(live, ours, manager)).(engine.Object)
+	got := must(j.ours.Update(context.Background(), live, ours, manager)).(engine.Object)
 	if g, w2 := jsonOf(got.GetManagedFields()), jsonOf(want.GetManagedFields()); g != w2 {
 		w.t.Errorf("%s %s %q\nlive %s\nsent %s\n got %s\nwant %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj), g, w2)
 		return false
@@ -496,7 +497,7 @@ func TestEmptyObjectIsApplied(t *testing.T) {
 		if err != nil || !strings.Contains(jsonOf(want), `"distinguisherMethod":{`) {
 			t.Fatal(jsonOf(want), err)
 		}
-		if got, err := j.ours.Apply(live.DeepCopyObject().(engine.Object), applied.DeepCopy(), "m", true); err != nil || jsonOf(got) != jsonOf(want) {
+		if got, err := j.ours.Apply(context.Background(), live.DeepCopyObject().(engine.Object), applied.DeepCopy(), "m", true); err != nil || jsonOf(got) != jsonOf(want) {
 			t.Errorf("got %s %v, want %s", jsonOf(got), err, jsonOf(want))
 		}
 		return

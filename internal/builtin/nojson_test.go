@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -83,10 +84,10 @@ func TestObjectsThatAreNoJSON(t *testing.T) {
 				live := w.v.New()
 				live.GetObjectKind().SetGroupVersionKind(w.kind(w.v))
 				j := judge(t, w, types)
-				if _, err := j.ours.Update(sent.DeepCopyObject().(engine.Object), live.DeepCopyObject().(engine.Object), "m"); err != nil {
+				if _, err := j.ours.Update(context.Background(), sent.DeepCopyObject().(engine.Object), live.DeepCopyObject().(engine.Object), "m"); err != nil {
 					t.Logf("what is stored as %s cannot be mended: %v", w.kind(w.v), err) // it is no panic
 				}
-				out, err := j.ours.Update(live, sent, "m")
+				out, err := j.ours.Update(context.Background(), live, sent, "m")
 				if err != nil || w.sub != "" {
 					continue
 				}

@@ -2,6 +2,7 @@ package builtin_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,13 +161,13 @@ func (k kind) served(obj engine.Object) (engine.Object, error) {
 	obj = k.defaulted(obj)
 	if k.v.ToHub != nil {
 		var err error
-		if obj, err = k.v.ToHub(obj); err != nil {
+		if obj, err = k.v.ToHub(context.Background(), obj); err != nil {
 			return nil, fmt.Errorf("to the hub: %w", err)
 		}
 	}
 	if k.v != k.hub && k.v.FromHub != nil {
 		var err error
-		if obj, err = k.v.FromHub(obj); err != nil {
+		if obj, err = k.v.FromHub(context.Background(), obj); err != nil {
 			return nil, fmt.Errorf("from the hub: %w", err)
 		}
 	}

@@ -64,7 +64,7 @@ func (p Params) Get(ctx context.Context, kind schema.GroupVersionKind, namespace
 	if err != nil {
 		return nil, err
 	}
-	return inVersion(ep, obj, kind)
+	return inVersion(ctx, ep, obj, kind)
 }
 
 // List is part of policy.Params.
@@ -75,7 +75,7 @@ func (p Params) List(ctx context.Context, kind schema.GroupVersionKind, namespac
 	}
 	objs, err := ep.SeenObjects(ctx, namespace)
 	for i := range objs {
-		if objs[i], err = inVersion(ep, objs[i], kind); err != nil {
+		if objs[i], err = inVersion(ctx, ep, objs[i], kind); err != nil {
 			return nil, err
 		}
 	}
@@ -83,12 +83,12 @@ func (p Params) List(ctx context.Context, kind schema.GroupVersionKind, namespac
 }
 
 // inVersion makes a version of a shared object.
-func inVersion(ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
+func inVersion(ctx context.Context, ep *engine.Endpoint, obj admission.Object, kind schema.GroupVersionKind) (admission.Object, error) {
 	if obj.GetObjectKind().GroupVersionKind() == kind {
 		return obj, nil
 	}
 	// The object is shared, and conversion reuses what it is given.
-	out, err := ep.Versions().Convert(obj.DeepCopyObject(), kind)
+	out, err := ep.Versions().Convert(ctx, obj.DeepCopyObject(), kind)
 	if err != nil {
 		return nil, err
 	}

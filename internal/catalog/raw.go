@@ -107,7 +107,7 @@ func (o *Raw) Seen(ctx context.Context, gr schema.GroupResource, namespace, name
 		// A missing object may be new: try again after all acknowledged writes have arrived.
 		return ep.GetObject(ctx, namespace, name)
 	}
-	return ep.Shared(i)
+	return ep.Shared(ctx, i)
 }
 
 // SeenList returns the objects of a namespace ("" means all) from the view.

@@ -46,7 +46,7 @@ func (r *Referents) Referent(ctx context.Context, resource, namespace, name stri
 	if known := r.known.Get(key); known != nil && known.revision == item.Rev {
 		return known.is, nil
 	}
-	obj, err := ep.Decode(item)
+	obj, err := ep.Decode(ctx, item)
 	if err != nil {
 		return serviceaccount.Referent{}, err
 	}

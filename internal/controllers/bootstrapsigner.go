@@ -38,7 +38,7 @@ func runBootstrapSigner(ctx context.Context, c Config, cl *inprocess.Client) {
 		follow(k.maps, func(c store.Change[*corev1.ConfigMap]) (string, bool) { return c.Key, c.Key == clusterInfo }),
 		whenNeeded(k.found, func(ctx context.Context, q *queue.Queue) {
 			k.secrets.Follow(ctx, func(c store.Change[*corev1.Secret]) {
-				was, _ := c.Was()
+				was, _ := c.Was(ctx)
 				if isBootstrapToken(c.Now) || isBootstrapToken(was) {
 					q.Add(clusterInfo)
 				}

@@ -141,7 +141,7 @@ func (n *namespaceCleaner) emptyOf(ctx context.Context, ns *corev1.Namespace, ep
 	for _, i := range items {
 		left.count++
 		left.kinds[ep.GVR.Resource+"."+ep.GVR.Group]++
-		if obj, err := ep.Decode(i); err == nil {
+		if obj, err := ep.Decode(ctx, i); err == nil {
 			for _, f := range obj.GetFinalizers() {
 				left.finalizers[f]++
 			}

@@ -121,7 +121,7 @@ func podsOfClaims(pods *store.Index[*corev1.Pod]) source {
 		pods.Follow(ctx, func(c store.Change[*corev1.Pod]) {
 			pod := c.Now
 			if c.Gone {
-				pod, _ = c.Was()
+				pod, _ = c.Was(ctx)
 			}
 			if pod == nil || !c.Gone && !ended(pod) {
 				return
@@ -169,7 +169,7 @@ func runAttributesClassProtection(ctx context.Context, c Config, cl *inprocess.C
 func dropped[T engine.Object](x *store.Index[T], names func(T) []string) source {
 	return func(ctx context.Context, q *queue.Queue) {
 		x.Follow(ctx, func(c store.Change[T]) {
-			was, ok := c.Was()
+			was, ok := c.Was(ctx)
 			if !ok {
 				return
 			}

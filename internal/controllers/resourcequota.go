@@ -203,7 +203,7 @@ func storedIn(ctx context.Context, snap *store.Snapshot, ep *engine.Endpoint, na
 		Each: func(f func(obj runtime.Object) error) error {
 			var failed error
 			err := snap.Ascend(ctx, in, func(i *store.Item) bool {
-				obj, err := ep.Decode(i)
+				obj, err := ep.Decode(ctx, i)
 				if err == nil {
 					err = f(obj)
 				}

@@ -159,7 +159,7 @@ func (l *limits) follow(ctx context.Context, ep *engine.Endpoint) {
 		if c.Added() || !l.limited(c.Namespace(), gr) {
 			return // new objects were charged
 		}
-		old, known := c.Was()
+		old, known := c.Was(ctx)
 		if c.Gone || !known || c.Err != nil {
 			l.keeper.soon(c.Namespace())
 			return

@@ -145,7 +145,7 @@ func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue) {
 		q.Add(c.Name())
 		changed := c.Now
 		if changed == nil {
-			changed, _ = c.Was()
+			changed, _ = c.Was(ctx)
 		}
 		if changed != nil && (c.Gone || c.Added()) {
 			of := prefixes(changed)

@@ -63,7 +63,7 @@ func (k *tokenKeeper) secretChanged(ctx context.Context, q *queue.Queue) func(st
 		if c.Now != nil && accountOfSecret(c.Now) != "" {
 			q.Add(c.Key)
 		}
-		if was, ok := c.Was(); c.Gone && ok && accountOfSecret(was) != "" {
+		if was, ok := c.Was(ctx); c.Gone && ok && accountOfSecret(was) != "" {
 			q.Add(c.Key)
 		}
 	}

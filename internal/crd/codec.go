@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -22,12 +23,12 @@ type codec struct {
 
 // Decode is part of engine.Codec. It adapts objects that were stored under another schema: it removes fields that are
 // now unknown, and sets defaults that were added later.
-func (c codec) Decode(value []byte) (engine.Object, error) {
+func (c codec) Decode(ctx context.Context, value []byte) (engine.Object, error) {
 	u, err := c.serving.decode(value)
 	if err != nil {
 		return nil, err
 	}
-	return c.serving.converted(u, c.version)
+	return c.serving.converted(ctx, u, c.version)
 }
 
 // Canonical is part of engine.CanonicalCodec.
@@ -88,11 +89,11 @@ func (s *serving) decode(value []byte) (object, error) {
 }
 
 // Encode is part of engine.Codec.
-func (c codec) Encode(obj engine.Object) ([]byte, error) {
+func (c codec) Encode(ctx context.Context, obj engine.Object) ([]byte, error) {
 	to := c.serving.def.storage()
 	if to != c.version {
 		var err error
-		if obj, err = c.serving.converted(obj.DeepCopyObject().(engine.Object), to); err != nil {
+		if obj, err = c.serving.converted(ctx, obj.DeepCopyObject().(engine.Object), to); err != nil {
 			return nil, err
 		}
 	}
@@ -122,15 +123,16 @@ func (s *serving) prune(obj map[string]any, version string) ([]string, error) {
 }
 
 // converted returns obj in another version. It may change obj.
-func (s *serving) converted(obj engine.Object, to string) (engine.Object, error) {
-	out, err := s.convertAll(context.Background(), []object{obj.(object)}, to)
+func (s *serving) converted(ctx context.Context, obj engine.Object, to string) (engine.Object, error) {
+	out, err := s.convertAll(ctx, []object{obj.(object)}, to)
 	if err != nil {
 		return nil, err
 	}
 	return out[0], nil
 }
 
-// convertAll converts the objects that are not in a version yet. It may change the objects and the slice.
+// convertAll converts the objects that are not in a version yet. It may change the objects and the slice. It gives up when ctx
+// ends, which is the request that needs the objects.
 func (s *serving) convertAll(ctx context.Context, objs []object, to string) ([]object, error) {
 	gv := s.def.gv(to).String()
 	var others []object
@@ -147,9 +149,12 @@ func (s *serving) convertAll(ctx context.Context, objs []object, to string) ([]o
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	others, err = s.convert(ctx, others, gv)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err) // a webhook that was not waited for has not failed
 	}
 	for n, u := range others {
 		if _, err := c.Coerce(u.Object, schema.CoerceOptions{}); err != nil {

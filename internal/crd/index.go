@@ -14,7 +14,7 @@ type outlineForm struct{}
 
 // follow keeps the index up to date with the view of definitions until ctx ends.
 func (s *Server) follow(ctx context.Context) {
-	store.NewIndex(s.Definitions.View(), outlineForm{}, newDefinition).Follow(ctx, func(c store.Change[*definition]) {
+	store.NewIndex(s.Definitions.View(), outlineForm{}, func(_ context.Context, i *store.Item) (*definition, error) { return newDefinition(i) }).Follow(ctx, func(c store.Change[*definition]) {
 		s.read(c.Key, c.Gone || c.Err == nil)
 		switch {
 		case c.Gone:

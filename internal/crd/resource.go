@@ -121,8 +121,10 @@ func (s *serving) engineVersion(v *apiextensionsv1.CustomResourceDefinitionVersi
 		out.Deprecation = &engine.Deprecation{Warning: deprecation(s.spec, v)}
 	}
 	if name != hub {
-		out.ToHub = func(obj engine.Object) (engine.Object, error) { return s.converted(obj, hub) }
-		out.FromHub = func(obj engine.Object) (engine.Object, error) { return s.converted(obj, name) }
+		out.ToHub = func(ctx context.Context, obj engine.Object) (engine.Object, error) { return s.converted(ctx, obj, hub) }
+		out.FromHub = func(ctx context.Context, obj engine.Object) (engine.Object, error) {
+			return s.converted(ctx, obj, name)
+		}
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func (s *Server) decode(i *store.Item) (*apiextensionsv1.CustomResourceDefinitio
 	if s.Definitions == nil {
 		return decodeFixed(i)
 	}
-	obj, err := s.Definitions.Decode(i)
+	obj, err := s.Definitions.Decode(context.Background(), i) // a Go type: nobody is asked
 	if err != nil {
 		return nil, err
 	}

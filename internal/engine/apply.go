@@ -26,7 +26,7 @@ func (w *write) applied(ctx context.Context, body []byte, options *metav1.PatchO
 		return nil, err
 	}
 	force := options.Force != nil && *options.Force
-	out, err := m.Apply(old, config, options.FieldManager, force)
+	out, err := m.Apply(ctx, old, config, options.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}

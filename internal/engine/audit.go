@@ -31,7 +31,7 @@ func (w *write) auditSent(ctx context.Context, obj Object) {
 		return
 	}
 	a.Request(obj, func() ([]byte, error) {
-		sent, err := w.fromHub(obj.DeepCopyObject().(Object))
+		sent, err := w.fromHub(ctx, obj.DeepCopyObject().(Object))
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func auditJSON(req *http.Request, encode func() ([]byte, error)) {
 func (c *call) auditItem(out output, i *store.Item) {
 	auditJSON(c.req, func() ([]byte, error) {
 		f := c.forms.of(output{shape: out.shape, dropManaged: out.dropManaged})
-		b, err := c.json(i, f)
+		b, err := c.json(c.req.Context(), i, f)
 		if err != nil {
 			return nil, err
 		}

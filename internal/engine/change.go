@@ -78,9 +78,9 @@ func (w *write) noUID(obj Object) error {
 
 // decideChange decides on a change to what was found.
 func (w *write) decideChange(ctx context.Context, ch *change, found *store.Item) (*decision, error) {
-	old, err := w.Decode(found)
+	old, err := w.Decode(ctx, found)
 	if err != nil {
-		return nil, w.unreadable(found, err)
+		return nil, w.unreadable(ctx, found, err)
 	}
 	if err := w.sameObject(ch.uid, old); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (w *write) checkedChange(ctx context.Context, ch *change, found *store.Item
 	if done(obj, old) && !(w.R.Rules.Held != nil && w.R.Rules.Held(obj)) {
 		return &decision{found: found, act: actRemove, old: obj, obj: obj}, nil
 	}
-	d, err := w.putting(found, obj, old)
+	d, err := w.putting(ctx, found, obj, old)
 	if err == nil {
 		d.reserved, d.slims = reserved, !ch.create
 	}

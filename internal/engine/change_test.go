@@ -42,7 +42,7 @@ func (x *thing) viewed() string {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	obj, err := x.ep.Decode(i)
+	obj, err := x.ep.Decode(x.t.Context(), i)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (x *thing) stored(name string) string {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	obj, err := x.ep.Decode(i)
+	obj, err := x.ep.Decode(x.t.Context(), i)
 	if err != nil {
 		x.t.Fatal(err)
 	}

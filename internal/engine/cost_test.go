@@ -37,7 +37,7 @@ type countingCodec struct {
 	at func(n int64)
 }
 
-func (c *countingCodec) Decode(value []byte) (Object, error) {
+func (c *countingCodec) Decode(_ context.Context, value []byte) (Object, error) {
 	n := c.decoded.Add(1)
 	if c.at != nil {
 		c.at(n)
@@ -47,7 +47,7 @@ func (c *countingCodec) Decode(value []byte) (Object, error) {
 	return u, err
 }
 
-func (c *countingCodec) Encode(obj Object) ([]byte, error) {
+func (c *countingCodec) Encode(_ context.Context, obj Object) ([]byte, error) {
 	return json.Marshal(obj.(*unstructured.Unstructured).Object)
 }
 

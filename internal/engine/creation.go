@@ -18,7 +18,7 @@ func (w *write) createObject(ctx context.Context, obj Object, options *metav1.Cr
 		return nil, err
 	}
 	dedupOwners(ctx, obj, false)
-	obj, err := w.track(w.none(), obj, options.FieldManager)
+	obj, err := w.track(ctx, w.none(), obj, options.FieldManager)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (w *write) checkedCreate(ctx context.Context, obj Object, a *admission.Attr
 	if err := w.e.Admit.Validate(ctx, a); err != nil {
 		return nil, err
 	}
-	d, err := w.putting(nil, obj, nil)
+	d, err := w.putting(ctx, nil, obj, nil)
 	if err == nil {
 		d.reserved = a.Reserved
 	}

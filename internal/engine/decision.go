@@ -119,7 +119,7 @@ func (w *write) carryOut(ctx context.Context, d *decision, sure bool) (*store.It
 	if errors.Is(err, store.ErrTooLarge) && d.slims && d.obj.GetManagedFields() != nil {
 		// The managers can be larger than the object.
 		d.obj.SetManagedFields(nil)
-		if d.put, err = w.stored(d.obj); err == nil {
+		if d.put, err = w.stored(ctx, d.obj); err == nil {
 			stored, err = w.store(ctx, d)
 		}
 	}
@@ -211,7 +211,7 @@ func (w *write) notCreated(ctx context.Context, d *decision, err error) error {
 	exists := apierrors.NewAlreadyExists(w.gr(), d.obj.GetName())
 	// Clients try again if what has the name is being deleted. The view may be behind.
 	if i, gerr := w.view.Latest(ctx, d.key); gerr == nil {
-		if old, derr := w.Decode(i); derr == nil && old.GetDeletionTimestamp() != nil {
+		if old, derr := w.Decode(ctx, i); derr == nil && old.GetDeletionTimestamp() != nil {
 			exists.ErrStatus.Message = "object is being deleted: " + exists.ErrStatus.Message
 		}
 	}
@@ -254,7 +254,7 @@ func revOf(i *store.Item) int64 {
 }
 
 // putting decides to store obj. It changes nothing if that is what is stored already.
-func (w *write) putting(found *store.Item, obj, old Object) (*decision, error) {
+func (w *write) putting(ctx context.Context, found *store.Item, obj, old Object) (*decision, error) {
 	d := &decision{found: found, act: actPut, old: old, obj: obj}
 	if found == nil {
 		d.key = key(obj.GetNamespace(), obj.GetName())
@@ -262,7 +262,7 @@ func (w *write) putting(found *store.Item, obj, old Object) (*decision, error) {
 		d.key = found.Key
 	}
 	var err error
-	if d.put.Value, err = w.toStorage(obj); err != nil {
+	if d.put.Value, err = w.toStorage(ctx, obj); err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", w.R.Plural, d.key, err)
 	}
 	if found != nil && !found.Stale && bytes.Equal(d.put.Value, found.Value()) {
@@ -276,8 +276,8 @@ func (w *write) putting(found *store.Item, obj, old Object) (*decision, error) {
 }
 
 // stored is what is stored of an object.
-func (w *write) stored(obj Object) (store.Write, error) {
-	value, err := w.toStorage(obj)
+func (w *write) stored(ctx context.Context, obj Object) (store.Write, error) {
+	value, err := w.toStorage(ctx, obj)
 	if err != nil {
 		return store.Write{}, err
 	}
@@ -300,7 +300,7 @@ func (w *write) completed(obj Object, value []byte) store.Write {
 		return out
 	}
 	w.hub.Default(obj)
-	again, err := w.toStorage(obj)
+	again, err := w.typedToStorage(obj)
 	out.Complete = err == nil && bytes.Equal(again, value)
 	return out
 }

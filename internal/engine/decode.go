@@ -92,10 +92,10 @@ type unmarshaler interface {
 }
 
 // Decode makes the hub object of bytes stored in etcd, without a server: of a snapshot, say.
-func (r *Resource) Decode(value []byte) (Object, error) {
+func (r *Resource) Decode(ctx context.Context, value []byte) (Object, error) {
 	for _, v := range r.Versions {
 		if v.GroupVersion == r.Hub {
-			return r.decodeStored(v, value)
+			return r.decodeStored(ctx, v, value)
 		}
 	}
 	return nil, fmt.Errorf("%s has no storage version %s", r.Plural, r.Hub)
@@ -103,10 +103,15 @@ func (r *Resource) Decode(value []byte) (Object, error) {
 
 // decodeStored makes the hub object of stored bytes, and sets defaults that were
 // added after the bytes were stored.
-func (r *Resource) decodeStored(hub *Version, value []byte) (Object, error) {
+func (r *Resource) decodeStored(ctx context.Context, hub *Version, value []byte) (Object, error) {
 	if r.Codec != nil {
-		return r.Codec.Decode(value)
+		return r.Codec.Decode(ctx, value)
 	}
+	return r.decodeTyped(hub, value)
+}
+
+// decodeTyped is decodeStored for kinds with a Go type: they need no other server, and so no context.
+func (r *Resource) decodeTyped(hub *Version, value []byte) (Object, error) {
 	obj, err := r.decodeBytes(hub, value)
 	if err != nil {
 		return nil, err
@@ -360,7 +365,7 @@ func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValid
 	if err := decodeBody(ctx, data, m, obj, ep.GVK, fieldValidation, ep.V.Prune); err != nil {
 		return nil, err
 	}
-	hub, err := ep.incoming(obj)
+	hub, err := ep.incoming(ctx, obj)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -368,17 +373,17 @@ func (ep *Endpoint) decode(ctx context.Context, data []byte, m media, fieldValid
 }
 
 // incoming defaults an object of the endpoint's version and converts it to the hub.
-func (ep *Endpoint) incoming(obj Object) (Object, error) {
+func (ep *Endpoint) incoming(ctx context.Context, obj Object) (Object, error) {
 	if ep.V.Default != nil {
 		ep.V.Default(obj)
 	}
-	return ep.toHub(obj)
+	return ep.toHub(ctx, obj)
 }
 
-func (ep *Endpoint) toHub(obj Object) (Object, error) {
+func (ep *Endpoint) toHub(ctx context.Context, obj Object) (Object, error) {
 	if ep.V.ToHub != nil {
 		var err error
-		if obj, err = ep.V.ToHub(obj); err != nil {
+		if obj, err = ep.V.ToHub(ctx, obj); err != nil {
 			return nil, fmt.Errorf("convert to %s: %w", ep.hub.GroupVersion, err)
 		}
 	}
@@ -399,13 +404,13 @@ func (ep *Endpoint) invalid(obj Object, errs field.ErrorList) error {
 }
 
 // fromHub converts to the endpoint's version; it may reuse parts of obj.
-func (ep *Endpoint) fromHub(obj Object) (Object, error) {
+func (ep *Endpoint) fromHub(ctx context.Context, obj Object) (Object, error) {
 	if ep.V == ep.hub {
 		return obj, nil
 	}
 	if ep.V.FromHub != nil {
 		var err error
-		if obj, err = ep.V.FromHub(obj); err != nil {
+		if obj, err = ep.V.FromHub(ctx, obj); err != nil {
 			return nil, fmt.Errorf("convert to %s: %w", ep.V.GroupVersion, err)
 		}
 	}

@@ -200,35 +200,35 @@ func jsonPrefix(gvk schema.GroupVersionKind) []byte {
 
 // present decodes an item into the object that is served: in the endpoint's
 // version, with its resourceVersion.
-func (ep *Endpoint) present(i *store.Item) (Object, error) {
-	obj, err := ep.Decode(i)
+func (ep *Endpoint) present(ctx context.Context, i *store.Item) (Object, error) {
+	obj, err := ep.Decode(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	return ep.outgoing(obj)
+	return ep.outgoing(ctx, obj)
 }
 
 // outgoing decorates a hub object for an answer and converts it.
-func (ep *Endpoint) outgoing(obj Object) (Object, error) {
+func (ep *Endpoint) outgoing(ctx context.Context, obj Object) (Object, error) {
 	if f := ep.R.Rules.Present; f != nil {
 		f(obj)
 	}
-	return ep.fromHub(obj)
+	return ep.fromHub(ctx, obj)
 }
 
 // json returns the JSON of an item in a form, cached.
-func (ep *Endpoint) json(i *store.Item, f *form) ([]byte, error) {
+func (ep *Endpoint) json(ctx context.Context, i *store.Item, f *form) ([]byte, error) {
 	return i.Encoding(ep.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
 		if b, ok := ep.direct(i, f); ok {
 			return b, nil
 		}
-		return ep.decodedJSON(i, f)
+		return ep.decodedJSON(ctx, i, f)
 	})
 }
 
 // decodedJSON returns the JSON of an item in a form by way of its object.
-func (ep *Endpoint) decodedJSON(i *store.Item, f *form) ([]byte, error) {
-	obj, err := ep.present(i)
+func (ep *Endpoint) decodedJSON(ctx context.Context, i *store.Item, f *form) ([]byte, error) {
+	obj, err := ep.present(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -306,11 +306,14 @@ func (ep *Endpoint) decodeTogether(ctx context.Context, b BatchCodec, items []*s
 // out once, by encoding it again with its defaults.
 func (ep *Endpoint) complete(i *store.Item) bool {
 	return i.Examine(func() bool {
-		obj, err := ep.Decode(i)
+		if ep.R.Codec != nil || i.Err != nil {
+			return false
+		}
+		obj, err := ep.R.decodeTyped(ep.hub, i.Value())
 		if err != nil {
 			return false
 		}
-		again, err := ep.toStorage(obj)
+		again, err := ep.typedToStorage(obj)
 		return err == nil && bytes.Equal(again, i.Value())
 	})
 }
@@ -333,8 +336,8 @@ func (r *Resource) decodedAlways() bool {
 }
 
 // protobuf appends the bytes of an item to dst, without an envelope.
-func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, error) {
-	pieces, err := ep.protobufPieces(i, out)
+func (ep *Endpoint) protobuf(ctx context.Context, dst []byte, i *store.Item, out output) ([]byte, error) {
+	pieces, err := ep.protobufPieces(ctx, i, out)
 	for _, p := range pieces {
 		dst = append(dst, p...)
 	}
@@ -343,7 +346,7 @@ func (ep *Endpoint) protobuf(dst []byte, i *store.Item, out output) ([]byte, err
 
 // protobufPieces returns the bytes of an item without an envelope. Bytes that
 // are served as they are stored are not copied.
-func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) {
+func (ep *Endpoint) protobufPieces(ctx context.Context, i *store.Item, out output) ([][]byte, error) {
 	if out.shape == shapeObject && !out.dropManaged && ep.splices(i) {
 		raw, err := rawOf(i.Value())
 		if err != nil {
@@ -355,7 +358,7 @@ func (ep *Endpoint) protobufPieces(i *store.Item, out output) ([][]byte, error) 
 		}
 		return v.pieces(), nil
 	}
-	obj, err := ep.present(i)
+	obj, err := ep.present(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -461,14 +464,25 @@ func finishJSON(b []byte, pretty bool) []byte {
 // toStorage encodes a hub object as it is stored: protobuf in an envelope
 // unless the resource says otherwise. Fields that only answers carry are left
 // out.
-func (ep *Endpoint) toStorage(obj Object) ([]byte, error) {
+func (ep *Endpoint) toStorage(ctx context.Context, obj Object) ([]byte, error) {
+	if ep.R.Codec == nil {
+		return ep.typedToStorage(obj)
+	}
+	defer withoutAnswerFields(obj)()
+	return ep.R.Codec.Encode(ctx, obj)
+}
+
+// withoutAnswerFields takes the fields off an object that only answers carry, and returns a func that puts them back.
+func withoutAnswerFields(obj Object) (putBack func()) {
 	rv, self := obj.GetResourceVersion(), obj.GetSelfLink()
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
-	defer func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }()
-	if ep.R.Codec != nil {
-		return ep.R.Codec.Encode(obj)
-	}
+	return func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }
+}
+
+// typedToStorage is toStorage for kinds with a Go type.
+func (ep *Endpoint) typedToStorage(obj Object) ([]byte, error) {
+	defer withoutAnswerFields(obj)()
 	st := ep.R.Stored
 	if st == nil {
 		m, ok := obj.(sizedMarshaler)

@@ -170,7 +170,7 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 			if r.Fields == nil || r.Codec != nil {
 				return nil, nil // fields of custom resources are asked of the endpoint
 			}
-			obj, err := r.decodeStored(hub, value)
+			obj, err := r.decodeTyped(hub, value)
 			if err != nil {
 				return nil, err
 			}
@@ -183,12 +183,13 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 // View returns the view of the endpoint's objects; nil for virtual resources.
 func (ep *Endpoint) View() *store.View { return ep.view }
 
-// Decode makes the hub object of a stored item.
-func (ep *Endpoint) Decode(i *store.Item) (Object, error) {
+// Decode makes the hub object of a stored item. Only custom resources in another version than the stored one take long: a
+// webhook may convert them, until ctx ends.
+func (ep *Endpoint) Decode(ctx context.Context, i *store.Item) (Object, error) {
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	obj, err := ep.R.decodeStored(ep.hub, i.Value())
+	obj, err := ep.R.decodeStored(ctx, ep.hub, i.Value())
 	if err != nil {
 		return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
 	}
@@ -204,9 +205,9 @@ type sharedForm struct{}
 // IndexOf returns the endpoint's objects, decoded once for a revision and
 // shared. T is their Go type, or Object.
 func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
-	return store.NewIndex(ep.view, sharedForm{}, func(i *store.Item) (T, error) {
+	return store.NewIndex(ep.view, sharedForm{}, func(ctx context.Context, i *store.Item) (T, error) {
 		var none T
-		obj, err := ep.Decode(i)
+		obj, err := ep.Decode(ctx, i)
 		if err != nil {
 			return none, err
 		}
@@ -229,12 +230,12 @@ func PartsOf(ep *Endpoint, part func(object []byte) []byte) *store.Index[Object]
 		raw, err := rawOf(i.Value())
 		return raw, i.Err == nil && err == nil
 	}
-	return store.NewIndex(ep.view, new(partForm), func(i *store.Item) (Object, error) {
+	return store.NewIndex(ep.view, new(partForm), func(ctx context.Context, i *store.Item) (Object, error) {
 		obj := ep.hub.New()
 		u, binary := obj.(unmarshaler)
 		raw, ok := rawIn(i)
 		if !binary || !ok {
-			return ep.Decode(i)
+			return ep.Decode(ctx, i)
 		}
 		if err := u.Unmarshal(part(raw)); err != nil {
 			return nil, fmt.Errorf("decode %s %s: %w", ep.R.Plural, i.Key, err)
@@ -249,7 +250,9 @@ func PartsOf(ep *Endpoint, part func(object []byte) []byte) *store.Index[Object]
 
 // Shared is Decode for callers that only read the object: it is decoded once
 // for each revision, and the caller must not change it.
-func (ep *Endpoint) Shared(i *store.Item) (Object, error) { return IndexOf[Object](ep).Of(i) }
+func (ep *Endpoint) Shared(ctx context.Context, i *store.Item) (Object, error) {
+	return IndexOf[Object](ep).Of(ctx, i)
+}
 
 func formatRev(rev int64) string { return strconv.FormatInt(rev, 10) }
 

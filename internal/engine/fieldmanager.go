@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode"
@@ -33,7 +34,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 		return m, nil
 	}
 	c := fieldmanager.Config{
-		Types: ep.e.Types, Versions: converter{ep}, Clock: ep.e.Clock,
+		Types: ep.e.Types, Versions: ep.versionsFor, Clock: ep.e.Clock,
 		Kind: ep.GVK, Hub: ep.hub.GroupVersion, Subresource: sub,
 	}
 	for _, v := range ep.R.Versions {
@@ -58,8 +59,14 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 	return m, nil
 }
 
+// versionsFor returns the versions for one write of the endpoint.
+func (ep *Endpoint) versionsFor(ctx context.Context) fieldmanager.Versions { return converter{ep, ctx} }
+
 // converter converts and creates objects for field management.
-type converter struct{ ep *Endpoint }
+type converter struct {
+	ep  *Endpoint
+	ctx context.Context // of the conversions: the interface of the library has no place for one
+}
 
 // ConvertToVersion converts an object to one of the resource's versions. Field
 // management only reads what it gets, so the hub object itself is its own conversion.
@@ -85,7 +92,7 @@ func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtim
 	if !ok || !c.ep.typed {
 		return in, nil
 	}
-	v := c.version(gvk.GroupVersion())
+	v := c.ep.version(gvk.GroupVersion())
 	if v == nil {
 		return in, nil
 	}
@@ -98,7 +105,7 @@ func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtim
 }
 
 func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) (runtime.Object, error) {
-	vf, vt := c.version(from.GroupVersion()), c.version(to.GroupVersion())
+	vf, vt := c.ep.version(from.GroupVersion()), c.ep.version(to.GroupVersion())
 	if vf == nil || vt == nil {
 		// With this error, field management drops the fields that were managed
 		// in a version that no longer exists.
@@ -110,12 +117,12 @@ func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) 
 	}
 	obj := in.DeepCopyObject().(Object)
 	if vf != c.ep.hub && vf.ToHub != nil {
-		if obj, err = vf.ToHub(obj); err != nil {
+		if obj, err = vf.ToHub(c.ctx, obj); err != nil {
 			return nil, err
 		}
 	}
 	if vt != c.ep.hub && vt.FromHub != nil {
-		if obj, err = vt.FromHub(obj); err != nil {
+		if obj, err = vt.FromHub(c.ctx, obj); err != nil {
 			return nil, err
 		}
 	}
@@ -123,8 +130,9 @@ func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) 
 	return obj, nil
 }
 
-func (c converter) version(gv schema.GroupVersion) *Version {
-	for _, v := range c.ep.R.Versions {
+// version returns a version of the kind; nil if there is none.
+func (ep *Endpoint) version(gv schema.GroupVersion) *Version {
+	for _, v := range ep.R.Versions {
 		if v.GroupVersion == gv {
 			return v
 		}
@@ -146,14 +154,14 @@ func (c converter) Default(in runtime.Object) {
 	if !ok {
 		return
 	}
-	if v := c.version(in.GetObjectKind().GroupVersionKind().GroupVersion()); v != nil && v.Default != nil {
+	if v := c.ep.version(in.GetObjectKind().GroupVersionKind().GroupVersion()); v != nil && v.Default != nil {
 		v.Default(obj)
 	}
 }
 
 // New makes the empty object that a creation starts from.
 func (c converter) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	v := c.version(gvk.GroupVersion())
+	v := c.ep.version(gvk.GroupVersion())
 	if v == nil {
 		return nil, runtime.NewNotRegisteredErrForKind(c.ep.R.Plural, gvk)
 	}
@@ -190,12 +198,15 @@ func managerOfAgent(agent string) string {
 
 // track records in obj which fields the request has set, compared with live (an
 // empty object on creation). It may return another object.
-func (w *write) track(live, obj Object, manager string) (Object, error) {
+func (w *write) track(ctx context.Context, live, obj Object, manager string) (Object, error) {
 	m, err := w.fields()
 	if err != nil {
 		return nil, err
 	}
-	out, err := m.Update(live, obj, managerName(manager, w.agent))
+	out, err := m.Update(ctx, live, obj, managerName(manager, w.agent))
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // without conversions the managers are lost
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

@@ -52,7 +52,7 @@ func (c *call) get() error {
 	}
 	err = c.writeItem(out, i)
 	if err != nil {
-		return cmp.Or(c.corruptItem(i), err)
+		return cmp.Or(c.corruptItem(c.req.Context(), i), err)
 	}
 	return nil
 }

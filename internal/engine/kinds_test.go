@@ -136,8 +136,8 @@ func newKinds(t *testing.T, further ...*Resource) *kinds {
 }
 
 // viaJSON converts between versions that differ in their Go types only.
-func viaJSON(to func() Object) func(Object) (Object, error) {
-	return func(from Object) (Object, error) {
+func viaJSON(to func() Object) func(context.Context, Object) (Object, error) {
+	return func(_ context.Context, from Object) (Object, error) {
 		b, err := json.Marshal(from)
 		if err != nil {
 			return nil, err

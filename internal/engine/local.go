@@ -29,7 +29,7 @@ func (ep *Endpoint) GetObject(ctx context.Context, namespace, name string) (Obje
 	if err != nil {
 		return nil, ep.storeError(err, name)
 	}
-	return ep.Decode(i)
+	return ep.Decode(ctx, i)
 }
 
 // StoredObject is GetObject for who looks at one object now and then: it reads etcd, so that the looks never add up to a reason
@@ -39,7 +39,7 @@ func (ep *Endpoint) StoredObject(ctx context.Context, namespace, name string) (O
 	if err != nil {
 		return nil, ep.storeError(err, name)
 	}
-	return ep.Decode(i)
+	return ep.Decode(ctx, i)
 }
 
 // ListObjects returns the newest objects of a namespace ("" is all).
@@ -69,7 +69,7 @@ func (ep *Endpoint) CreateObject(ctx context.Context, obj Object) (Object, error
 	obj.GetObjectKind().SetGroupVersionKind(ep.hub.WithKind(ep.R.Kind))
 	ep.e.born(obj)
 	out, err := w.perform(ctx, nil, true, func(context.Context, *store.Item) (*decision, error) {
-		return w.putting(nil, obj, nil)
+		return w.putting(ctx, nil, obj, nil)
 	})
 	return ep.written(out, err, w.name)
 }

@@ -194,7 +194,7 @@ func (ep *Endpoint) fields(ctx context.Context, i *store.Item) (fields.Set, erro
 		if err := ctx.Err(); err != nil {
 			return nil, err // decoding a large object takes long
 		}
-		obj, err := ep.Decode(i)
+		obj, err := ep.Decode(ctx, i)
 		if err != nil {
 			return nil, err
 		}

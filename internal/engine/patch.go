@@ -108,7 +108,7 @@ func (w *write) patched(ctx context.Context, kind types.PatchType, body []byte, 
 		return nil, apierrors.NewNotFound(w.gr(), w.name)
 	default:
 		if obj, err = w.applyPatch(ctx, kind, body, options, old); err == nil {
-			obj, err = w.track(old, obj, options.FieldManager)
+			obj, err = w.track(ctx, old, obj, options.FieldManager)
 		}
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (w *write) applyPatch(ctx context.Context, kind types.PatchType, body []byt
 	current := old
 	if w.V.FromHub != nil {
 		var err error
-		if current, err = w.fromHub(old.DeepCopyObject().(Object)); err != nil {
+		if current, err = w.fromHub(ctx, old.DeepCopyObject().(Object)); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +160,7 @@ func (w *write) applyPatch(ctx context.Context, kind types.PatchType, body []byt
 		}
 		obj.GetObjectKind().SetGroupVersionKind(want)
 	}
-	return w.incoming(obj)
+	return w.incoming(ctx, obj)
 }
 
 // jsonPatched applies a JSON patch or a merge patch.

@@ -40,9 +40,9 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 	if found == nil {
 		return nil, store.ErrNotFound
 	}
-	obj, err := w.Decode(found)
+	obj, err := w.Decode(ctx, found)
 	if err != nil {
-		return nil, cmp.Or(w.corruptItem(found), w.unreadable(found, err))
+		return nil, cmp.Or(w.corruptItem(ctx, found), w.unreadable(ctx, found, err))
 	}
 	if err := w.preconditions(options, obj); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 	if act == actKeep {
 		return &decision{found: found, obj: obj}, nil
 	}
-	old, err := w.Decode(found)
+	old, err := w.Decode(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 	if act == actRemove {
 		return &decision{found: found, act: actRemove, old: old, obj: obj}, nil
 	}
-	return w.putting(found, obj, old)
+	return w.putting(ctx, found, obj, old)
 }
 
 // admitDelete asks admission about a deletion.

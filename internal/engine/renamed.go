@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // marshaler is implemented by the Go types of built-in kinds.
 type marshaler interface{ Marshal() ([]byte, error) }
@@ -8,8 +11,8 @@ type marshaler interface{ Marshal() ([]byte, error) }
 // Renamed returns the hub version and others that differ from it in nothing but the name: their protobuf is the same.
 func Renamed(hub *Version, others ...*Version) []*Version {
 	for _, v := range others {
-		v.ToHub = func(obj Object) (Object, error) { return recode(obj, hub.New()) }
-		v.FromHub = func(obj Object) (Object, error) { return recode(obj, v.New()) }
+		v.ToHub = func(_ context.Context, obj Object) (Object, error) { return recode(obj, hub.New()) }
+		v.FromHub = func(_ context.Context, obj Object) (Object, error) { return recode(obj, v.New()) }
 		if hub.Default != nil {
 			v.Default = func(obj Object) { defaultAs(hub, v, obj) }
 		}
@@ -19,7 +22,7 @@ func Renamed(hub *Version, others ...*Version) []*Version {
 
 // defaultAs gives an object of a version the defaults of the hub version.
 func defaultAs(hub, v *Version, obj Object) {
-	h, err := v.ToHub(obj)
+	h, err := recode(obj, hub.New())
 	if err != nil {
 		return // the conversion that follows reports it
 	}

@@ -50,12 +50,12 @@ func TestReserved(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = w.perform(t.Context(), found, true, func(_ context.Context, found *store.Item) (*decision, error) {
-				obj, err := x.ep.Decode(found)
+				obj, err := x.ep.Decode(t.Context(), found)
 				if err != nil {
 					return nil, err
 				}
 				obj.(*unstructured.Unstructured).Object["size"] = "large"
-				d, err := w.putting(found, obj, nil)
+				d, err := w.putting(t.Context(), found, obj, nil)
 				if err == nil {
 					d.reserved = r
 				}

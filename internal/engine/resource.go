@@ -161,13 +161,14 @@ type Former struct {
 	Read func(obj Object)
 }
 
-// Codec reads and writes the stored form of untyped objects.
+// Codec reads and writes the stored form of untyped objects. Another server may convert them between versions: that ends with
+// ctx, the context of the request or of the background work that needs the object.
 type Codec interface {
 	// Decode makes the object of stored bytes, of any version, in the hub
 	// version, with defaults set and unknown fields pruned.
-	Decode(value []byte) (Object, error)
+	Decode(ctx context.Context, value []byte) (Object, error)
 	// Encode makes the stored bytes of a hub object.
-	Encode(obj Object) ([]byte, error)
+	Encode(ctx context.Context, obj Object) ([]byte, error)
 }
 
 // BatchCodec is a Codec that decodes many objects for little more than the cost
@@ -201,9 +202,9 @@ type Version struct {
 	// ToHub and FromHub convert between this version and the hub version; nil if
 	// this is the hub, or differs from it only in name. The hub may have a ToHub
 	// that completes objects sent by clients. They may reuse parts of their
-	// argument.
-	ToHub   func(obj Object) (Object, error)
-	FromHub func(obj Object) (Object, error)
+	// argument, and ask another server, until ctx ends.
+	ToHub   func(ctx context.Context, obj Object) (Object, error)
+	FromHub func(ctx context.Context, obj Object) (Object, error)
 	// FieldLabels maps the fields that selectors of this version may name to
 	// keys of Resource.Fields; nil: the names are the same.
 	FieldLabels map[string]string

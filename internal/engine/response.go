@@ -179,7 +179,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		return apierrors.NewInternalError(i.Err)
 	}
 	if out.shape == shapeTable {
-		obj, err := c.Decode(i)
+		obj, err := c.Decode(c.req.Context(), i)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		if out.shape == shapePartial {
 			tm = typeMeta(out.metaKind(partialKind))
 		}
-		raw, err := c.protobuf(nil, i, out)
+		raw, err := c.protobuf(c.req.Context(), nil, i, out)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		return nil
 	}
 	f := c.forms.of(out)
-	b, err := c.json(i, f)
+	b, err := c.json(c.req.Context(), i, f)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (c *call) writeStored(code int, out output, i *store.Item) error {
 			return writeJSON(c.w, c.req, code, out, b)
 		}
 	}
-	obj, err := c.Decode(i)
+	obj, err := c.Decode(c.req.Context(), i)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (c *call) protobufOfWrite(i *store.Item, out output) ([]byte, bool) {
 		i.Rev == 0 || !c.splices(i) || c.hub.Default != nil && !c.complete(i) {
 		return nil, false
 	}
-	raw, err := c.protobuf(nil, i, out)
+	raw, err := c.protobuf(c.req.Context(), nil, i, out)
 	return raw, err == nil
 }
 
@@ -285,7 +285,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 	if out.shape == shapeTable {
 		return c.writeTable(code, out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	}
-	obj, err := c.outgoing(obj)
+	obj, err := c.outgoing(c.req.Context(), obj)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (w *write) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
 }
 
 func (c *call) writeScaleOf(out output, i *store.Item) error {
-	obj, err := c.Decode(i)
+	obj, err := c.Decode(c.req.Context(), i)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if apply != nil {
 				s, err = c.appliedScale(ctx, m, live, apply)
 			} else if s, err = edit(ctx, live.DeepCopy()); err == nil {
-				s, err = trackedScale(m, live, s, managerName(options.FieldManager, c.agent))
+				s, err = trackedScale(ctx, m, live, s, managerName(options.FieldManager, c.agent))
 			}
 			if err != nil {
 				return nil, err
@@ -226,8 +226,8 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 	return c.writeScaleOf(out, res.item)
 }
 
-func trackedScale(m *fieldmanager.Manager, live, s *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
-	out, err := m.Update(live.DeepCopy(), s, manager)
+func trackedScale(ctx context.Context, m *fieldmanager.Manager, live, s *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
+	out, err := m.Update(ctx, live.DeepCopy(), s, manager)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -240,7 +240,7 @@ func (w *write) appliedScale(ctx context.Context, m *fieldmanager.Manager, live 
 		return nil, err
 	}
 	force := a.options.Force != nil && *a.options.Force
-	got, err := m.Apply(live, config, a.options.FieldManager, force)
+	got, err := m.Apply(ctx, live, config, a.options.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}
@@ -306,12 +306,12 @@ func (w *write) scaleManager() (*fieldmanager.Manager, error) {
 	if m := w.manager["scale"]; m != nil {
 		return m, nil
 	}
-	conv := converter{&Endpoint{
+	scales := &Endpoint{
 		R: &Resource{Plural: "scale", Versions: []*Version{scaleVersion}},
 		V: scaleVersion, hub: scaleVersion, typed: true, GVK: scaleGVK,
-	}}
+	}
 	m, err := fieldmanager.New(fieldmanager.Config{
-		Types: w.e.Types, Versions: conv, Clock: w.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
+		Types: w.e.Types, Versions: scales.versionsFor, Clock: w.e.Clock, Kind: scaleGVK, Hub: scaleGVK.GroupVersion(), Subresource: "scale",
 	})
 	if err != nil {
 		return nil, err

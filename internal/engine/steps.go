@@ -90,7 +90,7 @@ func (c *call) sent(ctx context.Context, in input, fieldValidation string) (Obje
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%T has no metadata", l.Object))
 		}
 		obj.GetObjectKind().SetGroupVersionKind(c.GVK)
-		return c.incoming(obj)
+		return c.incoming(ctx, obj)
 	}
 	return c.decode(ctx, in.body, in.media, fieldValidation)
 }

@@ -138,7 +138,7 @@ func TestEveryByteFlipped(t *testing.T) {
 		if want != nil {
 			bad++
 		}
-		if _, err := r.Decode(flipped); (err == nil) != (want == nil) {
+		if _, err := r.Decode(t.Context(), flipped); (err == nil) != (want == nil) {
 			t.Errorf("byte %d of %d: got %v, want %v", n, len(value), err, want)
 		}
 	}

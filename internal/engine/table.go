@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -83,10 +84,10 @@ func (c *call) includeObject(out output) (rowObject, error) {
 }
 
 // rows prints hub objects.
-func (ep *Endpoint) rows(t *Table, objs []Object, include rowObject) ([]metav1.TableRow, error) {
+func (ep *Endpoint) rows(ctx context.Context, t *Table, objs []Object, include rowObject) ([]metav1.TableRow, error) {
 	rows := make([]metav1.TableRow, 0, len(objs))
 	for _, obj := range objs {
-		row, err := ep.row(t, obj, include)
+		row, err := ep.row(ctx, t, obj, include)
 		if err != nil {
 			return nil, err
 		}
@@ -96,11 +97,11 @@ func (ep *Endpoint) rows(t *Table, objs []Object, include rowObject) ([]metav1.T
 }
 
 // row prints a hub object.
-func (ep *Endpoint) row(t *Table, obj Object, include rowObject) (row metav1.TableRow, err error) {
+func (ep *Endpoint) row(ctx context.Context, t *Table, obj Object, include rowObject) (row metav1.TableRow, err error) {
 	row.Cells, row.Conditions = t.Row(obj)
 	switch include.IncludeObjectPolicy {
 	case metav1.IncludeObject:
-		if obj, err = ep.outgoing(obj); err != nil {
+		if obj, err = ep.outgoing(ctx, obj); err != nil {
 			return row, err
 		}
 		row.Object = marshalRaw(obj)
@@ -178,10 +179,10 @@ func (c *call) rowsOf(t *Table, p *page, include rowObject) func(n int) (metav1.
 		var obj Object
 		if objs != nil {
 			obj, objs[n-first] = objs[n-first], nil
-		} else if obj, err = c.Decode(p.items[n]); err != nil {
+		} else if obj, err = c.Decode(c.req.Context(), p.items[n]); err != nil {
 			return row, err
 		}
-		return c.row(t, obj, include)
+		return c.row(c.req.Context(), t, obj, include)
 	}
 }
 
@@ -199,7 +200,7 @@ func (c *call) tableOf(out output, t *Table, objs []Object, meta metav1.ListMeta
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.rows(t, objs, include)
+	rows, err := c.rows(c.req.Context(), t, objs, include)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (ep *Endpoint) Edit(which request.Which, change func(obj Object) error) Pro
 		if found == nil {
 			return nil, store.ErrNotFound
 		}
-		obj, err := ep.Decode(found)
+		obj, err := ep.Decode(ctx, found)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (ep *Endpoint) Edit(which request.Which, change func(obj Object) error) Pro
 		if err := change(obj); err != nil {
 			return nil, err
 		}
-		return w.putting(found, obj, old)
+		return w.putting(ctx, found, obj, old)
 	}}
 }
 

@@ -33,8 +33,8 @@ func invalidUnsafe(kind schema.GroupKind, name, why string) error {
 }
 
 // corrupt returns why an item cannot be read, nil if it can be.
-func (w *write) corrupt(i *store.Item) error {
-	switch _, err := w.Decode(i); {
+func (w *write) corrupt(ctx context.Context, i *store.Item) error {
+	switch _, err := w.Decode(ctx, i); {
 	case err == nil:
 		return nil
 	case i.Err != nil:
@@ -51,11 +51,11 @@ func corruptError(key string, err error) error {
 }
 
 // corruptItem is the error of a get or a deletion of an item that cannot be read; nil if it can be, or without the gate.
-func (w *write) corruptItem(i *store.Item) error {
+func (w *write) corruptItem(ctx context.Context, i *store.Item) error {
 	if !w.e.UnsafeDelete {
 		return nil
 	}
-	why := w.corrupt(i)
+	why := w.corrupt(ctx, i)
 	if why == nil {
 		return nil
 	}
@@ -76,13 +76,13 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.perform(ctx, found, true, func(_ context.Context, found *store.Item) (*decision, error) {
-		if found == nil || w.corrupt(found) == nil {
+	_, err = w.perform(ctx, found, true, func(ctx context.Context, found *store.Item) (*decision, error) {
+		if found == nil || w.corrupt(ctx, found) == nil {
 			return nil, invalidUnsafe(schema.GroupKind{Group: w.GVK.Group, Kind: w.GVR.Resource}, w.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
 		}
 		return &decision{found: found, act: actRemove, ended: func(stored bool) {
 			if stored {
-				w.e.Log.Warn("an object that could not be read was deleted", "key", w.view.Path(found.Key), "reason", w.corrupt(found))
+				w.e.Log.Warn("an object that could not be read was deleted", "key", w.view.Path(found.Key), "reason", w.corrupt(ctx, found))
 			}
 		}}, nil
 	})
@@ -104,7 +104,7 @@ const corruptTold = 100
 func (c *call) allCorrupt(each func(yield func(*store.Item) bool) error) error {
 	var causes []metav1.StatusCause
 	err := each(func(i *store.Item) bool {
-		why := c.corrupt(i)
+		why := c.corrupt(c.req.Context(), i)
 		if why == nil {
 			return true
 		}

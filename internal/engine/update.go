@@ -43,7 +43,7 @@ func (c *call) update() error {
 	res, err := c.changeObject(ctx, &change{
 		rules: c.rules(), options: options, uid: string(sent.GetUID()),
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
-			obj, err := c.track(old, sent.DeepCopyObject().(Object), options.FieldManager)
+			obj, err := c.track(ctx, old, sent.DeepCopyObject().(Object), options.FieldManager)
 			if err != nil {
 				return nil, err
 			}
@@ -67,7 +67,7 @@ func (w *write) edit(ctx context.Context, edit func(obj runtime.Object) error, o
 				return nil, err
 			}
 			w.auditSent(ctx, obj)
-			obj, err := w.track(old, obj, options.FieldManager)
+			obj, err := w.track(ctx, old, obj, options.FieldManager)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -43,17 +45,17 @@ func (v versions) of(subresource string) []admission.Version {
 
 // Convert is part of admission.Versions. Objects of other kinds (a scale, a
 // binding) have one version, and are returned as they are.
-func (v versions) Convert(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
+func (v versions) Convert(ctx context.Context, obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
 	from := obj.GetObjectKind().GroupVersionKind()
 	if from == to || !v.own(from) {
 		return obj, nil
 	}
-	return converter(v).convert(obj, from, to)
+	return converter{v.ep, ctx}.convert(obj, from, to)
 }
 
 // Hub is part of admission.Versions.
-func (v versions) Hub(obj runtime.Object) (runtime.Object, error) {
-	return v.Convert(obj, v.ep.hub.WithKind(v.ep.R.Kind))
+func (v versions) Hub(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
+	return v.Convert(ctx, obj, v.ep.hub.WithKind(v.ep.R.Kind))
 }
 
 // Complete is part of admission.Versions.
@@ -62,12 +64,15 @@ func (v versions) Complete(obj runtime.Object) error {
 	if !v.own(gvk) {
 		return nil
 	}
-	if prune := converter(v).version(gvk.GroupVersion()).Prune; prune != nil {
+	of := v.ep.version(gvk.GroupVersion())
+	if prune := of.Prune; prune != nil {
 		if _, err := prune(obj.(Object)); err != nil {
 			return err
 		}
 	}
-	converter(v).Default(obj)
+	if of.Default != nil {
+		of.Default(obj.(Object))
+	}
 	return nil
 }
 
@@ -81,5 +86,5 @@ func (v versions) Types() (managedfields.TypeConverter, error) {
 
 // own says that a kind is the resource's own, in one of its versions.
 func (v versions) own(gvk schema.GroupVersionKind) bool {
-	return gvk.Kind == v.ep.R.Kind && converter(v).version(gvk.GroupVersion()) != nil
+	return gvk.Kind == v.ep.R.Kind && v.ep.version(gvk.GroupVersion()) != nil
 }

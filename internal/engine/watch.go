@@ -249,7 +249,7 @@ func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end
 		}
 		ok, err := s.sel.match(i)
 		if err == nil && ok {
-			err = s.frame(watch.Added, i)
+			err = s.frame(ctx, watch.Added, i)
 		}
 		failed = err
 		return err == nil
@@ -274,7 +274,7 @@ func (s *watchStream) sendEvents(ctx context.Context, events []*store.Event) err
 		if err := ended(ctx, n); err != nil {
 			return err
 		}
-		if err := s.event(e); err != nil {
+		if err := s.event(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -283,7 +283,7 @@ func (s *watchStream) sendEvents(ctx context.Context, events []*store.Event) err
 
 // event sends one change as the client sees it: an object that begins or ceases
 // to match the selector is added or deleted.
-func (s *watchStream) event(e *store.Event) error {
+func (s *watchStream) event(ctx context.Context, e *store.Event) error {
 	was, is := false, false
 	var err error
 	if e.Prev != nil && e.Prev.Err == nil {
@@ -300,22 +300,22 @@ func (s *watchStream) event(e *store.Event) error {
 	}
 	switch {
 	case is && !was:
-		return s.frame(watch.Added, e.Item)
+		return s.frame(ctx, watch.Added, e.Item)
 	case is:
-		return s.frame(watch.Modified, e.Item)
+		return s.frame(ctx, watch.Modified, e.Item)
 	case was:
-		return s.frame(watch.Deleted, e.Gone())
+		return s.frame(ctx, watch.Deleted, e.Gone())
 	}
 	return nil
 }
 
 // frame sends one event of an item.
-func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
+func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Item) error {
 	if i.Err != nil {
 		return apierrors.NewInternalError(i.Err)
 	}
 	if s.out.shape == shapeTable {
-		obj, err := s.Decode(i)
+		obj, err := s.Decode(ctx, i)
 		if err != nil {
 			return err
 		}
@@ -326,14 +326,14 @@ func (s *watchStream) frame(t watch.EventType, i *store.Item) error {
 		if s.out.shape == shapePartial {
 			tm = typeMeta(s.out.metaKind(partialKind))
 		}
-		raw, err := s.protobufPieces(i, s.out)
+		raw, err := s.protobufPieces(ctx, i, s.out)
 		if err != nil {
 			return err
 		}
 		return s.protobufFrame(t, tm, raw)
 	}
 	f := s.forms.of(s.out)
-	b, err := s.json(i, f)
+	b, err := s.json(ctx, i, f)
 	if err != nil {
 		return err
 	}
@@ -447,8 +447,8 @@ func (s *watchStream) bookmark(rev int64, initialEnd bool) error {
 
 // sendError ends a watch with an event that says why.
 func (s *watchStream) sendError(err error) error {
-	if errors.Is(err, errGone) || errors.Is(err, context.Canceled) || errors.Is(err, io.ErrClosedPipe) {
-		return nil
+	if errors.Is(err, errGone) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrClosedPipe) {
+		return nil // the watch has ended, or its time was up in the middle of an event
 	}
 	st := StatusOf(err)
 	if err := s.anyFrame(watch.Error, &st); err == nil {

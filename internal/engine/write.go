@@ -88,9 +88,9 @@ func (w *write) meant(old Object) error {
 
 // unreadable is the error of a write on an item that cannot be decoded. It has a reason if
 // already its bytes could not be decrypted.
-func (w *write) unreadable(i *store.Item, err error) error {
+func (w *write) unreadable(ctx context.Context, i *store.Item, err error) error {
 	if w.e.UnsafeDelete {
-		err = cmp.Or(w.corrupt(i), err)
+		err = cmp.Or(w.corrupt(ctx, i), err)
 	}
 	if i.Err != nil {
 		return apierrors.NewInternalError(err)

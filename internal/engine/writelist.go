@@ -113,7 +113,7 @@ func (c *call) jsonItems(out output, p *page) func(n int) (head, rest []byte, er
 				return nil, nil, err
 			}
 		}
-		b, err := c.json(p.items[n], f)
+		b, err := c.json(ctx, p.items[n], f)
 		if err != nil || out.shape != shapePartial {
 			return nil, b, err
 		}
@@ -178,7 +178,7 @@ func (c *call) passingItems(out output, p *page) itemFunc {
 		if !ok {
 			if b, ok = c.appendDirect(room[:0], i, values.Of(i), f); ok {
 				room = b
-			} else if b, err = c.decodedJSON(i, f); err != nil {
+			} else if b, err = c.decodedJSON(c.req.Context(), i, f); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -265,7 +265,7 @@ func (c *call) writeDecodedProtobufList(out output, p *page, inner []byte, gvk s
 		tail: envelopeTail, n: len(p.items), same: true,
 		pass: func() itemFunc {
 			return func(n int) (head, rest []byte, err error) {
-				raw, err := c.protobuf(nil, p.items[n], out)
+				raw, err := c.protobuf(c.req.Context(), nil, p.items[n], out)
 				return binary.AppendUvarint([]byte{tagBytes2}, uint64(len(raw))), raw, err
 			}
 		},

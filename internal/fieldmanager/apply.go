@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"maps"
 	"reflect"
 
@@ -19,23 +20,28 @@ const (
 
 // Apply merges what a manager applies into the live object, and returns the outcome, which may share memory with what is
 // applied.
-func (m *Manager) Apply(live Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
-	if obj, err := m.apply(live, applied, manager, force); obj != nil || err != nil {
+func (m *Manager) Apply(ctx context.Context, live Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+	versions := m.Versions(ctx)
+	if obj, err := m.apply(versions, live, applied, manager, force); obj != nil || err != nil {
 		return obj, err
 	}
-	return m.library.Apply(live.DeepCopyObject(), applied, manager, force)
+	library, err := m.library(versions)
+	if err != nil {
+		return nil, err
+	}
+	return library.Apply(live.DeepCopyObject(), applied, manager, force)
 }
 
 // apply does an apply without the library. It returns nothing where the library is to be asked. The only error is that of a
 // conflict; the library refuses what is to be refused for other reasons.
-func (m *Manager) apply(live Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+func (m *Manager) apply(v Versions, live Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	if applied.GroupVersionKind() != m.Kind || managesItself(applied) {
 		return nil, nil
 	}
 	if manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "") {
 		return nil, nil
 	}
-	w := m.walker()
+	w := m.walker(v)
 	defer m.release(w)
 	a := application{m: m, w: w, live: live, force: force, self: identity{manager: manager, subresource: m.Subresource, applied: true}}
 	if manager == "" {
@@ -86,7 +92,7 @@ func (a *application) begin(applied *unstructured.Unstructured) bool {
 	if len(a.managers) == 0 && !a.beforeFirst() {
 		return false
 	}
-	versioned, err := m.Versions.ConvertToVersion(a.live, m.target)
+	versioned, err := w.versions.ConvertToVersion(a.live, m.target)
 	if err != nil {
 		return false
 	}
@@ -124,7 +130,7 @@ func (a *application) begin(applied *unstructured.Unstructured) bool {
 
 // beforeFirst notes who manages the fields that are there before the first apply.
 func (a *application) beforeFirst() bool {
-	empty, err := a.m.Versions.New(a.m.Kind)
+	empty, err := a.w.versions.New(a.m.Kind)
 	if err != nil {
 		return false
 	}
@@ -244,8 +250,8 @@ func (a *application) end() (runtime.Object, error) {
 	if !a.now.untyped() {
 		a.w.dropNulls(a.now.typ, a.now.rv)
 	}
-	m.Versions.Default(a.out)
-	obj, err := m.Versions.ConvertToVersion(a.out, m.Hub)
+	a.w.versions.Default(a.out)
+	obj, err := a.w.versions.ConvertToVersion(a.out, m.Hub)
 	out, ok := obj.(Object)
 	if err != nil || !ok {
 		return nil, nil

@@ -8,7 +8,8 @@ import (
 
 // walker walks objects. What it makes belongs to it until the end of a write.
 type walker struct {
-	types *types
+	versions Versions // of the write
+	types    *types
 	// odd says that the objects or sets have something for which the library is to be asked.
 	odd bool
 

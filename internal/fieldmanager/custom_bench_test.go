@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,7 +13,7 @@ import (
 // BenchmarkCustomResource is the cost of the managers of a custom resource, by ourselves and by the library.
 func BenchmarkCustomResource(b *testing.B) {
 	d := definition{"v1": &typed.DeducedParseableType}
-	m, err := New(Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
+	m, err := New(Config{Types: d, Versions: func(context.Context) Versions { return d }, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Custom: true, Clock: clock.RealClock{}})
 	if err != nil {
 		b.Fatal(err)
@@ -25,7 +26,7 @@ func BenchmarkCustomResource(b *testing.B) {
 	}
 	thing.Object["spec"] = spec
 	created := thing.DeepCopy()
-	must(m.Update(newThing("v1"), created, "creator"))
+	must(m.Update(context.Background(), newThing("v1"), created, "creator"))
 	created.SetUID("uid")
 	changed := created.DeepCopy()
 	changed.Object["spec"].(map[string]any)["a"].(map[string]any)["x"] = int64(2)
@@ -34,8 +35,8 @@ func BenchmarkCustomResource(b *testing.B) {
 		live, obj *unstructured.Unstructured
 	}{{"Create", newThing("v1"), thing}, {"Update", created, changed}, {"Same", created, created}} {
 		for name, update := range map[string]func(live, obj *unstructured.Unstructured){
-			"ours":    func(live, obj *unstructured.Unstructured) { must(m.Update(live, obj, "updater")) },
-			"library": func(live, obj *unstructured.Unstructured) { m.library.UpdateNoErrors(live, obj, "updater") },
+			"ours":    func(live, obj *unstructured.Unstructured) { must(m.Update(context.Background(), live, obj, "updater")) },
+			"library": func(live, obj *unstructured.Unstructured) { must(m.library(d)).UpdateNoErrors(live, obj, "updater") },
 		} {
 			b.Run(op.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()

@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -164,7 +165,7 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	if r.Intn(20) == 0 {
 		version = pick(r, "v1", "v2")
 	}
-	c := Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
+	c := Config{Types: d, Versions: func(context.Context) Versions { return d }, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Subresource: sub, Custom: true, Clock: clock.RealClock{},
 		Served: []apischema.GroupVersion{{Group: group, Version: "v1"}, {Group: group, Version: "v2"}}}
 	switch c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status")); {
@@ -213,13 +214,13 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 
 	before := jsonOf(o.live)
 	want, sent := obj.DeepCopy(), obj.DeepCopy()
-	m.library.UpdateNoErrors(o.live.DeepCopy(), want, manager)
-	ok := m.update(o.live, obj, manager)
+	must(m.library(d)).UpdateNoErrors(o.live.DeepCopy(), want, manager)
+	ok := m.update(d, o.live, obj, manager)
 	if got := jsonOf(obj); !ok && got != jsonOf(sent) {
 		t.Errorf("an object has changed to %s", got)
 	}
 	if !ok {
-		must(m.Update(o.live, obj, manager))
+		must(m.Update(context.Background(), o.live, obj, manager))
 	}
 	if got, want := jsonOf(obj), jsonOf(want); got != want || jsonOf(o.live) != before {
 		schema, _ := json.Marshal(d[version].Schema.Types)
@@ -251,11 +252,11 @@ func (o *custom) apply(t *testing.T, m *Manager, d definition, version string) {
 	}
 	force := r.Intn(4) > 0
 	before := jsonOf(o.live)
-	got, ourErr := m.apply(o.live, o.applied.DeepCopy(), o.applier, force)
+	got, ourErr := m.apply(d, o.live, o.applied.DeepCopy(), o.applier, force)
 	own := got != nil || ourErr != nil
-	want, err := m.library.Apply(o.live.DeepCopy(), o.applied.DeepCopy(), o.applier, force)
+	want, err := must(m.library(d)).Apply(o.live.DeepCopy(), o.applied.DeepCopy(), o.applier, force)
 	if !own {
-		got, ourErr = m.Apply(o.live, o.applied.DeepCopy(), o.applier, force)
+		got, ourErr = m.Apply(context.Background(), o.live, o.applied.DeepCopy(), o.applier, force)
 	}
 	if errorOf(ourErr) != errorOf(err) || err == nil && jsonOf(got) != jsonOf(want) || jsonOf(o.live) != before {
 		t.Errorf("%s\nlive %s\napplied %s\n got %s %v\nwant %s %v", version, before, jsonOf(o.applied), jsonOf(got), ourErr, jsonOf(want), err)
@@ -329,7 +330,7 @@ func jsonOf(v any) string {
 func TestManagerIsShared(t *testing.T) {
 	r := random{rand.New(rand.NewSource(*seed))}
 	d := r.definition()
-	m, err := New(Config{Types: d, Versions: d, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
+	m, err := New(Config{Types: d, Versions: func(context.Context) Versions { return d }, Kind: apischema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Custom: true, Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))})
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +338,7 @@ func TestManagerIsShared(t *testing.T) {
 	write := func() string {
 		obj := newThing("v1")
 		obj.SetLabels(map[string]string{"a": "b", "c": "d"})
-		return jsonOf(must(m.Update(newThing("v1"), obj, "m")))
+		return jsonOf(must(m.Update(context.Background(), newThing("v1"), obj, "m")))
 	}
 	want := `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"labels":{"a":"b","c":"d"},"managedFields":[{"apiVersion":"example.com/v1",` +
 		`"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:a":{},"f:c":{}}}},"manager":"m","operation":"Update","time":"1970-01-01T00:00:01Z"}]}}`

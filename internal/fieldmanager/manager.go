@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"sync"
@@ -37,8 +38,9 @@ type Versions interface {
 
 // Config says what a Manager is for: one way of writing a kind.
 type Config struct {
-	Types       Types
-	Versions    Versions
+	Types Types
+	// Versions returns the versions for one write. Another server may convert objects: that ends with ctx.
+	Versions    func(ctx context.Context) Versions
 	Kind        schema.GroupVersionKind // the version that is written
 	Hub         schema.GroupVersion     // that of the objects passed to a Manager
 	Subresource string
@@ -56,9 +58,9 @@ type Config struct {
 // Manager keeps the managers of objects. It is safe for concurrent use.
 type Manager struct {
 	Config
-	library *managedfields.FieldManager
 	version string
 	reset   set
+	filters map[fieldpath.APIVersion]fieldpath.Filter // of the library
 	// served are the versions for which there is a filter.
 	served map[string]bool
 	target runtime.GroupVersioner // the version that is written
@@ -70,8 +72,7 @@ type Manager struct {
 
 // New returns a Manager.
 func New(c Config) (*Manager, error) {
-	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
-	m := &Manager{Config: c, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}, target: c.Kind.GroupVersion()}
+	m := &Manager{Config: c, filters: map[fieldpath.APIVersion]fieldpath.Filter{}, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}, target: c.Kind.GroupVersion()}
 	if c.Filter == nil && c.Reset != nil {
 		m.Filter = fieldpath.NewExcludeSetFilter(c.Reset)
 		m.reset, _ = setOf(c.Reset) // of names
@@ -79,41 +80,51 @@ func New(c Config) (*Manager, error) {
 	for _, v := range c.Served {
 		if m.Filter != nil {
 			m.served[v.String()] = true
-			filters[fieldpath.APIVersion(v.String())] = m.Filter
+			m.filters[fieldpath.APIVersion(v.String())] = m.Filter
 		}
 	}
+	_, err := m.library(c.Versions(context.Background())) // an error now, and not at the first write that needs it
+	return m, err
+}
+
+// library returns apimachinery's manager for one write. It is made for each, because its conversions have no context of their
+// own; it keeps nothing between writes.
+func (m *Manager) library(v Versions) (*managedfields.FieldManager, error) {
 	make := managedfields.NewDefaultFieldManager
-	if c.Custom {
+	if m.Custom {
 		make = managedfields.NewDefaultCRDFieldManager
 	}
-	var err error
-	m.library, err = make(c.Types, c.Versions, c.Versions, c.Versions, c.Kind, c.Hub, c.Subresource, filters)
-	return m, err
+	return make(m.Types, v, v, v, m.Kind, m.Hub, m.Subresource, m.filters)
 }
 
 // Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
 // has no managers. The only error is that of an object that has no form in JSON.
-func (m *Manager) Update(live, obj Object, manager string) (runtime.Object, error) {
-	if m.update(live, obj, manager) {
+func (m *Manager) Update(ctx context.Context, live, obj Object, manager string) (runtime.Object, error) {
+	versions := m.Versions(ctx)
+	if m.update(versions, live, obj, manager) {
 		return obj, nil
 	}
-	return m.updateByLibrary(live, obj, manager)
+	return m.updateByLibrary(versions, live, obj, manager)
 }
 
 // updateByLibrary turns the library's panics into errors: it panics over what JSON cannot hold, which a client can send in
 // protobuf, such as a RawExtension of other bytes or an IntOrString that is neither.
-func (m *Manager) updateByLibrary(live, obj Object, manager string) (out runtime.Object, err error) {
+func (m *Manager) updateByLibrary(v Versions, live, obj Object, manager string) (out runtime.Object, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("the object has no form in JSON: %v", p)
 		}
 	}()
-	return m.library.UpdateNoErrors(live, obj, manager), nil
+	library, err := m.library(v)
+	if err != nil {
+		return nil, err
+	}
+	return library.UpdateNoErrors(live, obj, manager), nil
 }
 
 // update gives obj its managers. Where the library is to be asked it reports false and leaves obj as it is.
-func (m *Manager) update(live, obj Object, manager string) bool {
-	w := m.walker()
+func (m *Manager) update(v Versions, live, obj Object, manager string) bool {
+	w := m.walker(v)
 	defer m.release(w)
 	managers := m.begin(w, live, obj)
 	if w.odd {
@@ -160,11 +171,13 @@ func withoutManagers(obj Object) (putBack func()) {
 	return func() { obj.SetManagedFields(sent) }
 }
 
-func (m *Manager) walker() *walker {
-	if w, ok := m.walkers.Get().(*walker); ok {
-		return w
+func (m *Manager) walker(v Versions) *walker {
+	w, ok := m.walkers.Get().(*walker)
+	if !ok {
+		w = &walker{}
 	}
-	return &walker{}
+	w.versions = v
+	return w
 }
 
 func (m *Manager) release(w *walker) {

@@ -26,10 +26,10 @@ type versioned struct {
 func (m *Manager) changed(w *walker, ms managers, live, obj runtime.Object, manager string) (managers, bool) {
 	var err error
 	own := versioned{version: m.version}
-	if own.obj, err = m.Versions.ConvertToVersion(obj, m.target); err != nil {
+	if own.obj, err = w.versions.ConvertToVersion(obj, m.target); err != nil {
 		return nil, false
 	}
-	if own.live, err = m.Versions.ConvertToVersion(live, m.target); err != nil {
+	if own.live, err = w.versions.ConvertToVersion(live, m.target); err != nil {
 		return nil, false
 	}
 	if !m.compare(w, &own, true) {
@@ -177,7 +177,7 @@ func (m *Manager) at(w *walker, own *versioned, version string) *versioned {
 		from runtime.Object
 		to   *runtime.Object
 	}{{own.live, &v.live}, {own.obj, &v.obj}} {
-		*c.to, err = m.convert(c.from, gv)
+		*c.to, err = m.convert(w, c.from, gv)
 		if err == nil {
 			_, err = m.Types.TypeOf(*c.to)
 		}
@@ -195,7 +195,7 @@ func (m *Manager) at(w *walker, own *versioned, version string) *versioned {
 	return v
 }
 
-func (m *Manager) convert(obj runtime.Object, to schema.GroupVersion) (runtime.Object, error) {
+func (m *Manager) convert(w *walker, obj runtime.Object, to schema.GroupVersion) (runtime.Object, error) {
 	from := obj.GetObjectKind().GroupVersionKind().GroupVersion()
 	if from == to {
 		return obj, nil
@@ -204,9 +204,9 @@ func (m *Manager) convert(obj runtime.Object, to schema.GroupVersion) (runtime.O
 	if !m.Custom {
 		hub.Group = from.Group
 	}
-	at, err := m.Versions.ConvertToVersion(obj, hub)
+	at, err := w.versions.ConvertToVersion(obj, hub)
 	if err != nil {
 		return nil, err
 	}
-	return m.Versions.ConvertToVersion(at, to)
+	return w.versions.ConvertToVersion(at, to)
 }

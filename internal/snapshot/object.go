@@ -102,7 +102,7 @@ func (k *Kinds) decode(ctx context.Context, e Entry, id ID, builtin *engine.Reso
 		}
 		return &unstructured.Unstructured{Object: content}, nil
 	}
-	obj, err := builtin.Decode(plain)
+	obj, err := builtin.Decode(ctx, plain)
 	if err != nil {
 		return nil, err
 	}

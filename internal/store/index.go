@@ -15,14 +15,14 @@ import (
 type Index[T any] struct {
 	view    *View
 	form    any
-	decode  func(*Item) (T, error)
+	decode  func(context.Context, *Item) (T, error)
 	matters func(was, now *Item) bool
 }
 
-// NewIndex returns the objects of a view as decode makes them. Form is
-// comparable and identifies decode: indexes with the same form share their
-// values.
-func NewIndex[T any](v *View, form any, decode func(*Item) (T, error)) *Index[T] {
+// NewIndex returns the objects of a view as decode makes them, whose context is
+// that of the reader. Form is comparable and identifies decode: indexes with the
+// same form share their values.
+func NewIndex[T any](v *View, form any, decode func(context.Context, *Item) (T, error)) *Index[T] {
 	return &Index[T]{view: v, form: form, decode: decode}
 }
 
@@ -35,8 +35,8 @@ func (x *Index[T]) Where(matters func(was, now *Item) bool) *Index[T] {
 }
 
 // Of returns the value of an item, and keeps it with the item.
-func (x *Index[T]) Of(i *Item) (T, error) {
-	obj, err := i.Decoded(x.view.store.Encodings, x.form, func(i *Item) (any, error) { return x.decode(i) })
+func (x *Index[T]) Of(ctx context.Context, i *Item) (T, error) {
+	obj, err := i.Decoded(x.view.store.Encodings, x.form, func(i *Item) (any, error) { return x.decode(ctx, i) })
 	if err != nil {
 		var none T
 		return none, err
@@ -46,11 +46,11 @@ func (x *Index[T]) Of(i *Item) (T, error) {
 
 // peek is Of, but does not keep the value: it is for readers that see each
 // revision once.
-func (x *Index[T]) peek(i *Item) (T, error) {
+func (x *Index[T]) peek(ctx context.Context, i *Item) (T, error) {
 	if e := i.encoded(x.form); e != nil {
 		return x.typed(i, e.object)
 	}
-	return x.decode(i)
+	return x.decode(ctx, i)
 }
 
 func (x *Index[T]) typed(i *Item, obj any) (T, error) {
@@ -68,7 +68,7 @@ func (x *Index[T]) Get(ctx context.Context, key string) (T, error) {
 		var none T
 		return none, err
 	}
-	return x.Of(i)
+	return x.Of(ctx, i)
 }
 
 // Peek is Get for who seldom needs the object: it is not kept with the item.
@@ -78,7 +78,7 @@ func (x *Index[T]) Peek(ctx context.Context, key string) (T, error) {
 		var none T
 		return none, err
 	}
-	return x.peek(i)
+	return x.peek(ctx, i)
 }
 
 // Objects returns the objects whose keys begin with prefix as this server last
@@ -92,7 +92,7 @@ func (x *Index[T]) Objects(ctx context.Context, prefix string) ([]T, error) {
 	var failed error
 	err = snap.Ascend(ctx, Range{Prefix: prefix}, func(i *Item) bool {
 		var obj T
-		if obj, failed = x.Of(i); failed == nil {
+		if obj, failed = x.Of(ctx, i); failed == nil {
 			out = append(out, obj)
 		}
 		return failed == nil
@@ -121,12 +121,12 @@ type Change[T any] struct {
 
 // Was returns the object before the change, and whether there was one that can
 // be decoded.
-func (c Change[T]) Was() (T, bool) {
+func (c Change[T]) Was(ctx context.Context) (T, bool) {
 	if c.prev == nil {
 		var none T
 		return none, false
 	}
-	obj, err := c.index.peek(c.prev)
+	obj, err := c.index.peek(ctx, c.prev)
 	return obj, err == nil
 }
 
@@ -182,7 +182,7 @@ func (f *following[T]) run(ctx context.Context) error {
 			return ErrCompacted // not all there is was told, as after that
 		}
 		for _, e := range events {
-			f.event(e)
+			f.event(ctx, e)
 		}
 		// Without an event too: a view that was loaded again is at a later revision, and somebody may wait for that.
 		if w.Rev() > told {
@@ -201,7 +201,7 @@ func (f *following[T]) run(ctx context.Context) error {
 }
 
 // event reports one change.
-func (f *following[T]) event(e *Event) {
+func (f *following[T]) event(ctx context.Context, e *Event) {
 	if e.Item == nil {
 		f.gone(e.Prev.Key)
 		return
@@ -210,8 +210,8 @@ func (f *following[T]) event(e *Event) {
 		f.known[e.Item.Key] = e.Item
 		return
 	}
-	now, err := f.index.peek(e.Item)
-	f.tell(e.Item, now, err)
+	now, err := f.index.peek(ctx, e.Item)
+	f.tell(ctx, e.Item, now, err)
 }
 
 func (f *following[T]) gone(key string) {
@@ -220,7 +220,10 @@ func (f *following[T]) gone(key string) {
 	f.each(Change[T]{Key: key, Gone: true, index: f.index, prev: prev})
 }
 
-func (f *following[T]) tell(i *Item, now T, err error) {
+func (f *following[T]) tell(ctx context.Context, i *Item, now T, err error) {
+	if err != nil && ctx.Err() != nil {
+		return // it was not read because the follower stops
+	}
 	prev := f.known[i.Key]
 	f.known[i.Key] = i
 	f.each(Change[T]{Key: i.Key, Now: now, Err: err, index: f.index, prev: prev})
@@ -242,7 +245,7 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	err = snap.Ascend(ctx, Range{}, func(i *Item) bool {
 		there[i.Key] = true
 		if batch = append(batch, i); len(batch) == together {
-			f.all(batch)
+			f.all(ctx, batch)
 			batch = batch[:0]
 		}
 		return true
@@ -250,7 +253,7 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.all(batch)
+	f.all(ctx, batch)
 	for key := range f.known {
 		if !there[key] {
 			f.gone(key)
@@ -260,7 +263,7 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 }
 
 // all decodes items in parallel and reports them.
-func (f *following[T]) all(items []*Item) {
+func (f *following[T]) all(ctx context.Context, items []*Item) {
 	type decoded struct {
 		obj T
 		err error
@@ -272,7 +275,7 @@ func (f *following[T]) all(items []*Item) {
 		wg.Go(func() {
 			for n := first; n < len(items); n += workers {
 				out[n].err = f.index.view.store.guard.Call("decoding "+f.index.view.kind.Prefix, func() (err error) {
-					out[n].obj, err = f.index.peek(items[n])
+					out[n].obj, err = f.index.peek(ctx, items[n])
 					return err
 				})
 			}
@@ -280,6 +283,6 @@ func (f *following[T]) all(items []*Item) {
 	}
 	wg.Wait()
 	for n, i := range items {
-		f.tell(i, out[n].obj, out[n].err)
+		f.tell(ctx, i, out[n].obj, out[n].err)
 	}
 }

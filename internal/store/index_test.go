@@ -17,7 +17,7 @@ type testForm struct{}
 
 // indexOf is the values of a view as texts; "bad" cannot be decoded.
 func indexOf(v *View) *Index[*string] {
-	return NewIndex(v, testForm{}, func(i *Item) (*string, error) {
+	return NewIndex(v, testForm{}, func(_ context.Context, i *Item) (*string, error) {
 		s := string(i.Value())
 		if s == "bad" {
 			return nil, errors.New("bad")
@@ -31,7 +31,7 @@ func TestIndexDecodesOnce(t *testing.T) {
 	s := run(t, memory.New(clock.RealClock{}))
 	v := s.View(things)
 	var decoded atomic.Int64
-	x := NewIndex(v, testForm{}, func(i *Item) (*string, error) {
+	x := NewIndex(v, testForm{}, func(_ context.Context, i *Item) (*string, error) {
 		decoded.Add(1)
 		s := string(i.Value())
 		return &s, nil
@@ -58,7 +58,7 @@ func TestIndexDecodesOnce(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// Another type for the same form is an error, not a wrong value.
-	other := NewIndex(v, testForm{}, func(*Item) (*int, error) { return new(int), nil })
+	other := NewIndex(v, testForm{}, func(context.Context, *Item) (*int, error) { return new(int), nil })
 	if _, err := other.Get(t.Context(), "ns/a"); err == nil {
 		t.Error("a *string passes as a *int")
 	}
@@ -73,7 +73,7 @@ func TestIndexFollow(t *testing.T) {
 	a, b := create(t, v, "ns/a", "1"), create(t, v, "ns/b", "bad")
 	told, caught := make(chan string, 100), make(chan int64, 100)
 	text := func(c Change[*string]) string {
-		was, had := c.Was()
+		was, had := c.Was(t.Context())
 		switch {
 		case c.Gone && had:
 			return "-" + c.Name() + " was " + *was
@@ -124,7 +124,7 @@ func TestIndexBeginsAnew(t *testing.T) {
 	b := create(t, v, "b", "1")
 	var told []string
 	f := &following[*string]{index: indexOf(v), known: map[string]*Item{}, caught: func(int64) {}, each: func(c Change[*string]) {
-		_, had := c.Was()
+		_, had := c.Was(t.Context())
 		told = append(told, fmt.Sprintf("%s gone=%v had=%v", c.Key, c.Gone, had))
 	}}
 	begin := func(want ...string) {

@@ -41,7 +41,7 @@ func NewWrite(a *admission.Attributes, n Namespaces, z authz.Authorizer) *Write 
 }
 
 // In returns the write in a version.
-func (w *Write) In(v admission.Version) (*View, error) {
+func (w *Write) In(ctx context.Context, v admission.Version) (*View, error) {
 	for _, have := range w.views {
 		if have.Version == v {
 			return have, nil
@@ -56,10 +56,10 @@ func (w *Write) In(v admission.Version) (*View, error) {
 	if view.objects == nil {
 		o := &objects{}
 		var err error
-		if o.object, err = w.convert(w.a.Object, v); err != nil {
+		if o.object, err = w.convert(ctx, w.a.Object, v); err != nil {
 			return nil, err
 		}
-		if o.old, err = w.convert(w.a.OldObject, v); err != nil {
+		if o.old, err = w.convert(ctx, w.a.OldObject, v); err != nil {
 			return nil, err
 		}
 		view.objects = o
@@ -68,11 +68,11 @@ func (w *Write) In(v admission.Version) (*View, error) {
 	return view, nil
 }
 
-func (w *Write) convert(obj runtime.Object, v admission.Version) (runtime.Object, error) {
+func (w *Write) convert(ctx context.Context, obj runtime.Object, v admission.Version) (runtime.Object, error) {
 	if obj == nil || w.a.Versions == nil {
 		return obj, nil
 	}
-	return w.a.Versions.Convert(obj, v.Kind)
+	return w.a.Versions.Convert(ctx, obj, v.Kind)
 }
 
 // Changed drops the cached views, because the object in the write's attributes

@@ -22,12 +22,12 @@ import (
 type versions []admission.Version
 
 func (v versions) All(string) []admission.Version { return v }
-func (versions) Convert(obj runtime.Object, _ schema.GroupVersionKind) (runtime.Object, error) {
+func (versions) Convert(_ context.Context, obj runtime.Object, _ schema.GroupVersionKind) (runtime.Object, error) {
 	return obj, nil
 }
-func (versions) Hub(obj runtime.Object) (runtime.Object, error) { return obj, nil }
-func (versions) Complete(runtime.Object) error                  { return nil }
-func (versions) Types() (managedfields.TypeConverter, error)    { return nil, errors.New("none") }
+func (versions) Hub(_ context.Context, obj runtime.Object) (runtime.Object, error) { return obj, nil }
+func (versions) Complete(runtime.Object) error                                     { return nil }
+func (versions) Types() (managedfields.TypeConverter, error)                       { return nil, errors.New("none") }
 
 func version(group, v, resource, kind string) admission.Version {
 	gv := schema.GroupVersion{Group: group, Version: v}

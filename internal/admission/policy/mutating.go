@@ -178,7 +178,7 @@ func (m *mutating) invokeOne(ctx context.Context, a *admission.Attributes, write
 	wrong := func(err error) problem {
 		return problem{p.name, in.binding.name, p.ignore, err, metav1.StatusReasonInvalid}
 	}
-	view, err := write.In(in.conditionsView)
+	view, err := write.In(ctx, in.conditionsView)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

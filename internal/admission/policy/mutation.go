@@ -37,7 +37,7 @@ func (m *mutation) mutate(ctx context.Context, a *admission.Attributes, write *e
 	if err := m.program.Err(); err != nil {
 		return err
 	}
-	view, err := write.In(in.version)
+	view, err := write.In(ctx, in.version)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -55,7 +55,7 @@ func (m *mutation) mutate(ctx context.Context, a *admission.Attributes, write *e
 		if err := a.Versions.Complete(made); err != nil {
 			return apierrors.NewInternalError(err)
 		}
-		if made, err = a.Versions.Hub(made); err != nil {
+		if made, err = a.Versions.Hub(ctx, made); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 		}
 	}

@@ -92,7 +92,7 @@ func (j *judgement) hold(ctx context.Context, p *bound, version admission.Versio
 			j.misconfigured(p, b, err)
 			continue
 		}
-		view, err := j.write.In(version)
+		view, err := j.write.In(ctx, version)
 		if err != nil {
 			j.misconfigured(p, b, fmt.Errorf("failed to convert object version: %w", err))
 			continue

@@ -144,7 +144,7 @@ func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, 
 		if err := a.Versions.Complete(made); err != nil {
 			return false, apierrors.NewInternalError(err)
 		}
-		if made, err = a.Versions.Hub(made); err != nil {
+		if made, err = a.Versions.Hub(ctx, made); err != nil {
 			return false, apierrors.NewInternalError(err)
 		}
 	}

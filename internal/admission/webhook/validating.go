@@ -108,7 +108,7 @@ func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *a
 	}
 	// Conditions see the write's own resource, whatever the version of its
 	// objects.
-	asked, err := write.In(admission.Version{Resource: a.Resource, Kind: version.Kind})
+	asked, err := write.In(ctx, admission.Version{Resource: a.Resource, Kind: version.Kind})
 	if err != nil {
 		return version, nil, apierrors.NewInternalError(err)
 	}
@@ -121,7 +121,7 @@ func (d *Deps) calls(ctx context.Context, h *hook, set *set, hit match.Hit, a *a
 		h.conditions.Excluded(asked)
 		return version, nil, nil
 	}
-	view, err := write.In(version)
+	view, err := write.In(ctx, version)
 	if err != nil {
 		return version, nil, apierrors.NewInternalError(err)
 	}

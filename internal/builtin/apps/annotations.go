@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strconv"
@@ -10,8 +11,8 @@ import (
 
 // checkNumber rejects objects with an annotation that must be a number and is not. The check is part of decoding,
 // because the annotation replaces a field of earlier versions.
-func checkNumber(annotation string) func(obj engine.Object) (engine.Object, error) {
-	return func(obj engine.Object) (engine.Object, error) {
+func checkNumber(annotation string) func(ctx context.Context, obj engine.Object) (engine.Object, error) {
+	return func(_ context.Context, obj engine.Object) (engine.Object, error) {
 		if v := obj.GetAnnotations()[annotation]; v != "" {
 			if _, err := strconv.ParseInt(v, 10, 64); err != nil {
 				return nil, fmt.Errorf("annotation %s: %w", annotation, err)

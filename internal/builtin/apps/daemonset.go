@@ -53,8 +53,8 @@ func daemonSets(d Deps) *engine.Resource {
 func daemonSetVersion() *engine.Version {
 	v := engine.VersionOf[appsv1.DaemonSet, appsv1.DaemonSetList](v1, defaultDaemonSet)
 	check := checkNumber(appsv1.DeprecatedTemplateGeneration)
-	v.ToHub = func(obj engine.Object) (engine.Object, error) {
-		obj, err := check(obj)
+	v.ToHub = func(ctx context.Context, obj engine.Object) (engine.Object, error) {
+		obj, err := check(ctx, obj)
 		if err == nil && obj.GetAnnotations()[appsv1.DeprecatedTemplateGeneration] == "" {
 			setAnnotation(obj, appsv1.DeprecatedTemplateGeneration, "0")
 		}

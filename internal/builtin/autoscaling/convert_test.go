@@ -49,7 +49,7 @@ func TestThroughVersion1(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(test.text), in); err != nil {
 				t.Fatal(err)
 			}
-			old, err := v1.FromHub(in.DeepCopy())
+			old, err := v1.FromHub(t.Context(), in.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestThroughVersion1(t *testing.T) {
 			if !slices.Equal(got, test.annotations) {
 				t.Errorf("annotations %q, want %q", got, test.annotations)
 			}
-			out, err := v1.ToHub(old)
+			out, err := v1.ToHub(t.Context(), old)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestDefaultCPU(t *testing.T) {
 	v1 := version(t, "v1")
 	h := &autoscalingv1.HorizontalPodAutoscaler{}
 	v1.Default(h)
-	obj, err := v1.ToHub(h)
+	obj, err := v1.ToHub(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -29,7 +30,7 @@ var v1Annotations = []string{
 }
 
 // dropV1Annotations removes v1's annotations from stored objects.
-func dropV1Annotations(obj engine.Object) (engine.Object, error) {
+func dropV1Annotations(_ context.Context, obj engine.Object) (engine.Object, error) {
 	obj.SetAnnotations(withoutV1(obj.GetAnnotations()))
 	return obj, nil
 }
@@ -54,7 +55,7 @@ func isCPU(m *autoscalingv2.MetricSpec) bool {
 		m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil
 }
 
-func toV1(obj engine.Object) (engine.Object, error) {
+func toV1(_ context.Context, obj engine.Object) (engine.Object, error) {
 	in, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil, fmt.Errorf("not a v2 autoscaler: %T", obj)
@@ -126,7 +127,7 @@ func toV1(obj engine.Object) (engine.Object, error) {
 	return out, nil
 }
 
-func fromV1(obj engine.Object) (engine.Object, error) {
+func fromV1(_ context.Context, obj engine.Object) (engine.Object, error) {
 	in, ok := obj.(*autoscalingv1.HorizontalPodAutoscaler)
 	if !ok {
 		return nil, fmt.Errorf("not a v1 autoscaler: %T", obj)

@@ -282,14 +282,14 @@ func TestEventVersions(t *testing.T) {
 		Series:           &eventsv1.EventSeries{Count: 2, LastObservedTime: metav1.MicroTime{Time: now}},
 		DeprecatedSource: corev1.EventSource{Component: "s"}, DeprecatedCount: 3,
 	}
-	hub, err := r.Versions[1].ToHub(in.DeepCopy())
+	hub, err := r.Versions[1].ToHub(t.Context(), in.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f := r.Fields(hub); f["involvedObject.name"] != "p" || f["source"] != "s" || f["reportingComponent"] != "c" {
 		t.Errorf("fields: %v", f)
 	}
-	out, err := r.Versions[1].FromHub(hub)
+	out, err := r.Versions[1].FromHub(t.Context(), hub)
 	if err != nil {
 		t.Fatal(err)
 	}

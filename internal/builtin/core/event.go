@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -71,7 +72,7 @@ var newerEventLabels = map[string]string{
 	"reportingController":       "reportingComponent",
 }
 
-func eventToCore(obj engine.Object) (engine.Object, error) {
+func eventToCore(_ context.Context, obj engine.Object) (engine.Object, error) {
 	e, ok := obj.(*eventsv1.Event)
 	if !ok {
 		return nil, fmt.Errorf("convert %T to a core event", obj)
@@ -98,7 +99,7 @@ func eventToCore(obj engine.Object) (engine.Object, error) {
 	return out, nil
 }
 
-func eventFromCore(obj engine.Object) (engine.Object, error) {
+func eventFromCore(_ context.Context, obj engine.Object) (engine.Object, error) {
 	e, ok := obj.(*corev1.Event)
 	if !ok {
 		return nil, fmt.Errorf("convert %T from a core event", obj)

@@ -44,7 +44,7 @@ func TestEmptySelectors(t *testing.T) {
 		{"v1", `{"matchExpressions":[` + not + `,` + other + `]}`, `{"matchExpressions":[` + other + `]}`},
 		{"v1", `null`, `null`},
 	} {
-		obj, err := r.Decode([]byte(`{"kind":"PodDisruptionBudget","apiVersion":"policy/` + c.version + `","metadata":{"name":"a"},"spec":{"selector":` + c.selector + `}}`))
+		obj, err := r.Decode(t.Context(), []byte(`{"kind":"PodDisruptionBudget","apiVersion":"policy/`+c.version+`","metadata":{"name":"a"},"spec":{"selector":`+c.selector+`}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
