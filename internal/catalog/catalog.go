@@ -236,15 +236,3 @@ func (l *Live) Settle(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Find returns a resource if it is served in a version, otherwise nil. If a resource is missing, it may be new, so Find
-// first waits for the newest catalog.
-func (l *Live) Find(ctx context.Context, gvr schema.GroupVersionResource) *Resource {
-	if r := l.Now().Version(gvr); r != nil {
-		return r
-	}
-	if gvr.Group == "" || l.Settle(ctx) != nil {
-		return nil // the core group has only built-in resources
-	}
-	return l.Now().Version(gvr)
-}

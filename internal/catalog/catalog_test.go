@@ -3,11 +3,15 @@ package catalog
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -61,21 +65,62 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestFind adds a resource during Find.
-func TestFind(t *testing.T) {
+// TestResolve adds a resource while a request for it is resolved.
+func TestResolve(t *testing.T) {
 	l := New()
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}
 	l.SettleBy(func(ctx context.Context) error {
 		l.Put(resource("example.com", "foos", "Foo", true, "v1"))
 		return ctx.Err()
 	})
-	if l.Find(t.Context(), gvr) == nil {
+	get := &request.Info{IsResource: true, Path: "/apis/example.com/v1/foos/b", Prefix: "apis", Verb: "get",
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Name: "b"}
+	if l.Resolve(t.Context(), get).Resource == nil {
 		t.Error("what has just come was not waited for")
 	}
 	l.Remove(gvr.GroupResource())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if l.Find(gone, gvr) != nil {
+	if l.Resolve(gone, get).Resource != nil {
 		t.Error("found although the source did not settle")
+	}
+}
+
+// TestResolvePaths resolves each kind of path. What is asked for resources and for metrics is the same.
+func TestResolvePaths(t *testing.T) {
+	l := New()
+	l.Begin(resource("", "pods", "Pod", false, "v1"), resource("apps", "deployments", "Deployment", false, "v1"))
+	namespaced := resource("example.com", "bars", "Bar", true, "v1")
+	namespaced.Namespaced = true
+	l.Put(resource("example.com", "foos", "Foo", true, "v1"), namespaced, resource("remote.io", "hidden", "Hidden", true, "v1"))
+	l.PutRemotes(&Remote{GroupVersion: schema.GroupVersion{Group: "remote.io", Version: "v1"},
+		Discovery: apidiscoveryv2.APIVersionDiscovery{Resources: []apidiscoveryv2.APIResourceDiscovery{{Resource: "things"}}}})
+	for path, want := range map[string]string{
+		"/api/v1/pods": "pods", "/api/v1/nodes": "", "/api/v2/pods": "", "//api/v1/pods": "", "/apis//v1/pods": "",
+		"/apis/apps/v1/namespaces/a/deployments": "deployments", "/apis/apps/v1/deployments/a": "deployments", // the endpoint refuses the scope
+		"/apis/example.com/v1/foos": "foos", "/apis/example.com/v2/foos": "", "/apis/example.com/v1/namespaces/a/foos": "",
+		"/apis/example.com/v1/bars": "bars", "/apis/example.com/v1/namespaces/a/bars/b": "bars", "/apis/example.com/v1/bars/b": "",
+		"/apis/remote.io/v1/things": "remote", "/apis/remote.io/v1/others": "remote, not listed", "/apis/remote.io/v1/hidden": "remote, not listed",
+		"/apis/remote.io/v1": "remote, not listed", "/apis/remote.io/v1/": "remote, not listed", "/apis/remote.io": "", "/apis/example.com/v1": "", "/api/v1": "", "/api": "", "/": "",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://kanzen"+path, nil)
+		i, err := request.NewInfo(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, s := "", l.Resolve(t.Context(), i)
+		switch {
+		case s.Resource != nil && s.Remote != nil:
+			got = "two"
+		case s.Resource != nil:
+			got = s.Resource.Resource
+		case s.Remote != nil && l.Owns(r, i):
+			got = "remote"
+		case s.Remote != nil:
+			got = "remote, not listed"
+		}
+		if got != want || l.Owns(r, i) != (want != "" && want != "remote, not listed") {
+			t.Errorf("%s is served by %q, want %q; owned: %v", path, got, want, l.Owns(r, i))
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"iter"
 	"net/http"
 	"slices"
@@ -113,16 +112,6 @@ func (l *Live) RemoveRemotes(gvs ...schema.GroupVersion) {
 		next.remotes.Delete(remoteKey(gv))
 	}
 	l.now.Store(next)
-}
-
-// FindRemote returns the extension server's claim of a group and version. If nothing is known of the group and version,
-// it may be new, so FindRemote first waits for the newest catalog.
-func (l *Live) FindRemote(ctx context.Context, gv schema.GroupVersion) *Remote {
-	now := l.Now()
-	if r := now.Remote(gv); r != nil || gv.Group == "" || now.served(gv) || l.Settle(ctx) != nil {
-		return r
-	}
-	return l.Now().Remote(gv)
 }
 
 // served reports whether this server serves a group and version.

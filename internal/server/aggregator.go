@@ -2,17 +2,14 @@ package server
 
 import (
 	mathrand "math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/kanzen-io/kanzen/internal/aggregator"
-	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/crd"
 	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
 	"github.com/kanzen-io/kanzen/internal/discovery"
@@ -99,17 +96,4 @@ func (b *base) documented() func(path string) bool {
 	return func(path string) bool {
 		return paths[path] || !strings.HasPrefix(path, "api/") && !strings.HasPrefix(path, "apis/")
 	}
-}
-
-// remoteOf returns the group and version of an extension server whose discovery document is requested; nil if there is
-// none.
-func remoteOf(l *catalog.Live, r *http.Request) *catalog.Remote {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	switch {
-	case len(parts) == 3 && parts[0] == "apis":
-		return l.FindRemote(r.Context(), schema.GroupVersion{Group: parts[1], Version: parts[2]})
-	case len(parts) == 2 && parts[0] == "api":
-		return l.FindRemote(r.Context(), schema.GroupVersion{Version: parts[1]})
-	}
-	return nil
 }

@@ -26,9 +26,8 @@ import (
 // root is the handler after the chain. It serves resources through the catalog,
 // and the few paths that are not resources.
 type root struct {
-	resources http.Handler
+	catalog   *catalog.Live
 	discovery documents
-	remotes   *catalog.Live
 	openapi   http.Handler
 	health    *debug.Health
 	metrics   http.Handler
@@ -46,13 +45,7 @@ type root struct {
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
-		// Paths such as "//api/v1" and "/apis//v1" are authorized as they are
-		// parsed, but they are not served.
-		if !strings.HasPrefix(r.URL.Path, "/"+i.Prefix+"/") || i.Prefix == "apis" && i.Group == "" {
-			route.NotFound(w)
-			return
-		}
-		h.resources.ServeHTTP(w, r)
+		h.catalog.ServeHTTP(w, r)
 		return
 	}
 	h.serveOther(w, r)
@@ -62,8 +55,8 @@ func (h *root) serveOther(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
 	case path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"):
-		if remote := remoteOf(h.remotes, r); remote != nil {
-			remote.Handler.ServeHTTP(w, r)
+		if s := h.catalog.Resolve(r.Context(), request.InfoFrom(r.Context())); s.Remote != nil {
+			s.Remote.Handler.ServeHTTP(w, r)
 			return
 		}
 		h.discovery.metrics.DiscoveryRequested(r)

@@ -236,7 +236,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	page := b.console(recorded)
 	handler := chain.New(chain.Config{
 		Handler: &root{
-			resources: serving, discovery: b.discovery(agg), remotes: serving, openapi: docs, health: health,
+			catalog: serving, discovery: b.discovery(agg), openapi: docs, health: health,
 			metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 			rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,

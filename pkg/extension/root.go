@@ -27,11 +27,6 @@ type root struct {
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
-		// A path with empty segments is authorized as what it looks like, and leads nowhere.
-		if !strings.HasPrefix(path, "/apis/") || i.Group == "" {
-			route.NotFound(w)
-			return
-		}
 		h.resources.ServeHTTP(w, r)
 		return
 	}
