@@ -39,6 +39,8 @@ type Config struct {
 	Handler       http.Handler
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
+	// Page tells what filters have to know of a path that is no resource. Optional.
+	Page func(path string) request.Page
 	// WriteError writes refusals; nil is WriteStatus.
 	WriteError ErrorWriter
 	Log        *slog.Logger
@@ -142,7 +144,7 @@ func steps(c Config) []step {
 		// Deadlines and latencies count from here.
 		{"received timestamp", Received(c.Clock), nil},
 		// All filters below use the request info.
-		{"request info", Info, nil},
+		{"request info", Info(c.Page), nil},
 		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log include all requests that are refused below.
 		{"metrics", c.Metrics, nil},

@@ -74,8 +74,13 @@ func describe(a *authz.Attributes) string {
 func config(h http.HandlerFunc) Config {
 	return Config{
 		Handler: h, Authenticator: users{}, Authorizer: policy{"alice": {".*"}},
-		Log: discard(), Clock: clocktesting.NewFakePassiveClock(now), NewAuditID: func() string { return "id" },
+		Log: discard(), Clock: clocktesting.NewFakePassiveClock(now), NewAuditID: func() string { return "id" }, Page: longProfiles,
 	}
+}
+
+// longProfiles has the only pages of these tests that take long.
+func longProfiles(path string) request.Page {
+	return request.Page{LongRunning: strings.HasPrefix(path, "/debug/pprof/")}
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }

@@ -65,13 +65,13 @@ func Deadline(limit time.Duration, clk clock.PassiveClock, refuse, writeError Er
 }
 
 // longRunning takes the deadlines of the HTTP server off the connection of a long-running request. The writer returned
-// bounds how long each write of a watch or snapshot may take.
+// bounds how long each write of a watch or stream may take.
 func longRunning(w http.ResponseWriter, i *request.Info, limit time.Duration) http.ResponseWriter {
 	resp, w := responseOf(w)
 	control := http.NewResponseController(resp.ResponseWriter)
 	_ = control.SetReadDeadline(time.Time{}) // not supported in process, where there is none
 	_ = control.SetWriteDeadline(time.Time{})
-	if i.Verb == "watch" || i.Path == SnapshotPath {
+	if i.Verb == "watch" || i.Page.Stream {
 		resp.writes = newProgress(resp.ResponseWriter, limit)
 	}
 	return w

@@ -7,15 +7,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Info parses the request info. An invalid path is answered in plain text, because the API to which it belongs is not
-// known.
-func Info(next Handler) Handler {
-	return func(w http.ResponseWriter, r *http.Request) {
-		i, err := request.NewInfo(r)
-		if err != nil {
-			http.Error(w, fmt.Sprintf("Internal Server Error: %q: %v", r.RequestURI, err), http.StatusInternalServerError)
-			return
+// Info parses the request info. page tells about paths that are no resources; nil: they are like other requests. An invalid
+// path is answered in plain text, because the API to which it belongs is not known.
+func Info(page func(path string) request.Page) Filter {
+	return func(next Handler) Handler {
+		return func(w http.ResponseWriter, r *http.Request) {
+			i, err := request.NewInfo(r)
+			if err != nil {
+				http.Error(w, fmt.Sprintf("Internal Server Error: %q: %v", r.RequestURI, err), http.StatusInternalServerError)
+				return
+			}
+			if !i.IsResource && page != nil {
+				i.Page = page(i.Path)
+			}
+			next(w, r.WithContext(request.WithInfo(r.Context(), i)))
 		}
-		next(w, r.WithContext(request.WithInfo(r.Context(), i)))
 	}
 }

@@ -1,13 +1,6 @@
 package chain
 
-import (
-	"strings"
-
-	"github.com/kanzen-io/kanzen/internal/request"
-)
-
-// SnapshotPath is where a snapshot of the embedded etcd is served. It lasts as long as its bytes take.
-const SnapshotPath = "/kanzen/snapshot"
+import "github.com/kanzen-io/kanzen/internal/request"
 
 // LongRunning reports whether a request may last as long as the client wants. Such a request has no deadline, does not
 // count as in flight, and the shutdown does not wait for it.
@@ -17,7 +10,7 @@ func LongRunning(i *request.Info) bool {
 		return true
 	}
 	if !i.IsResource {
-		return strings.HasPrefix(i.Path, "/debug/pprof/") || i.Path == "/encryption" || i.Path == SnapshotPath
+		return i.Page.LongRunning
 	}
 	switch i.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":

@@ -40,6 +40,17 @@ type Info struct {
 	// FieldSelector and LabelSelector are as sent, for list, watch and deletecollection.
 	FieldSelector string
 	LabelSelector string
+	// Page is what filters have to know of a path that is no resource. The server sets it.
+	Page Page
+}
+
+// Page says how long the answer of a page, a path that is no resource, may take. The zero value: as long as other requests.
+type Page struct {
+	// LongRunning lets it last as long as the client wants.
+	LongRunning bool
+	// Stream is set besides for answers that a client has to keep reading: as that of a watch, the answer ends if the client
+	// reads nothing for as long as another request may take.
+	Stream bool
 }
 
 // namespaceSubresources are segments after a namespace's name that are subresources of the namespace, not resources in

@@ -234,13 +234,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
+	root := (&root{
+		catalog: serving, discovery: b.discovery(agg), openapi: docs, health: health,
+		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
+		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
+	}).begin()
 	handler := chain.New(chain.Config{
-		Handler: &root{
-			catalog: serving, discovery: b.discovery(agg), openapi: docs, health: health,
-			metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
-			zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-			rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
-		},
+		Handler: root, Page: root.pages.filters,
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),

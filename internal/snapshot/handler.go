@@ -12,6 +12,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
+// Path is where a server streams a snapshot. It is no resource.
+const Path = "/kanzen/snapshot"
+
 // Handler serves backups of the embedded etcd, with everything that is in it. The verb is "post", which rules that let
 // someone read all paths do not grant.
 type Handler struct {

@@ -17,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/kanzen-io/kanzen/internal/chain"
 )
 
 // Server is a running API server.
@@ -91,7 +89,7 @@ func refused(resp *http.Response, method, path string) error {
 
 // Snapshot streams a snapshot of the server's embedded etcd.
 func (s *Server) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	resp, err := s.do(ctx, http.MethodPost, chain.SnapshotPath, nil, nil)
+	resp, err := s.do(ctx, http.MethodPost, Path, nil, nil)
 	if apierrors.IsNotFound(err) {
 		return nil, errors.New("this server has no etcd inside, or is no kanzen: name its etcd cluster by --etcd-servers")
 	}
