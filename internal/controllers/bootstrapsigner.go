@@ -36,14 +36,14 @@ func runBootstrapSigner(ctx context.Context, c Config, cl *inprocess.Client) {
 		secrets: engine.IndexOf[*corev1.Secret](c.endpoint(corev1.Resource("secrets"))), found: make(chan struct{}, 1)}
 	c.work(ctx, "bootstrap_signer_queue", k.look,
 		follow(k.maps, func(c store.Change[*corev1.ConfigMap]) (string, bool) { return c.Key, c.Key == clusterInfo }),
-		whenNeeded(k.found, func(ctx context.Context, q *queue.Queue) {
+		whenNeeded(k.found, func(ctx context.Context, q *queue.Queue, caught func(int64)) {
 			k.secrets.Follow(ctx, func(c store.Change[*corev1.Secret]) {
 				was, _ := c.Was(ctx)
 				if isBootstrapToken(c.Now) || isBootstrapToken(was) {
 					q.Add(clusterInfo)
 				}
-			}, nil)
-		}))
+			}, caught)
+		}, func(_ context.Context, q *queue.Queue) { q.Add(clusterInfo) }))
 }
 
 func isBootstrapToken(s *corev1.Secret) bool {

@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -56,6 +58,19 @@ func (p *protector[T]) edit(ctx context.Context, obj T, change func([]string) []
 	return ignoreMissing(err)
 }
 
+// again queues the objects that wait to be let go.
+func (p *protector[T]) again(ctx context.Context, q *queue.Queue) {
+	all, err := p.objects.Objects(ctx, "")
+	if err != nil {
+		return // the server stops
+	}
+	for _, obj := range all {
+		if obj.GetDeletionTimestamp() != nil {
+			q.Add(strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"))
+		}
+	}
+}
+
 // changed names the objects that may have to be looked at.
 func (p *protector[T]) changed(c store.Change[T]) (string, bool) {
 	return c.Key, !c.Gone && c.Err == nil &&
@@ -92,18 +107,21 @@ func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 		}
 		return used, err
 	}
-	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), whenNeeded(waiting, podsOfClaims(pods)))
+	c.work(ctx, "pvcprotection", once(p.look), follow(p.objects, p.changed), whenNeeded(waiting, podsOfClaims(pods), p.again))
 }
 
 // whenNeeded is a source that begins once need was called for the channel, so that nothing is loaded for what nobody
-// waits for. The channel has room for one value.
-func whenNeeded(needed <-chan struct{}, s source) source {
+// waits for. The channel has room for one value. Follow tells only of what goes after it has begun, so again queues what waits
+// by then: what it waited for may have gone in between.
+func whenNeeded(needed <-chan struct{}, follow func(ctx context.Context, q *queue.Queue, caught func(rev int64)), again source) source {
 	return func(ctx context.Context, q *queue.Queue) {
 		select {
 		case <-needed:
-			s(ctx, q)
 		case <-ctx.Done():
+			return
 		}
+		var begun sync.Once
+		follow(ctx, q, func(int64) { begun.Do(func() { again(ctx, q) }) })
 	}
 }
 
@@ -115,9 +133,9 @@ func need(needed chan<- struct{}) {
 	}
 }
 
-// podsOfClaims is a source that queues the claims of pods that end.
-func podsOfClaims(pods *store.Index[*corev1.Pod]) source {
-	return func(ctx context.Context, q *queue.Queue) {
+// podsOfClaims queues the claims of pods that end.
+func podsOfClaims(pods *store.Index[*corev1.Pod]) func(context.Context, *queue.Queue, func(int64)) {
+	return func(ctx context.Context, q *queue.Queue, caught func(int64)) {
 		pods.Follow(ctx, func(c store.Change[*corev1.Pod]) {
 			pod := c.Now
 			if c.Gone {
@@ -131,7 +149,7 @@ func podsOfClaims(pods *store.Index[*corev1.Pod]) source {
 					q.Add(c.Namespace() + "/" + name)
 				}
 			}
-		}, nil)
+		}, caught)
 	}
 }
 
@@ -162,12 +180,12 @@ func runAttributesClassProtection(ctx context.Context, c Config, cl *inprocess.C
 		return used, err
 	}
 	c.work(ctx, "vacprotection", once(p.look), follow(p.objects, p.changed),
-		whenNeeded(waiting, dropped(volumes, classesOfVolume)), whenNeeded(waiting, dropped(claims, classesOfClaim)))
+		whenNeeded(waiting, dropped(volumes, classesOfVolume), p.again), whenNeeded(waiting, dropped(claims, classesOfClaim), p.again))
 }
 
-// dropped is a source that queues the names that an object no longer has.
-func dropped[T engine.Object](x *store.Index[T], names func(T) []string) source {
-	return func(ctx context.Context, q *queue.Queue) {
+// dropped queues the names that an object no longer has.
+func dropped[T engine.Object](x *store.Index[T], names func(T) []string) func(context.Context, *queue.Queue, func(int64)) {
+	return func(ctx context.Context, q *queue.Queue, caught func(int64)) {
 		x.Follow(ctx, func(c store.Change[T]) {
 			was, ok := c.Was(ctx)
 			if !ok {
@@ -178,7 +196,7 @@ func dropped[T engine.Object](x *store.Index[T], names func(T) []string) source 
 					q.Add(name)
 				}
 			}
-		}, nil)
+		}, caught)
 	}
 }
 

@@ -35,13 +35,13 @@ func runServiceCIDRs(ctx context.Context, c Config, cl *inprocess.Client) {
 		addresses: engine.IndexOf[*networkingv1.IPAddress](c.endpoint(group("ipaddresses"))), waiting: make(chan struct{}, 1)}
 	k.protector = &protector[*networkingv1.ServiceCIDR]{endpoint: ep, objects: k.ranges, client: cl, finalizer: rangeFinalizer}
 	k.protector.used = k.used
-	c.work(ctx, "servicecidrs", k.look, k.followRanges, whenNeeded(k.waiting, func(ctx context.Context, q *queue.Queue) {
+	c.work(ctx, "servicecidrs", k.look, k.followRanges, whenNeeded(k.waiting, func(ctx context.Context, q *queue.Queue, caught func(int64)) {
 		k.addresses.Follow(ctx, func(c store.Change[*networkingv1.IPAddress]) {
 			if a, err := netip.ParseAddr(c.Name()); err == nil {
 				k.queueWith(ctx, q, func(p netip.Prefix) bool { return p.Contains(a) })
 			}
-		}, nil)
-	}))
+		}, caught)
+	}, k.protector.again))
 }
 
 // rangeKeeper is the controller of ServiceCIDRs.
