@@ -22,11 +22,12 @@ const (
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
+	DetectCacheInconsistency           = "DetectCacheInconsistency"
 	KMSv1                              = "KMSv1"
 )
 
 func switchable(name string) bool {
-	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion, KMSv1}, name)
+	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion, DetectCacheInconsistency, KMSv1}, name)
 }
 
 // Gate is a feature gate as kube-apiserver 1.36 has it.

@@ -116,7 +116,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	opened.Add(sealed.close)
 	stored := store.NewCluster(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
-		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}}, on.Parts()...)
+		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: gatesOf(cfg).Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)

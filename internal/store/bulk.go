@@ -17,6 +17,11 @@ const (
 // all calls yield for all keys of a prefix, in order, at one revision, which it returns. It ends early when yield returns false.
 // asked is told of each request to etcd.
 func (s *Store) all(ctx context.Context, prefix string, asked func(began time.Time, err error), yield kv.Yield) (rev int64, err error) {
+	return s.allAt(ctx, prefix, 0, asked, yield)
+}
+
+// allAt is all at a given revision; 0: the newest.
+func (s *Store) allAt(ctx context.Context, prefix string, rev int64, asked func(began time.Time, err error), yield kv.Yield) (int64, error) {
 	from, end := prefix, kv.PrefixEnd(prefix)
 	b := bulk{}
 	for limit := int64(firstPage); ; {

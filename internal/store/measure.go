@@ -19,6 +19,7 @@ type Metrics struct {
 
 	seconds          *prometheus.HistogramVec
 	requests, failed *prometheus.CounterVec
+	compared         *prometheus.CounterVec
 	waits            *prometheus.HistogramVec
 }
 
@@ -30,11 +31,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}}, operation),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
 		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
+		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
+			[]string{"group", "resource", "status"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}, resource),
 	}
-	r.MustRegister(m.seconds, m.requests, m.failed, m.waits)
+	r.MustRegister(m.seconds, m.requests, m.failed, m.compared, m.waits)
 	return m
 }
 
@@ -116,7 +119,7 @@ func (v *View) dropSeries() {
 	of := prometheus.Labels{"group": v.kind.Resource.Group, "resource": v.kind.Resource.Resource}
 	for _, vec := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{m.seconds, m.requests, m.failed, m.waits} {
+	}{m.seconds, m.requests, m.failed, m.compared, m.waits} {
 		vec.DeletePartialMatch(of)
 	}
 }

@@ -77,6 +77,8 @@ type Options struct {
 	Guard *guard.Guard
 	// Caller is told of the time that requests spend here. Optional.
 	Caller Caller
+	// Compare has views compared with the log from time to time.
+	Compare bool
 }
 
 // Store is the API objects in one log.
@@ -87,6 +89,8 @@ type Store struct {
 	log    *slog.Logger
 	guard  *guard.Guard
 	caller Caller
+	// compares is Options.Compare.
+	compares bool
 	// metrics is Options.Metrics; never nil.
 	metrics *Metrics
 	// transformer is Options.Transformer.
@@ -147,7 +151,7 @@ func New(db DB, o Options) *Store {
 
 func newStore(db DB, o Options, common shared) *Store {
 	s := &Store{
-		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, transformer: o.Transformer,
+		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, compares: o.Compare, transformer: o.Transformer,
 		Encodings: common.encodings, values: common.values, views: map[string]*View{},
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
@@ -164,6 +168,9 @@ func (s *Store) Run(ctx context.Context) error {
 	s.tasks.start(s.cutWindows)
 	s.tasks.start(s.runHeal)
 	s.tasks.start(s.runCompacted)
+	if s.compares {
+		s.tasks.start(s.runCompare)
+	}
 	if s.values.stores[0] == s {
 		s.tasks.start(s.runPack)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/etcd/etcdtest"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
+	"github.com/kanzen-io/kanzen/internal/store/pebble"
 )
 
 // open starts a store on an embedded etcd, and stops both with the test.
@@ -33,6 +34,7 @@ var openers = map[string]opener{
 	"embedded": func(t testing.TB) closingDB { return openEmbedded(t, t.TempDir()) },
 	"external": func(t testing.TB) closingDB { return etcdtest.Start(t, false).Dial() },
 	"memory":   func(testing.TB) closingDB { return memory.New(clock.RealClock{}) },
+	"pebble":   openPebble,
 }
 
 // each runs a test on the embedded etcd and in memory.
@@ -45,6 +47,15 @@ func each(t *testing.T, test func(t *testing.T, open opener)) {
 func openEmbedded(t testing.TB, dir string) closingDB {
 	t.Helper()
 	db, err := etcd.OpenEmbedded(context.Background(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func openPebble(t testing.TB) closingDB {
+	t.Helper()
+	db, err := pebble.Open(pebble.Config{Dir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
