@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kanzen-io/kanzen/test/peer"
 )
 
 // process is a program that a test started; it is killed when the test ends.
@@ -239,16 +241,7 @@ func link(t testing.TB, name string) string {
 // freePort is a port of the loopback interface that nobody listens on now.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	return peer.FreePort(t)
 }
 
 // lockedBuffer is a bytes.Buffer for two goroutines.

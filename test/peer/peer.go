@@ -9,10 +9,12 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -61,7 +63,7 @@ func program(t testing.TB, name string) string {
 func Etcd(t testing.TB) string {
 	t.Helper()
 	path, dir := program(t, "etcd"), t.TempDir()
-	client, member := "http://127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	client, member := "http://127.0.0.1:"+FreePort(t), "http://127.0.0.1:"+FreePort(t)
 	run(t, dir, path, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
@@ -71,7 +73,7 @@ func Etcd(t testing.TB) string {
 // StartOn is Start on the data of an etcd. Servers with different arguments may share it.
 func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 	t.Helper()
-	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), freePort(t)
+	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), FreePort(t)
 	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
 	writeKey(t, key)
 	lines := token + ",admin,admin,system:masters\n"
@@ -127,18 +129,23 @@ func tail(dir, program string) string {
 	return program + ": " + string(data[max(0, len(data)-2000):]) + "\n"
 }
 
-func freePort(t testing.TB) string {
+// FreePort returns a port of 127.0.0.1 on which nobody listens. It is none of those that the system gives to clients and to listeners
+// without a wish: before the program that is to have it listens, other tests would be given it.
+func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(10_000 + mathrand.IntN(20_000))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("no port is free")
+	panic("unreachable")
 }
 
 func writeKey(t testing.TB, path string) {
