@@ -1,6 +1,8 @@
 package pebble
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,5 +56,32 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%+v, %v", c, err)
 			}
 		})
+	}
+}
+
+// TestQuota fills a database beyond its quota: it takes no more, but what makes room.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	d, err := Open(Config{Dir: t.TempDir(), UnsafeNoFsync: true, Quota: 20 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	put := func(n int) error {
+		_, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: fmt.Sprint(n), Value: bytes.Repeat([]byte{byte(n), byte(n >> 8)}, 1<<18)}}})
+		d.quota.mu.Lock()
+		d.quota.read = time.Time{} // the next one measures
+		d.quota.mu.Unlock()
+		return err
+	}
+	n := 0
+	for err = put(n); err == nil && n < 200; err = put(n) {
+		n++
+	}
+	if !errors.Is(err, kv.ErrNoSpace) || !errors.Is(d.Writable(t.Context()), kv.ErrNoSpace) {
+		t.Fatalf("after %d values of 512 KiB: %v, %v", n, err, d.Writable(t.Context()))
+	}
+	if _, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "0", Delete: true}}}); err != nil {
+		t.Error(err)
 	}
 }

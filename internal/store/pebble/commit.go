@@ -3,6 +3,7 @@ package pebble
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,7 +81,7 @@ func (d *DB) decide(ctx context.Context, t kv.Txn) (done kv.Committed, waits *gr
 	w := d.begin(len(t.Then))
 	for _, o := range t.Then {
 		if err := w.carryOut(now, o); err != nil {
-			return kv.Committed{}, nil, err
+			return kv.Committed{}, nil, errors.Join(err, w.batch.Close())
 		}
 	}
 	waits, err = w.end()

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -114,13 +115,11 @@ func (d *DB) delete(ended []end) (waits *group, err error) {
 	w := d.begin(len(ended))
 	for _, e := range ended {
 		was, err := now.find(e.key)
-		if err != nil {
-			return nil, err
+		if err == nil && was.version > 0 && was.ends == e.at {
+			err = w.carryOut(now, kv.Op{Delete: true, Key: e.key})
 		}
-		if was.version > 0 && was.ends == e.at {
-			if err := w.carryOut(now, kv.Op{Delete: true, Key: e.key}); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, errors.Join(err, w.batch.Close())
 		}
 	}
 	return w.end()

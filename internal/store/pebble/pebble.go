@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -54,7 +55,7 @@ type DB struct {
 	dir      string
 	clock    clock.Clock
 	maxValue int
-	quota    int64
+	quota    quota
 	unsynced bool           // nobody waits for the disk
 	disk     *space.Reserve // nil: writes are taken until the disk is full
 	broken   *breakage
@@ -89,7 +90,7 @@ func Open(c Config) (_ *DB, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: c.Quota, unsynced: c.UnsafeNoFsync, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
+	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: quota{bytes: c.Quota}, unsynced: c.UnsafeNoFsync, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
 	if d.maxValue == 0 {
 		d.maxValue = DefaultMaxValue
 	}
@@ -247,10 +248,38 @@ func (d *DB) room() error {
 	if err := d.disk.Room(); err != nil {
 		return fmt.Errorf("%w: %w", err, kv.ErrNoSpace)
 	}
-	if d.quota > 0 {
-		if size := d.size(); size.Bytes > d.quota {
-			return fmt.Errorf("the database has %d bytes and may have %d: %w", size.Bytes, d.quota, kv.ErrNoSpace)
+	return d.quota.room(func() int64 {
+		size, err := d.Size(context.Background())
+		if err != nil {
+			return 0 // it is closed or broken, which is told elsewhere
 		}
+		return size.Bytes
+	})
+}
+
+// quota bounds the size of the database.
+type quota struct {
+	bytes int64 // 0: there is no bound
+
+	mu   sync.Mutex
+	read time.Time
+	size int64 // then
+}
+
+// quotaAge is how long a measurement holds: to ask the tree takes locks that writes need.
+const quotaAge = 200 * time.Millisecond
+
+func (q *quota) room(measure func() int64) error {
+	if q.bytes == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := time.Now(); now.Sub(q.read) >= quotaAge {
+		q.read, q.size = now, measure()
+	}
+	if q.size > q.bytes {
+		return fmt.Errorf("the database has %d bytes and may have %d: %w", q.size, q.bytes, kv.ErrNoSpace)
 	}
 	return nil
 }
@@ -269,7 +298,7 @@ func (d *DB) size() kv.Size {
 	m := d.tree.Metrics()
 	bytes := int64(m.DiskSpaceUsage())
 	used := int64(m.WAL.Size) + m.Total().TablesSize
-	return kv.Size{Bytes: max(bytes, used), InUse: used, Quota: d.quota}
+	return kv.Size{Bytes: max(bytes, used), InUse: used, Quota: d.quota.bytes}
 }
 
 // firstError is the first of two errors that is one.
