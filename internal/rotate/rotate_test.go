@@ -47,17 +47,17 @@ func content(t *testing.T, path string) string {
 func TestRotate(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		file File
+		file *File
 		want []string // contents, by the order of names
 	}{
-		{"all are kept", File{MaxSize: 4}, []string{"aaa", "bbb", "ccccccc", "d"}},
-		{"few are kept", File{MaxSize: 4, MaxBackups: 2}, []string{"bbb", "ccccccc", "d"}},
-		{"compressed", File{MaxSize: 4, MaxBackups: 2, Compress: true}, []string{"bbb", "ccccccc", "d"}},
-		{"large enough", File{MaxSize: 14}, []string{"aaabbbcccccccd"}},
+		{"all are kept", &File{MaxSize: 4}, []string{"aaa", "bbb", "ccccccc", "d"}},
+		{"few are kept", &File{MaxSize: 4, MaxBackups: 2}, []string{"bbb", "ccccccc", "d"}},
+		{"compressed", &File{MaxSize: 4, MaxBackups: 2, Compress: true}, []string{"bbb", "ccccccc", "d"}},
+		{"large enough", &File{MaxSize: 14}, []string{"aaabbbcccccccd"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			f := &c.file
+			f := c.file
 			f.Path = filepath.Join(dir, "below", "audit.log")
 			for n, line := range []string{"aaa", "bbb", "ccccccc", "d"} {
 				if _, err := f.Write([]byte(line)); err != nil {
