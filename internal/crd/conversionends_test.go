@@ -70,7 +70,7 @@ var conversions = map[string]func(ctx context.Context, v1, v2 dynamic.ResourceIn
 	"update": func(ctx context.Context, v1, _ dynamic.ResourceInterface) error {
 		managed := thing("v1", "a", map[string]any{"size": int64(2)})
 		managed.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "example.com/v2", FieldsType: "FieldsV1",
-			Time: &metav1.Time{Time: time.Now()}, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:length":{}}}`)}}})
+			Time: &metav1.Time{Time: time.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:length":{}}}`)}})
 		got, err := v1.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil {
 			return err
