@@ -38,6 +38,20 @@ func (b *breakage) err() error {
 	return b.why
 }
 
+// fatal is what the tree says when it cannot go on, in a call.
+type fatal struct{ error }
+
+// recoverFatal is recover for calls that also run code of the caller, whose panics are its own.
+func (b *breakage) recoverFatal(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case fatal:
+		*err = b.err()
+	default:
+		panic(p)
+	}
+}
+
 // recover turns a panic of the tree into an error, and breaks the database.
 func (b *breakage) recover(err *error) {
 	if p := recover(); p != nil {
@@ -69,7 +83,7 @@ func (l logger) Fatalf(format string, args ...any) {
 	why := fmt.Errorf(format, args...)
 	l.broken.set(why)
 	if called() {
-		panic(why) // to who called
+		panic(fatal{why}) // to who called
 	}
 	runtime.Goexit()
 }

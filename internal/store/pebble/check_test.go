@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -83,5 +84,54 @@ func TestQuota(t *testing.T) {
 	}
 	if _, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "0", Delete: true}}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSoonerEnd has an end come that is before the one that is waited for, after one that is not: it is not missed.
+func TestSoonerEnd(t *testing.T) {
+	t.Parallel()
+	e := newExpiry(&DB{clock: clock.RealClock{}})
+	for _, c := range []struct {
+		waits int64
+		ends  []int64
+		woken bool
+	}{{0, []int64{9}, true}, {5, []int64{9}, false}, {5, []int64{9, 3}, true}, {5, []int64{9, 3, 8, 4}, true}, {5, []int64{5}, false}} {
+		e.waitsFor(c.waits)
+		for _, at := range c.ends {
+			e.wake(at)
+		}
+		if woken := len(e.sooner) > 0; woken != c.woken {
+			t.Errorf("%+v: woken %t", c, woken)
+		}
+		if c.woken {
+			e.sleep(t.Context(), time.Hour)
+		}
+	}
+}
+
+// TestStaleEnd: what is said to end, and does not, is forgotten, and not looked at for ever.
+func TestStaleEnd(t *testing.T) {
+	t.Parallel()
+	d, err := Open(Config{Dir: t.TempDir(), UnsafeNoFsync: true, KeepEnded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if _, err := d.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "a"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b"} {
+		if err := d.tree.Set(endKey(1, key), nil, pebble.NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next, err := d.expiry.expire(t.Context()); next != 1 || err != nil {
+		t.Errorf("%d, %v", next, err)
+	}
+	if next, err := d.expiry.expire(t.Context()); next != 0 || err != nil {
+		t.Errorf("again: %d, %v", next, err)
+	}
+	if c, err := d.Check(t.Context()); c.Keys != 1 || c.Ends != 0 || err != nil {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

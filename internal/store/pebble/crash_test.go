@@ -146,6 +146,52 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
+// TestPowerLossAtTheEnd cuts the power at each operation on files while a database is closed. The next one takes what it finds.
+func TestPowerLossAtTheEnd(t *testing.T) {
+	t.Parallel()
+	fs, told := vfs.NewCrashableMem(), &acknowledged{keys: map[string]int64{}}
+	var closing atomic.Bool
+	var mu sync.Mutex
+	var cuts []*vfs.MemFS
+	r := rand.New(rand.NewPCG(1, 2))
+	db, err := pebble.Open(pebble.Config{Dir: "db", FS: errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if closing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
+			cuts = append(cuts, fs.CrashClone(vfs.CrashCloneCfg{}), fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: r}))
+		}
+		return nil
+	}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10 {
+		key := fmt.Sprintf("k/%d", n)
+		done, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: fmt.Append(nil, key, "=1")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.wrote(key, done.Rev)
+	}
+	closing.Store(true)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n, cut := range cuts {
+		again, err := pebble.Open(pebble.Config{Dir: "db", FS: cut})
+		if err != nil {
+			t.Fatalf("cut %d of %d: %v", n, len(cuts), err)
+		}
+		if err := told.check(t.Context(), again); err != nil {
+			t.Errorf("cut %d of %d: %v", n, len(cuts), err)
+		}
+		_ = again.Close()
+	}
+	if len(cuts) < 10 {
+		t.Errorf("only %d cuts", len(cuts))
+	}
+}
+
 func headOf(t *testing.T, db *pebble.DB) int64 {
 	t.Helper()
 	head, err := db.Head(t.Context())

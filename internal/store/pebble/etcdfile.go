@@ -30,6 +30,17 @@ import (
 // maxFileTxn is how many changes are written to a file at a time.
 const maxFileTxn = 10_000
 
+// snapshotDir is what the names of directories begin with in which snapshots are made. What a process has left is removed by the next.
+const snapshotDir = "snapshot-"
+
+func removeSnapshots(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, snapshotDir+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
 // Snapshot streams the database, with the history that it has, as a file of etcd's with its SHA-256 at the end.
 func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	done, err := d.use(ctx)
@@ -37,7 +48,7 @@ func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 		return nil, err
 	}
 	defer done()
-	dir, err := os.MkdirTemp(filepath.Dir(d.dir), "snapshot-")
+	dir, err := os.MkdirTemp(d.dir, snapshotDir)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +114,8 @@ func (d *DB) export(ctx context.Context, path string) (err error) {
 	}
 	sub, last := int64(0), int64(0)
 	for some := range slices.Chunk(places, maxFileTxn) {
-		if err := ctx.Err(); err != nil {
-			return err
+		if err := errors.Join(ctx.Err(), d.disk.Room()); err != nil {
+			return err // the file must not take the room that writes need
 		}
 		err := file.Update(func(tx *bolt.Tx) error {
 			b := tx.Bucket(schema.Key.Name())

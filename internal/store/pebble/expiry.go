@@ -3,6 +3,7 @@ package pebble
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,15 +14,31 @@ import (
 // expiry deletes keys that have ended.
 type expiry struct {
 	d      *DB
-	sooner chan int64 // the time of a new end
+	sooner chan struct{} // a token: there is an end before next
+
+	mu   sync.Mutex
+	next int64 // the end that run waits for; 0: it waits for none, or is looking
 }
 
-// wake tells of an end. A time that is not taken up at once is not lost: run looks again before it sleeps.
+func newExpiry(d *DB) *expiry { return &expiry{d: d, sooner: make(chan struct{}, 1)} }
+
+// wake tells of an end.
 func (e *expiry) wake(ends int64) {
-	select {
-	case e.sooner <- ends:
-	default:
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.next != 0 && ends >= e.next {
+		return
 	}
+	select {
+	case e.sooner <- struct{}{}:
+	default: // run looks again anyway
+	}
+}
+
+func (e *expiry) waitsFor(next int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.next = next
 }
 
 // seldom is how often ends are looked for if there are none.
@@ -33,7 +50,9 @@ const tryAgain = time.Second
 // run deletes keys as they end, until ctx ends.
 func (e *expiry) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		e.waitsFor(0) // an end that comes now may not be found
 		next, err := e.expire(ctx)
+		e.waitsFor(next)
 		pause := seldom
 		switch {
 		case err != nil:
@@ -41,27 +60,18 @@ func (e *expiry) run(ctx context.Context) {
 		case next != 0:
 			pause = min(pause, time.Unix(0, next).Sub(e.d.clock.Now()))
 		}
-		if !e.sleep(ctx, pause, next) {
-			return
-		}
+		e.sleep(ctx, pause)
 	}
 }
 
-// sleep pauses, but not beyond an end that is told meanwhile and is earlier than next (0: none).
-func (e *expiry) sleep(ctx context.Context, pause time.Duration, next int64) (again bool) {
+// sleep pauses until ctx ends, or until there is an end before the one that is waited for.
+func (e *expiry) sleep(ctx context.Context, pause time.Duration) {
 	timer := e.d.clock.NewTimer(max(0, pause))
 	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C():
-			return true
-		case sooner := <-e.sooner:
-			if next == 0 || sooner < next {
-				return true
-			}
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-timer.C():
+	case <-e.sooner:
+	case <-ctx.Done():
 	}
 }
 
@@ -102,7 +112,7 @@ func (e *expiry) ended(now int64) (keys []end, next int64, err error) {
 	return keys, 0, it.Error()
 }
 
-// delete deletes keys at one revision, but for those that have got another end meanwhile.
+// delete deletes keys at one revision, but for those that have another end by now.
 func (d *DB) delete(ended []end) (waits *group, err error) {
 	defer d.broken.recover(&err)
 	d.mu.Lock()
@@ -115,8 +125,12 @@ func (d *DB) delete(ended []end) (waits *group, err error) {
 	w := d.begin(len(ended))
 	for _, e := range ended {
 		was, err := now.find(e.key)
-		if err == nil && was.version > 0 && was.ends == e.at {
+		switch {
+		case err != nil:
+		case was.version > 0 && was.ends == e.at:
 			err = w.carryOut(now, kv.Op{Delete: true, Key: e.key})
+		default: // it ends at another time, or is gone: it would be found again and again
+			err = d.tree.Delete(endKey(e.at, e.key), pebble.NoSync)
 		}
 		if err != nil {
 			return nil, errors.Join(err, w.batch.Close())

@@ -31,7 +31,9 @@ type Config struct {
 	UnsafeNoFsync bool
 	// AnyDisk takes writes until the disk is full.
 	AnyDisk bool
-	Clock   clock.Clock
+	// KeepEnded leaves keys that have ended where they are, for who copies the database or looks through it.
+	KeepEnded bool
+	Clock     clock.Clock
 	// Log receives what an operator can act on, and everything if it is for debugging. Optional.
 	Log *slog.Logger
 	// FS has the files; nil: the system's.
@@ -49,21 +51,22 @@ const firstRevision = 1
 
 // DB is an open database. It implements store.DB.
 type DB struct {
-	tree     *pebble.DB
-	lock     *pebble.Lock
-	files    vfs.FS
-	dir      string
-	clock    clock.Clock
-	maxValue int
-	quota    quota
-	unsynced bool           // nobody waits for the disk
-	disk     *space.Reserve // nil: writes are taken until the disk is full
-	broken   *breakage
-	durable  *durability
-	tail     *tail
-	expiry   *expiry
-	closing  chan struct{}
-	stop     func() // the expiry
+	tree      *pebble.DB
+	lock      *pebble.Lock
+	files     vfs.FS
+	dir       string
+	clock     clock.Clock
+	maxValue  int
+	quota     quota
+	unsynced  bool // nobody waits for the disk
+	keepEnded bool
+	disk      *space.Reserve // nil: writes are taken until the disk is full
+	broken    *breakage
+	durable   *durability
+	tail      *tail
+	expiry    *expiry
+	closing   chan struct{}
+	stop      func() // the expiry
 
 	compacting sync.Mutex
 	compacted  atomic.Int64 // history before it was dropped
@@ -90,7 +93,7 @@ func Open(c Config) (_ *DB, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: quota{bytes: c.Quota}, unsynced: c.UnsafeNoFsync, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
+	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: quota{bytes: c.Quota}, unsynced: c.UnsafeNoFsync, keepEnded: c.KeepEnded, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
 	if d.maxValue == 0 {
 		d.maxValue = DefaultMaxValue
 	}
@@ -107,7 +110,7 @@ func Open(c Config) (_ *DB, err error) {
 	if d.lock, err = pebble.LockDirectory(c.Dir, c.FS); err != nil {
 		return nil, fmt.Errorf("open the database in %s: %w (%w)", c.Dir, ErrInUse, err)
 	}
-	if err := d.open(c); err != nil {
+	if err := errors.Join(removeSnapshots(c.Dir), d.open(c)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database in %s: %w", c.Dir, err), d.lock.Close())
 	}
 	d.start()
@@ -164,10 +167,12 @@ func (d *DB) start() {
 	d.durable = &durability{told: d.tail.show, fail: d.broken.set, err: d.broken.err, work: make(chan struct{}, 1),
 		end: make(chan struct{}), left: make(chan struct{}), rev: d.rev}
 	go d.durable.run()
-	d.expiry = &expiry{d: d, sooner: make(chan int64, 1)}
+	d.expiry = newExpiry(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { d.expiry.run(ctx) })
+	if !d.keepEnded {
+		running.Go(func() { d.expiry.run(ctx) })
+	}
 	running.Go(func() {
 		d.compacting.Lock()
 		defer d.compacting.Unlock()

@@ -102,12 +102,13 @@ func (r *reader) instead(t kv.Txn) ([]*kv.KeyValue, error) {
 }
 
 // Range is part of store.DB.
-func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (_ kv.Answer, err error) {
 	done, err := d.use(ctx)
 	if err != nil {
 		return kv.Answer{}, err
 	}
 	defer done()
+	defer d.broken.recoverFatal(&err)
 	for {
 		rev, head, err := d.readable(r.Rev)
 		if err != nil {

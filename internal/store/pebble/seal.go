@@ -23,12 +23,16 @@ func sealPath(files vfs.FS, dir string) string { return files.PathJoin(dir, "sea
 
 // makeSeal seals a database that is closed.
 func makeSeal(files vfs.FS, dir string, head int64) error {
-	f, err := files.Create(sealPath(files, dir), vfs.WriteCategoryUnspecified)
+	made := sealPath(files, dir) + ".new" // a seal that the power was cut in would say that the database is damaged
+	f, err := files.Create(made, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("seal the database: %w", err)
 	}
 	_, err = f.Write(strconv.AppendInt(nil, head, 10))
-	return errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("seal the database: %w", err)
+	}
+	return files.Rename(made, sealPath(files, dir))
 }
 
 // breakSeal compares the seal of a database, if there is one, with what it is now. Then it removes it, since the database changes from now

@@ -17,7 +17,7 @@ const (
 type tail struct {
 	mu      sync.Mutex
 	events  []kv.Event    // in the order of revisions; cut off and appended to, never overwritten
-	bytes   int           // of their keys and values
+	bytes   int           // of events
 	from    int64         // all changes from this revision on are in events
 	head    int64         // readers may see changes up to this revision: it is on disk
 	changed chan struct{} // closed when head grows
@@ -40,7 +40,10 @@ func (t *tail) add(events []kv.Event) {
 	}
 }
 
-func size(e *kv.Event) int { return len(e.Key) + len(e.Value) }
+// eventBytes is about what an event takes beside its key and value.
+const eventBytes = 192
+
+func size(e *kv.Event) int { return len(e.Key) + len(e.Value) + eventBytes }
 
 // cut drops the older half of the events, but none that readers must not see yet: a transaction is not on disk when it is dropped
 // only if it alone is as large as all that may be kept.

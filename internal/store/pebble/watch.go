@@ -49,6 +49,7 @@ func (d *DB) read(ctx context.Context, to []kv.Event, w kv.Watch, next int64) (_
 		return nil, 0, nil, err
 	}
 	defer done()
+	defer d.broken.recover(&err)
 	events, rev, changed, err := d.since(ctx, next)
 	if err != nil || rev < next {
 		return to, rev, changed, err
