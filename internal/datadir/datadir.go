@@ -41,7 +41,7 @@ func Open(dir string) (unlock func() error, err error) {
 	}
 	unlock, err = filelock.Lock(filepath.Join(dir, lockFile), filelock.Shared)
 	if errors.Is(err, filelock.ErrLocked) {
-		return nil, fmt.Errorf("data directory %s is being removed by 'kanzen reset'", dir)
+		return nil, fmt.Errorf("data directory %s is being removed, moved or checked: 'kanzen reset', 'kanzen migrate' or 'kanzen check' runs", dir)
 	}
 	if err != nil {
 		return nil, hint(dir, err)

@@ -43,7 +43,16 @@ func Reset(dir string) (*Resetting, error) {
 	if m == nil && !madeByUs(dir) {
 		return nil, fmt.Errorf("%s is no data directory of kanzen's: it has no %s; nothing was removed", dir, markFile)
 	}
-	unlock, err := filelock.Lock(filepath.Join(dir, lockFile), filelock.Exclusive)
+	unlock, err := Exclusive(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Resetting{dir, unlock}, nil
+}
+
+// Exclusive keeps servers off a directory until unlock is called. It is an error if one runs on it.
+func Exclusive(dir string) (unlock func() error, err error) {
+	unlock, err = filelock.Lock(filepath.Join(dir, lockFile), filelock.Exclusive)
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("%s is %w: a server runs on it; stop it first", dir, ErrInUse)
 	}
@@ -53,7 +62,7 @@ func Reset(dir string) (*Resetting, error) {
 	if err := probe(filepath.Join(dir, "etcd", lockFile)); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s is %w: a server runs on it; stop it first", dir, ErrInUse), unlock())
 	}
-	return &Resetting{dir, unlock}, nil
+	return unlock, nil
 }
 
 // probe returns an error if another process has the lock.

@@ -116,8 +116,8 @@ func (o *opener) etcd(ctx context.Context) (database, error) {
 }
 
 func (o *opener) pebble(context.Context) (database, error) {
-	if len(o.cfg.EtcdListenClients) > 0 || len(o.cfg.EtcdListenPeers) > 0 {
-		return nil, fmt.Errorf("%s has a database of pebble, which goes with none of --etcd-listen-client-urls, --etcd-listen-peer-urls", o.cfg.DataDir)
+	if len(o.cfg.EtcdListenClients) > 0 || len(o.cfg.EtcdListenPeers) > 0 || o.cfg.EtcdName != "" {
+		return nil, fmt.Errorf("%s has a database of pebble, which goes with none of --etcd-name, --etcd-listen-client-urls, --etcd-listen-peer-urls", o.cfg.DataDir)
 	}
 	opened := logs.Step(o.log, clock.RealClock{}, "opening the database", "database is open")
 	db, err := pebble.Open(pebble.Config{Dir: filepath.Join(o.cfg.DataDir, config.EnginePebble), UnsafeNoFsync: o.cfg.UnsafeNoFsync,

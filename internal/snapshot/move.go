@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/datadir"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -47,6 +48,11 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 			return nil, fmt.Errorf("%s is there already; move it away first", path)
 		}
 	}
+	unlock, err := datadir.Exclusive(dataDir) // a server that began now would write to the old one
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	tmp, err := os.MkdirTemp(dataDir, "migrate-")
 	if err != nil {
 		return nil, err
@@ -59,7 +65,7 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 	if to == config.EngineEtcd {
 		err = RestoreData(ctx, file, made, SoleMember(), 0)
 	} else {
-		_, err = pebble.Import(ctx, file, pebble.Config{Dir: made})
+		_, err = pebble.Import(ctx, file, pebble.Config{Dir: made, KeepEnded: true})
 	}
 	if err != nil {
 		return nil, err
@@ -76,10 +82,10 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 	return m, syncDir(dataDir)
 }
 
-// openEngine opens a database of an engine.
+// openEngine opens a database of an engine. Keys that have ended are left to the server.
 func openEngine(ctx context.Context, engine, dir string) (moving, error) {
 	if engine == config.EnginePebble {
-		return pebble.Open(pebble.Config{Dir: dir})
+		return pebble.Open(pebble.Config{Dir: dir, KeepEnded: true})
 	}
 	return etcd.OpenEmbedded(ctx, etcd.Embedded{Dir: dir, QuotaBytes: 8 << 30})
 }
@@ -91,15 +97,25 @@ func saveEngine(ctx context.Context, engine, dir, file string, progress func(byt
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if rev, keys, err = extent(ctx, db); err != nil {
+	if err := save(ctx, db, file, progress); err != nil {
 		return 0, 0, err
 	}
-	stream, err := db.Snapshot(ctx)
+	f, err := Open(ctx, file)
 	if err != nil {
 		return 0, 0, err
 	}
+	// An empty database is at revision 1.
+	return max(1, f.Revision, f.Compacted), int64(len(f.Entries)), f.Close()
+}
+
+// save writes a snapshot of an open database to a file.
+func save(ctx context.Context, db moving, file string, progress func(bytes int64)) (err error) {
+	stream, err := db.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, stream.Close()) }()
-	return rev, keys, Save(ctx, stream, file, progress)
+	return Save(ctx, stream, file, progress)
 }
 
 func extent(ctx context.Context, db store.DB) (rev, keys int64, err error) {
@@ -120,6 +136,11 @@ func Check(ctx context.Context, dataDir string) (_ *Checked, err error) {
 	if len(found) != 1 {
 		return nil, fmt.Errorf("%s has %d databases; one is needed", dataDir, len(found))
 	}
+	unlock, err := datadir.Exclusive(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	c := &Checked{Engine: found[0]}
 	db, err := openEngine(ctx, c.Engine, filepath.Join(dataDir, c.Engine))
 	if err != nil {
@@ -133,31 +154,25 @@ func Check(ctx context.Context, dataDir string) (_ *Checked, err error) {
 		_, err = p.Check(ctx)
 		return c, err
 	}
-	return c, checkSaved(ctx, db)
+	return c, checkSaved(ctx, db, dataDir)
 }
 
-// checkSaved checks a snapshot of a database, which has all its pages.
-func checkSaved(ctx context.Context, db moving) (err error) {
-	stream, err := db.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stream.Close()) }()
-	tmp, err := os.MkdirTemp("", "kanzen-check-")
+// checkSaved checks a snapshot of a database, which has all its pages. It is made in a directory for the time being.
+func checkSaved(ctx context.Context, db moving, dir string) (err error) {
+	tmp, err := os.MkdirTemp(dir, "check-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	path := filepath.Join(tmp, "db")
-	if err := Save(ctx, stream, path, nil); err != nil {
+	if err := save(ctx, db, path, nil); err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := Open(ctx, path)
 	if err != nil {
 		return err
 	}
-	_, _, err = verify(ctx, f)
-	return errors.Join(err, f.Close())
+	return f.Close()
 }
 
 // verify opens the database that was made, and compares what can be compared at once.
