@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,9 +123,10 @@ func (f *File) aside() string {
 	}
 }
 
+// exists reports whether something is there; what cannot be looked at is for the renaming to tell.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
+	return err == nil
 }
 
 // affixes are what is around the time in the paths of old files.
