@@ -182,6 +182,7 @@ func (m *Manager) walker(v Versions) *walker {
 
 func (m *Manager) release(w *walker) {
 	w.clear()
+	w.versions = nil // it has the context of the request
 	m.walkers.Put(w)
 }
 
