@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -123,5 +125,32 @@ func TestCompare(t *testing.T) {
 	has("a1", "b1", "c1", "e1")
 	if _, loaded := idle.Len(); loaded {
 		t.Error("a view was loaded for the comparison")
+	}
+}
+
+// BenchmarkCompare compares a view of 100,000 objects of 1 KB with the embedded etcd.
+func BenchmarkCompare(b *testing.B) {
+	db := openEmbedded(b, b.TempDir())
+	value := bytes.Repeat([]byte("x"), 1000)
+	for n := 0; n < 100_000; n += kv.MaxOps {
+		var t kv.Txn
+		for m := n; m < n+kv.MaxOps; m++ {
+			t.Then = append(t.Then, kv.Op{Key: fmt.Sprintf("/registry/things/%06d", m), Value: value})
+		}
+		if _, err := db.Commit(b.Context(), t); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := run(b, db)
+	v := s.View(things)
+	if _, err := v.Snapshot(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		v.compare(b.Context())
+	}
+	if v.counts.loads.Load() != 1 {
+		b.Error("it was loaded again")
 	}
 }
