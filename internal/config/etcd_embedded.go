@@ -65,7 +65,7 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 		return
 	}
 	if c.Engine != "" {
-		bad("engine", "goes not with --etcd-servers: it is about the database inside this process")
+		bad("engine", "does not go with --etcd-servers: it is about the database inside this process")
 	}
 	if len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0 || c.EtcdName != "" || c.EtcdQuotaBytes != 0 {
 		bad("etcd-servers", "goes with none of --etcd-name, --etcd-listen-client-urls, --etcd-listen-peer-urls, --etcd-quota-backend-bytes: they are about the etcd inside this process")
