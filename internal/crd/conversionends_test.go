@@ -31,7 +31,7 @@ func (h hanging) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 // startHanging starts a server with the resource things in two versions, which a hanging webhook converts, and a thing "a"
 // of the stored version v1.
-func startHanging(t *testing.T) (*kanzentest.Server, *cluster, hanging) {
+func startHanging(t *testing.T, options ...kanzentest.Option) (*kanzentest.Server, *cluster, hanging) {
 	h := hanging{make(chan struct{}, 10), make(chan struct{}, 10)}
 	d := definition("things", func(d *apiextensionsv1.CustomResourceDefinition) {
 		d.Spec.Versions = append(d.Spec.Versions, version("v2", "length"))
@@ -39,7 +39,7 @@ func startHanging(t *testing.T) (*kanzentest.Server, *cluster, hanging) {
 			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "a", Name: "b"}},
 			ConversionReviewVersions: []string{"v1"}}}
 	})
-	s := kanzentest.Start(t, kanzentest.Webhooks(h, kanzentest.Objects(d)))
+	s := kanzentest.Start(t, append(options, kanzentest.Webhooks(h, kanzentest.Objects(d)))...)
 	c := &cluster{t, s.Config(), dynamic.NewForConfigOrDie(s.Config())}
 	c.create("v1", "things", "a", map[string]any{"size": int64(1)})
 	return s, c, h
@@ -132,6 +132,32 @@ func TestConversionEndsWithItsDeadline(t *testing.T) {
 		}
 		await(t, "the webhook is asked", h.asked)
 		await(t, "the call ends", h.left)
+	}
+}
+
+// A conversion that was given up does not make an object unreadable: who may delete what cannot be read does not get rid of it, and nobody is told that it
+// is corrupt.
+func TestGivenUpIsNotCorrupt(t *testing.T) {
+	_, c, h := startHanging(t, kanzentest.Flags("--feature-gates=AllowUnsafeMalformedObjectDeletion=true"))
+	config := rest.CopyConfig(c.config)
+	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &apiextensionsv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"GET", "DELETE"} {
+		r := client.Verb(verb).AbsPath("/apis/example.com/v2/things/a").Param("timeout", "1s")
+		if verb == "DELETE" {
+			r = r.Param("ignoreStoreReadErrorWithClusterBreakingPotential", "true")
+		}
+		if err := r.Do(t.Context()).Error(); !apierrors.IsTimeout(err) {
+			t.Errorf("%s: %v", verb, err)
+		}
+		await(t, "the webhook is asked", h.asked)
+		await(t, "the call ends", h.left)
+	}
+	if _, err := c.client.Resource(things("v1", "things")).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,10 +32,10 @@ func invalidUnsafe(kind schema.GroupKind, name, why string) error {
 	return apierrors.NewInvalid(kind, name, field.ErrorList{field.Invalid(field.NewPath(unsafeOption), true, why)})
 }
 
-// corrupt returns why an item cannot be read, nil if it can be.
+// corrupt returns why an item cannot be read, nil if it can be, or if ctx has ended: then it was not read to the end.
 func (w *write) corrupt(ctx context.Context, i *store.Item) error {
 	switch _, err := w.Decode(ctx, i); {
-	case err == nil:
+	case err == nil, ctx.Err() != nil:
 		return nil
 	case i.Err != nil:
 		return fmt.Errorf("data from the storage is not transformable revision=0: %w", i.Err)
@@ -77,12 +77,19 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 		return err
 	}
 	_, err = w.perform(ctx, found, true, func(ctx context.Context, found *store.Item) (*decision, error) {
-		if found == nil || w.corrupt(ctx, found) == nil {
+		var why error
+		if found != nil {
+			why = w.corrupt(ctx, found)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if why == nil {
 			return nil, invalidUnsafe(schema.GroupKind{Group: w.GVK.Group, Kind: w.GVR.Resource}, w.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
 		}
 		return &decision{found: found, act: actRemove, ended: func(stored bool) {
 			if stored {
-				w.e.Log.Warn("an object that could not be read was deleted", "key", w.view.Path(found.Key), "reason", w.corrupt(ctx, found))
+				w.e.Log.Warn("an object that could not be read was deleted", "key", w.view.Path(found.Key), "reason", why)
 			}
 		}}, nil
 	})
