@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
@@ -138,7 +137,7 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 
 // db returns the open log.
 func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() error) (*DB, error) {
-	client := v3client.New(srv)
+	client, watches := newClient(srv)
 	d := &DB{
 		Client: client, leases: newLeaser(client, e.LeaseSizes),
 		head: func(context.Context) (int64, error) { return head(srv), nil },
@@ -167,6 +166,10 @@ func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() e
 		err := client.Close()
 		if errors.Is(err, context.Canceled) {
 			err = nil // the in-process client reports its own closing
+		}
+		select {
+		case <-watches.close():
+		case <-broken.happened: // what is left of it does not end
 		}
 		return errors.Join(err, stop())
 	}

@@ -106,7 +106,7 @@ func (p *ports) serve(srv *etcdserver.EtcdServer, l *Listen) {
 		return
 	}
 	if len(p.clients) > 0 {
-		p.rpc = v3rpc.Server(srv, p.secure, nil)
+		p.rpc = v3rpc.Server(srv, p.secure, nil, grpc.WaitForHandlers(true)) // watches read the database
 		for _, c := range p.clients {
 			p.serving.Go(func() { _ = p.rpc.Serve(c) }) // ends when it is stopped
 		}

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
@@ -65,6 +66,7 @@ func (s *Server) Start() {
 	c.Dir = filepath.Join(s.dir, "data")
 	c.LogLevel, c.LogOutputs = "panic", []string{os.DevNull}
 	c.UnsafeNoFsync = true
+	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.WaitForHandlers(true)} // watches read the database
 	c.TickMs, c.ElectionMs = 10, 100
 	local := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = local, local
