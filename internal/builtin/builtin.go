@@ -4,6 +4,8 @@
 package builtin
 
 import (
+	"context"
+	"reflect"
 	"slices"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
@@ -27,12 +29,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/scheduling"
 	"github.com/kanzen-io/kanzen/internal/builtin/storage"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
+	"github.com/kanzen-io/kanzen/internal/features/gated"
 )
 
 // Deps is the dependencies of the groups, by group.
 type Deps struct {
 	// Chosen is what is served; nil: what is by default.
 	Chosen *Chosen
+	// Gates says which features are on.
+	Gates features.Set
 
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
@@ -49,7 +55,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	return d.Chosen.narrow(slices.Concat(
+	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
 		apps.Resources(d.Apps),
@@ -70,5 +76,42 @@ func Resources(d Deps) []*engine.Resource {
 		discovery.Resources(),
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
-	))
+	)
+	for _, r := range all {
+		dropDisabled(r, d.Gates)
+	}
+	return d.Chosen.narrow(all)
+}
+
+// dropDisabled makes the rules of a resource drop what belongs to features that are off, before they do anything else.
+func dropDisabled(r *engine.Resource, gates features.Set) {
+	if r.Prefix == "" {
+		return
+	}
+	hub := r.Versions[slices.IndexFunc(r.Versions, func(v *engine.Version) bool { return v.GroupVersion == r.Hub })]
+	drop := gated.For(reflect.TypeOf(hub.New()), gates.Enabled)
+	if drop == nil {
+		return
+	}
+	before := func(rules *engine.Rules) {
+		create, update := rules.PrepareCreate, rules.PrepareUpdate
+		rules.PrepareCreate = func(ctx context.Context, obj engine.Object) {
+			drop.Drop(obj, nil)
+			if create != nil {
+				create(ctx, obj)
+			}
+		}
+		rules.PrepareUpdate = func(ctx context.Context, obj, old engine.Object) {
+			drop.Drop(obj, old)
+			if update != nil {
+				update(ctx, obj, old)
+			}
+		}
+	}
+	before(&r.Rules)
+	for _, s := range r.Subresources {
+		if s.Rules != nil {
+			before(s.Rules)
+		}
+	}
 }

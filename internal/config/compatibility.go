@@ -20,7 +20,7 @@ import (
 func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.FeatureGates, "feature-gates", nil, "Feature gates to set, as name=true|false, separated by commas. Those of kube-apiserver are known; one without effect on this server is warned of.")
 	fs.StringArrayVar(&c.RuntimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
-	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted; this server has that of its own version, and warns of others.")
+	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted: kinds, fields, feature gates and defaults.")
 	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")
 	fs.StringSliceVar(&c.AdmissionControl, "admission-control", nil, "Admission plugins to run, in place of those on by default.")
 	// A flag that is marked as deprecated is left out of the help; scripts that look for this one find it in kube-apiserver's.
@@ -73,20 +73,16 @@ func (f versionFlag) Set(value string) error {
 	return nil
 }
 
-// oldest is the oldest version that kube-apiserver 1.36 emulates and is compatible with.
-const oldest = "1.33"
+// oldest is the oldest version that kube-apiserver 1.37 emulates and is compatible with.
+const oldest = "1.34"
 
 // validateCompatibility validates the flags of this file, with kube-apiserver's words.
 func (c *Config) validateCompatibility(bad func(flag, format string, args ...any)) {
-	if _, err := features.Parse(c.FeatureGates); err != nil {
-		bad("feature-gates", "%v", err)
-	}
 	emulated, err := componentVersion(c.emulatedVersion)
 	if err != nil {
 		bad("emulated-version", "%v", err)
 	}
-	served := utilversion.MustParse(version.Kubernetes)
-	served = utilversion.MajorMinor(served.Major(), served.Minor())
+	served := features.Now().Emulated
 	if emulated == nil {
 		emulated = served
 	}
@@ -98,6 +94,9 @@ func (c *Config) validateCompatibility(bad func(flag, format string, args ...any
 		bad("min-compatibility-version", "%v", err)
 	} else if compatible != nil && !between(compatible, emulated) {
 		bad("min-compatibility-version", "minCompatibilityVersion version %s is not between [%s, %s]", compatible, oldest, emulated)
+	}
+	if _, err := c.gates(); err != nil {
+		bad("feature-gates", "%v", err)
 	}
 	if c.AdmissionControl == nil {
 		return
@@ -135,15 +134,34 @@ func componentVersion(values []string) (*utilversion.Version, error) {
 	return out, nil
 }
 
+// Versions are those of the flags.
+func (c *Config) Versions() features.At {
+	at := features.Now()
+	if v, err := componentVersion(c.emulatedVersion); err == nil && v != nil { // Validate has reported the error
+		at = features.At{Emulated: v, Compatible: v.SubtractMinor(1)}
+	}
+	if v, err := componentVersion(c.MinCompatibilityVersion); err == nil && v != nil {
+		at.Compatible = v
+	}
+	return at
+}
+
+// Gates are the features that are on.
+func (c *Config) Gates() features.Set {
+	set, _ := c.gates() // Validate has reported the error
+	return set
+}
+
+func (c *Config) gates() (features.Set, error) { return features.Parse(c.FeatureGates, c.Versions()) }
+
 // VersionInfo returns what /version answers.
 func (c *Config) VersionInfo() version.Build {
-	info := version.Info()
+	info, at := version.Info(), c.Versions()
 	if c.ReportedVersion != "" {
 		info.GitVersion = c.ReportedVersion
 	}
-	if v, err := componentVersion(c.MinCompatibilityVersion); err == nil && v != nil { // Validate has reported the error
-		info.MinCompatibilityMajor, info.MinCompatibilityMinor = strconv.Itoa(int(v.Major())), strconv.Itoa(int(v.Minor()))
-	}
+	info.EmulationMajor, info.EmulationMinor = strconv.Itoa(int(at.Emulated.Major())), strconv.Itoa(int(at.Emulated.Minor()))
+	info.MinCompatibilityMajor, info.MinCompatibilityMinor = strconv.Itoa(int(at.Compatible.Major())), strconv.Itoa(int(at.Compatible.Minor()))
 	return info
 }
 
@@ -160,13 +178,9 @@ func (c *Config) AdmissionPlugins() (enable, disable []string) {
 	return c.AdmissionControl, disable
 }
 
-// warnCompatibility logs what was asked of other versions and gates and has no effect.
+// warnCompatibility logs what was asked of gates and has no effect.
 func (c *Config) warnCompatibility(log *slog.Logger) {
-	if gates, err := features.Parse(c.FeatureGates); err == nil && len(gates.Ignored()) > 0 {
-		log.Warn("feature gates without effect on this server", "feature-gates", strings.Join(gates.Ignored(), ","))
-	}
-	info := version.Info()
-	if v, err := componentVersion(c.emulatedVersion); err == nil && v != nil && v.String() != info.Major+"."+info.Minor {
-		log.Warn("this server behaves as its own version and emulates no other", "emulated-version", v.String(), "version", info.Major+"."+info.Minor)
+	if ignored := c.Gates().Ignored(); len(ignored) > 0 {
+		log.Warn("feature gates without effect on this server", "feature-gates", strings.Join(ignored, ","))
 	}
 }

@@ -1,5 +1,5 @@
-// Package features knows the feature gates of kube-apiserver 1.36 and what --feature-gates asks for. kanzen behaves as
-// kube-apiserver does with every gate at its default; the gates of switchable may be set otherwise.
+// Package features knows the feature gates of kube-apiserver, in each version that it can emulate, and what --feature-gates
+// asks for.
 package features
 
 import (
@@ -10,6 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/kanzen-io/kanzen/internal/features/gated"
+	served "github.com/kanzen-io/kanzen/internal/version"
 )
 
 //go:generate sh -c "cd ../../bench/peer && go run ./gates > ../../internal/features/gates.txt"
@@ -17,43 +23,86 @@ import (
 //go:embed gates.txt
 var table string
 
-// Gates that kanzen switches.
+// Gates that kanzen switches, beside those of fields.
 const (
+	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
-	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
 	KMSv1                              = "KMSv1"
 )
 
 func switchable(name string) bool {
-	return slices.Contains([]string{ComponentFlagz, ComponentStatusz, AllowUnsafeMalformedObjectDeletion, DetectCacheInconsistency, KMSv1}, name)
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, KMSv1}, name)
 }
 
-// Gate is a feature gate as kube-apiserver 1.36 has it.
+// At is the versions that gates are asked for.
+type At struct {
+	Emulated   *version.Version // whose behaviour is wanted: --emulated-version
+	Compatible *version.Version // the oldest of other servers: --min-compatibility-version
+}
+
+// Now is the version that this server has without being told.
+func Now() At {
+	v := version.MustParse(served.Kubernetes)
+	v = version.MajorMinor(v.Major(), v.Minor())
+	return At{v, v.SubtractMinor(1)}
+}
+
+// Gate is a feature gate as kube-apiserver has it in one version.
 type Gate struct {
 	Default bool
-	Stage   string // ALPHA, BETA, GA, DEPRECATED
+	Stage   string // ALPHA, BETA, GA, DEPRECATED; PREALPHA: it came later
 	Locked  bool   // the default cannot be changed
+
+	needs []string // the gates that must be on for it
 }
 
-// Known returns every gate by name.
-func Known() map[string]Gate {
+// Known returns every gate by name, also those that came after the version.
+func Known(at At) map[string]Gate {
 	out := map[string]Gate{}
 	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		out[f[0]] = Gate{Default: f[1] == "true", Stage: f[2], Locked: len(f) > 3}
+		words := strings.Fields(line)
+		g := Gate{Stage: "PREALPHA"}
+		for _, word := range words[1:] {
+			g.read(word, at)
+		}
+		out[words[0]] = g
 	}
 	return out
 }
 
-// Set is the gates that differ from their default.
-type Set struct{ values map[string]bool }
+// read reads needs:NAME, or version:default:stage[:locked][:compatible=version], which holds unless it is too new.
+func (g *Gate) read(word string, at At) {
+	parts := strings.Split(word, ":")
+	if parts[0] == "needs" {
+		g.needs = append(g.needs, parts[1])
+		return
+	}
+	holds := !version.MustParse(parts[0]).GreaterThan(at.Emulated)
+	locked := false
+	for _, more := range parts[3:] {
+		if v, ok := strings.CutPrefix(more, "compatible="); ok {
+			holds = holds && at.Compatible.AtLeast(version.MustParse(v))
+		} else {
+			locked = true
+		}
+	}
+	if holds {
+		g.Default, g.Stage, g.Locked = parts[1] == "true", parts[2], locked
+	}
+}
+
+// Set is which gates are on. The zero Set has each as it is by default.
+type Set struct {
+	on    map[string]bool
+	asked map[string]bool // those that differ from their default
+}
 
 // Parse reads the values of --feature-gates: comma-separated pairs name=bool, each of which may begin with the
 // component's name and a colon. It returns every error.
-func Parse(values []string) (Set, error) {
-	known := Known()
+func Parse(values []string, at At) (Set, error) {
+	known := Known(at)
 	asked := map[string]bool{}
 	var errs []error
 	for _, value := range values {
@@ -63,7 +112,7 @@ func Parse(values []string) (Set, error) {
 			}
 			name, on, err := parse(pair)
 			if err == nil {
-				err = settable(known, name, on)
+				err = settable(known, name, on, at)
 			}
 			if err != nil {
 				errs = append(errs, err)
@@ -72,16 +121,37 @@ func Parse(values []string) (Set, error) {
 			asked[name] = on
 		}
 	}
-	out := Set{map[string]bool{}}
-	for name, on := range asked {
+	out := Set{map[string]bool{}, map[string]bool{}}
+	for name, g := range known {
+		out.on[name] = g.Default
+	}
+	stage(out.on, known, asked, "AllAlpha", "ALPHA")
+	stage(out.on, known, asked, "AllBeta", "BETA")
+	maps.Copy(out.on, asked)
+	for name, on := range out.on {
 		// AllBeta=false is not the default: it turns gates off.
-		if known[name].Default != on || name == "AllBeta" {
-			out.values[name] = on
+		if _, set := asked[name]; on != known[name].Default || set && name == "AllBeta" {
+			out.asked[name] = on
 		}
 	}
-	out.stage(known, asked, "AllAlpha", "ALPHA")
-	out.stage(known, asked, "AllBeta", "BETA")
+	if len(errs) == 0 {
+		errs = out.unmet(known)
+	}
 	return out, errors.Join(errs...)
+}
+
+// unmet returns an error for each gate that is on while one that it needs is off.
+func (s Set) unmet(known map[string]Gate) (errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(s.on)) {
+		if !s.on[name] {
+			continue
+		}
+		off := slices.DeleteFunc(slices.Clone(known[name].needs), func(other string) bool { return s.on[other] })
+		if len(off) > 0 {
+			errs = append(errs, fmt.Errorf("%s is enabled, but depends on features that are disabled: %v", name, off))
+		}
+	}
+	return errs
 }
 
 // parse reads [component:]name=bool.
@@ -103,54 +173,57 @@ func parse(pair string) (name string, on bool, err error) {
 	return name, on, nil
 }
 
-func settable(known map[string]Gate, name string, on bool) error {
+func settable(known map[string]Gate, name string, on bool, at At) error {
 	g, ok := known[name]
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("unrecognized feature gate: %s", name)
-	}
-	if g.Locked && on != g.Default {
+	case g.Locked && on != g.Default:
 		return fmt.Errorf("cannot set feature gate %s to %t, feature is locked to %t", name, on, g.Default)
+	case g.Stage == "PREALPHA":
+		return fmt.Errorf("cannot set feature gate %s to %t, feature is PreAlpha at emulated version %s, min compatibility version %s", name, on, at.Emulated, at.Compatible)
 	}
 	return nil
 }
 
-// stage sets the switchable gates of a stage that were not set by name. The other gates follow the warning of all.
-func (s Set) stage(known map[string]Gate, asked map[string]bool, all, stage string) {
-	on, ok := asked[all]
+// stage sets the gates of a stage that were not set by name.
+func stage(on map[string]bool, known map[string]Gate, asked map[string]bool, all, stage string) {
+	value, ok := asked[all]
 	if !ok {
 		return
 	}
 	for name, g := range known {
-		if _, set := asked[name]; !set && g.Stage == stage && g.Default != on && switchable(name) {
-			s.values[name] = on
+		if g.Stage == stage && !g.Locked {
+			on[name] = value
 		}
 	}
 }
 
+// defaults are the gates that are on in the version that is served when nothing is asked for.
+var defaults = sync.OnceValue(func() map[string]bool {
+	s, _ := Parse(nil, Now())
+	return s.on
+})
+
 // Enabled reports whether a gate is on.
 func (s Set) Enabled(name string) bool {
-	if on, ok := s.values[name]; ok {
-		return on
-	}
-	return Known()[name].Default
+	return s.All()[name]
 }
 
-// All returns whether each known gate is on.
+// All returns whether each gate is on. It must not be changed.
 func (s Set) All() map[string]bool {
-	all := map[string]bool{}
-	for name, gate := range Known() {
-		all[name] = gate.Default
+	if s.on == nil {
+		return defaults()
 	}
-	maps.Copy(all, s.values)
-	return all
+	return s.on
 }
 
 // Ignored returns the settings, as name=bool, that have no effect on this server, sorted.
 func (s Set) Ignored() []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+	for _, name := range slices.Sorted(maps.Keys(s.asked)) {
 		if !switchable(name) {
-			out = append(out, fmt.Sprintf("%s=%t", name, s.values[name]))
+			out = append(out, fmt.Sprintf("%s=%t", name, s.asked[name]))
 		}
 	}
 	return out

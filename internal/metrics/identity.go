@@ -8,17 +8,18 @@ import (
 )
 
 // Identity returns the metrics that tell what this server is: its version, as /version does, and its feature gates.
-func Identity(v version.Build, set features.Set) []prometheus.Collector {
+func Identity(v version.Build, at features.At, set features.Set) []prometheus.Collector {
 	compatible := prometheus.NewGauge(prometheus.GaugeOpts{Name: "version_info", Help: "A constant 1, with the versions that this server is compatible with as labels.",
 		ConstLabels: prometheus.Labels{"component": "kube", "binary": version.Kubernetes, "emulation": v.EmulationMajor + "." + v.EmulationMinor,
 			"min_compat": v.MinCompatibilityMajor + "." + v.MinCompatibilityMinor}})
 	compatible.Set(1)
-	return []prometheus.Collector{buildInfo(v), gates{set, prometheus.NewDesc("kubernetes_feature_enabled", "1 for each feature gate that is on.", []string{"name", "stage"}, nil)}, compatible}
+	return []prometheus.Collector{buildInfo(v), gates{set, at, prometheus.NewDesc("kubernetes_feature_enabled", "1 for each feature gate that is on.", []string{"name", "stage"}, nil)}, compatible}
 }
 
 // gates is the metric of feature gates. They never change, and are hundreds: they are made when somebody asks for metrics.
 type gates struct {
 	features.Set
+	at   features.At
 	desc *prometheus.Desc
 }
 
@@ -28,7 +29,10 @@ func (g gates) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
 // Collect is part of prometheus.Collector.
 func (g gates) Collect(ch chan<- prometheus.Metric) {
 	all := g.All()
-	for name, gate := range features.Known() {
+	for name, gate := range features.Known(g.at) {
+		if gate.Stage == "PREALPHA" {
+			continue
+		}
 		stage, on := gate.Stage, 0.0
 		if stage == "GA" {
 			stage = "" // as kube-apiserver

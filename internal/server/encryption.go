@@ -28,7 +28,7 @@ func encrypted(ctx context.Context, cfg *config.Config, on *process.Process, mea
 		return sealed{}, nil
 	}
 	e, err := encryption.New(ctx, encryption.Config{
-		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: gatesOf(cfg).Enabled(features.KMSv1), Server: controlplane.IdentityName(cfg.Hostname()),
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: cfg.Gates().Enabled(features.KMSv1), Server: controlplane.IdentityName(cfg.Hostname()),
 		Registry: measured.Registry(), Clock: on.Clock, Guard: guarded, Log: on.Log,
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -82,15 +81,9 @@ func (e *serverErrors) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// gatesOf are the feature gates that were asked for.
-func gatesOf(cfg *config.Config) features.Set {
-	gates, _ := features.Parse(cfg.FeatureGates) // Validate has reported the error
-	return gates
-}
-
 // zpages are /statusz and /flagz, as far as their feature gates are on.
 func (b *base) zpages() *debug.Zpages {
-	gates := gatesOf(b.cfg)
+	gates := b.cfg.Gates()
 	return &debug.Zpages{
 		Started: b.process.Clock.Now(), Clock: b.process.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
 		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),

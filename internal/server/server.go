@@ -108,7 +108,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
-	measured.Register(metrics.Identity(cfg.VersionInfo(), gatesOf(cfg))...)
+	measured.Register(metrics.Identity(cfg.VersionInfo(), cfg.Versions(), cfg.Gates())...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
 	sealed, err := encrypted(ctx, cfg, on, measured, guarded)
 	if err != nil {
@@ -116,7 +116,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	opened.Add(sealed.close)
 	stored := store.NewCluster(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
-		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: gatesOf(cfg).Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
+		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
@@ -173,7 +173,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: connect.New(kubelets, objects).Connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:        recorded.wrote(),
-		UnsafeDelete: gatesOf(cfg).Enabled(features.AllowUnsafeMalformedObjectDeletion),
+		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
 	})
 	services, err := b.allocation(ctx)

@@ -15,6 +15,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/kanzen-io/kanzen/internal/store/dbfile"
 )
@@ -70,7 +71,7 @@ func verify(ctx context.Context, f *os.File) (sum string, newest int64, err erro
 			return err
 		}
 		var kv mvccpb.KeyValue
-		if err := kv.Unmarshal(value); err != nil {
+		if err := proto.Unmarshal(value, &kv); err != nil {
 			return fmt.Errorf("revision %d: %w", newest, err)
 		}
 		return ctx.Err()
@@ -177,7 +178,7 @@ func (f *File) index(ctx context.Context) error {
 			}
 			f.Revision = int64(binary.BigEndian.Uint64(at))
 			var kv mvccpb.KeyValue
-			if err := kv.Unmarshal(value); err != nil {
+			if err := proto.Unmarshal(value, &kv); err != nil {
 				return fmt.Errorf("%s: %w: revision %d: %v", f.Path, ErrDamaged, f.Revision, err)
 			}
 			key := string(kv.Key)
@@ -204,7 +205,7 @@ func (f *File) index(ctx context.Context) error {
 func (f *File) Value(e Entry) (value []byte, err error) {
 	err = f.db.View(func(tx *bolt.Tx) error {
 		var kv mvccpb.KeyValue
-		if err := kv.Unmarshal(tx.Bucket(keyBucket).Get(e.at)); err != nil {
+		if err := proto.Unmarshal(tx.Bucket(keyBucket).Get(e.at), &kv); err != nil {
 			return fmt.Errorf("%s: %w: %s: %v", f.Path, ErrDamaged, e.Key, err)
 		}
 		value = kv.Value

@@ -16,6 +16,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -54,8 +55,8 @@ func keysOf(n int, first uint64) func(*bolt.Tx) error {
 			return err
 		}
 		for i := range n {
-			kv := mvccpb.KeyValue{Key: fmt.Appendf(nil, "/registry/configmaps/default/c%d", i), Value: bytes.Repeat([]byte("x"), 20+i%7*900), ModRevision: int64(first) + int64(i), CreateRevision: int64(first), Version: 1}
-			value, err := kv.Marshal()
+			kv := &mvccpb.KeyValue{Key: fmt.Appendf(nil, "/registry/configmaps/default/c%d", i), Value: bytes.Repeat([]byte("x"), 20+i%7*900), ModRevision: int64(first) + int64(i), CreateRevision: int64(first), Version: 1}
+			value, err := proto.Marshal(kv)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	grpcencoding "google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -155,7 +156,7 @@ func newPrepared(b *testing.B, size, batch int) *prepared {
 				CreateRevision: 1, ModRevision: int64(preparedRev + i), Version: 2,
 			}})
 		}
-		m, err := r.Marshal()
+		m, err := proto.Marshal(r)
 		if err != nil {
 			b.Fatal(err)
 		}

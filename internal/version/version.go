@@ -16,12 +16,12 @@ var Kanzen = "0.1.0"
 var commit, date string
 
 // Kubernetes is the version of the API served: that of the k8s.io modules.
-const Kubernetes = "1.36.6"
+const Kubernetes = "1.37.2"
 
 const (
 	major            = "1"
-	minor            = "36"
-	minCompatibility = "35"
+	minor            = "37"
+	minCompatibility = "36"
 )
 
 // Build is what /version answers.

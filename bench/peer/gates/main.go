@@ -1,5 +1,7 @@
-// Command gates prints the feature gates of kube-apiserver, one a line: name, default, stage, and "locked" for those that
-// cannot be changed. internal/features embeds the output.
+// Command gates prints the feature gates of kube-apiserver, one a line: its name; for each version in which it changed
+// version:default:stage, with ":locked" if it cannot be set and ":compatible=V" if it holds only from that
+// --min-compatibility-version on; and needs:OTHER for gates that must be on for it.
+// internal/features embeds the output.
 package main
 
 import (
@@ -9,9 +11,7 @@ import (
 	"os"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 	controllermanager "k8s.io/controller-manager/pkg/features"
@@ -24,31 +24,25 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	all := gates.GetAllVersioned()
+	all, needs := gates.GetAllVersioned(), gates.Dependencies()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s := current(all[name])
-		if s == nil {
-			continue
+		fmt.Print(name)
+		for _, s := range all[name] {
+			stage, locked := string(s.PreRelease), ""
+			if stage == "" {
+				stage = "GA"
+			}
+			if s.LockToDefault {
+				locked = ":locked"
+			}
+			if s.MinCompatibilityVersion != nil {
+				locked += ":compatible=" + s.MinCompatibilityVersion.String()
+			}
+			fmt.Printf(" %s:%t:%s%s", s.Version, s.Default, stage, locked)
 		}
-		stage, locked := string(s.PreRelease), ""
-		if stage == "" {
-			stage = "GA"
+		for _, other := range needs[name] {
+			fmt.Printf(" needs:%s", other)
 		}
-		if s.LockToDefault {
-			locked = " locked"
-		}
-		fmt.Printf("%s %t %s%s\n", name, s.Default, stage, locked)
+		fmt.Println()
 	}
-}
-
-// current is the specification that holds in the version served; nil: the gate is newer.
-func current(specs featuregate.VersionedSpecs) *featuregate.FeatureSpec {
-	served := version.MustParse("1.36")
-	var out *featuregate.FeatureSpec
-	for i, s := range specs {
-		if !s.Version.GreaterThan(served) && (out == nil || s.Version.GreaterThan(out.Version)) {
-			out = &specs[i]
-		}
-	}
-	return out
 }

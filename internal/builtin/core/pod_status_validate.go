@@ -207,18 +207,6 @@ func nodeClaim(c *corev1.NodeAllocatableResourceClaimStatus, s *corev1.PodStatus
 	if len(c.Containers) == 0 {
 		e.Field("containers").Required("")
 	}
-	if len(c.Resources) == 0 {
-		e.Field("resources").Required("")
-	}
-	for name, q := range c.Resources {
-		at := e.Field("resources").Key(string(name))
-		if !rules.IsNative(name) {
-			at.Invalid(name, "must be a resource of nodes")
-		}
-		if q.Sign() < 0 {
-			at.Invalid(q.String(), "must not be negative")
-		}
-	}
 }
 
 // podIPs validates the addresses of a pod and its node: one per family, and non-canonical forms only if they are stored

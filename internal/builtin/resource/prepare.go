@@ -2,7 +2,6 @@ package resource
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -49,13 +48,6 @@ func defaultTolerations(list []resourcev1.DeviceToleration) {
 func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
 	for i := range s.Spec.Devices {
 		device := &s.Spec.Devices[i]
-		for name, m := range device.NodeAllocatableResourceMappings {
-			if m.AllocationMultiplier == nil {
-				one := resource.MustParse("1")
-				m.AllocationMultiplier = &one
-				device.NodeAllocatableResourceMappings[name] = m
-			}
-		}
 		for k := range device.Taints {
 			if device.Taints[k].TimeAdded == nil {
 				now := metav1.NewTime(d.Now()).Rfc3339Copy()
@@ -104,18 +96,14 @@ func dropDeallocated(c, old *resourcev1.ResourceClaim) {
 
 // dropDisabledSlice drops the fields of disabled features, unless old has them.
 func dropDisabledSlice(s, old *resourcev1.ResourceSlice) {
-	mappings, lists := false, false
+	lists := false
 	for i := range old.Spec.Devices {
-		mappings = mappings || len(old.Spec.Devices[i].NodeAllocatableResourceMappings) > 0
 		for _, a := range old.Spec.Devices[i].Attributes {
 			lists = lists || a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil
 		}
 	}
 	for i := range s.Spec.Devices {
 		device := &s.Spec.Devices[i]
-		if !mappings {
-			device.NodeAllocatableResourceMappings = nil
-		}
 		if lists {
 			continue
 		}

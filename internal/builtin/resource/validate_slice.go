@@ -179,28 +179,6 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 		e.Invalid(nil, "nodes of a device need perDeviceNodeSelection")
 	}
 	bindingConditions(d.BindingConditions, d.BindingFailureConditions, e)
-	for name, m := range d.NodeAllocatableResourceMappings {
-		resourceMapping(name, &m, d, e.Field("nodeAllocatableResourceMappings").Key(string(name)))
-	}
-}
-
-func resourceMapping(name corev1.ResourceName, m *resourcev1.NodeAllocatableResourceMapping, d *resourcev1.Device, e rules.Errors) {
-	if !rules.IsNative(name) {
-		e.Invalid(name, "must be a resource of nodes")
-	}
-	if m.AllocationMultiplier == nil && m.CapacityKey == nil {
-		e.Invalid("", "allocationMultiplier or capacityKey")
-	}
-	if q := m.AllocationMultiplier; q != nil && q.Sign() <= 0 {
-		e.Field("allocationMultiplier").Invalid(q.String(), "must be positive")
-	}
-	if k := m.CapacityKey; k != nil {
-		if *k == "" {
-			e.Field("capacityKey").Invalid("", "must not be empty")
-		} else if _, found := d.Capacity[*k]; !found {
-			e.Field("capacityKey").NotFound(*k)
-		}
-	}
 }
 
 // shortened truncates long keys in paths.

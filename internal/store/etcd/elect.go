@@ -30,7 +30,7 @@ func (t turn) end() { <-t }
 // candidate is what elect needs of an *etcdserver.EtcdServer.
 type candidate interface {
 	MemberID() types.ID
-	Process(context.Context, raftpb.Message) error
+	Process(context.Context, *raftpb.Message) error
 	StopNotify() <-chan struct{}
 }
 
@@ -40,9 +40,9 @@ type candidate interface {
 func elect(ctx context.Context, c candidate, status func() (raft.Status, bool)) {
 	id := uint64(c.MemberID())
 	for {
-		if s, ok := status(); ok && s.Applied >= s.Commit {
+		if s, ok := status(); ok && s.Applied >= s.GetCommit() {
 			// What a leader says who hands over to this member. An error comes from a server that stops.
-			_ = c.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id})
+			_ = c.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &id, To: &id})
 			return
 		}
 		select {

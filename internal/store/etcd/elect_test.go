@@ -11,11 +11,11 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-type alone struct{ messages []raftpb.Message }
+type alone struct{ messages []*raftpb.Message }
 
 func (a *alone) MemberID() types.ID          { return 7 }
 func (a *alone) StopNotify() <-chan struct{} { return nil }
-func (a *alone) Process(_ context.Context, m raftpb.Message) error {
+func (a *alone) Process(_ context.Context, m *raftpb.Message) error {
 	a.messages = append(a.messages, m)
 	return nil
 }
@@ -28,11 +28,12 @@ func TestElect(t *testing.T) {
 			t.Error("asked again after the election")
 		}
 		var s raft.Status
-		s.Applied, s.Commit = asked, 3
+		commit := uint64(3)
+		s.Applied, s.HardState = asked, raftpb.HardState{Commit: &commit}
 		asked++
 		return s, true
 	})
-	if asked != 4 || len(a.messages) != 1 || a.messages[0].Type != raftpb.MsgTimeoutNow || a.messages[0].To != 7 {
+	if asked != 4 || len(a.messages) != 1 || a.messages[0].GetType() != raftpb.MsgTimeoutNow || a.messages[0].GetTo() != 7 {
 		t.Errorf("after %d questions: %v", asked, a.messages)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/lease/leasepb"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+	"google.golang.org/protobuf/proto"
 )
 
 // Backups, and what is moved to an etcd or comes from one, are files of etcd's database: one format for all engines, which etcd's own tools read.
@@ -168,7 +169,7 @@ func exportOne(tree *pebble.Snapshot, to *bolt.Bucket, p place, sub int64, lease
 	if err != nil {
 		return err
 	}
-	out, at := mvccpb.KeyValue{Key: key}, fileRevision(p.rev, sub)
+	out, at := &mvccpb.KeyValue{Key: key}, fileRevision(p.rev, sub)
 	if r.exists() {
 		out.Value, out.CreateRevision, out.ModRevision, out.Version, out.Lease = r.value, r.created, r.rev, r.version, r.ends
 	} else {
@@ -177,7 +178,7 @@ func exportOne(tree *pebble.Snapshot, to *bolt.Bucket, p place, sub int64, lease
 	if r.ends != 0 {
 		leases[r.ends] = true
 	}
-	b, err := out.Marshal()
+	b, err := proto.Marshal(out)
 	if err != nil {
 		return err
 	}
@@ -209,8 +210,8 @@ func writeLeases(file *bolt.DB, ends map[int64]bool, now time.Time) error {
 	return file.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(schema.Lease.Name())
 		for _, at := range slices.Sorted(maps.Keys(ends)) {
-			l := leasepb.Lease{ID: at, TTL: max(1, int64(time.Unix(0, at).Sub(now)/time.Second))}
-			value, err := l.Marshal()
+			l := &leasepb.Lease{ID: at, TTL: max(1, int64(time.Unix(0, at).Sub(now)/time.Second))}
+			value, err := proto.Marshal(l)
 			if err != nil {
 				return err
 			}
@@ -315,7 +316,7 @@ func (i *importing) readLeases(tx *bolt.Tx) error {
 	now := i.d.clock.Now()
 	return b.ForEach(func(_, value []byte) error {
 		var l leasepb.Lease
-		if err := l.Unmarshal(value); err != nil {
+		if err := proto.Unmarshal(value, &l); err != nil {
 			return fmt.Errorf("a lease: %w", err)
 		}
 		i.leases[l.ID] = now.Add(time.Duration(max(1, cmp.Or(l.RemainingTTL, l.TTL))) * time.Second).UnixNano()
@@ -332,7 +333,7 @@ func (i *importing) change(at, value []byte) error {
 		return fmt.Errorf("a revision has %d bytes", len(at))
 	}
 	var k mvccpb.KeyValue
-	if err := k.Unmarshal(value); err != nil {
+	if err := proto.Unmarshal(value, &k); err != nil {
 		return fmt.Errorf("revision %d: %w", int64(binary.BigEndian.Uint64(at)), err)
 	}
 	if rev := int64(binary.BigEndian.Uint64(at)); rev != i.rev {
