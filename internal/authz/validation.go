@@ -35,11 +35,8 @@ func validateLocalSubjectAccess(in *authorizationv1.LocalSubjectAccessReview) fi
 func validateAttributes(resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes, between field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
-	switch {
-	case resource != nil && path != nil:
-		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), path, "cannot be specified in combination with resourceAttributes"))
-	case resource == nil && path == nil:
-		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), path, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	if (resource == nil) == (path == nil) {
+		errs = append(errs, field.Invalid(spec, path, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	errs = append(errs, between...)
 	if resource == nil {

@@ -55,19 +55,20 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
+	d.Apps.Gates = d.Gates
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
 		apps.Resources(d.Apps),
 		authentication.Resources(d.Authentication),
 		authorization.Resources(d.Authorization),
-		autoscaling.Resources(),
+		autoscaling.Resources(autoscaling.Deps{Gates: d.Gates}),
 		batch.Resources(d.Batch),
 		certificates.Resources(d.Certificates),
 		networking.Resources(),
 		policy.Resources(),
 		rbac.Resources(d.RBAC),
-		storage.Resources(),
+		storage.Resources(storage.Deps{Gates: d.Gates}),
 		admissionregistration.Resources(d.AdmissionRegistration),
 		apiextensions.Resources(),
 		scheduling.Resources(),
@@ -89,7 +90,7 @@ func dropDisabled(r *engine.Resource, gates features.Set) {
 		return
 	}
 	hub := r.Versions[slices.IndexFunc(r.Versions, func(v *engine.Version) bool { return v.GroupVersion == r.Hub })]
-	drop := gated.For(reflect.TypeOf(hub.New()), gates.Enabled)
+	drop := gated.For(reflect.TypeOf(hub.New()), gates.Off)
 	if drop == nil {
 		return
 	}

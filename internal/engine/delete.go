@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -26,6 +27,7 @@ func (c *call) delete() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	if wantsUnsafe(options) {
+		c.dryRun = admission.IsDryRun(options.DryRun)
 		if err := c.unsafeDelete(ctx); err != nil {
 			return c.storeError(err, c.name)
 		}

@@ -85,7 +85,9 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 			return nil, err
 		}
 		if why == nil {
-			return nil, invalidUnsafe(schema.GroupKind{Group: w.GVK.Group, Kind: w.GVR.Resource}, w.name, "is exclusively used to delete corrupt object(s), try again by removing this option")
+			const code = 4
+			return nil, apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: %d, Key: /%s, ResourceVersion: 0, "+
+				"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", code, w.view.Below(w.key(w.name))))
 		}
 		return &decision{found: found, act: actRemove, ended: func(stored bool) {
 			if stored {

@@ -29,11 +29,17 @@ const (
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
+	HPAGeneration                      = "HPAGeneration"
+	HPAScaleToZero                     = "HPAScaleToZero"
 	KMSv1                              = "KMSv1"
+	MaxUnavailableStatefulSet          = "MaxUnavailableStatefulSet"
+	StatefulSetRecreateStrategy        = "StatefulSetRecreateStrategy"
+	VolumeLimitScaling                 = "VolumeLimitScaling"
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, KMSv1}, name)
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, HPAGeneration,
+		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
 }
 
 // At is the versions that gates are asked for.
@@ -208,6 +214,12 @@ var defaults = sync.OnceValue(func() map[string]bool {
 // Enabled reports whether a gate is on.
 func (s Set) Enabled(name string) bool {
 	return s.All()[name]
+}
+
+// Off reports whether a gate is off. One that kube-apiserver no longer has is on.
+func (s Set) Off(name string) bool {
+	on, known := s.All()[name]
+	return known && !on
 }
 
 // All returns whether each gate is on. It must not be changed.

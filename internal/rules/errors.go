@@ -54,6 +54,11 @@ func (e Errors) Invalid(value any, detail string) { e.AddError(field.Invalid(e.P
 // Forbidden reports that the value must not be set.
 func (e Errors) Forbidden(detail string) { e.AddError(field.Forbidden(e.Path, detail)) }
 
+// Immutable reports a field that has changed.
+func (e Errors) Immutable(name string, value, old any) {
+	e.Add(Immutable(value, old, e.Path.Child(name)))
+}
+
 // Duplicate reports that the value occurred before.
 func (e Errors) Duplicate(value any) { e.AddError(field.Duplicate(e.Path, value)) }
 

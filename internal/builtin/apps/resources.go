@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
@@ -18,6 +19,8 @@ var v1 = appsv1.SchemeGroupVersion
 type Deps struct {
 	// Pods is what the cluster allows its pods.
 	Pods podspec.Policy
+	// Gates says which features are on.
+	Gates features.Set
 }
 
 // Resources returns every resource of the group.

@@ -5,9 +5,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -20,17 +22,15 @@ func statefulSets(d Deps) *engine.Resource {
 		Namespaced: true,
 		Prefix:     "statefulsets",
 		Hub:        v1,
-		Versions:   []*engine.Version{engine.VersionOf[appsv1.StatefulSet, appsv1.StatefulSetList](v1, defaultStatefulSet)},
+		Versions:   []*engine.Version{engine.VersionOf[appsv1.StatefulSet, appsv1.StatefulSetList](v1, d.defaultStatefulSet)},
 		Rules: engine.Typed[*appsv1.StatefulSet]{
 			PrepareCreate: func(_ context.Context, s *appsv1.StatefulSet) {
 				s.Status = appsv1.StatefulSetStatus{}
 				s.Generation = 1
-				dropMaxUnavailable(s, nil)
 				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.StatefulSet) {
 				s.Status = old.Status
-				dropMaxUnavailable(s, old)
 				podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
@@ -56,7 +56,7 @@ func statefulSets(d Deps) *engine.Resource {
 	}
 }
 
-func defaultStatefulSet(s *appsv1.StatefulSet) {
+func (d Deps) defaultStatefulSet(s *appsv1.StatefulSet) {
 	spec := &s.Spec
 	rules.Default(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 	strategy := &spec.UpdateStrategy
@@ -66,6 +66,9 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 	if strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && strategy.RollingUpdate != nil {
 		rules.DefaultPtr(&strategy.RollingUpdate.Partition, 0)
+		if d.Gates.Enabled(features.MaxUnavailableStatefulSet) {
+			rules.DefaultPtr(&strategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		}
 	}
 	rules.DefaultPtr(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	retention := spec.PersistentVolumeClaimRetentionPolicy
@@ -81,16 +84,6 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 		rules.Default(&c.Status.Phase, corev1.ClaimPending)
 		rules.DefaultClaimSpec(&c.Spec)
 		rules.DefaultResources(c.Status.Capacity, c.Status.AllocatedResources)
-	}
-}
-
-// dropMaxUnavailable drops a field whose feature is disabled, unless old has it.
-func dropMaxUnavailable(s, old *appsv1.StatefulSet) {
-	if old != nil && old.Spec.UpdateStrategy.RollingUpdate != nil && old.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
-		return
-	}
-	if r := s.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		r.MaxUnavailable = nil
 	}
 }
 

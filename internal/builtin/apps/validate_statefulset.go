@@ -5,11 +5,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -20,11 +20,14 @@ type statefulSetOptions struct {
 	allowInvalidServiceName bool
 	skipClaims              bool
 	skipTemplate            bool
+	allowRecreate           bool
 }
 
 func (deps Deps) validateStatefulSet(_ context.Context, s *appsv1.StatefulSet) field.ErrorList {
 	errs := rules.ObjectMeta(&s.ObjectMeta, true, rules.Label)
-	return append(errs, statefulSetSpec(&s.Spec, statefulSetOptions{Options: podspec.OptionsForTemplate(deps.Pods, nil)})...)
+	return append(errs, statefulSetSpec(&s.Spec, statefulSetOptions{
+		Options: podspec.OptionsForTemplate(deps.Pods, nil), allowRecreate: deps.Gates.Enabled(features.StatefulSetRecreateStrategy),
+	})...)
 }
 
 func (deps Deps) validateStatefulSetUpdate(_ context.Context, s, old *appsv1.StatefulSet) field.ErrorList {
@@ -33,24 +36,18 @@ func (deps Deps) validateStatefulSetUpdate(_ context.Context, s, old *appsv1.Sta
 		// Both are immutable, so stored values stay valid.
 		allowInvalidServiceName: true,
 		skipClaims:              true,
+		allowRecreate:           deps.Gates.Enabled(features.StatefulSetRecreateStrategy) || old.Spec.UpdateStrategy.Type == appsv1.RecreateStatefulSetStrategyType,
 	}
 	o.skipTemplate = len(statefulSetSpec(&old.Spec, o)) > 0
 	errs := rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, statefulSetSpec(&s.Spec, o)...)
 
-	kept := s.Spec
-	kept.Replicas = old.Spec.Replicas
-	kept.Template = old.Spec.Template
-	kept.UpdateStrategy = old.Spec.UpdateStrategy
-	kept.MinReadySeconds = old.Spec.MinReadySeconds
-	kept.Ordinals = old.Spec.Ordinals
-	kept.RevisionHistoryLimit = old.Spec.RevisionHistoryLimit
-	kept.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
-	if !apiequality.Semantic.DeepEqual(kept, old.Spec) {
-		errs = append(errs, field.Forbidden(specPath, "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "+
-			"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
-	}
-	return errs
+	e := rules.At(specPath)
+	e.Immutable("selector", s.Spec.Selector, old.Spec.Selector)
+	e.Immutable("volumeClaimTemplates", s.Spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates)
+	e.Immutable("serviceName", s.Spec.ServiceName, old.Spec.ServiceName)
+	e.Immutable("podManagementPolicy", s.Spec.PodManagementPolicy, old.Spec.PodManagementPolicy)
+	return append(errs, e.List()...)
 }
 
 func statefulSetSpec(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.ErrorList {
@@ -62,7 +59,7 @@ func statefulSetSpec(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.Erro
 	default:
 		e.Field("podManagementPolicy").Invalid(s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
 	}
-	statefulSetStrategy(&s.UpdateStrategy, e.Field("updateStrategy"))
+	statefulSetStrategy(&s.UpdateStrategy, e.Field("updateStrategy"), o.allowRecreate)
 	if p := s.PersistentVolumeClaimRetentionPolicy; p != nil {
 		policies := []appsv1.PersistentVolumeClaimRetentionPolicyType{
 			appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
@@ -91,11 +88,17 @@ func statefulSetSpec(s *appsv1.StatefulSetSpec, o statefulSetOptions) field.Erro
 	return e.List()
 }
 
-func statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, e rules.Errors) {
+func statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, e rules.Errors, allowRecreate bool) {
 	r := e.Field("rollingUpdate")
 	switch s.Type {
 	case "":
 		e.Required("")
+	case appsv1.RecreateStatefulSetStrategyType:
+		if !allowRecreate {
+			e.Invalid(s, "must be 'RollingUpdate' or 'OnDelete'")
+		} else if s.RollingUpdate != nil {
+			r.Invalid(s.RollingUpdate, "only for updateStrategy RollingUpdate")
+		}
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if s.RollingUpdate != nil {
 			r.Invalid(s.RollingUpdate, "only for updateStrategy RollingUpdate")

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -21,12 +22,18 @@ var (
 // defaultCPUUtilization is the default target without metrics, in percent.
 const defaultCPUUtilization int32 = 80
 
-// Resources returns every resource of the group.
-func Resources() []*engine.Resource {
-	return []*engine.Resource{horizontalPodAutoscalers()}
+// Deps is what this group needs from the rest of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
 }
 
-func horizontalPodAutoscalers() *engine.Resource {
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{horizontalPodAutoscalers(d)}
+}
+
+func horizontalPodAutoscalers(d Deps) *engine.Resource {
 	inV1 := engine.VersionOf[autoscalingv1.HorizontalPodAutoscaler, autoscalingv1.HorizontalPodAutoscalerList](v1, defaultV1)
 	inV1.ToHub, inV1.FromHub = fromV1, toV1
 	inV2 := engine.VersionOf[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, defaultV2)
@@ -42,12 +49,18 @@ func horizontalPodAutoscalers() *engine.Resource {
 		Rules: engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
 			PrepareCreate: func(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) {
 				a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+				if d.Gates.Enabled(features.HPAGeneration) {
+					a.Generation = 1
+				}
 			},
 			PrepareUpdate: func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) {
 				a.Status = old.Status
+				if d.Gates.Enabled(features.HPAGeneration) {
+					rules.RaiseGeneration(&a.ObjectMeta, &old.ObjectMeta, a.Spec, old.Spec)
+				}
 			},
-			Validate:       validate,
-			ValidateUpdate: validateUpdate,
+			Validate:       d.validate,
+			ValidateUpdate: d.validateUpdate,
 			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{

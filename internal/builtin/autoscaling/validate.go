@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -35,16 +36,16 @@ type referenceOptions struct {
 	noGroup  bool
 }
 
-func validate(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+func (d Deps) validate(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&a.ObjectMeta, true, rules.Subdomain))
-	spec(&a.Spec, e, optionsFor(a))
+	spec(&a.Spec, e, d.optionsFor(a))
 	return e.List()
 }
 
-func validateUpdate(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	o := optionsFor(a)
-	o.allowZero = old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0
+func (d Deps) validateUpdate(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	o := d.optionsFor(a)
+	o.allowZero = o.allowZero || old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0
 	target, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
 	if target.APIVersion == was.APIVersion && target.Kind == was.Kind {
 		o.target.anything = true
@@ -62,8 +63,9 @@ func validateUpdate(_ context.Context, a, old *autoscalingv2.HorizontalPodAutosc
 	return e.List()
 }
 
-func optionsFor(a *autoscalingv2.HorizontalPodAutoscaler) options {
+func (d Deps) optionsFor(a *autoscalingv2.HorizontalPodAutoscaler) options {
 	return options{
+		allowZero: d.Gates.Enabled(features.HPAScaleToZero),
 		// Of the scalable kinds, only replication controllers have no group.
 		target:      referenceOptions{noGroup: a.Spec.ScaleTargetRef.Kind == "ReplicationController"},
 		metricOwner: referenceOptions{noGroup: true},
@@ -75,6 +77,11 @@ func validateStatus(_ context.Context, a, old *autoscalingv2.HorizontalPodAutosc
 	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
 	e.Nonnegative("currentReplicas", int64(a.Status.CurrentReplicas))
 	e.Nonnegative("desiredReplicas", int64(a.Status.DesiredReplicas))
+	for i, c := range a.Status.Conditions {
+		if c.ObservedGeneration != nil {
+			e.Field("conditions").Item(i).Nonnegative("observedGeneration", *c.ObservedGeneration)
+		}
+	}
 	return e.List()
 }
 

@@ -15,15 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = storagev1.SchemeGroupVersion
 
+// Deps is what this group needs from the rest of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
+}
+
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource {
+func Resources(d Deps) []*engine.Resource {
 	return []*engine.Resource{
-		csiDrivers(),
+		csiDrivers(d),
 		csiNodes(),
 		csiStorageCapacities(),
 		storageClasses(),
@@ -110,10 +117,22 @@ func csiNodes() *engine.Resource {
 		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSINode]{
+			PrepareCreate:        func(_ context.Context, n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
+			PrepareUpdate:        func(_ context.Context, n, old *storagev1.CSINode) { n.Status = old.Status },
 			Validate:             validateCSINode,
 			ValidateUpdate:       validateCSINodeUpdate,
 			NeedsResourceVersion: true,
+			Reset:                engine.ResetStatus,
 		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.CSINode]{
+			PrepareUpdate: func(_ context.Context, n, old *storagev1.CSINode) {
+				n.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&n.ObjectMeta, &old.ObjectMeta)
+			},
+			ValidateUpdate:       validateCSINodeStatus,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetFields([]string{"metadata"}, []string{"spec"}),
+		})},
 		Table: csiNodeTable(),
 	}
 }
@@ -134,17 +153,15 @@ func csiStorageCapacities() *engine.Resource {
 	}
 }
 
-func csiDrivers() *engine.Resource {
+func csiDrivers(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "csidrivers", Singular: "csidriver", Kind: "CSIDriver",
 		ReturnDeleted: true,
 		Prefix:        "csidrivers",
 		Hub:           v1,
-		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, defaultCSIDriver)},
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, d.defaultCSIDriver)},
 		Rules: engine.Typed[*storagev1.CSIDriver]{
-			PrepareCreate: func(_ context.Context, d *storagev1.CSIDriver) { dropScheduling(d, nil) },
 			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {
-				dropScheduling(d, old)
 				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
 			},
 			Validate:             validateCSIDriver,
@@ -156,8 +173,8 @@ func csiDrivers() *engine.Resource {
 	}
 }
 
-func defaultCSIDriver(d *storagev1.CSIDriver) {
-	s := &d.Spec
+func (d Deps) defaultCSIDriver(driver *storagev1.CSIDriver) {
+	s := &driver.Spec
 	rules.DefaultPtr(&s.AttachRequired, true)
 	rules.DefaultPtr(&s.PodInfoOnMount, false)
 	rules.DefaultPtr(&s.StorageCapacity, false)
@@ -167,12 +184,8 @@ func defaultCSIDriver(d *storagev1.CSIDriver) {
 	}
 	rules.DefaultPtr(&s.RequiresRepublish, false)
 	rules.DefaultPtr(&s.SELinuxMount, false)
-}
-
-// dropScheduling drops a field whose feature is disabled, unless old has it.
-func dropScheduling(d, old *storagev1.CSIDriver) {
-	if old == nil || old.Spec.PreventPodSchedulingIfMissing == nil {
-		d.Spec.PreventPodSchedulingIfMissing = nil
+	if d.Gates.Enabled(features.VolumeLimitScaling) {
+		rules.DefaultPtr(&s.PreventPodSchedulingIfMissing, false)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
@@ -199,4 +200,53 @@ func validateCSIStorageCapacityUpdate(_ context.Context, c, old *storagev1.CSISt
 	}
 	e.Unchanged("storageClassName", c.StorageClassName, old.StorageClassName)
 	return e.List()
+}
+
+const maxStorageHealthConditions = 16
+
+func validateCSINodeStatus(_ context.Context, n, old *storagev1.CSINode) field.ErrorList {
+	e := rules.At(field.NewPath("status", "storageHealth"))
+	e.Add(rules.ObjectMetaUpdate(&n.ObjectMeta, &old.ObjectMeta))
+	seen := map[string]bool{}
+	for i := range n.Status.StorageHealth {
+		health, at := &n.Status.StorageHealth[i], e.Item(i)
+		if seen[health.Name] {
+			at.Duplicate(health.Name)
+		}
+		seen[health.Name] = true
+		storageHealth(health, at)
+	}
+	return e.List()
+}
+
+// storageHealth validates what a driver says of its storage, as it is seen from a node.
+func storageHealth(h *storagev1.StorageHealth, e rules.Errors) {
+	if e.Present("name", h.Name) {
+		e.CSIDriverName("name", h.Name)
+	}
+	list := e.Field("healthConditions")
+	if len(h.HealthConditions) > maxStorageHealthConditions {
+		list.AddError(field.TooMany(list.Path, len(h.HealthConditions), maxStorageHealthConditions))
+		return
+	}
+	for i := range h.HealthConditions {
+		c, at := &h.HealthConditions[i], list.Item(i)
+		rules.OneOf(at, "status", c.Status, []storagev1.StorageHealthStatusType{storagev1.StorageDegraded, storagev1.StorageUnreachable})
+		if at.Present("reason", c.Reason) {
+			reason := at.Field("reason")
+			reason.Messages(c.Reason, metav1validation.IsValidConditionReason(c.Reason))
+			if len(c.Reason) > 256 {
+				reason.TooLong(256)
+			}
+		}
+		if len(c.Message) > 1024 {
+			at.Field("message").TooLong(1024)
+		}
+		if c.AccessMode != nil {
+			rules.OneOf(at, "accessMode", *c.AccessMode, []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod})
+		}
+		if c.VolumeMode != nil {
+			rules.OneOf(at, "volumeMode", *c.VolumeMode, []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock})
+		}
+	}
 }

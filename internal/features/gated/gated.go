@@ -63,17 +63,17 @@ type step struct {
 }
 
 // For returns what drops the fields of a pointer to a struct; nil: there are none.
-func For(pointer reflect.Type, on func(gate string) bool) *Dropper {
+func For(pointer reflect.Type, off func(gate string) bool) *Dropper {
 	d := &Dropper{}
 	known := map[*apitype.Type]*node{}
-	if d.root = d.node(apitype.Of(pointer).Elem, on, known); d.root == nil {
+	if d.root = d.node(apitype.Of(pointer).Elem, off, known); d.root == nil {
 		return nil
 	}
 	return d
 }
 
 // node makes the node of a type; nil: nothing in it is dropped. A type that holds itself has nothing but what is outside of that.
-func (d *Dropper) node(t *apitype.Type, on func(string) bool, known map[*apitype.Type]*node) *node {
+func (d *Dropper) node(t *apitype.Type, off func(string) bool, known map[*apitype.Type]*node) *node {
 	if n, ok := known[t]; ok {
 		return n
 	}
@@ -81,13 +81,13 @@ func (d *Dropper) node(t *apitype.Type, on func(string) bool, known map[*apitype
 	n := &node{t: t}
 	switch t.Kind {
 	case apitype.Pointer, apitype.List, apitype.Map:
-		n.elem = d.node(t.Elem, on, known)
+		n.elem = d.node(t.Elem, off, known)
 	case apitype.Struct:
 		for i := range t.Fields {
 			f := &t.Fields[i]
-			s := step{at: f.Offset, t: f.Type, gate: d.gate(t, f, on)}
+			s := step{at: f.Offset, t: f.Type, gate: d.gate(t, f, off)}
 			if s.gate < 0 {
-				s.to = d.node(f.Type, on, known)
+				s.to = d.node(f.Type, off, known)
 			}
 			if s.gate >= 0 || s.to != nil {
 				n.steps = append(n.steps, s)
@@ -102,9 +102,9 @@ func (d *Dropper) node(t *apitype.Type, on func(string) bool, known map[*apitype
 }
 
 // gate returns the place of the gate that takes a field away, -1 if it stays.
-func (d *Dropper) gate(t *apitype.Type, f *apitype.Field, on func(string) bool) int {
+func (d *Dropper) gate(t *apitype.Type, f *apitype.Field, off func(string) bool) int {
 	for _, gate := range belongs()[key{t.Go.PkgPath(), t.Go.Name(), f.Go.Name}] {
-		if on(gate) {
+		if !off(gate) {
 			continue
 		}
 		if at := slices.Index(d.gates, gate); at >= 0 {
