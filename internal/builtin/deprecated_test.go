@@ -8,7 +8,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin"
 )
 
-// TestDeprecations has the versions that kube-apiserver 1.36 warns of, whether it serves them by default or not.
+// TestDeprecations has the versions that kube-apiserver 1.37 warns of, whether it serves them by default or not.
 func TestDeprecations(t *testing.T) {
 	chosen, err := builtin.Choose([]string{"api/all=true"})
 	if err != nil {
@@ -23,6 +23,8 @@ func TestDeprecations(t *testing.T) {
 		}
 	}
 	want := map[string]string{
+		"admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicies":        "admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicy is deprecated in v1.37+, unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicy",
+		"admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicybindings":  "admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicyBinding is deprecated in v1.37+, unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding",
 		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicies":       "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+",
 		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicybindings": "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
 		"networking.k8s.io/v1beta1 ipaddresses":                                 "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+",

@@ -102,7 +102,7 @@ func (g *Gate) read(word string, at At) {
 // Set is which gates are on. The zero Set has each as it is by default.
 type Set struct {
 	on    map[string]bool
-	asked map[string]bool // those that differ from their default
+	asked map[string]bool // those named in the flag that differ from their default
 }
 
 // Parse reads the values of --feature-gates: comma-separated pairs name=bool, each of which may begin with the
@@ -134,9 +134,9 @@ func Parse(values []string, at At) (Set, error) {
 	stage(out.on, known, asked, "AllAlpha", "ALPHA")
 	stage(out.on, known, asked, "AllBeta", "BETA")
 	maps.Copy(out.on, asked)
-	for name, on := range out.on {
+	for name, on := range asked {
 		// AllBeta=false is not the default: it turns gates off.
-		if _, set := asked[name]; on != known[name].Default || set && name == "AllBeta" {
+		if on != known[name].Default || name == "AllBeta" {
 			out.asked[name] = on
 		}
 	}
@@ -215,6 +215,9 @@ var defaults = sync.OnceValue(func() map[string]bool {
 func (s Set) Enabled(name string) bool {
 	return s.All()[name]
 }
+
+// Usual says that each gate is as it is by default in the version that is served.
+func (s Set) Usual() bool { return maps.Equal(s.All(), defaults()) }
 
 // Off reports whether a gate is off. One that kube-apiserver no longer has is on.
 func (s Set) Off(name string) bool {

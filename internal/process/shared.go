@@ -7,6 +7,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/cel"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/openapi"
 )
@@ -17,15 +18,24 @@ type Shared struct {
 	// Expressions compiles the expressions of policies and webhooks, each once.
 	Expressions *cel.Compiler
 	// Types has the types of the built-in kinds for field management, decoded when first needed.
-	Types *openapi.TypeConverter
-	// Policy returns the RBAC policy that clusters start with. Its objects must not be changed.
-	Policy func() (*bootstrap.Objects, error)
+	Types  *openapi.TypeConverter
+	policy func() (*bootstrap.Objects, error)
 	// Collectors have the metrics of the process.
 	Collectors []prometheus.Collector
 }
 
 // NewShared makes a Shared.
 func NewShared() *Shared {
-	return &Shared{Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Policy: sync.OnceValues(bootstrap.Policy),
-		Collectors: metrics.Process()}
+	usual := features.Set{}
+	return &Shared{policy: sync.OnceValues(func() (*bootstrap.Objects, error) { return bootstrap.Policy(usual.Enabled) }),
+		Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Collectors: metrics.Process()}
+}
+
+// Policy returns the RBAC policy that clusters start with. Its objects must not be changed: planes whose features are as they are
+// by default share them.
+func (s *Shared) Policy(gates features.Set) (*bootstrap.Objects, error) {
+	if gates.Usual() {
+		return s.policy()
+	}
+	return bootstrap.Policy(gates.Enabled)
 }

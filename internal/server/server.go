@@ -136,7 +136,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	opened.Add(secrets.Close)
 
 	// Authentication, authorization and admission.
-	policy, err := on.Policy()
+	policy, err := on.Policy(cfg.Gates())
 	if err != nil {
 		return nil, err
 	}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 func mustPolicy(t testing.TB) *Objects {
 	t.Helper()
-	o, err := Policy()
+	o, err := Policy(features.Set{}.Enabled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func mustPolicy(t testing.TB) *Objects {
 func TestPolicyIsComplete(t *testing.T) {
 	o := mustPolicy(t)
 	got := []int{len(o.ClusterRoles), len(o.ClusterRoleBindings), len(o.Roles), len(o.RoleBindings)}
-	if want := []int{69, 50, 7, 7}; !reflect.DeepEqual(got, want) {
+	if want := []int{73, 54, 7, 7}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%d objects of each kind, want %d", got, want)
 	}
 	roles := map[string]bool{}

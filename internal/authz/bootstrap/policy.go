@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// policy contains one object per line, without the fields that all objects share.
+// policy contains one object per line, without the fields that all objects share. An object, or a rule of a role, may have a
+// gate: it is there if that feature is on.
 //
 //go:embed policy.jsonl
 var policy []byte
@@ -29,8 +30,8 @@ type Objects struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Policy returns the policy. The caller owns the objects.
-func Policy() (*Objects, error) {
+// Policy returns the policy of a server whose features are on or not. The caller owns the objects.
+func Policy(on func(gate string) bool) (*Objects, error) {
 	o := &Objects{}
 	lines := json.NewDecoder(bytes.NewReader(policy))
 	for {
@@ -40,7 +41,7 @@ func Policy() (*Objects, error) {
 			return o, nil
 		}
 		if err == nil {
-			err = o.add(line)
+			err = o.add(line, on)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the bootstrap policy: %w", err)
@@ -48,14 +49,33 @@ func Policy() (*Objects, error) {
 	}
 }
 
-func (o *Objects) add(line []byte) error {
-	var kind metav1.TypeMeta
-	if err := json.Unmarshal(line, &kind); err != nil {
+func (o *Objects) add(line []byte, on func(gate string) bool) error {
+	var is struct {
+		metav1.TypeMeta
+		Gate  string
+		Rules []struct{ Gate string }
+	}
+	if err := json.Unmarshal(line, &is); err != nil {
 		return err
 	}
-	switch kind.Kind {
+	off := func(gate string) bool { return gate != "" && !on(gate) }
+	if off(is.Gate) {
+		return nil
+	}
+	switch is.Kind {
 	case "ClusterRole":
-		return appendTo(&o.ClusterRoles, &rbacv1.ClusterRole{}, line)
+		role := &rbacv1.ClusterRole{}
+		if err := appendTo(&o.ClusterRoles, role, line); err != nil {
+			return err
+		}
+		kept := role.Rules[:0]
+		for i, rule := range is.Rules {
+			if !off(rule.Gate) {
+				kept = append(kept, role.Rules[i])
+			}
+		}
+		role.Rules = kept
+		return nil
 	case "ClusterRoleBinding":
 		return appendTo(&o.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{}, line)
 	case "Role":
@@ -63,7 +83,7 @@ func (o *Objects) add(line []byte) error {
 	case "RoleBinding":
 		return appendTo(&o.RoleBindings, &rbacv1.RoleBinding{}, line)
 	}
-	return fmt.Errorf("unknown kind %q", kind.Kind)
+	return fmt.Errorf("unknown kind %q", is.Kind)
 }
 
 func appendTo[T interface {

@@ -79,7 +79,7 @@ func TestStatefulSets(t *testing.T) {
 	})
 	k.Update(t, "", []rulestest.Case{
 		{Name: "scale", Edit: `{spec: {replicas: 2}}`},
-		{Name: "service", Edit: `{spec: {serviceName: other}}`, Want: []string{"spec Forbidden"}},
+		{Name: "service", Edit: `{spec: {serviceName: other}}`, Want: []string{"spec.serviceName Invalid"}},
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 
 func version(t *testing.T, name string) *engine.Version {
 	t.Helper()
-	vs := Resources()[0].Versions
+	vs := Resources(Deps{})[0].Versions
 	i := slices.IndexFunc(vs, func(v *engine.Version) bool { return v.Version == name })
 	if i < 0 {
 		t.Fatalf("no version %s", name)
@@ -108,7 +108,7 @@ func TestDefaultCPU(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "horizontalpodautoscalers", `
+	k := rulestest.Of(t, Resources(Deps{}), "horizontalpodautoscalers", `
 metadata: {name: h}
 spec:
   maxReplicas: 3
@@ -118,7 +118,7 @@ spec:
 	k.Create(t, []rulestest.Case{
 		{Name: "limits", Edit: `{spec: {minReplicas: 5, maxReplicas: 3}}`, Want: []string{"spec.maxReplicas Invalid"}},
 		{Name: "zero", Edit: `{spec: {maxReplicas: 0, minReplicas: 0}}`,
-			Want: []string{"spec.maxReplicas Required", "spec.metrics Forbidden", "spec.minReplicas Invalid"}},
+			Want: []string{"spec.maxReplicas Required", "spec.metrics Forbidden"}},
 		{Name: "target", Edit: `{spec: {scaleTargetRef: {kind: "", name: a/b}}}`,
 			Want: []string{"spec.scaleTargetRef.kind Required", "spec.scaleTargetRef.name Invalid"}},
 		{Name: "no source", Edit: `{spec: {metrics: [{type: Pods}]}}`,

@@ -7,7 +7,7 @@ import (
 )
 
 func TestClasses(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "storageclasses", `{metadata: {name: c}, provisioner: example.com/p}`)
+	k := rulestest.Of(t, Resources(Deps{}), "storageclasses", `{metadata: {name: c}, provisioner: example.com/p}`)
 	k.Create(t, []rulestest.Case{
 		{Name: "no provisioner", Edit: `{provisioner: ""}`, Want: []string{"provisioner Required"}},
 		{Name: "binding", Edit: `{volumeBindingMode: Foo}`, Want: []string{"volumeBindingMode NotSupported"}},
@@ -20,7 +20,7 @@ func TestClasses(t *testing.T) {
 }
 
 func TestAttachments(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "volumeattachments", `
+	k := rulestest.Of(t, Resources(Deps{}), "volumeattachments", `
 metadata: {name: a}
 spec: {attacher: example.com, nodeName: node-1, source: {persistentVolumeName: v}}
 `)
@@ -32,7 +32,7 @@ spec: {attacher: example.com, nodeName: node-1, source: {persistentVolumeName: v
 }
 
 func TestDrivers(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "csidrivers", `{metadata: {name: d.example.com}}`)
+	k := rulestest.Of(t, Resources(Deps{}), "csidrivers", `{metadata: {name: d.example.com}}`)
 	k.Create(t, []rulestest.Case{
 		{Name: "mode", Edit: `{spec: {volumeLifecycleModes: [Foo]}}`, Want: []string{"spec.volumeLifecycleModes NotSupported"}},
 		{Name: "audiences", Edit: `{spec: {tokenRequests: [{audience: a}, {audience: a}]}}`,
