@@ -456,13 +456,14 @@ func (w *writing) judge(j *judged, obj engine.Object, manager string) bool {
 		w.t.Errorf("%s %s %q: an object has changed", j.r.Prefix, j.v.Version, j.sub)
 		return false
 	}
-	if j.asked > asked && !w.spoiled && len(want.GetManagedFields()) > 0 {
+	_, refused := j.library.Update(w.live.DeepCopyObject(), obj.DeepCopyObject(), manager)
+	if j.asked > asked && !w.spoiled && refused == nil {
 		w.t.Errorf("%s %s %q: the library was asked\nlive %s\nsent %s", j.r.Prefix, j.v.Version, j.sub, before, jsonOf(obj))
 		return false
 	}
 	w.live = want
 	w.live.SetUID("uid")
-	return len(w.live.GetManagedFields()) > 0
+	return refused == nil && len(w.live.GetManagedFields()) > 0
 }
 
 func jsonOf(v any) string {

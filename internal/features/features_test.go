@@ -11,18 +11,18 @@ import (
 // TestWords compares the errors with those of kube-apiserver v1.37.2.
 func TestWords(t *testing.T) {
 	for value, says := range map[string]string{
-		"":                           "",
-		" , ":                        "",
-		"WatchList=true":             "",
-		"kube:WatchList=T":           "",
-		"AllAlpha=false":             "",
-		"Nope=true":                  "unrecognized feature gate: Nope",
-		"AllAlpha":                   "missing bool value for AllAlpha",
-		"WatchList=maybe":            `invalid value of WatchList=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`,
-		"foo:WatchList=true":         "component not registered: foo",
-		"Nope=true,AllAlpha":         "unrecognized feature gate: Nope\nmissing bool value for AllAlpha",
-		"UserNamespacesSupport=true": "",
-		"APIServerTracing=false":     "cannot set feature gate APIServerTracing to false, feature is locked to true",
+		"":                              "",
+		" , ":                           "",
+		"WatchList=true":                "",
+		"kube:WatchList=T":              "",
+		"AllAlpha=false":                "",
+		"Nope=true":                     "unrecognized feature gate: Nope",
+		"AllAlpha":                      "missing bool value for AllAlpha",
+		"WatchList=maybe":               `invalid value of WatchList=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax`,
+		"foo:WatchList=true":            "component not registered: foo",
+		"Nope=true,AllAlpha":            "unrecognized feature gate: Nope\nmissing bool value for AllAlpha",
+		"UserNamespacesSupport=true":    "",
+		"CPUManagerPolicyOptions=false": "cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true",
 	} {
 		_, err := Parse([]string{value}, Now())
 		if got := text(err); got != says {
