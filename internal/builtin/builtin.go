@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
 	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
 	"github.com/kanzen-io/kanzen/internal/builtin/apiregistration"
@@ -39,6 +41,8 @@ type Deps struct {
 	Chosen *Chosen
 	// Gates says which features are on.
 	Gates features.Set
+	// Emulated is the version of Kubernetes that is served; nil: the newest.
+	Emulated *version.Version
 
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
@@ -80,6 +84,9 @@ func Resources(d Deps) []*engine.Resource {
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)
+	}
+	if d.Emulated != nil && d.Chosen != nil {
+		d.Chosen.emulate(d.Emulated, all)
 	}
 	return d.Chosen.narrow(all)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
@@ -21,6 +22,8 @@ type Chosen struct {
 	stages    []stage
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
+	// later are the versions that are newer than the Kubernetes version that is emulated.
+	later map[schema.GroupVersionResource]bool
 }
 
 type stage struct {
@@ -171,6 +174,9 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	if c == nil {
 		c = &Chosen{}
 	}
+	if c.later[gvr] {
+		return false
+	}
 	if on, ok := c.resources[gvr]; ok {
 		return on
 	}
@@ -183,6 +189,22 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 		}
 	}
 	return !strings.Contains(gvr.Version, "alpha") && !strings.Contains(gvr.Version, "beta")
+}
+
+// emulate takes away what is newer than a version of Kubernetes.
+func (c *Chosen) emulate(emulated *version.Version, resources []*engine.Resource) {
+	c.later = map[schema.GroupVersionResource]bool{}
+	for _, r := range resources {
+		for _, v := range r.Versions {
+			since, ok := v.New().(interface{ APILifecycleIntroduced() (major, minor int) })
+			if !ok {
+				continue
+			}
+			if major, minor := since.APILifecycleIntroduced(); version.MajorMinor(uint(major), uint(minor)).GreaterThan(emulated) {
+				c.later[v.WithResource(r.Plural)] = true
+			}
+		}
+	}
 }
 
 // narrow drops the versions that are not served from new resources, apart from the storage version.
