@@ -55,13 +55,11 @@ func missing() []schema.GroupVersionResource {
 		{Group: "coordination.k8s.io", Version: "v1alpha2", Resource: "leasecandidates"},
 		{Group: "coordination.k8s.io", Version: "v1beta1", Resource: "leasecandidates"},
 		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
-		{Group: "resource.k8s.io", Version: "v1alpha3", Resource: "devicetaintrules"},
 		{Group: "resource.k8s.io", Version: "v1alpha3", Resource: "resourcepoolstatusrequests"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "deviceclasses"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaims"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaimtemplates"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceslices"},
-		{Group: "resource.k8s.io", Version: "v1beta2", Resource: "devicetaintrules"},
 	}
 }
 

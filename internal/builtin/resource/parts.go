@@ -159,8 +159,16 @@ var taintEffects = []resourcev1.DeviceTaintEffect{
 }
 
 func taint(t *resourcev1.DeviceTaint, e rules.Errors) {
+	taintKey(t, e)
+	taintEffect(t, e)
+}
+
+func taintKey(t *resourcev1.DeviceTaint, e rules.Errors) {
 	labelName(&t.Key, e.Field("key"))
 	e.Field("value").Messages(t.Value, validation.IsValidLabelValue(t.Value))
+}
+
+func taintEffect(t *resourcev1.DeviceTaint, e rules.Errors) {
 	rules.RequiredOneOf(e, "effect", t.Effect, taintEffects)
 }
 

@@ -49,11 +49,15 @@ func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
 	for i := range s.Spec.Devices {
 		device := &s.Spec.Devices[i]
 		for k := range device.Taints {
-			if device.Taints[k].TimeAdded == nil {
-				now := metav1.NewTime(d.Now()).Rfc3339Copy()
-				device.Taints[k].TimeAdded = &now
-			}
+			d.defaultTaint(&device.Taints[k])
 		}
+	}
+}
+
+func (d Deps) defaultTaint(t *resourcev1.DeviceTaint) {
+	if t.TimeAdded == nil {
+		now := metav1.NewTime(d.Now()).Rfc3339Copy()
+		t.TimeAdded = &now
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package resource is the API group resource.k8s.io/v1, dynamic resource allocation: device classes, claims and their
-// templates, and slices, in which drivers publish devices.
+// templates, slices, in which drivers publish devices, and rules by which administrators taint devices.
 package resource
 
 import (
@@ -40,6 +40,7 @@ func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newSelectors()}
 	return []*engine.Resource{
 		deviceClasses(v),
+		deviceTaintRules(d),
 		resourceClaims(v),
 		resourceClaimTemplates(v),
 		resourceSlices(d),
