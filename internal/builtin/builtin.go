@@ -28,6 +28,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/resource"
 	"github.com/kanzen-io/kanzen/internal/builtin/scheduling"
 	"github.com/kanzen-io/kanzen/internal/builtin/storage"
+	"github.com/kanzen-io/kanzen/internal/builtin/storagemigration"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/features/gated"
@@ -76,6 +77,7 @@ func Resources(d Deps) []*engine.Resource {
 		discovery.Resources(),
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
+		storagemigration.Resources(),
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)
