@@ -56,6 +56,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
+	d.Resource.Gates = d.Gates
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),

@@ -23,17 +23,25 @@ import (
 //go:embed gates.txt
 var table string
 
+// Gates of fields that also change other behaviour.
+const (
+	DRAConsumableCapacity       = "DRAConsumableCapacity"
+	DRAListTypeAttributes       = "DRAListTypeAttributes"
+	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
+)
+
 // Gates that kanzen switches, beside those of fields.
 const (
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
+	DRAFractionalCapacityRange         = "DRAFractionalCapacityRange"
 	KMSv1                              = "KMSv1"
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, KMSv1}, name)
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, DRAFractionalCapacityRange, KMSv1}, name)
 }
 
 // At is the versions that gates are asked for.

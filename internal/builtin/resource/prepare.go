@@ -97,23 +97,3 @@ func dropDeallocated(c, old *resourcev1.ResourceClaim) {
 	}
 	c.Status.Devices = left
 }
-
-// dropDisabledSlice drops the fields of disabled features, unless old has them.
-func dropDisabledSlice(s, old *resourcev1.ResourceSlice) {
-	lists := false
-	for i := range old.Spec.Devices {
-		for _, a := range old.Spec.Devices[i].Attributes {
-			lists = lists || a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil
-		}
-	}
-	for i := range s.Spec.Devices {
-		device := &s.Spec.Devices[i]
-		if lists {
-			continue
-		}
-		for name, a := range device.Attributes {
-			a.BoolValues, a.IntValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
-			device.Attributes[name] = a
-		}
-	}
-}
