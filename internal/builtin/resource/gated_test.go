@@ -95,7 +95,9 @@ func TestCapacityRanges(t *testing.T) {
 		return fmt.Sprintf(`{spec: {devices: [{name: a, allowMultipleAllocations: true, capacity: {m: {value: 16Ei, requestPolicy:
 			{default: %q, validRange: {min: %q, max: %q, step: %q}}}}}]}}`, standard, least, most, step)
 	}
-	at := func(field string) string { return "spec.devices[0].capacity[m].requestPolicy.validRange." + field + " Invalid" }
+	at := func(field string) string {
+		return "spec.devices[0].capacity[m].requestPolicy.validRange." + field + " Invalid"
+	}
 	on := rulestest.Of(t, Resources(everything(t)), "resourceslices", slice)
 	on.Create(t, []rulestest.Case{
 		{Name: "units", Edit: of("2", "1", "5", "1")},
