@@ -30,6 +30,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/resource"
 	"github.com/kanzen-io/kanzen/internal/builtin/scheduling"
 	"github.com/kanzen-io/kanzen/internal/builtin/storage"
+	"github.com/kanzen-io/kanzen/internal/builtin/storagemigration"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/features/gated"
@@ -60,6 +61,7 @@ type Deps struct {
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
 	d.Apps.Gates = d.Gates
+	d.Resource.Gates = d.Gates
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
@@ -81,6 +83,7 @@ func Resources(d Deps) []*engine.Resource {
 		discovery.Resources(),
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
+		storagemigration.Resources(),
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)

@@ -133,6 +133,9 @@ func acts(t *testing.T) []act {
 			prepare: []string{"{kind: ServiceCIDR, metadata: {name: r}, spec: {cidrs: [10.100.0.0/16]}}"}, second: "{kind: ServiceCIDR, metadata: {name: r}, spec: {cidrs: [10.200.0.0/16]}}"},
 		{controller: "volumeattributesclass-protection-controller", verb: "update", on: "volumeattributesclasses", object: "/c",
 			step: remove("volumeattributesclasses", "/c"), prepare: []string{fmt.Sprintf(class, "first")}, second: fmt.Sprintf(class, "second")},
+		{controller: "storage-version-migrator-controller", verb: "update", on: "storageversionmigrations/status", object: "/m", follows: true,
+			prepare: []string{"{kind: StorageVersionMigration, metadata: {name: m}, spec: {resource: {resource: limitranges}}}"},
+			second:  "{kind: StorageVersionMigration, metadata: {name: m}, spec: {resource: {resource: podtemplates}}}"},
 		{controller: "bootstrap-signer-controller", verb: "update", on: "configmaps", object: "kube-public/cluster-info",
 			prepare: []string{
 				"{kind: Secret, metadata: {namespace: kube-system, name: bootstrap-token-aaaaaa}, type: bootstrap.kubernetes.io/token, stringData: {token-id: aaaaaa, token-secret: '0123456789abcdef', usage-bootstrap-signing: 'true'}}",

@@ -2,7 +2,7 @@
 // server without kube-controller-manager behaves as its users expect: a deleted
 // namespace is emptied and removed, every namespace has its default service account,
 // quotas show their usage, the roles view, edit and admin include the rules of
-// aggregated roles, and the status of admission policies shows type errors.
+// aggregated roles, the status of admission policies shows type errors, and stored objects are migrated.
 //
 // They follow views, and write through the in-process door as the service accounts
 // of kube-controller-manager's controllers: with the same authorization, admission
@@ -103,6 +103,7 @@ var all = []controller{
 	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens},
 	{"service-cidr-controller", "", "service-cidrs-controller", runServiceCIDRs},
 	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection},
+	{"storage-version-migrator-controller", "svm", "storage-version-migrator-controller", runMigrations},
 	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner},
 }
 

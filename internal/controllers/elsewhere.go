@@ -51,7 +51,6 @@ var elsewhere = []absent{
 	{"selinux-warning-controller", "", volumes},
 	{"service-lb-controller", "service", cloud},
 	{"statefulset-controller", "statefulset", workloads},
-	{"storage-version-migrator-controller", "svm", notServed},
 	{"storageversion-garbage-collector-controller", "storage-version-gc", notServed},
 	{"taint-eviction-controller", "", nodes},
 	{"ttl-controller", "ttl", nodes},

@@ -61,6 +61,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"CertificateSigningRequest": {Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"},
 	"ServiceCIDR":               {Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
 	"VolumeAttributesClass":     {Group: "storage.k8s.io", Version: "v1", Resource: "volumeattributesclasses"},
+	"StorageVersionMigration":   {Group: "storagemigration.k8s.io", Version: "v1", Resource: "storageversionmigrations"},
 }
 
 func (a *arena) resource(plural string) dynamic.NamespaceableResourceInterface {

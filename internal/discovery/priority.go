@@ -38,7 +38,7 @@ var priorities = map[string]priority{
 	"resource.k8s.io":              {16200, map[string]int{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1}},
 	"flowcontrol.apiserver.k8s.io": {16100, map[string]int{"v1": 21, "v1beta3": 18, "v1beta2": 15, "v1beta1": 12}},
 	"internal.apiserver.k8s.io":    {16000, map[string]int{"v1alpha1": 9}},
-	"storagemigration.k8s.io":      {15800, map[string]int{"v1beta1": 9}},
+	"storagemigration.k8s.io":      {15800, map[string]int{"v1": 15, "v1beta1": 9}},
 }
 
 // Priorities returns the priorities of a built-in group and version.

@@ -114,7 +114,7 @@ func (w *write) checkRevision(ch *change, obj Object, found *store.Item) error {
 		_, err = strconv.ParseUint(obj.GetResourceVersion(), 10, 63)
 		return err
 	case rev == found.Rev:
-	case rev == 0 && !ch.rules.NeedsResourceVersion:
+	case rev == 0 && (w.V.Lenient || !ch.rules.NeedsResourceVersion):
 		obj.SetResourceVersion(formatRev(found.Rev))
 	case rev == 0:
 		return apierrors.NewInvalid(schema.GroupKind{Group: w.GVR.Group, Kind: w.GVR.Resource}, w.name, field.ErrorList{

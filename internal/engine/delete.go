@@ -53,7 +53,7 @@ func (c *call) answerDelete(out output, done *outcome, options *metav1.DeleteOpt
 	if orphan := orphanDependents(options); !gone && orphan != nil && !*orphan {
 		code = http.StatusAccepted
 	}
-	if !gone || c.R.ReturnDeleted {
+	if !gone || c.R.ReturnDeleted || c.V.Lenient {
 		return c.writeObject(code, out, obj)
 	}
 	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{

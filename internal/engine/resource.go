@@ -208,6 +208,9 @@ type Version struct {
 	// FieldLabels maps the fields that selectors of this version may name to
 	// keys of Resource.Fields; nil: the names are the same.
 	FieldLabels map[string]string
+	// Lenient keeps two habits that newer versions of the resource no longer have: an update needs no resourceVersion, whatever
+	// the rules say, and a deletion is answered with the object.
+	Lenient bool
 	// Deprecation says that the version is deprecated; nil: it is not.
 	Deprecation *Deprecation
 	// Kind is this version's kind if it differs from the resource's.
@@ -495,6 +498,12 @@ func VersionOf[T, L any, PT interface {
 	if def != nil {
 		v.Default = func(obj Object) { def(obj.(PT)) }
 	}
+	return v
+}
+
+// Lenient returns a version that keeps the habits of old versions.
+func Lenient(v *Version) *Version {
+	v.Lenient = true
 	return v
 }
 

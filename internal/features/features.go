@@ -23,12 +23,20 @@ import (
 //go:embed gates.txt
 var table string
 
+// Gates of fields that also change other behaviour.
+const (
+	DRAConsumableCapacity       = "DRAConsumableCapacity"
+	DRAListTypeAttributes       = "DRAListTypeAttributes"
+	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
+)
+
 // Gates that kanzen switches, beside those of fields.
 const (
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
+	DRAFractionalCapacityRange         = "DRAFractionalCapacityRange"
 	HPAGeneration                      = "HPAGeneration"
 	HPAScaleToZero                     = "HPAScaleToZero"
 	KMSv1                              = "KMSv1"
@@ -38,7 +46,7 @@ const (
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DetectCacheInconsistency, HPAGeneration,
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
 		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
 }
 

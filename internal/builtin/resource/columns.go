@@ -52,6 +52,29 @@ func resourceClaimTemplateRow(t *resourcev1.ResourceClaimTemplate) []any {
 	return []any{t.Name, cells.Since(t.CreationTimestamp)}
 }
 
+func taintRuleTable() *engine.Table {
+	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.Name(),
+			cells.String("Key", doc["key"]),
+			cells.String("Value", doc["value"]),
+			cells.String("Effect", doc["effect"]),
+			cells.String("TimeAdded", doc["timeAdded"]),
+			cells.Age(),
+		},
+		Row: engine.Row(taintRuleRow),
+	}
+}
+
+func taintRuleRow(r *resourcev1.DeviceTaintRule) []any {
+	t, added := &r.Spec.Taint, ""
+	if t.TimeAdded != nil {
+		added = cells.Since(*t.TimeAdded)
+	}
+	return []any{r.Name, t.Key, t.Value, string(t.Effect), added, cells.Since(r.CreationTimestamp)}
+}
+
 func resourceSliceTable() *engine.Table {
 	spec := resourcev1.ResourceSliceSpec{}.SwaggerDoc()
 	return &engine.Table{

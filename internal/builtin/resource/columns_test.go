@@ -11,6 +11,7 @@ import (
 func TestTables(t *testing.T) {
 	celltest.Run(t, map[string]celltest.Kind{
 		"DeviceClass":           celltest.For[resourcev1.DeviceClass](deviceClassTable()),
+		"DeviceTaintRule":       celltest.For[resourcev1.DeviceTaintRule](taintRuleTable()),
 		"ResourceClaim":         celltest.For[resourcev1.ResourceClaim](resourceClaimTable()),
 		"ResourceClaimTemplate": celltest.For[resourcev1.ResourceClaimTemplate](resourceClaimTemplateTable()),
 		"ResourceSlice":         celltest.For[resourcev1.ResourceSlice](resourceSliceTable()),

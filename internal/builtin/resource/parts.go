@@ -2,7 +2,9 @@ package resource
 
 import (
 	"encoding/json"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -140,16 +142,14 @@ func configuration(c *resourcev1.DeviceConfiguration, stored bool, e rules.Error
 	rawObject(c.Opaque.Parameters.Raw, resourcev1.OpaqueParametersMaxLength, stored, at.Field("parameters"))
 }
 
+// selectors validates the selectors of devices. What is stored was compiled when it was new.
 func (v *validator) selectors(items []resourcev1.DeviceSelector, stored bool, e rules.Errors) {
 	list(items, resourcev1.DeviceSelectorsMaxSize, e, func(s *resourcev1.DeviceSelector, e rules.Errors) {
-		at := e.Field("cel").Field("expression")
 		switch {
 		case s.CEL == nil:
 			e.Field("cel").Required("")
-		case len(s.CEL.Expression) > resourcev1.CELSelectorExpressionMaxLength:
-			at.TooLong(resourcev1.CELSelectorExpressionMaxLength)
-		default:
-			v.cel.check(at, s.CEL.Expression, stored)
+		case !stored:
+			v.cel.selector(e.Field("cel").Field("expression"), s.CEL.Expression)
 		}
 	})
 }
@@ -159,8 +159,16 @@ var taintEffects = []resourcev1.DeviceTaintEffect{
 }
 
 func taint(t *resourcev1.DeviceTaint, e rules.Errors) {
+	taintKey(t, e)
+	taintEffect(t, e)
+}
+
+func taintKey(t *resourcev1.DeviceTaint, e rules.Errors) {
 	labelName(&t.Key, e.Field("key"))
 	e.Field("value").Messages(t.Value, validation.IsValidLabelValue(t.Value))
+}
+
+func taintEffect(t *resourcev1.DeviceTaint, e rules.Errors) {
 	rules.RequiredOneOf(e, "effect", t.Effect, taintEffects)
 }
 
@@ -204,5 +212,25 @@ func bindingConditions(wait, giveUp []string, e rules.Errors) {
 	}
 	if len(giveUp) == 0 && len(wait) > 0 {
 		fails.Invalid(giveUp, "needed for bindingConditions")
+	}
+}
+
+var skipOperations = []resourcev1.SkipNodeOperation{
+	resourcev1.SkipNodeOperationNodePrepareResources, resourcev1.SkipNodeOperationNodeUnprepareResources, resourcev1.SkipNodeOperationAll,
+}
+
+// skippedOperations validates the operations that nodes skip. What is prepared must be unprepared.
+func skippedOperations(skipped []resourcev1.SkipNodeOperation, e rules.Errors) {
+	at := e.Field("skipNodeOperations")
+	set(skipped, math.MaxInt, at, func(s *resourcev1.SkipNodeOperation) resourcev1.SkipNodeOperation { return *s },
+		func(s *resourcev1.SkipNodeOperation, e rules.Errors) {
+			if !slices.Contains(skipOperations, *s) {
+				e.AddError(field.NotSupported(e.Path, *s, skipOperations))
+			}
+		})
+	has := func(s resourcev1.SkipNodeOperation) bool { return slices.Contains(skipped, s) }
+	if has(resourcev1.SkipNodeOperationNodePrepareResources) && !has(resourcev1.SkipNodeOperationNodeUnprepareResources) &&
+		!has(resourcev1.SkipNodeOperationAll) {
+		at.Invalid(skipped, "NodePrepareResources only with NodeUnprepareResources")
 	}
 }

@@ -49,11 +49,15 @@ func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
 	for i := range s.Spec.Devices {
 		device := &s.Spec.Devices[i]
 		for k := range device.Taints {
-			if device.Taints[k].TimeAdded == nil {
-				now := metav1.NewTime(d.Now()).Rfc3339Copy()
-				device.Taints[k].TimeAdded = &now
-			}
+			d.defaultTaint(&device.Taints[k])
 		}
+	}
+}
+
+func (d Deps) defaultTaint(t *resourcev1.DeviceTaint) {
+	if t.TimeAdded == nil {
+		now := metav1.NewTime(d.Now()).Rfc3339Copy()
+		t.TimeAdded = &now
 	}
 }
 
@@ -92,24 +96,4 @@ func dropDeallocated(c, old *resourcev1.ResourceClaim) {
 		}
 	}
 	c.Status.Devices = left
-}
-
-// dropDisabledSlice drops the fields of disabled features, unless old has them.
-func dropDisabledSlice(s, old *resourcev1.ResourceSlice) {
-	lists := false
-	for i := range old.Spec.Devices {
-		for _, a := range old.Spec.Devices[i].Attributes {
-			lists = lists || a.BoolValues != nil || a.IntValues != nil || a.StringValues != nil || a.VersionValues != nil
-		}
-	}
-	for i := range s.Spec.Devices {
-		device := &s.Spec.Devices[i]
-		if lists {
-			continue
-		}
-		for name, a := range device.Attributes {
-			a.BoolValues, a.IntValues, a.StringValues, a.VersionValues = nil, nil, nil, nil
-			device.Attributes[name] = a
-		}
-	}
 }

@@ -38,6 +38,8 @@ func TestClaims(t *testing.T) {
 	})
 	k.Update(t, "status", []rulestest.Case{
 		{Name: "allocated", Edit: `{status: {allocation: {devices: {results: [{request: r, driver: d.example.com, pool: p, device: x}]}}}}`},
+		{Name: "toleration", Edit: `{status: {allocation: {devices: {results: [{request: r, driver: d.example.com, pool: p, device: x, tolerations: [{effect: Foo}]}]}}}}`,
+			Want: []string{"status.allocation.devices.results[0].tolerations[0].effect NotSupported"}},
 		{Name: "unknown request", Edit: `{status: {allocation: {devices: {results: [{request: x, driver: d.example.com, pool: p, device: x}]}}}}`,
 			Want: []string{"status.allocation.devices.results[0].request Invalid"}},
 		{Name: "reserved unallocated", Edit: `{status: {reservedFor: [{resource: pods, name: p, uid: u}]}}`,

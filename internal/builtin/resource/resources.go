@@ -1,5 +1,5 @@
 // Package resource is the API group resource.k8s.io/v1, dynamic resource allocation: device classes, claims and their
-// templates, and slices, in which drivers publish devices.
+// templates, slices, in which drivers publish devices, and rules by which administrators taint devices.
 package resource
 
 import (
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -21,6 +22,8 @@ var v1 = resourcev1.SchemeGroupVersion
 
 // Deps is what this group needs from the rest of the server.
 type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
 	// Now is the server's clock.
 	Now func() time.Time
 	// NamespaceLabels returns the labels of a namespace; a label allows its claims administrative access to devices.
@@ -37,12 +40,13 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	v := &validator{Deps: d, cel: newSelectors()}
+	v := &validator{Deps: d, cel: newExpressions(d.Gates)}
 	return []*engine.Resource{
 		deviceClasses(v),
+		deviceTaintRules(d),
 		resourceClaims(v),
 		resourceClaimTemplates(v),
-		resourceSlices(d),
+		resourceSlices(v),
 	}
 }
 
@@ -118,27 +122,25 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 	}
 }
 
-func resourceSlices(d Deps) *engine.Resource {
+func resourceSlices(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Plural: "resourceslices", Singular: "resourceslice", Kind: "ResourceSlice",
 		ReturnDeleted: true,
 		Prefix:        "resourceslices",
 		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
-			v1, d.defaultSlice),
+			v1, v.defaultSlice),
 			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{
 			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
 				s.Generation = 1
-				dropDisabledSlice(s, &resourcev1.ResourceSlice{})
 			},
 			PrepareUpdate: func(_ context.Context, s, old *resourcev1.ResourceSlice) {
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
-				dropDisabledSlice(s, old)
 			},
-			Validate:       validateResourceSlice,
-			ValidateUpdate: validateResourceSliceUpdate,
+			Validate:       v.validateResourceSlice,
+			ValidateUpdate: v.validateResourceSliceUpdate,
 			Warn: func(_ context.Context, s, _ *resourcev1.ResourceSlice) []string {
 				if s.Spec.Driver != strings.ToLower(s.Spec.Driver) {
 					return []string{"spec.driver: driver names should be lower case"}
@@ -154,7 +156,11 @@ func resourceSlices(d Deps) *engine.Resource {
 			if s.Spec.NodeName != nil {
 				node = *s.Spec.NodeName
 			}
-			return fields.Set{resourcev1.ResourceSliceSelectorNodeName: node, resourcev1.ResourceSliceSelectorDriver: s.Spec.Driver}
+			return fields.Set{
+				resourcev1.ResourceSliceSelectorNodeName: node,
+				resourcev1.ResourceSliceSelectorDriver:   s.Spec.Driver,
+				resourcev1.ResourceSliceSelectorPoolName: s.Spec.Pool.Name,
+			}
 		}),
 		Trigger: resourcev1.ResourceSliceSelectorNodeName,
 		Table:   resourceSliceTable(),

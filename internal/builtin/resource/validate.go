@@ -22,7 +22,7 @@ var (
 // validator validates the kinds of this group.
 type validator struct {
 	Deps
-	cel *selectors
+	cel *expressions
 }
 
 func (v *validator) validateDeviceClass(_ context.Context, c *resourcev1.DeviceClass) field.ErrorList {
@@ -139,8 +139,10 @@ func (n requestNames) check(ref *string, e rules.Errors) {
 
 func (v *validator) deviceClaim(c *resourcev1.DeviceClaim, e rules.Errors) {
 	names := namesOf(c)
+	d := &derived{cel: v.cel, used: constrained(c.Constraints)}
 	set(c.Requests, resourcev1.DeviceRequestsMaxSize, e.Field("requests"),
-		func(r *resourcev1.DeviceRequest) string { return r.Name }, v.deviceRequest)
+		func(r *resourcev1.DeviceRequest) string { return r.Name },
+		func(r *resourcev1.DeviceRequest, e rules.Errors) { v.deviceRequest(r, d, e) })
 	list(c.Constraints, resourcev1.DeviceConstraintsMaxSize, e.Field("constraints"), func(c *resourcev1.DeviceConstraint, e rules.Errors) {
 		set(c.Requests, resourcev1.DeviceRequestsMaxSize, e.Field("requests"), self, names.check)
 		switch {
@@ -156,9 +158,10 @@ func (v *validator) deviceClaim(c *resourcev1.DeviceClaim, e rules.Errors) {
 		set(c.Requests, resourcev1.DeviceRequestsMaxSize, e.Field("requests"), self, names.check)
 		configuration(&c.DeviceConfiguration, false, e)
 	})
+	d.checkCost(e)
 }
 
-func (v *validator) deviceRequest(r *resourcev1.DeviceRequest, e rules.Errors) {
+func (v *validator) deviceRequest(r *resourcev1.DeviceRequest, d *derived, e rules.Errors) {
 	e.DNSLabel("name", r.Name)
 	switch {
 	case r.Exactly == nil && len(r.FirstAvailable) == 0:
@@ -168,12 +171,14 @@ func (v *validator) deviceRequest(r *resourcev1.DeviceRequest, e rules.Errors) {
 	case r.Exactly != nil:
 		x, at := r.Exactly, e.Field("exactly")
 		v.exactRequest(x.DeviceClassName, x.Selectors, x.AllocationMode, x.Count, x.Tolerations, at)
+		d.check(x.DerivedAttributes, at, r.Name)
 	default:
 		set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, e.Field("firstAvailable"),
 			func(s *resourcev1.DeviceSubRequest) string { return s.Name },
 			func(s *resourcev1.DeviceSubRequest, e rules.Errors) {
 				e.DNSLabel("name", s.Name)
 				v.exactRequest(s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, e)
+				d.check(s.DerivedAttributes, e, r.Name, r.Name+"/"+s.Name)
 			})
 	}
 }

@@ -7,31 +7,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func validateResourceSlice(_ context.Context, s *resourcev1.ResourceSlice) field.ErrorList {
+func (v *validator) validateResourceSlice(_ context.Context, s *resourcev1.ResourceSlice) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&s.ObjectMeta, false, rules.Subdomain))
-	slice(&s.Spec, nil, e)
+	v.slice(&s.Spec, nil, e)
 	return e.List()
 }
 
-func validateResourceSliceUpdate(_ context.Context, s, old *resourcev1.ResourceSlice) field.ErrorList {
+func (v *validator) validateResourceSliceUpdate(_ context.Context, s, old *resourcev1.ResourceSlice) field.ErrorList {
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta))
-	slice(&s.Spec, &old.Spec, e)
+	v.slice(&s.Spec, &old.Spec, e)
 	e.Field("pool").Unchanged("name", s.Spec.Pool.Name, old.Spec.Pool.Name)
 	e.Unchanged("driver", s.Spec.Driver, old.Spec.Driver)
 	e.Unchanged("nodeName", s.Spec.NodeName, old.Spec.NodeName)
 	return e.List()
 }
 
-func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
+func (v *validator) slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 	e.CSIDriverName("driver", s.Driver)
 	pool := e.Field("pool")
 	if pool.Present("name", s.Pool.Name) {
@@ -55,7 +54,7 @@ func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 	}
 	perDevice := s.PerDeviceNodeSelection != nil && *s.PerDeviceNodeSelection
 	set(s.Devices, limit, e.Field("devices"), func(d *resourcev1.Device) string { return d.Name },
-		func(d *resourcev1.Device, e rules.Errors) { device(d, deviceNamed(old, d.Name), perDevice, e) })
+		func(d *resourcev1.Device, e rules.Errors) { v.device(d, deviceNamed(old, d.Name), perDevice, e) })
 	set(s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets, e.Field("sharedCounters"),
 		func(c *resourcev1.CounterSet) string { return c.Name },
 		func(c *resourcev1.CounterSet, e rules.Errors) {
@@ -64,6 +63,8 @@ func slice(s, old *resourcev1.ResourceSliceSpec, e rules.Errors) {
 			}
 			counters(c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, e)
 		})
+	v.partitionType(s, old, e)
+	skippedOperations(s.SkipNodeOperations, e)
 }
 
 // hasAdvancedDevices reports whether devices use features that make them larger.
@@ -133,7 +134,7 @@ func exactlyOne(n int, of string, e rules.Errors) {
 	}
 }
 
-func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
+func (v *validator) device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 	e.DNSLabel("name", d.Name)
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		e.Invalid(n, "too many attributes and capacities")
@@ -148,18 +149,8 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 	if values > resourcev1.ResourceSliceMaxAttributeValuesPerDevice {
 		e.Invalid(values, "too many values of attributes")
 	}
-	shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
-	for name, c := range d.Capacity {
-		qualifiedName("capacity", string(name), e)
-		if c.RequestPolicy == nil {
-			continue
-		}
-		at := e.Field("capacity").Key(shortened(string(name))).Field("requestPolicy")
-		if shared {
-			requestPolicy(c.RequestPolicy, c.Value, at)
-		} else {
-			at.Forbidden("needs allowMultipleAllocations")
-		}
+	if old == nil || !apiequality.Semantic.DeepEqual(d.Capacity, old.Capacity) {
+		v.capacity(d, e)
 	}
 	if old == nil || !apiequality.Semantic.DeepEqual(d.Taints, old.Taints) {
 		list(d.Taints, resourcev1.DeviceTaintsMaxLength, e.Field("taints"), taint)
@@ -171,6 +162,8 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 				e.DNSLabel("counterSet", c.CounterSet)
 			}
 			counters(c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, e)
+			set(c.CompatibilityGroups, resourcev1.DeviceCompatibilityGroupsMaxSize, e.Field("compatibilityGroups"), self,
+				func(group *string, e rules.Errors) { e.Messages(*group, validation.IsDNS1123Label(*group)) })
 		})
 	if perDevice {
 		n := nodeChoice(d.NodeName, d.NodeSelector, d.AllNodes, e)
@@ -179,6 +172,7 @@ func device(d, old *resourcev1.Device, perDevice bool, e rules.Errors) {
 		e.Invalid(nil, "nodes of a device need perDeviceNodeSelection")
 	}
 	bindingConditions(d.BindingConditions, d.BindingFailureConditions, e)
+	nodeAllocatable(d, e.Field("nodeAllocatableResources"))
 }
 
 // shortened truncates long keys in paths.
@@ -204,9 +198,6 @@ func counters(m map[string]resourcev1.Counter, limit int, e rules.Errors) {
 		}
 	}
 }
-
-// maxValidValues bounds the valid values in a policy.
-const maxValidValues = 10
 
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
@@ -256,81 +247,5 @@ func attribute(a *resourcev1.DeviceAttribute, e rules.Errors) {
 	}
 	if n != 1 {
 		e.Invalid("", "exactly one value must be specified")
-	}
-}
-
-func requestPolicy(p *resourcev1.CapacityRequestPolicy, capacity resource.Quantity, e rules.Errors) {
-	switch {
-	case len(p.ValidValues) > 0 && p.ValidRange != nil:
-		e.Forbidden("either validValues or validRange")
-	case len(p.ValidValues) == 0 && p.ValidRange == nil:
-	case p.Default == nil:
-		e.Field("default").Required("with validValues or validRange")
-	case p.ValidRange != nil:
-		validRange(p.ValidRange, *p.Default, capacity, e.Field("validRange"))
-	default:
-		validValues(p.ValidValues, *p.Default, capacity, e.Field("validValues"))
-	}
-}
-
-func validValues(values []resource.Quantity, standard, capacity resource.Quantity, e rules.Errors) {
-	for i := 1; i < len(values); i++ {
-		if values[i-1].Cmp(values[i]) > 0 {
-			e.Item(i).Invalid(values[i].String(), "must ascend")
-		}
-	}
-	found := false
-	set(values, maxValidValues, e, func(q *resource.Quantity) int64 { return q.Value() },
-		func(q *resource.Quantity, e rules.Errors) {
-			if q.Cmp(capacity) > 0 {
-				e.Invalid(q.String(), "is more than the capacity")
-			}
-			found = found || q.Cmp(standard) == 0
-		})
-	if !found {
-		e.Invalid(standard.String(), "does not have the default")
-	}
-}
-
-func validRange(r *resourcev1.CapacityRequestPolicyRange, standard, capacity resource.Quantity, e rules.Errors) {
-	lo, hi, step := e.Field("min"), e.Field("max"), e.Field("step")
-	if r.Min == nil {
-		lo.Required("")
-		return
-	}
-	if r.Min.Cmp(capacity) > 0 {
-		lo.Invalid(r.Min.String(), "is more than the capacity")
-	}
-	if standard.Cmp(*r.Min) < 0 {
-		lo.Invalid(standard.String(), "is more than the default")
-	}
-	if r.Max != nil {
-		if r.Min.Cmp(*r.Max) > 0 {
-			hi.Invalid(r.Max.String(), "is less than min")
-		}
-		if r.Max.Cmp(capacity) > 0 {
-			hi.Invalid(r.Max.String(), "is more than the capacity")
-		}
-		if standard.Cmp(*r.Max) > 0 {
-			hi.Invalid(standard.String(), "is less than the default")
-		}
-	}
-	if r.Step == nil {
-		return
-	}
-	first := r.Min.DeepCopy()
-	first.Add(*r.Step)
-	if first.Cmp(capacity) > 0 {
-		step.Invalid(r.Step.String(), "leads beyond the capacity")
-	}
-	reaches := func(q resource.Quantity) bool {
-		s := r.Step.Value()
-		return s != 0 && (q.Value()-r.Min.Value())%s == 0
-	}
-	if !reaches(standard) {
-		step.Invalid(standard.String(), "does not lead to the default")
-	}
-	if r.Max != nil && !reaches(*r.Max) {
-		step.Invalid(r.Max.String(), "does not lead to max")
 	}
 }

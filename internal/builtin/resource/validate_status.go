@@ -155,6 +155,10 @@ func allocation(a *resourcev1.AllocationResult, names requestNames, e rules.Erro
 			poolName(r.Pool, e)
 			e.DNSLabel("device", r.Device)
 			bindingConditions(r.BindingConditions, r.BindingFailureConditions, e)
+			for i := range r.Tolerations {
+				toleration(&r.Tolerations[i], e.Field("tolerations").Item(i))
+			}
+			skippedOperations(r.SkipNodeOperations, e)
 			if r.ShareID != nil {
 				normalUUID(string(*r.ShareID), e.Field("shareID"))
 			}

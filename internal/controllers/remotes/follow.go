@@ -152,7 +152,7 @@ func (f *Follower) follow(ctx context.Context, k *Kind, e *Events) {
 // version to go on from; "": it must be listed anew.
 func (c *Client) once(ctx context.Context, k *Kind, version string, e *Events) (string, error) {
 	if version == "" {
-		objects, listed, err := c.list(ctx, k)
+		objects, listed, err := c.List(ctx, k)
 		if err != nil {
 			return "", err
 		}
@@ -162,8 +162,15 @@ func (c *Client) once(ctx context.Context, k *Kind, version string, e *Events) (
 	return c.watch(ctx, k, version, e)
 }
 
-// list returns all objects of a resource, and their version.
-func (c *Client) list(ctx context.Context, k *Kind) (out []Object, version string, err error) {
+// Revision returns the current resourceVersion of a resource.
+func (c *Client) Revision(ctx context.Context, k *Kind) (string, error) {
+	var page metav1.PartialObjectMetadataList
+	err := c.page(ctx, k, url.Values{"limit": {"1"}}, &page)
+	return page.ResourceVersion, err
+}
+
+// List returns all objects of a resource, and their version.
+func (c *Client) List(ctx context.Context, k *Kind) (out []Object, version string, err error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for {
 		var page metav1.PartialObjectMetadataList

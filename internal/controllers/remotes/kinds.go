@@ -1,5 +1,5 @@
 // Package remotes follows the objects of extension servers for controllers, and changes their metadata. Only metadata
-// is read.
+// is read. Code that treats all resources alike may ask for those of this server in the same way (KindOf).
 //
 // A resource is followed as a list and then a watch, each in its own goroutine, so that an extension server which hangs
 // holds up nobody. While it does not answer, its objects are taken to be as they were last seen.
@@ -46,6 +46,21 @@ func Kinds(c *catalog.Catalog) map[schema.GroupResource]*Kind {
 		}
 	}
 	return out
+}
+
+// KindOf returns a resource, of this server or of an extension server; nil: discovery does not list it.
+func KindOf(c *catalog.Catalog, gr schema.GroupResource) *Kind {
+	if k := Kinds(c)[gr]; k != nil {
+		return k
+	}
+	r := c.Resource(gr)
+	if r == nil || !r.Listed || len(r.Versions) == 0 {
+		return nil
+	}
+	version := r.Versions[0]
+	return &Kind{Current: true, RemoteResource: catalog.RemoteResource{
+		GroupVersionResource: gr.WithVersion(version), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Described(version).Declared().Verbs,
+	}}
 }
 
 // current reports whether an extension server answers, as far as is known.

@@ -104,6 +104,12 @@ func (c *Client) Edit(ctx context.Context, k *Kind, w request.Which, edit func(o
 	return err
 }
 
+// Rewrite has an object stored anew as it is. It is a conflict if the object has changed since it was listed.
+func (c *Client) Rewrite(ctx context.Context, k *Kind, o *Object) error {
+	return c.patch(ctx, k, o.Namespace, o.Name, map[string]any{"apiVersion": k.GroupVersion().String(), "kind": k.Kind,
+		"metadata": map[string]any{"resourceVersion": o.ResourceVersion}})
+}
+
 func (c *Client) patch(ctx context.Context, k *Kind, namespace, name string, patch any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
