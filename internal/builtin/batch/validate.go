@@ -31,16 +31,20 @@ const (
 )
 
 func (deps Deps) validateJob(_ context.Context, j *batchv1.Job) field.ErrorList {
-	return job(j, podspec.OptionsForTemplate(deps.Pods, nil), true, false)
+	e := rules.At(specPath)
+	e.Add(rules.ObjectMeta(&j.ObjectMeta, true, rules.Subdomain))
+	if !deref(j.Spec.ManualSelector) && j.Spec.Selector != nil {
+		ownSelector(j, e)
+	}
+	e.Add(job(j, podspec.OptionsForTemplate(deps.Pods, nil), false))
+	return e.List()
 }
 
 func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field.ErrorList {
 	o := podspec.OptionsForTemplate(deps.Pods, &old.Spec.Template)
-	_, named := old.Spec.Template.Labels[batchv1.JobNameLabel]
-	_, controlled := old.Spec.Template.Labels[batchv1.ControllerUidLabel]
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMetaUpdate(&j.ObjectMeta, &old.ObjectMeta))
-	e.Add(job(j, o, named && controlled, rules.InvalidLabelSelector(old.Spec.Selector)))
+	e.Add(job(j, o, rules.InvalidLabelSelector(old.Spec.Selector)))
 	s, was := &j.Spec, &old.Spec
 	switch {
 	case !isIndexed(s):
@@ -106,13 +110,9 @@ func allowResources(containers, want []corev1.Container) {
 	}
 }
 
-func job(j *batchv1.Job, o podspec.Options, prefixedLabels, allowInvalidSelector bool) field.ErrorList {
+func job(j *batchv1.Job, o podspec.Options, allowInvalidSelector bool) field.ErrorList {
 	s := &j.Spec
 	e := rules.At(specPath)
-	e.Add(rules.ObjectMeta(&j.ObjectMeta, true, rules.Subdomain))
-	if !deref(s.ManualSelector) && s.Selector != nil {
-		ownSelector(j, prefixedLabels, e)
-	}
 	jobSpec(s, e, o)
 	if s.Selector == nil {
 		e.Field("selector").Required("")
@@ -133,17 +133,13 @@ func job(j *batchv1.Job, o podspec.Options, prefixedLabels, allowInvalidSelector
 
 // ownSelector checks that labels and selector are those that the server generates. A client may send these values, but
 // no others.
-func ownSelector(j *batchv1.Job, prefixedLabels bool, e rules.Errors) {
+func ownSelector(j *batchv1.Job, e rules.Errors) {
 	uid := string(j.UID)
 	if uid == "" {
 		e.Elsewhere(field.NewPath("metadata", "uid")).Required("")
 	}
-	want := labels.Set{legacyControllerUID: uid, legacyJobName: j.Name}
-	keys := []string{legacyControllerUID, legacyJobName}
-	if prefixedLabels {
-		want[batchv1.ControllerUidLabel], want[batchv1.JobNameLabel] = uid, j.Name
-		keys = append(keys, batchv1.ControllerUidLabel, batchv1.JobNameLabel)
-	}
+	want := labels.Set{legacyControllerUID: uid, legacyJobName: j.Name, batchv1.ControllerUidLabel: uid, batchv1.JobNameLabel: j.Name}
+	keys := []string{legacyControllerUID, legacyJobName, batchv1.ControllerUidLabel, batchv1.JobNameLabel}
 	at := e.Field("template").Field("metadata").Field("labels")
 	for _, key := range keys {
 		switch value, found := j.Spec.Template.Labels[key]; {
