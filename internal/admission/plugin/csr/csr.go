@@ -43,7 +43,7 @@ func Approval(authorizer authz.Authorizer) admission.Plugin {
 			if err != nil {
 				return err
 			}
-			if !mayActFor(ctx, authorizer, a.User, "approve", old.Spec.SignerName) {
+			if !MayActFor(ctx, authorizer, a.User, "approve", old.Spec.SignerName) {
 				return admission.Forbiddenf(a, "user not permitted to approve requests with signerName %q", old.Spec.SignerName)
 			}
 			return nil
@@ -72,7 +72,7 @@ func Signing(authorizer authz.Authorizer) admission.Plugin {
 				apiequality.Semantic.DeepEqual(old.Status.Conditions, csr.Status.Conditions) {
 				return nil
 			}
-			if !mayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
+			if !MayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
 				return admission.Forbiddenf(a, "user not permitted to sign requests with signerName %q", old.Spec.SignerName)
 			}
 			return nil
@@ -126,9 +126,9 @@ func Parse(data []byte) (*x509.CertificateRequest, error) {
 	return cert, nil
 }
 
-// mayActFor says whether a user has a verb on a signer, or on all signers of
+// MayActFor says whether a user has a verb on a signer, or on all signers of
 // its domain. An error of the authorizer counts as no.
-func mayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
+func MayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {
 		decision, _, err := authorizer.Authorize(ctx, &authz.Attributes{
