@@ -1,5 +1,5 @@
-// Package csr guards certificate signing requests: it checks which users may
-// approve and sign for a signer, and which subjects a certificate may have.
+// Package csr guards certificate signing requests and trust bundles: it checks which users may
+// approve, sign and attest for a signer, and which subjects a certificate may have.
 package csr
 
 import (
@@ -18,12 +18,14 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // Names of the plugins in --enable-admission-plugins.
 const (
 	ApprovalName = "CertificateApproval"
 	SigningName  = "CertificateSigning"
+	AttestName   = "ClusterTrustBundleAttest"
 	SubjectName  = "CertificateSubjectRestriction"
 )
 
@@ -74,6 +76,29 @@ func Signing(authorizer authz.Authorizer) admission.Plugin {
 			}
 			if !MayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
 				return admission.Forbiddenf(a, "user not permitted to sign requests with signerName %q", old.Spec.SignerName)
+			}
+			return nil
+		}),
+	}
+}
+
+// Attest makes the plugin that allows a trust bundle of a signer only to users
+// who may "attest" for it. An update cannot change the signer.
+func Attest(authorizer authz.Authorizer) admission.Plugin {
+	return admission.Plugin{
+		Name: AttestName, On: []admission.Operation{admission.Create, admission.Update},
+		Of: []schema.GroupResource{admission.ClusterTrustBundles},
+		Validator: admission.Func(func(ctx context.Context, a *admission.Attributes) error {
+			b, ok := a.Object.(*certificatesv1.ClusterTrustBundle)
+			if !ok {
+				return admission.Forbiddenf(a, "unexpected type %T", a.Object)
+			}
+			signer := b.Spec.SignerName
+			if old, ok := a.OldObject.(*certificatesv1.ClusterTrustBundle); signer == "" || ok && rules.OnlyForCollection(b, old) {
+				return nil
+			}
+			if !MayActFor(ctx, authorizer, a.User, "attest", signer) {
+				return admission.Forbiddenf(a, "user not permitted to attest for signerName %q", signer)
 			}
 			return nil
 		}),
