@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
+// clusterTrustBundles has no v1alpha1, whose last version was 1.36.
 func clusterTrustBundles() *engine.Resource {
 	return &engine.Resource{
 		Plural: "clustertrustbundles", Singular: "clustertrustbundle", Kind: "ClusterTrustBundle",
@@ -24,7 +24,6 @@ func clusterTrustBundles() *engine.Resource {
 		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Versions: engine.Renamed(engine.VersionOf[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](v1, nil),
 			engine.VersionOf[certificatesv1beta1.ClusterTrustBundle, certificatesv1beta1.ClusterTrustBundleList](v1beta1, nil),
-			engine.VersionOf[certificatesv1alpha1.ClusterTrustBundle, certificatesv1alpha1.ClusterTrustBundleList](certificatesv1alpha1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*certificatesv1.ClusterTrustBundle]{
 			Validate:             validateTrustBundle,

@@ -22,9 +22,9 @@ import (
 
 // outcomes are the conditions that end a request. It has one of them at most, and no others.
 var outcomes = []string{
+	certificatesv1beta1.PodCertificateRequestConditionTypeIssued,
 	certificatesv1beta1.PodCertificateRequestConditionTypeDenied,
 	certificatesv1beta1.PodCertificateRequestConditionTypeFailed,
-	certificatesv1beta1.PodCertificateRequestConditionTypeIssued,
 }
 
 // podCertificateStatus validates the only change that a status allows: from no outcome to one.
