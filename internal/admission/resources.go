@@ -5,6 +5,7 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 // Resources that plugins work on or look things up in.
 var (
 	CertificateSigningRequests = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
+	ClusterTrustBundles        = schema.GroupResource{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}
 	DeviceClasses              = schema.GroupResource{Group: "resource.k8s.io", Resource: "deviceclasses"}
 	IngressClasses             = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
 	Ingresses                  = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
@@ -14,6 +15,7 @@ var (
 	Nodes                      = schema.GroupResource{Resource: "nodes"}
 	PersistentVolumeClaims     = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	PersistentVolumes          = schema.GroupResource{Resource: "persistentvolumes"}
+	PodCertificateRequests     = schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}
 	Pods                       = schema.GroupResource{Resource: "pods"}
 	PriorityClasses            = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 	ResourceClaims             = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}

@@ -95,6 +95,8 @@ var all = []controller{
 	{"certificatesigningrequest-signing-controller", "csrsigning", "certificate-controller", runCSRSigning},
 	{"certificatesigningrequest-approving-controller", "csrapproving", "certificate-controller", runCSRApproving},
 	{"certificatesigningrequest-cleaner-controller", "csrcleaner", "certificate-controller", runCSRCleaner},
+	{"podcertificaterequest-cleaner-controller", "", "podcertificaterequestcleaner", runPodCertificateCleaner},
+	{"kube-apiserver-serving-clustertrustbundle-publisher-controller", "", "kube-apiserver-serving-clustertrustbundle-publisher", runTrustBundle},
 	{"persistentvolumeclaim-protection-controller", "pvc-protection", "pvc-protection-controller", runClaimProtection},
 	{"persistentvolume-protection-controller", "pv-protection", "pv-protection-controller", runVolumeProtection},
 	{"ttl-after-finished-controller", "ttl-after-finished", "ttl-after-finished-controller", runTTLAfterFinished},

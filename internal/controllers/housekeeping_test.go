@@ -331,3 +331,63 @@ func TestTokens(t *testing.T) {
 		t.Errorf("a token that has not expired: %v", err)
 	}
 }
+
+// There is one trust bundle with the authority by which pods verify the server, even after users change it; other bundles of its
+// signer are deleted.
+func TestTrustBundle(t *testing.T) {
+	t.Parallel()
+	bundles := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config()).CertificatesV1().ClusterTrustBundles()
+	var own *certificatesv1.ClusterTrustBundle
+	has := func() {
+		t.Helper()
+		await(t, func(ctx context.Context) string {
+			list, err := bundles.List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=kubernetes.io/kube-apiserver-serving"})
+			if err != nil || len(list.Items) != 1 {
+				return fmt.Sprintf("%v, %v", list, err)
+			}
+			if own == nil {
+				own = &list.Items[0]
+			}
+			if b := &list.Items[0]; b.Name != own.Name || b.Spec.TrustBundle != own.Spec.TrustBundle {
+				return fmt.Sprintf("bundle %v", b)
+			}
+			return ""
+		})
+	}
+	has()
+	must(t, bundles.Delete(t.Context(), own.Name, metav1.DeleteOptions{}))
+	has()
+	former := &certificatesv1.ClusterTrustBundle{Spec: own.Spec}
+	former.Name = "kubernetes.io:kube-apiserver-serving:former"
+	_, err := bundles.Create(t.Context(), former, metav1.CreateOptions{})
+	must(t, err)
+	has()
+	_, err = bundles.Patch(t.Context(), own.Name, types.MergePatchType, []byte(fmt.Sprintf(`{"spec":{"trustBundle":%q}}`, own.Spec.TrustBundle+"\n")), metav1.PatchOptions{})
+	must(t, err)
+	has()
+}
+
+// A request for the certificate of a pod is deleted a quarter of an hour after its creation.
+func TestPodCertificates(t *testing.T) {
+	t.Parallel()
+	clk := kanzentest.NewClock(time.Time{})
+	requests := kubernetes.NewForConfigOrDie(kanzentest.Start(t, kanzentest.WithClock(clk)).Config()).CertificatesV1().PodCertificateRequests("default")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	must(t, err)
+	r := &certificatesv1.PodCertificateRequest{Spec: certificatesv1.PodCertificateRequestSpec{
+		SignerName: "example.com/s", PodName: "p", PodUID: "pu", ServiceAccountName: "s", ServiceAccountUID: "su", NodeName: "n", NodeUID: "nu", StubPKCS10Request: der,
+	}}
+	r.Name = "r"
+	_, err = requests.Create(t.Context(), r, metav1.CreateOptions{})
+	must(t, err)
+	clk.Advance(14 * time.Minute)
+	_, err = requests.Get(t.Context(), "r", metav1.GetOptions{})
+	must(t, err)
+	clk.Advance(time.Minute)
+	await(t, func(ctx context.Context) string {
+		_, err := requests.Get(ctx, "r", metav1.GetOptions{})
+		return gone(err)
+	})
+}

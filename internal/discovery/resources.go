@@ -132,6 +132,7 @@ var storageVersions = map[schema.GroupKind]string{
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "v1beta1",
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:        "v1beta1",
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: "v1beta1",
+	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:                      "v1beta1",
 }
 
 // storageVersionHash returns the hash of the storage version of a resource; storage migrators watch it.

@@ -71,7 +71,7 @@ func (c *call) listOptions() (*internalversion.ListOptions, error) {
 
 // fieldLabel checks a field that a selector names.
 func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
-	if label == metav1.ObjectNameField || label == "metadata.namespace" && ep.R.Namespaced {
+	if label == metav1.ObjectNameField || label == "metadata.namespace" && ep.R.Namespaced && ep.V.FieldLabels == nil {
 		return label, value, nil
 	}
 	if key, ok := ep.R.FieldAliases[label]; ok {

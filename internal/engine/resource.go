@@ -205,8 +205,8 @@ type Version struct {
 	// argument, and ask another server, until ctx ends.
 	ToHub   func(ctx context.Context, obj Object) (Object, error)
 	FromHub func(ctx context.Context, obj Object) (Object, error)
-	// FieldLabels maps the fields that selectors of this version may name to
-	// keys of Resource.Fields; nil: the names are the same.
+	// FieldLabels maps the fields that selectors of this version may name, beside metadata.name, to
+	// keys of Resource.Fields; nil: the names are the same, and there is metadata.namespace.
 	FieldLabels map[string]string
 	// Lenient keeps two habits that newer versions of the resource no longer have: an update needs no resourceVersion, whatever
 	// the rules say, and a deletion is answered with the object.

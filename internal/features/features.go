@@ -33,6 +33,7 @@ const (
 // Gates that kanzen switches, beside those of fields.
 const (
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
+	ClusterTrustBundle                 = "ClusterTrustBundle"
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
@@ -41,12 +42,13 @@ const (
 	HPAScaleToZero                     = "HPAScaleToZero"
 	KMSv1                              = "KMSv1"
 	MaxUnavailableStatefulSet          = "MaxUnavailableStatefulSet"
+	PodCertificateRequest              = "PodCertificateRequest"
 	StatefulSetRecreateStrategy        = "StatefulSetRecreateStrategy"
 	VolumeLimitScaling                 = "VolumeLimitScaling"
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
 		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
 }
 

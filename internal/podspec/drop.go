@@ -19,7 +19,6 @@ func DropDisabled(spec, old *corev1.PodSpec) {
 	if spec.SchedulingGroup != nil && (old == nil || old.SchedulingGroup == nil) {
 		spec.SchedulingGroup = nil
 	}
-	dropProjections(spec, old)
 	if !anyContainer(old, hasStopSignal) {
 		for c := range Containers(spec) {
 			if hasStopSignal(c) {
@@ -34,42 +33,6 @@ func DropDisabled(spec, old *corev1.PodSpec) {
 
 func hasStopSignal(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
-}
-
-// dropProjections empties projections of trust bundles and pod certificates; validation then finds a source without
-// content.
-func dropProjections(spec, old *corev1.PodSpec) {
-	bundle := func(p *corev1.VolumeProjection) bool { return p.ClusterTrustBundle != nil }
-	certificate := func(p *corev1.VolumeProjection) bool { return p.PodCertificate != nil }
-	keepBundles, keepCertificates := anyProjection(old, bundle), anyProjection(old, certificate)
-	anyProjection(spec, func(p *corev1.VolumeProjection) bool {
-		if !keepBundles {
-			p.ClusterTrustBundle = nil
-		}
-		if !keepCertificates {
-			p.PodCertificate = nil
-		}
-		return false
-	})
-}
-
-// anyProjection reports whether is returns true for a projected source of spec; spec may be nil.
-func anyProjection(spec *corev1.PodSpec, is func(*corev1.VolumeProjection) bool) bool {
-	if spec == nil {
-		return false
-	}
-	for i := range spec.Volumes {
-		p := spec.Volumes[i].Projected
-		if p == nil {
-			continue
-		}
-		for j := range p.Sources {
-			if is(&p.Sources[j]) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // DropDisabledStatus is DropDisabled for the status of a pod.

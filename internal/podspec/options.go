@@ -173,3 +173,19 @@ func validDeletionCost(annotations map[string]string) bool {
 	_, err := strconv.ParseInt(v, 10, 32)
 	return plain && err == nil
 }
+
+// anyProjection reports whether is returns true for a projected source of spec.
+func anyProjection(spec *corev1.PodSpec, is func(*corev1.VolumeProjection) bool) bool {
+	for i := range spec.Volumes {
+		p := spec.Volumes[i].Projected
+		if p == nil {
+			continue
+		}
+		for j := range p.Sources {
+			if is(&p.Sources[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -100,6 +100,36 @@ func TestValidate(t *testing.T) {
 				"spec.securityContext.runAsUser Forbidden",
 				"spec.securityContext.seccompProfile Forbidden",
 			}},
+		{"trust bundles", func(p *corev1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, projected(
+				corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("example.com:signer:bundle"), Path: "a"}},
+				corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new(":bundle"), Path: "b"}},
+				corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: new("example.com/signer"), Path: "a"}},
+				corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}},
+			))
+		}, []string{
+			"spec.volumes[5].projected Invalid",
+			"spec.volumes[5].projected.sources[1].clusterTrustBundle.name Invalid",
+			"spec.volumes[5].projected.sources[3].clusterTrustBundle Required",
+			"spec.volumes[5].projected.sources[3].clusterTrustBundle.path Required",
+		}},
+		{"pod certificates", func(p *corev1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, projected(
+				corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
+					SignerName: "example.com/signer", KeyType: "ED25519", MaxExpirationSeconds: new(int32(100000)), CredentialBundlePath: "a",
+					UserAnnotations: map[string]string{"example.com/a": "b"},
+				}},
+				corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
+					SignerName: "kubernetes.io/signer", KeyType: "RSA2048", MaxExpirationSeconds: new(int32(100000)),
+					UserAnnotations: map[string]string{"a": "b"},
+				}},
+			))
+		}, []string{
+			"spec.volumes[5].projected.sources[1].podCertificate Required",
+			"spec.volumes[5].projected.sources[1].podCertificate.keyType NotSupported",
+			"spec.volumes[5].projected.sources[1].podCertificate.maxExpirationSeconds Invalid",
+			"spec.volumes[5].projected.sources[1].podCertificate.userAnnotations Invalid",
+		}},
 		{"claims of the pod's resources", func(p *corev1.Pod) {
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 			p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}, {Name: "none"}}
@@ -117,6 +147,12 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+func projected(sources ...corev1.VolumeProjection) corev1.Volume {
+	v := corev1.Volume{Name: "v"}
+	v.Projected = &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o644)), Sources: sources}
+	return v
 }
 
 // TestRatchet checks that stored values stay valid although new ones are rejected.
@@ -155,15 +191,15 @@ func TestRatchet(t *testing.T) {
 
 func TestDropDisabled(t *testing.T) {
 	const text = `{metadata: {name: a}, spec: {os: {name: linux}, containers: [{name: a, image: a, lifecycle: {stopSignal: SIGUSR1}}],
-		volumes: [{name: b, projected: {sources: [{clusterTrustBundle: {path: a, name: b}}]}}], schedulingGroup: {podGroupName: g}}}`
+		schedulingGroup: {podGroupName: g}}}`
 	p := parsePod(t, text)
 	DropDisabled(&p.Spec, nil)
-	if p.Spec.SchedulingGroup != nil || p.Spec.Containers[0].Lifecycle != nil || p.Spec.Volumes[0].Projected.Sources[0].ClusterTrustBundle != nil {
+	if p.Spec.SchedulingGroup != nil || p.Spec.Containers[0].Lifecycle != nil {
 		t.Errorf("a new pod keeps what is switched off: %+v", p.Spec)
 	}
 	p, old := parsePod(t, text), parsePod(t, text)
 	DropDisabled(&p.Spec, &old.Spec)
-	if p.Spec.SchedulingGroup == nil || p.Spec.Containers[0].Lifecycle == nil || p.Spec.Volumes[0].Projected.Sources[0].ClusterTrustBundle == nil {
+	if p.Spec.SchedulingGroup == nil || p.Spec.Containers[0].Lifecycle == nil {
 		t.Errorf("a stored pod loses what it had: %+v", p.Spec)
 	}
 }

@@ -5,13 +5,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
-
-// Trust bundles and pod certificates are disabled for new pods; these rules are for pods that already use them.
 
 var keyTypes = []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA3072", "RSA4096"}
 
@@ -21,11 +18,11 @@ func trustBundle(b *corev1.ClusterTrustBundleProjection, e rules.Errors) {
 		e.Invalid("", "only one of name and signerName may be used")
 	case b.Name != nil:
 		e.Present("name", *b.Name)
-		plain := *b.Name
-		if i := strings.LastIndexByte(plain, ':'); i >= 0 { // SIGNER:NAME
-			plain = plain[i+1:]
+		signer := ""
+		if i := strings.LastIndexByte(*b.Name, ':'); i >= 0 {
+			signer = strings.ReplaceAll((*b.Name)[:i], ":", "/")
 		}
-		e.Name("name", plain, rules.Subdomain)
+		e.Field("name").Messages(*b.Name, rules.TrustBundleName(signer)(*b.Name, false))
 		if b.LabelSelector != nil {
 			e.Field("labelSelector").Invalid("", "labelSelector must be unset if name is specified")
 		}
@@ -40,20 +37,13 @@ func trustBundle(b *corev1.ClusterTrustBundleProjection, e rules.Errors) {
 }
 
 func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e rules.Errors) {
-	const shortest, longest, longestOwn = 3600, 91 * 24 * 3600, 24 * 3600
 	rules.SignerName(c.SignerName, e.Field("signerName"))
-	for key := range c.UserAnnotations {
-		e.Add(validation.IsDomainPrefixedKey(e.Path.Child("userAnnotations"), strings.ToLower(key)))
-	}
+	e.UserAnnotations("userAnnotations", c.UserAnnotations)
 	if !slices.Contains(keyTypes, c.KeyType) {
 		e.AddError(field.NotSupported(e.Path.Child("keyType"), c.KeyType, keyTypes))
 	}
 	if s := c.MaxExpirationSeconds; s != nil {
-		most := int64(longest)
-		if host, _, _ := strings.Cut(c.SignerName, "/"); host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") {
-			most = longestOwn
-		}
-		e.Range("maxExpirationSeconds", int64(*s), shortest, most)
+		e.CertificateLifetime("maxExpirationSeconds", c.SignerName, *s)
 	}
 	n := 0
 	for _, f := range []struct{ name, path string }{

@@ -1,9 +1,11 @@
 package rules
 
 import (
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -37,4 +39,17 @@ func KeepsIdentity(m, old metav1.Object) bool {
 		m.GetResourceVersion() != "" && m.GetGeneration() >= old.GetGeneration() && created.UTC() == before.UTC() &&
 		m.GetDeletionTimestamp() == nil && old.GetDeletionTimestamp() == nil &&
 		m.GetDeletionGracePeriodSeconds() == nil && old.GetDeletionGracePeriodSeconds() == nil
+}
+
+// OnlyForCollection reports whether an update changes only what garbage collection uses. The collector does not have the
+// permissions that some writes of a kind need.
+func OnlyForCollection(obj, old interface {
+	metav1.Object
+	runtime.Object
+}) bool {
+	o := obj.DeepCopyObject().(metav1.Object)
+	o.SetOwnerReferences(old.GetOwnerReferences())
+	o.SetFinalizers(old.GetFinalizers())
+	o.SetManagedFields(old.GetManagedFields())
+	return apiequality.Semantic.DeepEqual(o, old)
 }

@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"fmt"
 	"strings"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -41,5 +43,51 @@ func SignerName(name string, e Errors) {
 	}
 	if len(name) > longest {
 		e.TooLong(longest)
+	}
+}
+
+// IsKubernetesSigner reports whether a signer's name is reserved for the Kubernetes project.
+func IsKubernetesSigner(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+// TrustBundleName is the rule for names of the trust bundles of a signer, which begin with the signer's name and a colon. Those
+// without a signer have no colon.
+func TrustBundleName(signer string) NameRule {
+	return func(name string, prefix bool) []string {
+		if signer == "" {
+			if strings.Contains(name, ":") {
+				return []string{`a bundle without a signer must not have ":" in its name`}
+			}
+			return Subdomain(name, prefix)
+		}
+		start := strings.ReplaceAll(signer, "/", ":") + ":"
+		rest, ok := strings.CutPrefix(name, start)
+		if !ok {
+			return []string{fmt.Sprintf("a bundle of the signer %s must have a name that begins with %s", signer, start)}
+		}
+		return Subdomain(rest, prefix)
+	}
+}
+
+// CertificateLifetime validates the longest lifetime that a pod's certificate may have, in seconds. Kubernetes' own signers issue
+// certificates for a day at most.
+func (e Errors) CertificateLifetime(name, signer string, seconds int32) {
+	const shortest, longest, longestOwn = 3600, 91 * 24 * 3600, 24 * 3600
+	most := int64(longest)
+	if IsKubernetesSigner(signer) {
+		most = longestOwn
+	}
+	e.Range(name, int64(seconds), shortest, most)
+}
+
+// UserAnnotations validates what a pod tells the signer of its certificate. Every key needs a domain.
+func (e Errors) UserAnnotations(name string, annotations map[string]string) {
+	for key := range annotations {
+		e.Add(validation.IsDomainPrefixedKey(e.Path.Child(name), strings.ToLower(key)))
+	}
+	if apivalidation.ValidateAnnotationsSize(annotations) != nil {
+		e.Field(name).TooLong(apivalidation.TotalAnnotationSizeLimitB)
 	}
 }

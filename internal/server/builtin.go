@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/kanzen-io/kanzen/internal/admission/plugin/csr"
 	"github.com/kanzen-io/kanzen/internal/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
@@ -52,6 +53,9 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
 	d.AdmissionRegistration.Advise = b.cfg.WebhookAdvice
 	d.APIRegistration.Now, d.Certificates.Now, d.Resource.Now = now, now, now
+	d.Certificates.MaySign = func(ctx context.Context, signer string) bool {
+		return csr.MayActFor(ctx, a, request.UserFrom(ctx), "sign", signer)
+	}
 	d.Certificates.Issued = metrics.Issued(b.metrics.Registry())
 	d.Authentication.TokenReview = authenticators.Tokens.ReviewToken
 	d.Authentication.SelfSubjectReview = authn.ReviewSelf(b.process.Clock)

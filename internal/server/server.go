@@ -141,7 +141,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	authorizers, err := modes.New(modes.Config{
-		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile, Bootstrap: policy,
+		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile, Bootstrap: policy, Gates: cfg.Gates(),
 		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: on.Egress.Dial(egress.ControlPlane),
 		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
 	})

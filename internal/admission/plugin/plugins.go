@@ -118,7 +118,7 @@ var order = []entry{
 	{runtimeclass.Name, true, is(func(d *Deps) admission.Plugin { return runtimeclass.New(d.Objects) })},
 	{csr.ApprovalName, true, is(func(d *Deps) admission.Plugin { return csr.Approval(d.Authorizer) })},
 	{csr.SigningName, true, is(func(d *Deps) admission.Plugin { return csr.Signing(d.Authorizer) })},
-	{"ClusterTrustBundleAttest", true, nil}, // likewise
+	{csr.AttestName, true, is(func(d *Deps) admission.Plugin { return csr.Attest(d.Authorizer) })},
 	{csr.SubjectName, true, is(func(*Deps) admission.Plugin { return csr.Subject() })},
 	{defaultclass.IngressName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Ingress(d.Objects) })},
 	{denyexternalips.Name, false, is(func(*Deps) admission.Plugin { return denyexternalips.New() })},

@@ -28,7 +28,7 @@ func TestChain(t *testing.T) {
 	byDefault := []string{
 		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority",
 		"DefaultTolerationSeconds", "DefaultStorageClass", "StorageObjectInUseProtection", "PersistentVolumeClaimResize",
-		"RuntimeClass", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "DefaultIngressClass",
+		"RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
 		"PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ValidatingAdmissionWebhook", "ResourceQuota",
 	}
 	got, err := Chain(deps, nil, nil)
@@ -57,7 +57,7 @@ func TestChain(t *testing.T) {
 		"ImagePolicyWebhook": []byte("imagePolicy: {kubeConfigFile: " + kubeconfig + "}"),
 	}
 	got, err = Chain(deps, Names(), nil)
-	if len(Names()) != 41 || err != nil || len(got) != 34 {
+	if len(Names()) != 41 || err != nil || len(got) != 35 {
 		t.Errorf("%d names, of which are made %d: %v, %v", len(Names()), len(got), names(got), err)
 	}
 }

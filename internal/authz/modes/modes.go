@@ -23,6 +23,7 @@ import (
 	authzconfig "github.com/kanzen-io/kanzen/internal/authz/config"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/authz/webhook"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/reload"
 	"github.com/kanzen-io/kanzen/internal/remote"
@@ -38,6 +39,8 @@ type Config struct {
 	PolicyFile string
 	// Bootstrap is the policy that clusters start with, which has the rules of nodes.
 	Bootstrap *bootstrap.Objects
+	// Gates says which features are on.
+	Gates features.Set
 	// Server names this server in metrics.
 	Server string
 	// Follow delivers the objects on which RBAC and Node depend. Run calls it.
@@ -103,7 +106,7 @@ func New(cfg Config) (*Set, error) {
 func (a *Set) lasting(kind string) (err error) {
 	switch kind {
 	case "Node":
-		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.Bootstrap)
+		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.Bootstrap, a.Gates)
 	case "ABAC":
 		if a.abac, err = abac.ReadFile(a.PolicyFile); err != nil {
 			err = fmt.Errorf("--authorization-policy-file: %w", err)

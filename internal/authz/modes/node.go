@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podrefs"
 )
 
@@ -22,7 +24,7 @@ type nodeAuthorizer struct {
 	*node.Authorizer
 }
 
-func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthorizer, error) {
+func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects, gates features.Set) (*nodeAuthorizer, error) {
 	rules, err := nodeRules(policy)
 	if err != nil {
 		return nil, err
@@ -37,7 +39,7 @@ func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthori
 		s.remove = func(namespace, name string) { m.Measure("Delete"+what, func() { remove(namespace, name) }) }
 		return s
 	}
-	f := newFeed(
+	sources := []source{
 		measured("Pod", source{resource: schema.GroupResource{Resource: "pods"}, set: func(o metav1.Object) {
 			pod := o.(*corev1.Pod)
 			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
@@ -55,8 +57,17 @@ func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects) (*nodeAuthori
 			}
 			g.SetSlice(s.Name, of)
 		}, remove: clusterWide(g.DeleteSlice)}),
-	)
-	return &nodeAuthorizer{feed: f, Authorizer: node.New(g, f.ready, rules)}, nil
+	}
+	requests := gates.Enabled(features.PodCertificateRequest)
+	if requests {
+		sources = append(sources, measured("PodCertificateRequest", source{resource: schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, set: func(o metav1.Object) {
+			g.SetPodCertificate(o.GetNamespace(), o.GetName(), string(o.(*certificatesv1beta1.PodCertificateRequest).Spec.NodeName))
+		}, remove: g.DeletePodCertificate}))
+	}
+	f := newFeed(sources...)
+	a := node.New(g, f.ready, rules)
+	a.PodCertificates = requests
+	return &nodeAuthorizer{feed: f, Authorizer: a}, nil
 }
 
 // nodeRules returns the rules of the role system:node from the bootstrap policy. An administrator's changes to the role

@@ -19,6 +19,7 @@ const (
 	pod
 	attachment
 	slice
+	podCertificate // PodCertificateRequest
 )
 
 // Ref names an object; the namespace of cluster-scoped kinds is empty.
@@ -34,7 +35,7 @@ type Graph struct {
 	mu sync.RWMutex
 	// nodes counts, for each object, the paths from it to each node.
 	nodes map[Ref]map[string]int
-	// edges are the contributions of each pod, attachment or slice to nodes, needed to remove them when it changes or
+	// edges are the contributions of each pod, attachment, slice or request to nodes, needed to remove them when it changes or
 	// is deleted.
 	edges map[Ref]contribution
 	// volumes are the claims and secrets of bound volumes.
@@ -81,6 +82,16 @@ func (g *Graph) SetSlice(name, node string) { g.set(Ref{slice, "", name}, node, 
 
 // DeleteSlice removes a ResourceSlice.
 func (g *Graph) DeleteSlice(name string) { g.set(Ref{slice, "", name}, "", nil) }
+
+// SetPodCertificate records the node of a PodCertificateRequest.
+func (g *Graph) SetPodCertificate(namespace, name, node string) {
+	g.set(Ref{podCertificate, namespace, name}, node, nil)
+}
+
+// DeletePodCertificate removes a PodCertificateRequest.
+func (g *Graph) DeletePodCertificate(namespace, name string) {
+	g.set(Ref{podCertificate, namespace, name}, "", nil)
+}
 
 func (g *Graph) set(from Ref, node string, uses []Ref) {
 	g.mu.Lock()

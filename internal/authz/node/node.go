@@ -26,6 +26,9 @@ const leaseNamespace = "kube-node-lease"
 
 // Authorizer is the mode Node.
 type Authorizer struct {
+	// PodCertificates says that PodCertificateRequests are served.
+	PodCertificates bool
+
 	graph *Graph
 	ready <-chan struct{}
 	rules *rbac.Rules
@@ -111,7 +114,9 @@ func (n *Authorizer) decide(a *asked) (bool, string) {
 	case schema.GroupResource{Resource: "pods"}:
 		return a.pods()
 	case schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}:
-		return false, "" // not served
+		if n.PodCertificates {
+			return a.podCertificate()
+		}
 	}
 	return n.rules.Allow(a.Attributes), ""
 }

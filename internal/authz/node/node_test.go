@@ -48,7 +48,11 @@ func TestAuthorize(t *testing.T) {
 	g.SetAttachment("va1", "n1")
 	g.SetSlice("slice1", "n1")
 	g.SetSlice("slice0", "")
+	g.SetPodCertificate("a", "cert1", "n1")
+	g.SetPodCertificate("a", "cert2", "n2")
 	a := New(g, closed(), []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"services", "secrets"}}})
+
+	a.PodCertificates = true
 
 	resource := func(verb, resource, name string) *authz.Attributes {
 		return &authz.Attributes{IsResource: true, Verb: verb, Resource: resource, Namespace: "a", Name: name}
@@ -56,6 +60,9 @@ func TestAuthorize(t *testing.T) {
 	with := func(at *authz.Attributes, change func(*authz.Attributes)) *authz.Attributes { change(at); return at }
 	cluster := func(group, verb, res, name string) *authz.Attributes {
 		return &authz.Attributes{IsResource: true, Verb: verb, Group: group, Resource: res, Name: name}
+	}
+	certificate := func(verb, name string) *authz.Attributes {
+		return with(resource(verb, "podcertificaterequests", name), func(a *authz.Attributes) { a.Group = "certificates.k8s.io" })
 	}
 	const unrelated = "no relationship found between node 'n1' and this object"
 	for _, c := range []struct {
@@ -99,6 +106,13 @@ func TestAuthorize(t *testing.T) {
 		{"nobody's slice", cluster("resource.k8s.io", "delete", "resourceslices", "slice0"), false, unrelated},
 		{"own slices", with(cluster("resource.k8s.io", "list", "resourceslices", ""), func(a *authz.Attributes) { a.FieldSelector = "spec.nodeName=n1" }), true, ""},
 		{"all slices", cluster("resource.k8s.io", "list", "resourceslices", ""), false, "can only list/watch/deletecollection resourceslices with nodeName field selector"},
+		{"own certificate", certificate("get", "cert1"), true, ""},
+		{"other's certificate", certificate("get", "cert2"), false, unrelated},
+		{"new certificate", certificate("create", ""), true, ""},
+		{"delete certificate", certificate("delete", "cert1"), false, "nodes may not delete podcertificaterequests"},
+		{"sign certificate", with(certificate("patch", "cert1"), func(a *authz.Attributes) { a.Subresource = "status" }), false, "nodes may not access the status subresource of PodCertificateRequests"},
+		{"own certificates", with(certificate("watch", ""), func(a *authz.Attributes) { a.FieldSelector = "spec.nodeName=n1" }), true, ""},
+		{"all certificates", certificate("list", ""), false, "can only list/watch podcertificaterequests with nodeName field selector"},
 		{"own node", cluster("", "get", "nodes", "n1"), true, ""},
 		{"other node", cluster("", "get", "nodes", "n2"), false, "node 'n1' cannot read 'n2', only its own Node object"},
 		{"nodes", cluster("", "list", "nodes", ""), false, "node 'n1' cannot read all nodes, only its own Node object"},
@@ -129,6 +143,8 @@ func TestAuthorize(t *testing.T) {
 	g.DeleteVolume("moved")
 	g.DeleteAttachment("va1")
 	g.DeleteSlice("slice1")
+	g.DeletePodCertificate("a", "cert1")
+	g.DeletePodCertificate("a", "cert2")
 	if n := len(g.nodes) + len(g.edges) + len(g.volumes) + len(g.bySecret); n != 0 {
 		t.Errorf("%d entries are left of nothing", n)
 	}

@@ -150,3 +150,21 @@ func (a *asked) pods() (bool, string) {
 	}
 	return false, ""
 }
+
+func (a *asked) podCertificate() (bool, string) {
+	if a.Subresource != "" {
+		return false, "nodes may not access the status subresource of PodCertificateRequests"
+	}
+	switch a.Verb {
+	case "create":
+		return true, "" // NodeRestriction checks the rest
+	case "get":
+		return a.related(podCertificate)
+	case "list", "watch":
+		if a.selects("spec.nodeName") {
+			return true, ""
+		}
+		return false, "can only list/watch podcertificaterequests with nodeName field selector"
+	}
+	return false, fmt.Sprintf("nodes may not %s podcertificaterequests", a.Verb)
+}

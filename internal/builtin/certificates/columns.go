@@ -5,6 +5,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/cells"
@@ -56,4 +58,38 @@ func requestState(r *certificatesv1.CertificateSigningRequest) string {
 		state = append(state, "Issued")
 	}
 	return strings.Join(state, ",")
+}
+
+func trustBundleTable() *engine.Table {
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.Name(),
+			cells.String("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"]),
+		},
+		Row: engine.Row(func(b *certificatesv1.ClusterTrustBundle) []any {
+			return []any{b.Name, cells.Or(b.Spec.SignerName, cells.None)}
+		}),
+	}
+}
+
+func podCertificateTable() *engine.Table {
+	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.Name(),
+			cells.String("PodName", spec["podName"]),
+			cells.String("ServiceAccountName", spec["serviceAccountName"]),
+			cells.String("NodeName", spec["nodeName"]),
+			cells.String("SignerName", spec["signerName"]),
+			cells.String("State", "Is the request Pending, Issued, Denied, or Failed?"),
+			cells.String("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
+		},
+		Row: engine.Row(func(r *certificatesv1beta1.PodCertificateRequest) []any {
+			s := &r.Spec
+			return []any{
+				r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName,
+				cells.Or(outcome(r), "Pending"), labels.FormatLabels(s.UnverifiedUserAnnotations),
+			}
+		}),
+	}
 }

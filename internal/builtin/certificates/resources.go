@@ -1,5 +1,6 @@
-// Package certificates is the API group certificates.k8s.io/v1: certificate signing requests, which one user creates,
-// another approves and a third signs.
+// Package certificates is the API group certificates.k8s.io: certificate signing requests, which one user creates,
+// another approves and a third signs; requests of kubelets for the certificates of their pods; and the certificates of
+// authorities, in bundles, by which pods verify others.
 package certificates
 
 import (
@@ -7,26 +8,43 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-var v1 = certificatesv1.SchemeGroupVersion
+var (
+	v1 = certificatesv1.SchemeGroupVersion
+	// v1beta1 is the version in which upstream stores what became v1 in 1.37, so that 1.36 can read it.
+	v1beta1 = certificatesv1beta1.SchemeGroupVersion
+)
 
 // Deps is what this group needs from the rest of the server.
 type Deps struct {
 	// Now is the server's clock.
 	Now func() time.Time
+	// MaySign reports whether the context's user may sign for a signer.
+	MaySign func(ctx context.Context, signer string) bool
+	// Gates says which features are on.
+	Gates features.Set
 	// Issued is told of each certificate for which a duration was requested; optional.
 	Issued func(signer string, honored bool)
 }
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{certificateSigningRequests(d)}
+	all := []*engine.Resource{certificateSigningRequests(d)}
+	if d.Gates.Enabled(features.ClusterTrustBundle) {
+		all = append(all, clusterTrustBundles())
+	}
+	if d.Gates.Enabled(features.PodCertificateRequest) {
+		all = append(all, podCertificateRequests(d))
+	}
+	return all
 }
 
 func certificateSigningRequests(d Deps) *engine.Resource {

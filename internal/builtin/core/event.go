@@ -60,6 +60,7 @@ func eventFields(e *corev1.Event) fields.Set {
 
 // newerEventLabels are the field labels of selectors in events.k8s.io.
 var newerEventLabels = map[string]string{
+	"metadata.namespace":        "metadata.namespace",
 	"reason":                    "reason",
 	"type":                      "type",
 	"regarding.kind":            "involvedObject.kind",

@@ -6,12 +6,10 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -88,14 +86,4 @@ func isPrivileged(ctx context.Context) bool {
 
 func aggregates(r *rbacv1.ClusterRole) bool {
 	return r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
-}
-
-// onlyForCollection reports whether an update changes only what garbage collection uses. The collector does not have
-// the permissions that the role grants.
-func onlyForCollection(obj, old engine.Object) bool {
-	o := obj.DeepCopyObject().(engine.Object)
-	o.SetOwnerReferences(old.GetOwnerReferences())
-	o.SetFinalizers(old.GetFinalizers())
-	o.SetManagedFields(old.GetManagedFields())
-	return apiequality.Semantic.DeepEqual(o, old)
 }

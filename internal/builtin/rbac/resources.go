@@ -37,7 +37,7 @@ func roles(d Deps) *engine.Resource {
 				return kept, d.checkRole(ctx, r.Namespace, r.Name, r.Rules)
 			},
 			BeginUpdate: func(ctx context.Context, r, old *rbacv1.Role, _ bool) (func(bool), error) {
-				if onlyForCollection(r, old) {
+				if rules.OnlyForCollection(r, old) {
 					return kept, nil
 				}
 				return kept, d.checkRole(ctx, r.Namespace, r.Name, r.Rules)
@@ -60,7 +60,7 @@ func clusterRoles(d Deps) *engine.Resource {
 				return kept, d.checkClusterRole(ctx, r, aggregates(r))
 			},
 			BeginUpdate: func(ctx context.Context, r, old *rbacv1.ClusterRole, _ bool) (func(bool), error) {
-				if onlyForCollection(r, old) {
+				if rules.OnlyForCollection(r, old) {
 					return kept, nil
 				}
 				return kept, d.checkClusterRole(ctx, r, aggregates(r) || aggregates(old))
@@ -86,7 +86,7 @@ func roleBindings(d Deps) *engine.Resource {
 				return kept, d.checkBinding(ctx, "rolebindings", b.Namespace, b.Name, b.RoleRef)
 			},
 			BeginUpdate: func(ctx context.Context, b, old *rbacv1.RoleBinding, _ bool) (func(bool), error) {
-				if onlyForCollection(b, old) {
+				if rules.OnlyForCollection(b, old) {
 					return kept, nil
 				}
 				return kept, d.checkBinding(ctx, "rolebindings", b.Namespace, b.Name, b.RoleRef)
@@ -112,7 +112,7 @@ func clusterRoleBindings(d Deps) *engine.Resource {
 				return kept, d.checkBinding(ctx, "clusterrolebindings", "", b.Name, b.RoleRef)
 			},
 			BeginUpdate: func(ctx context.Context, b, old *rbacv1.ClusterRoleBinding, _ bool) (func(bool), error) {
-				if onlyForCollection(b, old) {
+				if rules.OnlyForCollection(b, old) {
 					return kept, nil
 				}
 				return kept, d.checkBinding(ctx, "clusterrolebindings", "", b.Name, b.RoleRef)

@@ -1,5 +1,5 @@
-// Package csr guards certificate signing requests: it checks which users may
-// approve and sign for a signer, and which subjects a certificate may have.
+// Package csr guards certificate signing requests and trust bundles: it checks which users may
+// approve, sign and attest for a signer, and which subjects a certificate may have.
 package csr
 
 import (
@@ -18,12 +18,14 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 // Names of the plugins in --enable-admission-plugins.
 const (
 	ApprovalName = "CertificateApproval"
 	SigningName  = "CertificateSigning"
+	AttestName   = "ClusterTrustBundleAttest"
 	SubjectName  = "CertificateSubjectRestriction"
 )
 
@@ -43,7 +45,7 @@ func Approval(authorizer authz.Authorizer) admission.Plugin {
 			if err != nil {
 				return err
 			}
-			if !mayActFor(ctx, authorizer, a.User, "approve", old.Spec.SignerName) {
+			if !MayActFor(ctx, authorizer, a.User, "approve", old.Spec.SignerName) {
 				return admission.Forbiddenf(a, "user not permitted to approve requests with signerName %q", old.Spec.SignerName)
 			}
 			return nil
@@ -72,8 +74,31 @@ func Signing(authorizer authz.Authorizer) admission.Plugin {
 				apiequality.Semantic.DeepEqual(old.Status.Conditions, csr.Status.Conditions) {
 				return nil
 			}
-			if !mayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
+			if !MayActFor(ctx, authorizer, a.User, "sign", old.Spec.SignerName) {
 				return admission.Forbiddenf(a, "user not permitted to sign requests with signerName %q", old.Spec.SignerName)
+			}
+			return nil
+		}),
+	}
+}
+
+// Attest makes the plugin that allows a trust bundle of a signer only to users
+// who may "attest" for it. An update cannot change the signer.
+func Attest(authorizer authz.Authorizer) admission.Plugin {
+	return admission.Plugin{
+		Name: AttestName, On: []admission.Operation{admission.Create, admission.Update},
+		Of: []schema.GroupResource{admission.ClusterTrustBundles},
+		Validator: admission.Func(func(ctx context.Context, a *admission.Attributes) error {
+			b, ok := a.Object.(*certificatesv1.ClusterTrustBundle)
+			if !ok {
+				return admission.Forbiddenf(a, "unexpected type %T", a.Object)
+			}
+			signer := b.Spec.SignerName
+			if old, ok := a.OldObject.(*certificatesv1.ClusterTrustBundle); signer == "" || ok && rules.OnlyForCollection(b, old) {
+				return nil
+			}
+			if !MayActFor(ctx, authorizer, a.User, "attest", signer) {
+				return admission.Forbiddenf(a, "user not permitted to attest for signerName %q", signer)
 			}
 			return nil
 		}),
@@ -126,9 +151,9 @@ func Parse(data []byte) (*x509.CertificateRequest, error) {
 	return cert, nil
 }
 
-// mayActFor says whether a user has a verb on a signer, or on all signers of
+// MayActFor says whether a user has a verb on a signer, or on all signers of
 // its domain. An error of the authorizer counts as no.
-func mayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
+func MayActFor(ctx context.Context, authorizer authz.Authorizer, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {
 		decision, _, err := authorizer.Authorize(ctx, &authz.Attributes{

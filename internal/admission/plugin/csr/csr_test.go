@@ -62,6 +62,33 @@ func TestSigners(t *testing.T) {
 	}
 }
 
+func TestAttest(t *testing.T) {
+	bundle := func(signer string, edit func(*metav1.ObjectMeta)) *certificatesv1.ClusterTrustBundle {
+		b := &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer}}
+		if edit != nil {
+			edit(&b.ObjectMeta)
+		}
+		return b
+	}
+	finalized := func(m *metav1.ObjectMeta) { m.Finalizers = []string{"d/f"} }
+	labelled := func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }
+	for _, c := range []struct {
+		name    string
+		allowed names
+		a       *admission.Attributes
+		want    string
+	}{
+		{"attest", names{"attest": "d/s"}, at.Create(admission.ClusterTrustBundles, bundle("d/s", nil)), ""},
+		{"attest for the domain", names{"attest": "d/*"}, at.Create(admission.ClusterTrustBundles, bundle("d/s", nil)), ""},
+		{"sign", names{"sign": "d/s"}, at.Create(admission.ClusterTrustBundles, bundle("d/s", nil)), `not permitted to attest for signerName "d/s"`},
+		{"no signer", names{}, at.Create(admission.ClusterTrustBundles, bundle("", nil)), ""},
+		{"finalizers", names{}, at.Update(admission.ClusterTrustBundles, "", bundle("d/s", finalized), bundle("d/s", nil)), ""},
+		{"labels", names{}, at.Update(admission.ClusterTrustBundles, "", bundle("d/s", labelled), bundle("d/s", nil)), "not permitted to attest"},
+	} {
+		t.Run(c.name, func(t *testing.T) { at.Check(t, at.Run(Attest(c.allowed), c.a), c.want) })
+	}
+}
+
 func TestSubject(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -46,6 +46,7 @@ func New(objects admission.Objects, authorizer authz.Authorizer) admission.Plugi
 		Of: []schema.GroupResource{
 			admission.Pods, admission.Nodes, admission.PersistentVolumeClaims, admission.ServiceAccounts,
 			admission.Leases, csiNodes, resourceSlices, admission.CertificateSigningRequests,
+			admission.PodCertificateRequests,
 		},
 	}
 }
@@ -78,6 +79,8 @@ func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 		return admitSlice(a, node)
 	case admission.CertificateSigningRequests:
 		return admitRequest(a, node)
+	case admission.PodCertificateRequests:
+		return p.admitPodCertificate(ctx, a, node)
 	}
 	return nil
 }

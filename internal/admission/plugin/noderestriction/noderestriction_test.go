@@ -17,11 +17,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz"
 )
 
-// nobody allows only tokens for one audience.
+// nobody allows only tokens for one audience, and certificates of one signer.
 type nobody struct{}
 
 func (nobody) Authorize(_ context.Context, a *authz.Attributes) (authz.Decision, string, error) {
-	if a.Verb == "request-serviceaccounts-token-audience" && a.Resource == "allowed" {
+	if a.Verb == "request-serviceaccounts-token-audience" && a.Resource == "allowed" ||
+		a.Verb == "request-serviceaccounts-podcertificate-signer" && a.Resource == "example.com:allowed" {
 		return authz.Allow, "", nil
 	}
 	return authz.NoOpinion, "", nil
@@ -124,7 +125,7 @@ func TestNode(t *testing.T) {
 		{"lease elsewhere", at.Create(admission.Leases, lease("ns", "me")), "system namespace"},
 		{"slice", at.Create(resourceSlices, slice(&me)), ""},
 		{"another's slice", at.Delete(resourceSlices, slice(&you)), "same NodeName"},
-		{"token", token("p"), "audience \"\" not found"},
+		{"token", token("p"), "not authorized to request tokens for audience \"\""},
 		{"token the pod asks for", token("asking", "vault"), ""},
 		{"token the node may have", token("asking", "allowed"), ""},
 		{"token of a pod elsewhere", token("other", "vault"), "different node"},

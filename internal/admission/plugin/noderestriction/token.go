@@ -63,18 +63,24 @@ func (p *plugin) admitAudience(ctx context.Context, a *admission.Attributes, pod
 	if asked {
 		return nil
 	}
-	decision, _, err := p.authorizer.Authorize(ctx, &authz.Attributes{
-		User: a.User, Verb: "request-serviceaccounts-token-audience", IsResource: true,
-		Namespace: a.Namespace, Version: "v1", Resource: audience, Name: a.Name,
-	})
-	if decision == authz.Allow {
+	allowed, err := p.mayAct(ctx, a, "request-serviceaccounts-token-audience", audience, a.Name)
+	switch {
+	case allowed:
 		return nil
+	case err != nil:
+		return admission.Forbidden(a, fmt.Errorf("error authorizing %s to request tokens for audience %q: %w", a.User.GetName(), audience, err))
 	}
-	refused := fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.GetName())
-	if err != nil {
-		refused = fmt.Errorf("%w: %w", refused, err)
-	}
-	return admission.Forbidden(a, refused)
+	return admission.Forbiddenf(a, "%s is not authorized to request tokens for audience %q", a.User.GetName(), audience)
+}
+
+// mayAct says whether the node has a verb, for a service account, on a resource that exists only for authorization. An
+// authorizer may allow in spite of an error.
+func (p *plugin) mayAct(ctx context.Context, a *admission.Attributes, verb, resource, account string) (bool, error) {
+	decision, _, err := p.authorizer.Authorize(ctx, &authz.Attributes{
+		User: a.User, Verb: verb, IsResource: true, Namespace: a.Namespace,
+		Group: a.Resource.Group, Version: a.Resource.Version, Resource: resource, Name: account,
+	})
+	return decision == authz.Allow, err
 }
 
 // asksFor says that a volume of a pod requests tokens for an audience:

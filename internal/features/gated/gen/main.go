@@ -18,6 +18,9 @@ import (
 
 const marker = "+featureGate="
 
+// misnamed are names in markers that no gate has, and the gates that kube-apiserver asks instead.
+var misnamed = strings.NewReplacer("PodCertificateProjection", "PodCertificateRequest")
+
 func main() {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -71,7 +74,7 @@ func gates(doc *ast.CommentGroup) string {
 	}
 	for _, c := range doc.List {
 		if _, gates, ok := strings.Cut(c.Text, marker); ok {
-			return strings.ReplaceAll(gates, " ", "")
+			return misnamed.Replace(strings.ReplaceAll(gates, " ", ""))
 		}
 	}
 	return ""
