@@ -65,6 +65,33 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+func TestReached(t *testing.T) {
+	for _, c := range []struct {
+		storage  string
+		versions []string
+		remote   string
+		want     string
+	}{
+		{"v1", []string{"v1", "v1beta1"}, "", "v1"},
+		{"v1beta1", []string{"v1", "v1beta1"}, "", "v1beta1"},
+		{"v1beta1", []string{"v1"}, "", "v1"}, // stored in a version that is not served
+		{"v1", []string{"v1", "v2"}, "v1", "v2"},
+		{"v1", []string{"v1"}, "v1", "v1"},
+		{"v1", nil, "", "v1"},
+	} {
+		l := New()
+		r := resource("a.io", "bars", "Bar", false, "v1")
+		r.Storage, r.Versions = c.storage, c.versions
+		l.Begin(r)
+		if c.remote != "" {
+			l.PutRemotes(&Remote{GroupVersion: schema.GroupVersion{Group: "a.io", Version: c.remote}})
+		}
+		if got := l.Now().Reached(r); got != c.want {
+			t.Errorf("stored in %s, served in %v, %q elsewhere: %s, want %s", c.storage, c.versions, c.remote, got, c.want)
+		}
+	}
+}
+
 // TestResolve adds a resource while a request for it is resolved.
 func TestResolve(t *testing.T) {
 	l := New()

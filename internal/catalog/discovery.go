@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/discovery"
@@ -62,15 +60,10 @@ func (l *Live) Endpoints() []*engine.Endpoint {
 	var out []*engine.Endpoint
 	now := l.Now()
 	for r := range now.All() {
-		local := now.Local(r)
-		if !r.Listed || len(local) == 0 {
+		if !r.Listed || len(now.Local(r)) == 0 {
 			continue
 		}
-		version := r.Storage
-		if !slices.Contains(local, version) && len(local) < len(r.Versions) {
-			version = local[0]
-		}
-		if ep, err := r.Endpoint(version); err == nil {
+		if ep, err := r.Endpoint(now.Reached(r)); err == nil {
 			out = append(out, ep)
 		}
 	}

@@ -92,6 +92,16 @@ func (c *Catalog) Local(r *Resource) []string {
 	})
 }
 
+// Reached returns the version in which requests of the server itself reach a resource: that in which it is stored, unless
+// requests for that one are not served here but those for another are.
+func (c *Catalog) Reached(r *Resource) string {
+	local := c.Local(r)
+	if len(local) == 0 || slices.Contains(local, r.Storage) {
+		return r.Storage
+	}
+	return local[0]
+}
+
 // PutRemotes adds or replaces groups and versions of extension servers.
 func (l *Live) PutRemotes(remotes ...*Remote) {
 	l.mu.Lock()

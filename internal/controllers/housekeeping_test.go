@@ -367,27 +367,68 @@ func TestTrustBundle(t *testing.T) {
 	has()
 }
 
-// A request for the certificate of a pod is deleted a quarter of an hour after its creation.
-func TestPodCertificates(t *testing.T) {
-	t.Parallel()
-	clk := kanzentest.NewClock(time.Time{})
-	requests := kubernetes.NewForConfigOrDie(kanzentest.Start(t, kanzentest.WithClock(clk)).Config()).CertificatesV1().PodCertificateRequests("default")
+// podCertificate creates a request for the certificate of a pod.
+func podCertificate(t *testing.T, k kubernetes.Interface, namespace, name string, owners ...metav1.OwnerReference) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	must(t, err)
-	r := &certificatesv1.PodCertificateRequest{Spec: certificatesv1.PodCertificateRequestSpec{
-		SignerName: "example.com/s", PodName: "p", PodUID: "pu", ServiceAccountName: "s", ServiceAccountUID: "su", NodeName: "n", NodeUID: "nu", StubPKCS10Request: der,
-	}}
-	r.Name = "r"
-	_, err = requests.Create(t.Context(), r, metav1.CreateOptions{})
+	_, err = k.CertificatesV1().PodCertificateRequests(namespace).Create(t.Context(), &certificatesv1.PodCertificateRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners},
+		Spec: certificatesv1.PodCertificateRequestSpec{
+			SignerName: "example.com/s", PodName: "p", PodUID: "pu", ServiceAccountName: "s", ServiceAccountUID: "su", NodeName: "n", NodeUID: "nu", StubPKCS10Request: der,
+		},
+	}, metav1.CreateOptions{})
 	must(t, err)
+}
+
+// A request for the certificate of a pod is deleted a quarter of an hour after its creation.
+func TestPodCertificates(t *testing.T) {
+	t.Parallel()
+	clk := kanzentest.NewClock(time.Time{})
+	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t, kanzentest.WithClock(clk)).Config())
+	requests := k.CertificatesV1().PodCertificateRequests("default")
+	podCertificate(t, k, "default", "r")
 	clk.Advance(14 * time.Minute)
-	_, err = requests.Get(t.Context(), "r", metav1.GetOptions{})
+	_, err := requests.Get(t.Context(), "r", metav1.GetOptions{})
 	must(t, err)
 	clk.Advance(time.Minute)
 	await(t, func(ctx context.Context) string {
 		_, err := requests.Get(ctx, "r", metav1.GetOptions{})
+		return gone(err)
+	})
+}
+
+// Requests for certificates are stored in a version that is not served. They are deleted with their owner and their namespace all
+// the same, and lose an owner that they are to outlive.
+func TestUnservedStorageVersion(t *testing.T) {
+	t.Parallel()
+	k := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config())
+	requests := k.CertificatesV1().PodCertificateRequests("default")
+	for name, policy := range map[string]metav1.DeletionPropagation{"background": metav1.DeletePropagationBackground, "orphan": metav1.DeletePropagationOrphan} {
+		owner, err := k.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(t, err)
+		podCertificate(t, k, "default", name, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: owner.UID})
+		must(t, k.CoreV1().ConfigMaps("default").Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+	}
+	await(t, func(ctx context.Context) string {
+		_, err := requests.Get(ctx, "background", metav1.GetOptions{})
+		return gone(err)
+	})
+	await(t, func(ctx context.Context) string {
+		r, err := requests.Get(ctx, "orphan", metav1.GetOptions{})
+		if err != nil || len(r.OwnerReferences) > 0 {
+			return fmt.Sprintf("%v, %v", r, err)
+		}
+		return ""
+	})
+	_, err := k.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	must(t, err)
+	podCertificate(t, k, "a", "r")
+	must(t, k.CoreV1().Namespaces().Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	await(t, func(ctx context.Context) string {
+		_, err := k.CoreV1().Namespaces().Get(ctx, "a", metav1.GetOptions{})
 		return gone(err)
 	})
 }

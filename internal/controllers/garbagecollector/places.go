@@ -48,8 +48,8 @@ func (g *Collector) placesNow() *places {
 	p := &places{changes: now.Changes(), byPrefix: map[string]*kind{}}
 	for r := range now.All() {
 		// Requests for what an extension server hides would reach that one.
-		if prefix := r.Prefix(); prefix != "" && now.Remote(r.WithVersion(r.Storage).GroupVersion()) == nil {
-			p.byPrefix[prefix] = &kind{r.WithVersion(r.Storage), r.Kind, r.Namespaced, prefix, nil}
+		if prefix, gvr := r.Prefix(), r.WithVersion(now.Reached(r)); prefix != "" && now.Remote(gvr.GroupVersion()) == nil {
+			p.byPrefix[prefix] = &kind{gvr, r.Kind, r.Namespaced, prefix, nil}
 		}
 	}
 	for gr, r := range remotes.Kinds(now) {
