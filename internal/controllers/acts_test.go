@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"testing"
 	"time"
 
@@ -26,6 +27,29 @@ func certificateRequest(t *testing.T, signer, node string, usages string) string
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 	return fmt.Sprintf("{kind: CertificateSigningRequest, metadata: {name: r}, spec: {signerName: kubernetes.io/%s, usages: [%s], request: %s}}",
 		signer, usages, base64.StdEncoding.EncodeToString(text))
+}
+
+// podCertificateRequest is a manifest with the name r, for a key of its own.
+func podCertificateRequest(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	must(t, err)
+	return fmt.Sprintf("{kind: PodCertificateRequest, metadata: {namespace: default, name: r}, spec: {signerName: example.com/s, podName: p, podUID: pu, "+
+		"serviceAccountName: s, serviceAccountUID: su, nodeName: node, nodeUID: nu, stubPKCS10Request: %s}}", base64.StdEncoding.EncodeToString(der))
+}
+
+// trustBundle is a manifest of a bundle that the server once had.
+func trustBundle(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	return fmt.Sprintf("{kind: ClusterTrustBundle, metadata: {name: 'kubernetes.io:kube-apiserver-serving:former'}, spec: {signerName: kubernetes.io/kube-apiserver-serving, trustBundle: %q}}",
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 const day = 24 * time.Hour
@@ -99,6 +123,10 @@ func acts(t *testing.T) []act {
 			prepare: []string{node}, second: other, change: failed, changeOf: "status"},
 		{controller: "certificatesigningrequest-cleaner-controller", verb: "delete", on: "certificatesigningrequests", object: "/r",
 			prepare: []string{other}, step: later(25 * time.Hour), second: other, change: fmt.Sprintf(decided, "Denied"), changeOf: "approval"},
+		{controller: "podcertificaterequest-cleaner-controller", verb: "delete", on: "podcertificaterequests", object: "default/r",
+			prepare: []string{podCertificateRequest(t)}, step: later(16 * time.Minute), second: podCertificateRequest(t)},
+		{controller: "kube-apiserver-serving-clustertrustbundle-publisher-controller", verb: "delete", on: "clustertrustbundles",
+			object: "/kubernetes.io:kube-apiserver-serving:former", prepare: []string{trustBundle(t)}, second: trustBundle(t), follows: true},
 		{controller: "persistentvolumeclaim-protection-controller", verb: "update", on: "persistentvolumeclaims", object: "default/c",
 			prepare: []string{fmt.Sprintf(claim, "ReadWriteOnce")}, step: remove("persistentvolumeclaims", "default/c"), second: fmt.Sprintf(claim, "ReadOnlyMany")},
 		{controller: "persistentvolume-protection-controller", verb: "update", on: "persistentvolumes", object: "/v",

@@ -59,6 +59,8 @@ var kinds = map[string]schema.GroupVersionResource{
 	"ClusterRoleBinding":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	"ValidatingAdmissionPolicy": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
 	"CertificateSigningRequest": {Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"},
+	"ClusterTrustBundle":        {Group: "certificates.k8s.io", Version: "v1", Resource: "clustertrustbundles"},
+	"PodCertificateRequest":     {Group: "certificates.k8s.io", Version: "v1", Resource: "podcertificaterequests"},
 	"ServiceCIDR":               {Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
 	"VolumeAttributesClass":     {Group: "storage.k8s.io", Version: "v1", Resource: "volumeattributesclasses"},
 	"StorageVersionMigration":   {Group: "storagemigration.k8s.io", Version: "v1", Resource: "storageversionmigrations"},

@@ -174,7 +174,8 @@ func TestPodCertificateStatus(t *testing.T) {
 func TestFormerFields(t *testing.T) {
 	r := Resources(Deps{})[2]
 	v := r.Versions[0]
-	old := &certificatesv1beta1.PodCertificateRequest{Spec: certificatesv1beta1.PodCertificateRequestSpec{PodName: "p", PKIXPublicKey: []byte("k")}} //nolint:staticcheck // a stored request may have it
+	//lint:ignore SA1019 a stored request may have the field
+	old := &certificatesv1beta1.PodCertificateRequest{Spec: certificatesv1beta1.PodCertificateRequestSpec{PodName: "p", PKIXPublicKey: []byte("k")}}
 	shown := must[engine.Object](t)(v.FromHub(t.Context(), old))
 	if got := shown.(*certificatesv1.PodCertificateRequest); got.Spec.PodName != "p" {
 		t.Errorf("shown as %+v", got.Spec)

@@ -55,7 +55,8 @@ func requiredUID(uid types.UID, e rules.Errors) {
 
 // requestedKey validates the public key, which is in one of two forms, and that the requester has its private key.
 func requestedKey(s *certificatesv1beta1.PodCertificateRequestSpec, e rules.Errors) {
-	request, key, proof := s.StubPKCS10Request, s.PKIXPublicKey, s.ProofOfPossession //nolint:staticcheck // requests may still have the deprecated fields
+	//lint:ignore SA1019 a stored request may have the field
+	request, key, proof := s.StubPKCS10Request, s.PKIXPublicKey, s.ProofOfPossession
 	switch {
 	case len(request) > 0 && len(key) == 0 && len(proof) == 0:
 		stubRequest(request, e.Field("stubPKCS10Request"))

@@ -162,7 +162,8 @@ func keyOf(s *certificatesv1beta1.PodCertificateRequestSpec, e rules.Errors) pub
 		key = r.PublicKey
 	} else {
 		var err error
-		if key, err = x509.ParsePKIXPublicKey(s.PKIXPublicKey); err != nil { //nolint:staticcheck // a stored request may have it
+		//lint:ignore SA1019 a stored request may have the field
+		if key, err = x509.ParsePKIXPublicKey(s.PKIXPublicKey); err != nil {
 			e.Field("pkixPublicKey").Invalid(field.OmitValueType{}, "must be a valid PKIX-serialized public key")
 			return nil
 		}
