@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,7 +168,12 @@ func (c *act) race(t *testing.T, swap func(a *arena) *unstructured.Unstructured)
 	must(t, err)
 	namespace, name, _ := strings.Cut(c.object, "/")
 	on := kanzentest.Match{Internal: true, Verbs: c.verb, Resource: c.on, Namespace: namespace, Name: name}
-	fault := a.server.Inject(kanzentest.Fault{On: on, Meanwhile: func() { made = swap(a) }})
+	var swapping sync.Mutex // a clock that is moved on meanwhile would end the requests of swap
+	fault := a.server.Inject(kanzentest.Fault{On: on, Meanwhile: func() {
+		swapping.Lock()
+		defer swapping.Unlock()
+		made = swap(a)
+	}})
 	for _, manifest := range c.prepare {
 		a.create(manifest)
 	}
@@ -181,7 +187,9 @@ func (c *act) race(t *testing.T, swap func(a *arena) *unstructured.Unstructured)
 				return ""
 			}
 		}
+		swapping.Lock()
 		a.clock.Advance(c.each)
+		swapping.Unlock()
 		return fmt.Sprintf("the controller has not acted (%d)", fault.Applied())
 	})
 	plural, _, _ := strings.Cut(c.on, "/")

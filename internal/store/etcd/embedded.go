@@ -80,16 +80,16 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 		return nil, errors.Join(err, unlock())
 	}
 	if err := starting.begin(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, err), ports.close(), unlock())
+		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, err), ports.close(nil), unlock())
 	}
 	defer starting.end()
 	broken := newBreakage()
 	srv, err := e.newServer(broken)
 	if err != nil {
-		return nil, errors.Join(err, ports.close(), unlock())
+		return nil, errors.Join(err, ports.close(nil), unlock())
 	}
 	stop := func() error {
-		err := ports.close()
+		err := ports.close(broken.happened)
 		if broken.err() == nil { // what is left of a broken etcd does not end
 			srv.HardStop()
 			err = errors.Join(err, makeSeal(e.Dir))
@@ -119,9 +119,9 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 			return nil, errors.Join(e.damaged(err), stop())
 		case <-srv.ReadyNotify():
 		case <-srv.StopNotify():
-			return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), ports.close(), unlock())
+			return nil, errors.Join(fmt.Errorf("etcd in %s stopped while starting", e.Dir), ports.close(broken.happened), unlock())
 		case <-broken.happened:
-			return nil, errors.Join(e.damaged(broken.err()), ports.close(), unlock())
+			return nil, errors.Join(e.damaged(broken.err()), ports.close(broken.happened), unlock())
 		case <-ctx.Done():
 			return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", e.Dir, ctx.Err()), stop())
 		}
@@ -137,7 +137,7 @@ func OpenEmbedded(ctx context.Context, e Embedded) (_ *DB, err error) {
 
 // db returns the open log.
 func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() error) (*DB, error) {
-	client, watches := newClient(srv)
+	client, calls := newClient(srv)
 	d := &DB{
 		Client: client, leases: newLeaser(client, e.LeaseSizes),
 		head: func(context.Context) (int64, error) { return head(srv), nil },
@@ -168,7 +168,7 @@ func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() e
 			err = nil // the in-process client reports its own closing
 		}
 		select {
-		case <-watches.close():
+		case <-calls.close():
 		case <-broken.happened: // what is left of it does not end
 		}
 		return errors.Join(err, stop())

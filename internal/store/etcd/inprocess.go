@@ -13,48 +13,82 @@ import (
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 )
 
-// newClient returns a client of an etcd in this process, and the watches that etcd serves to it. Etcd must not be
-// stopped before these have ended: for each event they read what was there before from the database, and end the process
-// if it has been closed meanwhile. Closing the client makes them end, but does not wait for it.
-func newClient(srv *etcdserver.EtcdServer) (*clientv3.Client, *watches) {
-	client := v3client.New(srv)
-	w := &watches{WatchServer: v3rpc.NewWatchServer(srv)}
-	client.Watcher = plainWatcher{clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(w), client)}
-	return client, w
+// newClient returns a client of an etcd in this process, and its calls. Etcd must not be stopped before these have ended:
+// they read its database, a watch for each event what was there before, and end the process if it has been closed. Closing
+// the client makes them end, but does not wait for it.
+func newClient(srv *etcdserver.EtcdServer) (*clientv3.Client, *calls) {
+	client, c := v3client.New(srv), &calls{}
+	client.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(reading{v3rpc.NewQuotaKVServer(srv), c}), client)
+	client.Watcher = plainWatcher{clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(watching{v3rpc.NewWatchServer(srv), c}), client)}
+	return client, c
 }
 
-// watches is a watch server that can be waited for.
-type watches struct {
-	pb.WatchServer
-	running sync.WaitGroup
+// calls counts the calls of a client that read the database.
+type calls struct {
 	mu      sync.Mutex
+	running sync.WaitGroup
 	closed  bool
 }
 
-// Watch is part of pb.WatchServer.
-func (w *watches) Watch(stream pb.Watch_WatchServer) error {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
+// begin counts a call until running.Done. It refuses one after close.
+func (c *calls) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return rpctypes.ErrGRPCStopped
 	}
-	w.running.Add(1)
-	w.mu.Unlock()
-	defer w.running.Done()
-	return w.WatchServer.Watch(stream)
+	c.running.Add(1)
+	return nil
 }
 
-// close lets no watch begin any more. The channel is closed when none is served.
-func (w *watches) close() <-chan struct{} {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
+// close lets no call begin any more. The channel is closed when none is left.
+func (c *calls) close() <-chan struct{} {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
-		w.running.Wait()
+		c.running.Wait()
 		close(ended)
 	}()
 	return ended
+}
+
+type reading struct {
+	pb.KVServer
+	calls *calls
+}
+
+// Range is part of pb.KVServer.
+func (r reading) Range(ctx context.Context, in *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if err := r.calls.begin(); err != nil {
+		return nil, err
+	}
+	defer r.calls.running.Done()
+	return r.KVServer.Range(ctx, in)
+}
+
+// Txn is part of pb.KVServer. One that only reads is carried out by who asks.
+func (r reading) Txn(ctx context.Context, in *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if err := r.calls.begin(); err != nil {
+		return nil, err
+	}
+	defer r.calls.running.Done()
+	return r.KVServer.Txn(ctx, in)
+}
+
+type watching struct {
+	pb.WatchServer
+	calls *calls
+}
+
+// Watch is part of pb.WatchServer.
+func (w watching) Watch(stream pb.Watch_WatchServer) error {
+	if err := w.calls.begin(); err != nil {
+		return err
+	}
+	defer w.calls.running.Done()
+	return w.WatchServer.Watch(stream)
 }
 
 // plainWatcher hides what a context is made of: the client prints contexts, and printing reads all values of one without

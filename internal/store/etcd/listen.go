@@ -74,7 +74,7 @@ func (l *Listen) open() (_ *ports, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.close())
+			err = errors.Join(err, p.close(nil))
 		}
 	}()
 	if p.secure, err = l.tls(); err != nil {
@@ -106,7 +106,7 @@ func (p *ports) serve(srv *etcdserver.EtcdServer, l *Listen) {
 		return
 	}
 	if len(p.clients) > 0 {
-		p.rpc = v3rpc.Server(srv, p.secure, nil, grpc.WaitForHandlers(true)) // watches read the database
+		p.rpc = v3rpc.Server(srv, p.secure, nil, grpc.WaitForHandlers(true)) // they read the database
 		for _, c := range p.clients {
 			p.serving.Go(func() { _ = p.rpc.Serve(c) }) // ends when it is stopped
 		}
@@ -123,17 +123,27 @@ func (p *ports) serve(srv *etcdserver.EtcdServer, l *Listen) {
 	}
 }
 
-func (p *ports) close() error {
-	if p.rpc != nil {
-		p.rpc.Stop()
-	}
+// close closes the sockets, and waits until nobody is served any more, or until the etcd behind them is broken (nil: it has
+// not begun): calls that such a one serves do not end.
+func (p *ports) close(broken <-chan struct{}) error {
 	if p.http != nil {
 		_ = p.http.Close()
 	}
 	for _, l := range append(p.clients, p.peers...) {
 		_ = l.Close() // closed already, if it was served
 	}
-	p.serving.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if p.rpc != nil {
+			p.rpc.Stop()
+		}
+		p.serving.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-broken:
+	}
 	return nil
 }
 

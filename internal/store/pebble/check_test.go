@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -133,5 +136,23 @@ func TestStaleEnd(t *testing.T) {
 	}
 	if c, err := d.Check(t.Context()); c.Keys != 1 || c.Ends != 0 || err != nil {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestSnapshotsLeft opens a database beside what snapshots have left that were cut off, in a directory whose name is a pattern.
+func TestSnapshotsLeft(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "[a")
+	left := filepath.Join(dir, snapshotDir+"1")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(Config{Dir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is left: %v", err)
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -35,9 +37,14 @@ const maxFileTxn = 10_000
 const snapshotDir = "snapshot-"
 
 func removeSnapshots(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, snapshotDir+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.RemoveAll(path))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) { // the files are not the system's
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), snapshotDir) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
 	}
 	return err
 }

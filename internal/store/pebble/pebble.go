@@ -110,7 +110,10 @@ func Open(c Config) (_ *DB, err error) {
 	if d.lock, err = pebble.LockDirectory(c.Dir, c.FS); err != nil {
 		return nil, fmt.Errorf("open the database in %s: %w (%w)", c.Dir, ErrInUse, err)
 	}
-	if err := errors.Join(removeSnapshots(c.Dir), d.open(c)); err != nil {
+	if err = removeSnapshots(c.Dir); err == nil {
+		err = d.open(c)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database in %s: %w", c.Dir, err), d.lock.Close())
 	}
 	d.start()
