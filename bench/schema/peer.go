@@ -91,7 +91,7 @@ func (p *peer) defaults(obj map[string]any) { defaulting.Default(obj, p.structur
 
 func (p *peer) create(obj map[string]any) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, obj, p.validator)
-	errs = append(errs, objectmeta.Validate(nil, obj, p.structural, false)...)
+	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, p.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, p.structural, obj)...)
 	return p.rules(context.Background(), errs, obj, nil)
 }
@@ -99,7 +99,7 @@ func (p *peer) create(obj map[string]any) field.ErrorList {
 func (p *peer) update(ctx context.Context, obj, old map[string]any) field.ErrorList {
 	correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: p.structural})
 	errs := validation.ValidateCustomResourceUpdate(nil, obj, old, p.validator, validation.WithRatcheting(correlated))
-	errs = append(errs, objectmeta.Validate(nil, obj, p.structural, false)...)
+	errs = append(errs, objectmeta.Validate(context.Background(), nil, obj, p.structural, false)...)
 	if len(listtype.ValidateListSetsAndMaps(nil, p.structural, old)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, p.structural, obj)...)
 	}

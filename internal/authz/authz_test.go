@@ -110,8 +110,8 @@ func TestSubjectAccess(t *testing.T) {
 		{name: "yes", spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource("get", "", "pods")}, allowed: true},
 		{name: "no", spec: authorizationv1.SubjectAccessReviewSpec{Groups: []string{"g"}, ResourceAttributes: resource("put", "", "pods")}},
 		{name: "path", spec: authorizationv1.SubjectAccessReviewSpec{User: "u", NonResourceAttributes: path("/ok")}, allowed: true},
-		{name: "nothing", fields: []string{"spec.resourceAttributes", "spec.user"}},
-		{name: "both", spec: authorizationv1.SubjectAccessReviewSpec{User: "u", NonResourceAttributes: path("/"), ResourceAttributes: resource("", "", "")}, fields: []string{"spec.nonResourceAttributes"}},
+		{name: "nothing", fields: []string{"spec", "spec.user"}},
+		{name: "both", spec: authorizationv1.SubjectAccessReviewSpec{User: "u", NonResourceAttributes: path("/"), ResourceAttributes: resource("", "", "")}, fields: []string{"spec"}},
 		{name: "a name", meta: metav1.ObjectMeta{Name: "x"}, spec: authorizationv1.SubjectAccessReviewSpec{User: "u", NonResourceAttributes: path("/")}, fields: []string{"metadata"}},
 		{name: "field management is no name", meta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{}}}, spec: authorizationv1.SubjectAccessReviewSpec{User: "u", NonResourceAttributes: path("/")}},
 		{name: "both forms of a selector", spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: selected(func(r *authorizationv1.ResourceAttributes) {
@@ -167,7 +167,7 @@ func TestLocalSubjectAccess(t *testing.T) {
 	}{
 		{"yes", authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource("get", "n", "pods")}}, nil, true},
 		{"another namespace", authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource("get", "m", "pods")}}, []string{"spec.resourceAttributes.namespace"}, false},
-		{"both", authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource("get", "n", "pods"), NonResourceAttributes: &authorizationv1.NonResourceAttributes{}}}, []string{"spec.nonResourceAttributes", "spec.nonResourceAttributes"}, false},
+		{"both", authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: authorizationv1.SubjectAccessReviewSpec{User: "u", ResourceAttributes: resource("get", "n", "pods"), NonResourceAttributes: &authorizationv1.NonResourceAttributes{}}}, []string{"spec", "spec.nonResourceAttributes"}, false},
 	} {
 		ctx := request.WithInfo(t.Context(), &request.Info{Namespace: "n"})
 		out, err := (&Reviews{Authorizer: &pods{}}).LocalSubjectAccess(ctx, &c.in)

@@ -42,8 +42,9 @@ type Deps struct {
 	Chosen *Chosen
 	// Gates says which features are on.
 	Gates features.Set
-	// Emulated is the version of Kubernetes that is served; nil: the newest.
-	Emulated *version.Version
+	// At is the version of Kubernetes that is served, and the oldest that must be able to read what is stored; the zero
+	// value: those of this server.
+	At features.At
 
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
@@ -87,10 +88,38 @@ func Resources(d Deps) []*engine.Resource {
 	for _, r := range all {
 		dropDisabled(r, d.Gates)
 	}
-	if d.Emulated != nil && d.Chosen != nil {
-		d.Chosen.emulate(d.Emulated, all)
+	if d.At.Emulated == nil {
+		d.At = features.Now()
+	}
+	for _, r := range all {
+		storeAsHub(r, d.At.Compatible)
+	}
+	if d.Chosen != nil {
+		d.Chosen.emulate(d.At.Emulated, all)
 	}
 	return d.Chosen.narrow(all)
+}
+
+// storeAsHub has a resource stored in its hub version if the oldest server that must read it knows that one: an older one
+// is named only for its sake.
+func storeAsHub(r *engine.Resource, oldest *version.Version) {
+	if r.Stored == nil || r.Stored.Decode != nil || r.Stored.GroupVersion == r.Hub {
+		return
+	}
+	hub := r.Versions[slices.IndexFunc(r.Versions, func(v *engine.Version) bool { return v.GroupVersion == r.Hub })]
+	if since := introduced(hub); since != nil && !since.GreaterThan(oldest) {
+		r.Stored = nil
+	}
+}
+
+// introduced is the first version of Kubernetes with a version of a resource; nil: older than all that can be emulated.
+func introduced(v *engine.Version) *version.Version {
+	t, ok := v.New().(interface{ APILifecycleIntroduced() (major, minor int) })
+	if !ok {
+		return nil
+	}
+	major, minor := t.APILifecycleIntroduced()
+	return version.MajorMinor(uint(major), uint(minor))
 }
 
 // dropDisabled makes the rules of a resource drop what belongs to features that are off, before they do anything else.

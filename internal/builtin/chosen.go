@@ -194,11 +194,7 @@ func (c *Chosen) emulate(emulated *version.Version, resources []*engine.Resource
 	c.later = map[schema.GroupVersionResource]bool{}
 	for _, r := range resources {
 		for _, v := range r.Versions {
-			since, ok := v.New().(interface{ APILifecycleIntroduced() (major, minor int) })
-			if !ok {
-				continue
-			}
-			if major, minor := since.APILifecycleIntroduced(); version.MajorMinor(uint(major), uint(minor)).GreaterThan(emulated) {
+			if since := introduced(v); since != nil && since.GreaterThan(emulated) {
 				c.later[v.WithResource(r.Plural)] = true
 			}
 		}

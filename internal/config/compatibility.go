@@ -56,8 +56,8 @@ func (f versionFlag) Set(value string) error {
 			return err
 		}
 		own := version.Info().GitVersion
-		if served := utilversion.MustParseSemantic(own); v.Major() != served.Major() || v.Minor() != served.Minor() {
-			return fmt.Errorf("version %q must match major/minor of default version %q", value, own)
+		if served := utilversion.MustParseSemantic(own); v.Major() != served.Major() || v.Minor() != served.Minor() || v.Patch() != served.Patch() {
+			return fmt.Errorf("version %q must match major/minor/patch of default version %q", value, own)
 		}
 		f.c.ReportedVersion = value
 		return nil
@@ -95,7 +95,7 @@ func (c *Config) validateCompatibility(bad func(flag, format string, args ...any
 	} else if compatible != nil && !between(compatible, emulated) {
 		bad("min-compatibility-version", "minCompatibilityVersion version %s is not between [%s, %s]", compatible, oldest, emulated)
 	}
-	if _, err := c.gates(); err != nil {
+	if _, err := features.Parse(c.FeatureGates, c.Versions()); err != nil {
 		bad("feature-gates", "%v", err)
 	}
 	if c.AdmissionControl == nil {
@@ -148,11 +148,9 @@ func (c *Config) Versions() features.At {
 
 // Gates are the features that are on.
 func (c *Config) Gates() features.Set {
-	set, _ := c.gates() // Validate has reported the error
+	set, _ := features.Parse(c.FeatureGates, c.Versions()) // Validate has reported the error
 	return set
 }
-
-func (c *Config) gates() (features.Set, error) { return features.Parse(c.FeatureGates, c.Versions()) }
 
 // VersionInfo returns what /version answers.
 func (c *Config) VersionInfo() version.Build {

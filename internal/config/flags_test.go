@@ -14,7 +14,7 @@ import (
 func valueOf(name, kind, def string) string {
 	special := map[string]string{
 		"feature-gates": "WatchList=true", "runtime-config": "api/all=true", "emulated-version": "1.36",
-		"min-compatibility-version": "1.35", "version": "v1.36.3-suffix", "oidc-required-claim": "a=b",
+		"min-compatibility-version": "1.35", "version": "v1.37.2-suffix", "oidc-required-claim": "a=b",
 		"allow-metric-labels": "m,l=v", "help": "true", "service-node-port-range": "30000-32767", "tls-sni-cert-key": "c,k",
 		"etcd-servers-overrides": "/events#http://a;http://b",
 	}
@@ -34,7 +34,7 @@ func valueOf(name, kind, def string) string {
 	return strings.Trim(def, "[]") + "x"
 }
 
-// TestEveryFlag gives each flag that kube-apiserver v1.36.3 has (testdata/flags.json lists those of its --help).
+// TestEveryFlag gives each flag that kube-apiserver v1.37.2 has (testdata/flags.json lists those of its --help).
 func TestEveryFlag(t *testing.T) {
 	data, err := os.ReadFile("testdata/flags.json")
 	if err != nil {
@@ -87,26 +87,26 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestCompatibilityFlags compares the errors with those of kube-apiserver v1.36.3.
+// TestCompatibilityFlags compares the errors with those of kube-apiserver v1.37.2.
 func TestCompatibilityFlags(t *testing.T) {
 	for args, says := range map[string]string{
 		"--feature-gates= --runtime-config=":            "",
 		"--feature-gates=":                              "",
 		"--feature-gates=A=true --feature-gates=B=true": "--feature-gates: unrecognized feature gate: A\nunrecognized feature gate: B",
 		"--emulated-version=1.36":                       "",
-		"--emulated-version=kube=1.33":                  "",
-		"--emulated-version=1.20":                       "--emulated-version: emulation version 1.20 is not between [1.33, 1.36.0]",
-		"--emulated-version=kube=1.99":                  "--emulated-version: emulation version 1.99 is not between [1.33, 1.36.0]",
+		"--emulated-version=kube=1.34":                  "",
+		"--emulated-version=1.20":                       "--emulated-version: emulation version 1.20 is not between [1.34, 1.37.0]",
+		"--emulated-version=kube=1.99":                  "--emulated-version: emulation version 1.99 is not between [1.34, 1.37.0]",
 		"--emulated-version=foo=1.36":                   "--emulated-version: component not registered: foo",
 		"--emulated-version=x":                          `--emulated-version: could not parse "x" as version`,
 		"--min-compatibility-version=1.36":              "",
-		"--min-compatibility-version=1.2":               "--min-compatibility-version: minCompatibilityVersion version 1.2 is not between [1.33, 1.36]",
+		"--min-compatibility-version=1.2":               "--min-compatibility-version: minCompatibilityVersion version 1.2 is not between [1.34, 1.37]",
 		"--admission-control=NamespaceLifecycle":        "",
 		"--admission-control=Foo":                       `--admission-control: admission-control plugin "Foo" is unknown`,
 		"--admission-control=AlwaysAdmit --enable-admission-plugins=NamespaceLifecycle": "--admission-control: admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
-		"--version=v1.2.3-suffix": `invalid argument "v1.2.3-suffix" for "--version" flag: version "v1.2.3-suffix" must match major/minor of default version "` + (&Config{}).VersionInfo().GitVersion + `"`,
+		"--version=v1.2.3-suffix": `invalid argument "v1.2.3-suffix" for "--version" flag: version "v1.2.3-suffix" must match major/minor/patch of default version "` + (&Config{}).VersionInfo().GitVersion + `"`,
 		"--version=foo":           `invalid argument "foo" for "--version" flag: strconv.ParseBool: parsing "foo": invalid syntax`,
-		"--version=v1.36.3-x":     "",
+		"--version=v1.37.2-x":     "",
 	} {
 		c := Standalone()
 		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -129,10 +129,10 @@ func TestReportedVersion(t *testing.T) {
 	c := Default()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	c.AddFlags(fs, false)
-	if err := fs.Parse([]string{"--version=v1.36.3-suffix", "--min-compatibility-version=1.34"}); err != nil {
+	if err := fs.Parse([]string{"--version=v1.37.2-suffix", "--min-compatibility-version=1.34"}); err != nil {
 		t.Fatal(err)
 	}
-	if i := c.VersionInfo(); i.GitVersion != "v1.36.3-suffix" || i.Minor != "36" || i.MinCompatibilityMinor != "34" || c.ShowVersion != "" {
+	if i := c.VersionInfo(); i.GitVersion != "v1.37.2-suffix" || i.Minor != "37" || i.MinCompatibilityMinor != "34" || c.ShowVersion != "" {
 		t.Errorf("%+v, shown: %q", i, c.ShowVersion)
 	}
 	if err := fs.Parse([]string{"--version"}); err != nil || c.ShowVersion != "true" {

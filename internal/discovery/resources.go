@@ -126,18 +126,15 @@ func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 	return v
 }
 
-// storageVersions maps kinds to their storage version if it differs from the hub version, so that older servers can
-// read them.
-var storageVersions = map[schema.GroupKind]string{
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "v1beta1",
-	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:        "v1beta1",
-	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: "v1beta1",
-	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:                      "v1beta1",
-}
-
 // storageVersionHash returns the hash of the storage version of a resource; storage migrators watch it.
 func storageVersionHash(r *engine.Resource) string {
-	version := cmp.Or(storageVersions[schema.GroupKind{Group: r.Hub.Group, Kind: r.Kind}], r.Hub.Version)
-	sum := sha256.Sum256([]byte(r.Hub.Group + "/" + version + "/" + r.Kind))
+	gv := r.Hub
+	switch {
+	case r.Stored != nil:
+		gv = r.Stored.GroupVersion
+	case r.Kind == "CustomResourceDefinition" && gv.Group == "apiextensions.k8s.io":
+		gv.Version = "v1beta1" // kube-apiserver says so, and stores v1
+	}
+	sum := sha256.Sum256([]byte(gv.Group + "/" + gv.Version + "/" + r.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }

@@ -92,7 +92,7 @@ func FuzzStoredValue(f *testing.F) {
 			if again := x.do("GET "+at.path+"/a", ""); again.Code != http.StatusNotFound {
 				t.Errorf("it was deleted, and is there: %d %s", again.Code, again.Body)
 			}
-		case w.Code != http.StatusUnprocessableEntity || !readable:
+		case w.Code != http.StatusConflict || !readable:
 			t.Errorf("an unsafe deletion, readable %v: %d %s", readable, w.Code, w.Body)
 		}
 	})

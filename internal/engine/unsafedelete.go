@@ -117,20 +117,23 @@ func (c *call) allCorrupt(each func(yield func(*store.Item) bool) error) error {
 		if why == nil {
 			return true
 		}
-		if len(causes) == corruptTold {
-			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
-			return false
-		}
 		key := c.view.Path(i.Key)
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: key, Message: corruptError(key, why).Error()})
-		return true
+		return len(causes) < corruptTold
 	})
 	if err != nil || causes == nil {
 		return err
 	}
+	message := fmt.Sprintf("failed to read one or more %s from the storage: %s", c.gr(), causes[0].Message)
+	if more := len(causes) - 1; more > 0 {
+		message = fmt.Sprintf("%s (and %d more)", message, more)
+	}
+	if len(causes) == corruptTold {
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
 		Details: &metav1.StatusDetails{Group: c.GVR.Group, Kind: c.GVR.Resource, Name: "list", Causes: causes},
-		Message: fmt.Sprintf("failed to read one or more %s from the storage", c.gr()),
+		Message: message,
 	}}
 }

@@ -158,7 +158,8 @@ type custom struct {
 	applies applies
 }
 
-// write writes the object and reports whether that was done without the library, and whether the object has managers.
+// write writes the object and reports whether that was done without the library, and whether the object has managers that
+// the library did not refuse to keep.
 func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	r := o.r
 	version, sub := o.version, pick(r, "", "", "status")
@@ -214,6 +215,7 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 
 	before := jsonOf(o.live)
 	want, sent := obj.DeepCopy(), obj.DeepCopy()
+	_, refused := must(m.library(d)).Update(o.live.DeepCopy(), obj.DeepCopy(), manager)
 	must(m.library(d)).UpdateNoErrors(o.live.DeepCopy(), want, manager)
 	ok := m.update(d, o.live, obj, manager)
 	if got := jsonOf(obj); !ok && got != jsonOf(sent) {
@@ -236,7 +238,7 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 		entries[0].Operation = metav1.ManagedFieldsOperationApply
 		o.live.SetManagedFields(entries)
 	}
-	return ok, len(want.GetManagedFields()) > 0
+	return ok, refused == nil && len(want.GetManagedFields()) > 0
 }
 
 // apply applies a part of the object, also changed, or the same as before.

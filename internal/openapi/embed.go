@@ -7,13 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed data/index.json data/v2.* all:data/v3
+//go:embed data/index.json data/v2.* all:data/v2 all:data/v3
 var data embed.FS
 
 // recorded is data/index.json.
@@ -23,6 +25,8 @@ type recorded struct {
 		PathsEnd, DefinitionsEnd int
 	}
 	V3 map[string]string // hash by path
+	// Optional is the same for versions that are not served by default.
+	Optional map[string]string
 
 	// decoder is expensive to create; it is safe for concurrent use and keeps no data between calls.
 	decoder func() (*zstd.Decoder, error)
@@ -42,17 +46,41 @@ func readIndex() (*recorded, error) {
 	return ix, nil
 }
 
-// builtinDocuments returns the embedded v3 documents.
+// builtinDocuments returns the embedded v3 documents of what is served by default.
 func (ix *recorded) builtinDocuments(at time.Time) []Document {
 	docs := make([]Document, 0, len(ix.V3))
 	for path, hash := range ix.V3 {
-		docs = append(docs, Document{
-			Path: path, Hash: hash, Modified: at,
-			JSON:  func() ([]byte, error) { return ix.unpack("v3/" + path + ".json.zst") },
-			Proto: func() ([]byte, error) { return ix.unpack("v3/" + path + ".pb.zst") },
-		})
+		docs = append(docs, ix.document(path, hash, at))
 	}
 	return docs
+}
+
+func (ix *recorded) document(path, hash string, at time.Time) Document {
+	return Document{
+		Path: path, Hash: hash, Modified: at,
+		JSON:  func() ([]byte, error) { return ix.unpack("v3/" + path + ".json.zst") },
+		Proto: func() ([]byte, error) { return ix.unpack("v3/" + path + ".pb.zst") },
+	}
+}
+
+// optional are the embedded documents of versions that are not served by default, of those that are served.
+func (ix *recorded) optional(at time.Time, served func(path string) bool) []Part {
+	var parts []Part
+	for _, path := range slices.Sorted(maps.Keys(ix.Optional)) {
+		if served == nil || !served(path) {
+			continue
+		}
+		hash := ix.Optional[path]
+		parts = append(parts, Part{Documents: []Document{ix.document(path, hash, at)}, V2Hash: hash, V2: func() (*Fragment, error) {
+			b, err := ix.unpack("v2/" + path + ".json.zst")
+			if err != nil {
+				return nil, err
+			}
+			var f Fragment
+			return &f, json.Unmarshal(b, &f)
+		}})
+	}
+	return parts
 }
 
 func (ix *recorded) unpack(name string) ([]byte, error) {

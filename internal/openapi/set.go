@@ -53,8 +53,8 @@ type Set struct {
 	json, proto kept
 }
 
-// New returns the set of the built-in documents whose paths (apis/apps/v1) are served; served may be nil for all. at,
-// the start time of the server, is their modification time for clients.
+// New returns the set of the built-in documents whose paths (apis/apps/v1) are served; served may be nil for what is served
+// by default. at, the start time of the server, is their modification time for clients.
 func New(at time.Time, served func(path string) bool) (*Set, error) {
 	ix, err := readIndex()
 	if err != nil {
@@ -66,6 +66,7 @@ func New(at time.Time, served func(path string) bool) (*Set, error) {
 // With returns a set of the built-in documents and these parts; it drops the parts of s. If two parts have the same
 // path the first wins; built-in documents come before all.
 func (s *Set) With(parts ...Part) *Set {
+	parts = append(s.ix.optional(s.at, s.served), parts...)
 	n := &Set{ix: s.ix, at: s.at, served: s.served, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
 	for _, d := range s.ix.builtinDocuments(s.at) {
 		if s.served == nil || s.served(d.Path) {

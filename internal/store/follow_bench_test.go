@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
 	grpcencoding "google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
+	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/fields"
@@ -175,7 +175,7 @@ func (p *prepared) serve(b *testing.B) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{grpcencoding.GetCodecV2(proto.Name)}))
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{grpcencoding.GetCodecV2(grpcproto.Name)}))
 	etcdserverpb.RegisterWatchServer(server, p)
 	etcdserverpb.RegisterKVServer(server, p)
 	served := make(chan error, 1)

@@ -156,7 +156,8 @@ func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	}
 }
 
-// v1beta1 is the version in which upstream stores mutating policies; the bytes are the same in both versions.
+// v1beta1 is the version in which mutating policies are stored as long as 1.35 has to read them; the bytes are the same in
+// both versions.
 var v1beta1 = schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta1"}
 
 func mutatingAdmissionPolicies(v *validator) *engine.Resource {

@@ -5,10 +5,11 @@
 //	data/v2.json.gz      /openapi/v2; clients receive it gzipped
 //	data/v2.pb.gz        the same as protobuf
 //	data/v3/PATH.json.zst, data/v3/PATH.pb.zst
+//	data/v2/PATH.json.zst  what a version that is not served by default adds to the v2 document
 //	data/types.bin       the schemas (see encode.go)
 //
-// The same server yields the same files. Without -server it starts etcd and kube-apiserver from the -peer directory
-// (bench/peer builds them).
+// It starts etcd and kube-apiserver from the -peer directory (bench/peer builds them), first with what is served by
+// default, then with all versions and gates. The same server yields the same files.
 package main
 
 import (
@@ -19,8 +20,10 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,34 +36,37 @@ const (
 )
 
 func main() {
-	server := flag.String("server", "", "address of a kube-apiserver with no CRDs and no APIServices of others; empty: start one")
-	token := flag.String("token", "", "bearer token for -server")
 	peer := flag.String("peer", "../../bench/peer/bin", "directory with the kube-apiserver and etcd to start")
 	out := flag.String("out", "data", "directory to write")
 	flag.Parse()
-	if err := run(*server, *token, *peer, *out); err != nil {
+	if err := run(*peer, *out); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(server, token, peerDir, out string) error {
-	if server == "" {
-		p, err := startPeer(peerDir)
-		if err != nil {
-			return err
-		}
-		defer p.stop()
-		server, token = p.address, p.token
+func run(peerDir, out string) error {
+	docs, err := recordPeer(peerDir)
+	if err != nil {
+		return err
 	}
-	c := &client{server: server, token: token}
-	docs, err := c.record()
+	all, err := recordPeer(peerDir, "--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true")
 	if err != nil {
 		return err
 	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	return docs.write(out)
+	return docs.write(out, all)
+}
+
+// recordPeer records the documents of a kube-apiserver with these flags.
+func recordPeer(dir string, flags ...string) (*documents, error) {
+	p, err := startPeer(dir, flags...)
+	if err != nil {
+		return nil, err
+	}
+	defer p.stop()
+	return (&client{server: p.address, token: p.token}).record()
 }
 
 // documents are the recorded documents.
@@ -78,9 +84,12 @@ type index struct {
 		DefinitionsEnd int64 `json:"definitionsEnd"`
 	} `json:"v2"`
 	V3 map[string]string `json:"v3"` // hash by path
+	// Optional are the documents of the versions that are not served by default.
+	Optional map[string]string `json:"optional"`
 }
 
-func (d *documents) write(out string) error {
+// write writes the documents, and those of the versions that only all has.
+func (d *documents) write(out string, all *documents) error {
 	var ix index
 	ix.V2.Hash = hash(d.v2JSON)
 	ends, err := memberEnds(d.v2JSON)
@@ -88,7 +97,7 @@ func (d *documents) write(out string) error {
 		return err
 	}
 	ix.V2.PathsEnd, ix.V2.DefinitionsEnd = ends["paths"], ends["definitions"]
-	ix.V3 = map[string]string{}
+	ix.V3, ix.Optional = map[string]string{}, map[string]string{}
 	files := map[string][]byte{
 		"v2.json.gz": gzipped(d.v2JSON),
 		"v2.pb.gz":   gzipped(d.v2Proto),
@@ -98,10 +107,25 @@ func (d *documents) write(out string) error {
 		files["v3/"+path+".json.zst"] = zstandard(doc)
 		files["v3/"+path+".pb.zst"] = zstandard(d.v3Proto[path])
 	}
+	types := maps.Clone(d.v3JSON)
+	for path, doc := range all.v3JSON {
+		if d.v3JSON[path] != nil {
+			continue
+		}
+		types[path] = doc
+		ix.Optional[path] = hash(doc)
+		files["v3/"+path+".json.zst"] = zstandard(doc)
+		files["v3/"+path+".pb.zst"] = zstandard(all.v3Proto[path])
+		more, err := fragment(path, all.v2JSON, d.v2JSON)
+		if err != nil {
+			return err
+		}
+		files["v2/"+path+".json.zst"] = zstandard(more)
+	}
 	if files["index.json"], err = json.MarshalIndent(ix, "", "\t"); err != nil {
 		return err
 	}
-	if files["types.bin"], err = encodeTypes(d.v3JSON); err != nil {
+	if files["types.bin"], err = encodeTypes(types); err != nil {
 		return err
 	}
 	for name, data := range files {
@@ -114,6 +138,45 @@ func (d *documents) write(out string) error {
 		}
 	}
 	return nil
+}
+
+// swagger is what is read of a v2 document.
+type swagger struct {
+	Paths       map[string]json.RawMessage `json:"paths"`
+	Definitions map[string]json.RawMessage `json:"definitions"`
+}
+
+var reference = regexp.MustCompile(`"#/definitions/([^"]+)"`)
+
+// fragment is what the version at a path adds to the v2 document base: its paths, and what they refer to and base lacks.
+func fragment(path string, all, base []byte) ([]byte, error) {
+	var from, have swagger
+	if err := json.Unmarshal(all, &from); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(base, &have); err != nil {
+		return nil, err
+	}
+	out := swagger{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
+	var add func(doc []byte)
+	add = func(doc []byte) {
+		for _, m := range reference.FindAllSubmatch(doc, -1) {
+			name := string(m[1])
+			if def := from.Definitions[name]; out.Definitions[name] == nil && have.Definitions[name] == nil {
+				out.Definitions[name] = def
+				add(def)
+			}
+		}
+	}
+	group := strings.Count(path, "/") < 2 // its document has one path
+	for name, doc := range from.Paths {
+		below, ok := strings.CutPrefix(name, "/"+path+"/")
+		if ok && !(group && below != "") && have.Paths[name] == nil {
+			out.Paths[name] = doc
+			add(doc)
+		}
+	}
+	return json.Marshal(out)
 }
 
 // hash returns the hash that kube-apiserver uses as a document's ETag.

@@ -53,7 +53,7 @@ type peer struct {
 	commands       []*exec.Cmd
 }
 
-func startPeer(bin string) (_ *peer, err error) {
+func startPeer(bin string, flags ...string) (_ *peer, err error) {
 	dir, err := os.MkdirTemp("", "openapi-gen")
 	if err != nil {
 		return nil, err
@@ -88,6 +88,9 @@ func startPeer(bin string) (_ *peer, err error) {
 			"--service-account-key-file", filepath.Join(dir, "sa.key"),
 			"--service-account-signing-key-file", filepath.Join(dir, "sa.key")},
 	} {
+		if args[0] == "kube-apiserver" {
+			args = append(args, flags...)
+		}
 		cmd := exec.CommandContext(ctx, filepath.Join(bin, args[0]), args[1:]...)
 		if err := cmd.Start(); err != nil {
 			return nil, err

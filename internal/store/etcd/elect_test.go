@@ -29,7 +29,7 @@ func TestElect(t *testing.T) {
 		}
 		var s raft.Status
 		commit := uint64(3)
-		s.Applied, s.HardState = asked, raftpb.HardState{Commit: &commit}
+		s.Applied, s.HardState = asked, &raftpb.HardState{Commit: &commit}
 		asked++
 		return s, true
 	})
