@@ -56,8 +56,8 @@ func (f versionFlag) Set(value string) error {
 			return err
 		}
 		own := version.Info().GitVersion
-		if served := utilversion.MustParseSemantic(own); v.Major() != served.Major() || v.Minor() != served.Minor() || v.Patch() != served.Patch() {
-			return fmt.Errorf("version %q must match major/minor/patch of default version %q", value, own)
+		if served := utilversion.MustParseSemantic(own); v.Major() != served.Major() || v.Minor() != served.Minor() {
+			return fmt.Errorf("version %q must match major/minor of default version %q", value, own)
 		}
 		f.c.ReportedVersion = value
 		return nil

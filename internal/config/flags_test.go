@@ -104,7 +104,7 @@ func TestCompatibilityFlags(t *testing.T) {
 		"--admission-control=NamespaceLifecycle":        "",
 		"--admission-control=Foo":                       `--admission-control: admission-control plugin "Foo" is unknown`,
 		"--admission-control=AlwaysAdmit --enable-admission-plugins=NamespaceLifecycle": "--admission-control: admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
-		"--version=v1.2.3-suffix": `invalid argument "v1.2.3-suffix" for "--version" flag: version "v1.2.3-suffix" must match major/minor/patch of default version "` + (&Config{}).VersionInfo().GitVersion + `"`,
+		"--version=v1.2.3-suffix": `invalid argument "v1.2.3-suffix" for "--version" flag: version "v1.2.3-suffix" must match major/minor of default version "` + (&Config{}).VersionInfo().GitVersion + `"`,
 		"--version=foo":           `invalid argument "foo" for "--version" flag: strconv.ParseBool: parsing "foo": invalid syntax`,
 		"--version=v1.37.2-x":     "",
 	} {

@@ -22,7 +22,26 @@ var least = map[string]int{
 	"code": 999, "reason": 999, "causes": 999, "object": 997, "table": 990, "managed": 990, "warnings": 999, "type": 999, "words": 950,
 }
 
-const marksFile = "testdata/words.txt.gz"
+// set is cases that were asked of a kube-apiserver with some flags. Its name is that of its files in testdata.
+type set struct {
+	name  string
+	flags []string
+	every int // asks one case of so many, unless GOLDENS names some
+}
+
+var sets = []set{{"default", nil, 1}, {"emulated-1.36", []string{"--emulated-version=1.36"}, 8}}
+
+// cases reads the set's cases, and the marks of what kube-apiserver said.
+func (s *set) cases(t *testing.T) []*Case {
+	t.Helper()
+	cases, err := readCases("testdata/" + s.name + ".jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+func (s *set) marks() string { return "testdata/" + s.name + ".words.gz" }
 
 var record = flag.Bool("record", false, "record the words of kube-apiserver (bench/peer/bin) that TestGoldens compares")
 
@@ -31,11 +50,13 @@ func TestRecordWords(t *testing.T) {
 	if !*record {
 		t.Skip("run with -record")
 	}
-	cases, err := readCases("testdata/cases.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
+	for _, s := range sets {
+		t.Run(s.name, func(t *testing.T) { s.record(t) })
 	}
-	c := peer.Start(t)
+}
+
+func (s *set) record(t *testing.T) {
+	c := peer.Start(t, s.flags...)
 	transport, err := rest.TransportFor(c)
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +66,14 @@ func TestRecordWords(t *testing.T) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
 	var mu sync.Mutex
 	marks := map[string]string{}
-	r.run(cases, 8, func(c *Case, got Expect) {
+	r.run(s.cases(t), 8, func(c *Case, got Expect) {
 		mu.Lock()
 		defer mu.Unlock()
 		if got.Words != "" {
 			marks[c.ID] = got.Words
 		}
 	})
-	if err := writeMarks(marksFile, marks); err != nil {
+	if err := writeMarks(s.marks(), marks); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d answers with words", len(marks))
@@ -61,27 +82,29 @@ func TestRecordWords(t *testing.T) {
 // TestGoldens asks everything that was asked of kube-apiserver. GOLDENS names
 // a part of the ids of the cases to ask.
 func TestGoldens(t *testing.T) {
-	all, err := readCases("testdata/cases.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
+	for _, s := range sets {
+		t.Run(s.name, func(t *testing.T) { s.ask(t) })
 	}
-	marks, err := readMarks(marksFile)
+}
+
+func (s *set) ask(t *testing.T) {
+	marks, err := readMarks(s.marks())
 	if err != nil {
 		t.Fatal(err)
 	}
 	only := os.Getenv("GOLDENS")
 	var cases []*Case
-	for _, c := range all {
+	for i, c := range s.cases(t) {
 		c.Expect.Words = marks[c.ID]
-		if strings.Contains(c.ID, only) {
+		if only == "" && i%s.every == 0 || only != "" && strings.Contains(c.ID, only) {
 			cases = append(cases, c)
 		}
 	}
-	s := kanzentest.Start(t, kanzentest.Controllers())
+	server := kanzentest.Start(t, kanzentest.Controllers(), kanzentest.Flags(s.flags...))
 	admin := &user.DefaultInfo{Name: "admin", UID: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 	index, _ := loadIndex()
 	r := &Runner{
-		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: s.Transport(admin), Timeout: time.Minute,
+		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: server.Transport(admin), Timeout: time.Minute,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}},
 		Bases: index, Log: t.Logf,
 	}
