@@ -152,11 +152,11 @@ func TestKubeconfig(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	stdout, _, code := output(t, binaries.kanzen, "version")
-	if code != 0 || !regexp.MustCompile(`(?s)^kanzen \S+\nKubernetes v1\.36\.\d+\S*\ngo\S+ \S+\n$`).MatchString(stdout) {
+	if code != 0 || !regexp.MustCompile(`(?s)^kanzen \S+\nKubernetes v1\.37\.\d+\S*\ngo\S+ \S+\n$`).MatchString(stdout) {
 		t.Errorf("exit code %d: %q", code, stdout)
 	}
 	stdout, _, code = output(t, link(t, "kube-apiserver"), "--version")
-	if code != 0 || !regexp.MustCompile(`^Kubernetes v1\.36\.\d+\S*\n$`).MatchString(stdout) {
+	if code != 0 || !regexp.MustCompile(`^Kubernetes v1\.37\.\d+\S*\n$`).MatchString(stdout) {
 		t.Errorf("as kube-apiserver: exit code %d: %q", code, stdout)
 	}
 }

@@ -98,8 +98,8 @@ type traced struct {
 	spans              string // as "parent > name", separated by commas
 }
 
-// ownSpans are those that kube-apiserver has not: it waits for other things.
-var ownSpans = []string{"Fresh etcd3", "Delete etcd3"}
+// ownSpans are those that kube-apiserver has not: it waits for other things, and asks etcd for single objects.
+var ownSpans = []string{"Fresh etcd3", "Delete etcd3", "Get > cacher.Get"}
 
 func tracedRequests(hook func(path string) string) []traced {
 	const maps, list = "/api/v1/namespaces/default/configmaps", "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

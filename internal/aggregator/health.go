@@ -36,6 +36,7 @@ func (s *Server) Checks() []debug.Check {
 		}
 	}
 	return []debug.Check{
+		{Name: "poststarthook/aggregator-reload-proxy-client-cert", Test: known},
 		{Name: "poststarthook/start-kube-aggregator-informers", Test: known},
 		{Name: "poststarthook/apiservice-status-local-available-controller", Test: begun(&s.reached.registers)},
 		{Name: "poststarthook/apiservice-status-remote-available-controller", Test: begun(&s.reached.loops)},

@@ -56,9 +56,15 @@ func ForRequest(u user.Info, i *request.Info) *Attributes {
 }
 
 // Union calls each authorizer in order until one has an opinion.
-type Union []Authorizer
+type Union []Named
 
-// Authorize returns the first opinion; if there is none, all reasons and errors.
+// Named is an authorizer with the name that its configuration gives it.
+type Named struct {
+	Name string
+	Authorizer
+}
+
+// Authorize returns the first opinion; if there is none, all reasons, with the names of those who gave them, and errors.
 func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
 	var reasons []string
 	var errs []error
@@ -67,11 +73,11 @@ func (u Union) Authorize(ctx context.Context, a *Attributes) (Decision, string, 
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if reason != "" {
-			reasons = append(reasons, reason)
-		}
 		if decision != NoOpinion {
 			return decision, reason, err
+		}
+		if reason != "" {
+			reasons = append(reasons, authorizer.Name+": "+reason)
 		}
 	}
 	return NoOpinion, strings.Join(reasons, "\n"), utilerrors.NewAggregate(errs)

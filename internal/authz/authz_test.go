@@ -33,11 +33,11 @@ func TestUnion(t *testing.T) {
 		want  fixed
 	}{
 		{"nobody", nil, fixed{decision: NoOpinion}},
-		{"first opinion", Union{fixed{NoOpinion, "a", nil}, fixed{Deny, "b", nil}, fixed{Allow, "c", nil}}, fixed{Deny, "b", nil}},
-		{"no opinion", Union{fixed{NoOpinion, "a", nil}, fixed{NoOpinion, "b", nil}}, fixed{NoOpinion, "a\nb", nil}},
-		{"an error before a yes", Union{fixed{NoOpinion, "", broken}, fixed{Allow, "c", nil}}, fixed{Allow, "c", nil}},
-		{"an error and no opinion", Union{fixed{NoOpinion, "", broken}, AlwaysDeny{}}, fixed{NoOpinion, "Everything is forbidden.", broken}},
-		{"masters first", Union{Masters{}, fixed{Deny, "x", nil}}, fixed{Allow, "", nil}},
+		{"first opinion", Union{{"x", fixed{NoOpinion, "a", nil}}, {"y", fixed{Deny, "b", nil}}, {"z", fixed{Allow, "c", nil}}}, fixed{Deny, "b", nil}},
+		{"no opinion", Union{{"x", fixed{NoOpinion, "a", nil}}, {"y", fixed{NoOpinion, "b", nil}}}, fixed{NoOpinion, "x: a\ny: b", nil}},
+		{"an error before a yes", Union{{"x", fixed{NoOpinion, "", broken}}, {"y", fixed{Allow, "c", nil}}}, fixed{Allow, "c", nil}},
+		{"an error and no opinion", Union{{"x", fixed{NoOpinion, "", broken}}, {"y", AlwaysDeny{}}}, fixed{NoOpinion, "y: Everything is forbidden.", broken}},
+		{"masters first", Union{{"x", Masters{}}, {"y", fixed{Deny, "x", nil}}}, fixed{Allow, "", nil}},
 	} {
 		a := &Attributes{User: &user.DefaultInfo{Groups: []string{"system:masters"}}}
 		decision, reason, err := c.union.Authorize(t.Context(), a)

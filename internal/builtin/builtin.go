@@ -122,6 +122,16 @@ func introduced(v *engine.Version) *version.Version {
 	return version.MajorMinor(uint(major), uint(minor))
 }
 
+// removed is the first version of Kubernetes without a version of a resource; nil: there is none yet.
+func removed(v *engine.Version) *version.Version {
+	t, ok := v.New().(interface{ APILifecycleRemoved() (major, minor int) })
+	if !ok {
+		return nil
+	}
+	major, minor := t.APILifecycleRemoved()
+	return version.MajorMinor(uint(major), uint(minor))
+}
+
 // dropDisabled makes the rules of a resource drop what belongs to features that are off, before they do anything else.
 func dropDisabled(r *engine.Resource, gates features.Set) {
 	if r.Prefix == "" {

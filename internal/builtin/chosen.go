@@ -22,8 +22,8 @@ type Chosen struct {
 	stages    []stage
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
-	// later are the versions that are newer than the Kubernetes version that is emulated.
-	later map[schema.GroupVersionResource]bool
+	// absent are the versions that the Kubernetes version that is emulated does not have, or no longer.
+	absent map[schema.GroupVersionResource]bool
 }
 
 type stage struct {
@@ -38,7 +38,7 @@ func stages() []struct{ key, matches string } {
 	}
 }
 
-// registered are the versions of the built-in groups that kube-apiserver 1.36 knows, served or not.
+// registered are the versions of the built-in groups that kube-apiserver 1.37 knows, served or not.
 func registered() map[string]string {
 	return map[string]string{
 		"": "v1", "admission.k8s.io": "v1 v1beta1", "admissionregistration.k8s.io": "v1 v1beta1 v1alpha1", "apiextensions.k8s.io": "v1 v1beta1",
@@ -48,11 +48,11 @@ func registered() map[string]string {
 		"extensions": "v1beta1", "flowcontrol.apiserver.k8s.io": "v1 v1beta3 v1beta2 v1beta1", "imagepolicy.k8s.io": "v1alpha1",
 		"internal.apiserver.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
 		"policy": "v1 v1beta1", "rbac.authorization.k8s.io": "v1 v1beta1 v1alpha1", "resource.k8s.io": "v1 v1beta2 v1beta1 v1alpha3",
-		"scheduling.k8s.io": "v1 v1beta1 v1alpha2", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
+		"scheduling.k8s.io": "v1 v1beta1 v1alpha3", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
 	}
 }
 
-// missing are the resources that kube-apiserver 1.36 can serve with its feature gates at their defaults, and kanzen cannot.
+// missing are the resources that kube-apiserver 1.37 can serve with its feature gates at their defaults, and kanzen cannot.
 func missing() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Group: "coordination.k8s.io", Version: "v1alpha2", Resource: "leasecandidates"},
@@ -172,7 +172,7 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	if c == nil {
 		c = &Chosen{}
 	}
-	if c.later[gvr] {
+	if c.absent[gvr] {
 		return false
 	}
 	if on, ok := c.resources[gvr]; ok {
@@ -189,13 +189,14 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	return !strings.Contains(gvr.Version, "alpha") && !strings.Contains(gvr.Version, "beta")
 }
 
-// emulate takes away what is newer than a version of Kubernetes.
+// emulate takes away what is newer than a version of Kubernetes, and what it no longer has.
 func (c *Chosen) emulate(emulated *version.Version, resources []*engine.Resource) {
-	c.later = map[schema.GroupVersionResource]bool{}
+	c.absent = map[schema.GroupVersionResource]bool{}
 	for _, r := range resources {
 		for _, v := range r.Versions {
-			if since := introduced(v); since != nil && since.GreaterThan(emulated) {
-				c.later[v.WithResource(r.Plural)] = true
+			since, until := introduced(v), removed(v)
+			if since != nil && since.GreaterThan(emulated) || until != nil && !until.GreaterThan(emulated) {
+				c.absent[v.WithResource(r.Plural)] = true
 			}
 		}
 	}

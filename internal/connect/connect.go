@@ -113,7 +113,7 @@ func (c *Connector) proxyService(w http.ResponseWriter, r *http.Request, i *requ
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid service request %q", i.Name))
 	}
-	endpoint, err := c.services.PodBehind(r.Context(), i.Namespace, i.Name, name, port)
+	endpoint, err := c.services.PodBehind(r.Context(), i.Namespace, name, port)
 	if err != nil {
 		return err
 	}

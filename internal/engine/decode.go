@@ -400,7 +400,21 @@ func (ep *Endpoint) invalid(obj Object, errs field.ErrorList) error {
 	if !ep.typed {
 		gk = obj.GetObjectKind().GroupVersionKind().GroupKind()
 	}
-	return apierrors.NewInvalid(gk, obj.GetName(), errs)
+	return apierrors.NewInvalid(gk, obj.GetName(), once(errs))
+}
+
+// once drops errors that have been told already: metadata is judged for every kind, and again by some.
+func once(errs field.ErrorList) field.ErrorList {
+	if len(errs) < 2 {
+		return errs
+	}
+	told := make(map[string]bool, len(errs))
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		text := string(e.Type) + e.Error()
+		again := told[text]
+		told[text] = true
+		return again
+	})
 }
 
 // fromHub converts to the endpoint's version; it may reuse parts of obj.

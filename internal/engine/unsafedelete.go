@@ -84,10 +84,13 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if found == nil {
+			return nil, apierrors.NewNotFound(w.gr(), w.name)
+		}
 		if why == nil {
 			const code = 4
-			return nil, apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: %d, Key: /%s, ResourceVersion: 0, "+
-				"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", code, w.view.Below(w.key(w.name))))
+			return nil, apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: %d, Key: %s, ResourceVersion: 0, "+
+				"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", code, w.view.Path(w.key(w.name))))
 		}
 		return &decision{found: found, act: actRemove, ended: func(stored bool) {
 			if stored {

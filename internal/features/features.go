@@ -33,6 +33,7 @@ const (
 // Gates that kanzen switches, beside those of fields.
 const (
 	AllowUnsafeMalformedObjectDeletion = "AllowUnsafeMalformedObjectDeletion"
+	CSIVolumeHealth                    = "CSIVolumeHealth"
 	ClusterTrustBundle                 = "ClusterTrustBundle"
 	ComponentFlagz                     = "ComponentFlagz"
 	ComponentStatusz                   = "ComponentStatusz"
@@ -48,7 +49,7 @@ const (
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
 		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
 }
 

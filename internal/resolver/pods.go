@@ -17,7 +17,7 @@ import (
 // write endpoints cannot lead requests elsewhere by them. The port is the number or the name of one of the service's; ""
 // is the one without a name. EndpointSlices are read and, of a service that has none, its Endpoints. Errors call the
 // service by id.
-func (r *Resolver) PodBehind(ctx context.Context, namespace, id, service, port string) (string, error) {
+func (r *Resolver) PodBehind(ctx context.Context, namespace, service, port string) (string, error) {
 	name, err := r.portName(ctx, namespace, service, port)
 	if err != nil {
 		return "", err
@@ -38,7 +38,7 @@ func (r *Resolver) PodBehind(ctx context.Context, namespace, id, service, port s
 		}
 		found = slices.Delete(found, n, n+1)
 	}
-	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", id))
+	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service))
 }
 
 // endpoint is an address that a service leads to, and what it says it belongs to.
@@ -102,7 +102,7 @@ func (r *Resolver) legacy(ctx context.Context, namespace, service, port string) 
 	//lint:ignore SA1019 deprecated for its users, and still served to them
 	object, err := admission.Seen[*corev1.Endpoints](ctx, r.Objects, corev1.Resource("endpoints"), namespace, service)
 	if apierrors.IsNotFound(err) {
-		return nil, apierrors.NewNotFound(corev1.Resource("services"), service) // as upstream calls it
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service))
 	}
 	if err != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func viewDesc(name, help string, labels ...string) *prometheus.Desc {
 // descs are the descriptions of what views tell. They do not change.
 var descs = struct {
 	objects, storageObjects, size, packed, database, received, taken, dispatched, loads, revision, window, reads *prometheus.Desc
-	unreadable, lists, read, returned, cacheLists, cacheRead, cacheReturned, evaluated                           *prometheus.Desc
+	unreadable, lists, read, returned, evaluated                                                                 *prometheus.Desc
 }{
 	objects:        viewDesc("apiserver_resource_objects", "Stored objects, -1 if they could not be counted."),
 	storageObjects: prometheus.NewDesc("apiserver_storage_objects", "Old name of apiserver_resource_objects.", []string{"resource"}, nil),
@@ -214,13 +214,10 @@ var descs = struct {
 	revision:       viewDesc("apiserver_watch_cache_resource_version", "The revision that the view has, its 15 last digits."),
 	window:         viewDesc("watch_cache_capacity", "Events that the view keeps for watches that begin in the past."),
 	reads:          viewDesc("apiserver_watch_cache_consistent_read_total", "Reads that had to see every write before.", "success", "fallback"),
-	lists:          viewDesc("apiserver_storage_list_total", "Lists answered from etcd, and loads of the view."),
-	read:           viewDesc("apiserver_storage_list_fetched_objects_total", "Objects read from etcd for them."),
-	evaluated:      viewDesc("apiserver_storage_list_evaluated_objects_total", "Objects compared with a selector for them."),
-	returned:       viewDesc("apiserver_storage_list_returned_objects_total", "Objects returned by them."),
-	cacheLists:     viewDesc("apiserver_cache_list_total", "Lists answered from memory.", "index"),
-	cacheRead:      viewDesc("apiserver_cache_list_fetched_objects_total", "Objects looked at for them.", "index"),
-	cacheReturned:  viewDesc("apiserver_cache_list_returned_objects_total", "Objects returned by them."),
+	lists:          viewDesc("apiserver_storage_list_total", "Lists answered from etcd, with loads of the view, and from memory.", "index", "storage"),
+	read:           viewDesc("apiserver_storage_list_fetched_objects_total", "Objects read or looked at for them.", "index", "storage"),
+	evaluated:      viewDesc("apiserver_storage_list_evaluated_objects_total", "Objects compared with a selector for them.", "storage"),
+	returned:       viewDesc("apiserver_storage_list_returned_objects_total", "Objects returned by them.", "storage"),
 }
 
 // Describe is part of prometheus.Collector. It describes nothing, which leaves the checks to the time of Collect.
@@ -294,18 +291,19 @@ func (c *Collector) collect(ctx context.Context, v *View, ch chan<- prometheus.M
 	if stale := n.stale.Load(); stale > 0 {
 		tell(descs.reads, prometheus.CounterValue, stale, "false", "false")
 	}
-	tell(descs.lists, prometheus.CounterValue, n.etcd.lists.Load())
-	tell(descs.read, prometheus.CounterValue, n.etcd.read.Load())
-	tell(descs.evaluated, prometheus.CounterValue, n.etcd.read.Load())
-	tell(descs.returned, prometheus.CounterValue, n.etcd.returned.Load())
-	tell(descs.cacheLists, prometheus.CounterValue, n.memory.lists.Load(), "")
-	tell(descs.cacheRead, prometheus.CounterValue, n.memory.read.Load(), "")
+	const fromEtcd, fromMemory = "etcd", "watchcache" // in upstream's words
+	tell(descs.lists, prometheus.CounterValue, n.etcd.lists.Load(), "", fromEtcd)
+	tell(descs.read, prometheus.CounterValue, n.etcd.read.Load(), "", fromEtcd)
+	tell(descs.evaluated, prometheus.CounterValue, n.etcd.read.Load(), fromEtcd)
+	tell(descs.returned, prometheus.CounterValue, n.etcd.returned.Load(), fromEtcd)
+	tell(descs.lists, prometheus.CounterValue, n.memory.lists.Load(), "", fromMemory)
+	tell(descs.read, prometheus.CounterValue, n.memory.read.Load(), "", fromMemory)
 	if n.index.lists.Load() > 0 {
 		index := "f:" + v.kind.Trigger // as upstream names the index of a field
-		tell(descs.cacheLists, prometheus.CounterValue, n.index.lists.Load(), index)
-		tell(descs.cacheRead, prometheus.CounterValue, n.index.read.Load(), index)
+		tell(descs.lists, prometheus.CounterValue, n.index.lists.Load(), index, fromMemory)
+		tell(descs.read, prometheus.CounterValue, n.index.read.Load(), index, fromMemory)
 	}
-	tell(descs.cacheReturned, prometheus.CounterValue, n.memory.returned.Load()+n.index.returned.Load())
+	tell(descs.returned, prometheus.CounterValue, n.memory.returned.Load()+n.index.returned.Load(), fromMemory)
 }
 
 // count returns how many objects a view has that is not in memory, -1 if that is not known. c.mu is held.

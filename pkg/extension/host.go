@@ -85,13 +85,13 @@ func newHost(c *rest.Config, r prometheus.Registerer, clk clock.Clock, log *slog
 	h.tokens.Authenticators = []authn.TokenAuthenticator{authn.Cached(
 		&tokenreview.Authenticator{Client: tokens, Version: "v1", Retry: retry, Log: log},
 		authn.CacheConfig{Success: rememberReviews, Failure: rememberReviews, Clock: clk, Metrics: authn.NewCacheMetrics(r)})}
-	review, err := accessreview.New(accessreview.Config{Name: "host", Client: access, Version: "v1",
+	review, err := accessreview.New(accessreview.Config{Name: "kubernetes.io/webhook", Client: access, Version: "v1",
 		AuthorizedTTL: rememberReviews, UnauthorizedTTL: rememberReviews, OnError: authz.NoOpinion,
 		Retry: retry, Clock: clk, Metrics: accessreview.NewMetrics(r), Log: log})
 	if err != nil {
 		return nil, err
 	}
-	h.access = authz.Union{authz.Masters{}, healthForAll{}, review}
+	h.access = authz.Union{{Name: "kubernetes.io/always-allow-groups", Authorizer: authz.Masters{}}, {Name: "kubernetes.io/always-allow-paths", Authorizer: healthForAll{}}, {Name: "kubernetes.io/webhook", Authorizer: review}}
 	return h, nil
 }
 

@@ -208,11 +208,11 @@ func comparable(s *authorizationv1.SubjectAccessReviewStatus) authorizationv1.Su
 	out := *s
 	if out.Allowed {
 		out.Reason = strings.SplitN(out.Reason, " by ", 2)[0]
-	} else if list, ok := strings.CutPrefix(out.Reason, "RBAC: "); ok {
+	} else if list, ok := strings.CutPrefix(out.Reason, "rbac: RBAC: "); ok {
 		parts := strings.Split(strings.Trim(list, "[]"), ", ")
 		slices.Sort(parts)
 		out.Reason = strings.Join(parts, "|")
-	} else if before, list, ok := strings.Cut(out.Reason, "\nRBAC: "); ok {
+	} else if before, list, ok := strings.Cut(out.Reason, "\nrbac: RBAC: "); ok {
 		parts := strings.Split(strings.Trim(list, "[]"), ", ")
 		slices.Sort(parts)
 		out.Reason = before + "\n" + strings.Join(parts, "|")
@@ -286,7 +286,7 @@ func withoutReasons(g *granted) *granted {
 		return nil
 	}
 	out := *g
-	out.Message, _, _ = strings.Cut(g.Message, ": RBAC: ")
+	out.Message, _, _ = strings.Cut(g.Message, ": rbac: RBAC: ")
 	return &out
 }
 
@@ -299,7 +299,7 @@ func sortedRules(s authorizationv1.SubjectRulesReviewStatus) []string {
 		out = append(out, fmt.Sprintf("%+v", r))
 	}
 	slices.Sort(out)
-	return append(out, fmt.Sprint(s.Incomplete), comparable(&authorizationv1.SubjectAccessReviewStatus{Reason: "RBAC: " + s.EvaluationError}).Reason)
+	return append(out, fmt.Sprint(s.Incomplete), comparable(&authorizationv1.SubjectAccessReviewStatus{Reason: "rbac: RBAC: " + s.EvaluationError}).Reason)
 }
 
 // asked puts this world's questions to a server.

@@ -121,9 +121,9 @@ func (a *Set) lasting(kind string) (err error) {
 // make creates the authorizers of a configuration.
 func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error) {
 	// The privileged group comes first, so that no mistake in later authorizers locks everyone out.
-	out := &authorizers{union: authz.Union{authz.Masters{}}}
+	out := &authorizers{union: authz.Union{{Name: "kubernetes.io/system-privileged-group", Authorizer: authz.Masters{}}}}
 	add := func(each *apiserver.AuthorizerConfiguration, made authz.Authorizer) {
-		out.union = append(out.union, a.metrics.Counted(string(each.Type), each.Name, made))
+		out.union = append(out.union, authz.Named{Name: each.Name, Authorizer: a.metrics.Counted(string(each.Type), each.Name, made)})
 		if r, ok := made.(authz.RuleResolver); ok {
 			out.rules = append(out.rules, r)
 		}

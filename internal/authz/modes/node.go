@@ -66,7 +66,7 @@ func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects, gates feature
 	}
 	f := newFeed(sources...)
 	a := node.New(g, f.ready, rules)
-	a.PodCertificates = requests
+	a.PodCertificates, a.VolumeHealth = requests, gates.Enabled(features.CSIVolumeHealth)
 	return &nodeAuthorizer{feed: f, Authorizer: a}, nil
 }
 

@@ -28,6 +28,8 @@ const leaseNamespace = "kube-node-lease"
 type Authorizer struct {
 	// PodCertificates says that PodCertificateRequests are served.
 	PodCertificates bool
+	// VolumeHealth says that nodes report the health of volumes in the status of their CSINode.
+	VolumeHealth bool
 
 	graph *Graph
 	ready <-chan struct{}
@@ -106,7 +108,7 @@ func (n *Authorizer) decide(a *asked) (bool, string) {
 	case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 		return a.lease()
 	case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:
-		return a.csiNode()
+		return a.csiNode(n.VolumeHealth)
 	case schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}:
 		return a.resourceSlice()
 	case schema.GroupResource{Resource: "nodes"}:

@@ -74,11 +74,15 @@ func (a *asked) lease() (bool, string) {
 	return true, ""
 }
 
-func (a *asked) csiNode() (bool, string) {
+func (a *asked) csiNode(health bool) (bool, string) {
 	switch {
-	case !a.verbIs("get", "create", "update", "patch", "delete"):
+	case a.Subresource == "" && !a.verbIs("get", "create", "update", "patch", "delete"):
 		return false, "can only get, create, update, patch, or delete a CSINode"
-	case a.Subresource != "":
+	case a.Subresource == "status" && !health:
+		return false, "CSINode status access requires CSIVolumeHealth feature"
+	case a.Subresource == "status" && !a.verbIs("get", "update", "patch"):
+		return false, "can only get, update, or patch CSINode status"
+	case a.Subresource != "" && a.Subresource != "status":
 		return false, "cannot authorize CSINode subresources"
 	case a.Verb != "create" && a.Name != a.node:
 		return false, "can only access CSINode with the same name as the requesting node"

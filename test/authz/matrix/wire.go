@@ -182,7 +182,7 @@ func (s *asked) read(q *request, resp *http.Response) answer {
 
 // refusal leaves out of a message what is chance or wording.
 func refusal(message string) string {
-	message, _, _ = strings.Cut(message, ": RBAC: ")
+	message, _, _ = strings.Cut(message, ": rbac: RBAC: ")
 	return message[:min(len(message), 300)]
 }
 
