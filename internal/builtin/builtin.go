@@ -77,7 +77,7 @@ func Resources(d Deps) []*engine.Resource {
 		storage.Resources(storage.Deps{Gates: d.Gates}),
 		admissionregistration.Resources(d.AdmissionRegistration),
 		apiextensions.Resources(),
-		scheduling.Resources(),
+		scheduling.Resources(scheduling.Deps{Gates: d.Gates}),
 		coordination.Resources(),
 		node.Resources(),
 		discovery.Resources(),

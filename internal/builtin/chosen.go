@@ -48,7 +48,7 @@ func registered() map[string]string {
 		"extensions": "v1beta1", "flowcontrol.apiserver.k8s.io": "v1 v1beta3 v1beta2 v1beta1", "imagepolicy.k8s.io": "v1alpha1",
 		"internal.apiserver.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
 		"policy": "v1 v1beta1", "rbac.authorization.k8s.io": "v1 v1beta1 v1alpha1", "resource.k8s.io": "v1 v1beta2 v1beta1 v1alpha3",
-		"scheduling.k8s.io": "v1 v1beta1 v1alpha2", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
+		"scheduling.k8s.io": "v1 v1beta1 v1alpha3", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
 	}
 }
 
