@@ -23,7 +23,7 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 			p.Spec.EphemeralContainers = containers
 			p.Status = old.Status
 			metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-			podspec.DropDisabled(&p.Spec, &old.Spec)
+			d.Pods.DropDisabled(&p.Spec, &old.Spec)
 			countPodGeneration(p, old)
 		},
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
@@ -38,7 +38,9 @@ func resizeRules(d Deps) engine.Rules {
 	return engine.Typed[*corev1.Pod]{
 		PrepareUpdate: func(_ context.Context, p, old *corev1.Pod) {
 			keepAllButResources(p, old)
-			podspec.DropDisabled(&p.Spec, &old.Spec)
+			d.keepPodResources(p, old)
+			d.Pods.CompletePodResources(&p.Spec)
+			d.Pods.DropDisabled(&p.Spec, &old.Spec)
 			countPodGeneration(p, old)
 		},
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {

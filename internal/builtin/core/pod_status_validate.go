@@ -52,6 +52,7 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		}
 	}
 	claimStatuses(s, &p.Spec, e)
+	podVolumeHealth(s.VolumeHealth, &p.Spec, e.Field("volumeHealth"))
 	podIPs(s, before, e)
 	return e.List()
 }
@@ -161,9 +162,7 @@ func claimStatuses(s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
 	if s.ExtendedResourceClaimStatus != nil {
 		extendedClaim(s.ExtendedResourceClaimStatus, spec, e.Field("extendedResourceClaimStatus"))
 	}
-	for i := range s.NodeAllocatableResourceClaimStatuses {
-		nodeClaim(&s.NodeAllocatableResourceClaimStatuses[i], s, spec, e.Field("nodeAllocatableResourceClaimStatuses").Item(i))
-	}
+	nodeClaims(s, spec, e.Field("nodeAllocatableResourceClaimStatuses"))
 }
 
 // extendedClaim validates the claim for extended resources.
@@ -193,19 +192,6 @@ func extendedClaim(s *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpe
 	}
 	if e.Present("resourceClaimName", s.ResourceClaimName) {
 		e.Name("resourceClaimName", s.ResourceClaimName, rules.Subdomain)
-	}
-}
-
-// nodeClaim validates a claim of the node's allocatable resources; they are disabled for pods that have none.
-func nodeClaim(c *corev1.NodeAllocatableResourceClaimStatus, s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
-	is := func(name *string) bool { return name != nil && *name == c.ResourceClaimName }
-	e.Present("resourceClaimName", c.ResourceClaimName)
-	if !slices.ContainsFunc(spec.ResourceClaims, func(p corev1.PodResourceClaim) bool { return is(p.ResourceClaimName) }) &&
-		!slices.ContainsFunc(s.ResourceClaimStatuses, func(p corev1.PodResourceClaimStatus) bool { return is(p.ResourceClaimName) }) {
-		e.Field("resourceClaimName").Invalid(c.ResourceClaimName, "the pod has no such claim")
-	}
-	if len(c.Containers) == 0 {
-		e.Field("containers").Required("")
 	}
 }
 

@@ -36,7 +36,9 @@ metadata: {name: w, namespace: ns}
 spec: {podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 3}}}]}
 `)
 	const basic = `schedulingPolicy: {basic: {}}`
-	tree := func(s string) string { return `{spec: {podGroupTemplates: null, compositePodGroupTemplates: [` + s + `]}}` }
+	tree := func(s string) string {
+		return `{spec: {podGroupTemplates: null, compositePodGroupTemplates: [` + s + `]}}`
+	}
 	k.Create(t, []rulestest.Case{
 		{Name: "as it is"},
 		{Name: "declared", Edit: `{spec: {podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 0}}}]}}`,
