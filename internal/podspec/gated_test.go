@@ -26,6 +26,7 @@ func TestGatedFields(t *testing.T) {
 	const (
 		probe     = `{containers: [{name: a, image: a, livenessProbe: {`
 		responder = `{evictionResponders: [{name: `
+		mount     = `{volumes: [{name: v, emptyDir: {}}], containers: [{name: a, image: a, volumeMounts: [{name: v, mountPath: /v, `
 	)
 	for _, c := range []struct {
 		name, spec string
@@ -49,10 +50,18 @@ func TestGatedFields(t *testing.T) {
 		{"no priority", responder + `example.com/a}]}`, []string{"spec.evictionResponders[0].priority Required"}},
 		{"responders and a group", `{schedulingGroup: {podGroupName: g}, evictionResponders: [{name: example.com/a, priority: 1000}]}`,
 			[]string{"spec.schedulingGroup Forbidden"}},
+		{"mode of a directory", `{volumes: [{name: v, emptyDir: {mode: 1023}}]}`, nil},
+		{"too much of a mode", `{volumes: [{name: v, emptyDir: {mode: 1024}}]}`, []string{"spec.volumes[0].emptyDir.mode Invalid"}},
+		{"mount options", mount + `bindMountOptions: [nodev, noexec]}]}]}`, nil},
+		{"other mount options", mount + `bindMountOptions: [nodev, nodev, suid]}]}]}`, []string{
+			"spec.containers[0].volumeMounts[0].bindMountOptions[1] Duplicate", "spec.containers[0].volumeMounts[0].bindMountOptions[2] NotSupported"}},
+		{"comparing toleration", `{tolerations: [{key: a, operator: Gt, value: "1"}]}`, nil},
+		{"toleration of no number", `{tolerations: [{key: a, operator: Gt, value: x}]}`, []string{"spec.tolerations[0].value Invalid"}},
+		{"node's network with own users", `{hostNetwork: true, hostUsers: false}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := gatedPod(t, c.spec)
-			if got := faults(ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), Options{Pod: true})); !slices.Equal(got, c.want) {
+			if got := faults(ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), Options{Pod: true, Policy: everything(t)})); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, not %q", got, c.want)
 			}
 		})

@@ -52,6 +52,9 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 		if d.SizeLimit != nil && d.SizeLimit.Sign() < 0 {
 			e.Field("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
 		}
+		if d.Mode != nil && (*d.Mode < 0 || *d.Mode > 0o1777) {
+			e.Field("mode").Invalid(*d.Mode, "must be a number between 0 and 01777 (octal), both inclusive")
+		}
 	})
 	rules.Member(u, s.HostPath, "hostPath", rules.HostPath)
 	rules.Member(u, s.GitRepo, "gitRepo", func(g *corev1.GitRepoVolumeSource, e rules.Errors) {

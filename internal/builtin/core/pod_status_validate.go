@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -44,6 +45,9 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		}
 		for i := range kind.list {
 			containerUser(&kind.list[i], p.Spec.OS, at.Item(i))
+			if o.Gates.Enabled(features.ImageVolumeWithDigest) {
+				mountedImages(kind.list[i].VolumeMounts, at.Item(i).Field("volumeMounts"))
+			}
 			if kind.containers != nil {
 				resourceHealth(&kind.list[i], kind.containers, at.Item(i).Field("allocatedResourcesStatus"))
 			} else if len(kind.list[i].AllocatedResourcesStatus) > 0 && !kind.restarts {
@@ -55,6 +59,20 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	podVolumeHealth(s.VolumeHealth, &p.Spec, e.Field("volumeHealth"))
 	podIPs(s, before, e)
 	return e.List()
+}
+
+// mountedImages validates which images are mounted as volumes.
+func mountedImages(list []corev1.VolumeMountStatus, e rules.Errors) {
+	const longest = 256
+	for i := range list {
+		if list[i].VolumeStatus == nil || list[i].VolumeStatus.Image == nil {
+			continue
+		}
+		ref, at := list[i].VolumeStatus.Image.ImageRef, e.Item(i).Field("volumeStatus").Field("imageVolumeStatus")
+		if at.Present("imageRef", ref) && len(ref) > longest {
+			at.Field("imageRef").TooLong(longest)
+		}
+	}
 }
 
 func podConditions(list []corev1.PodCondition, e rules.Errors) {
