@@ -77,3 +77,17 @@ func TestLogStreams(t *testing.T) {
 		}
 	}
 }
+
+func TestNodePreemption(t *testing.T) {
+	n := &corev1.Node{}
+	n.Name = "n"
+	n.Spec.PodPreemptionPolicy = &corev1.NodePodPreemptionPolicy{DisableResizePreemption: []string{"a/b", "a/b", "-"}}
+	want := []string{"spec.podPreemptionPolicy.disableResizePreemption[1] Duplicate", "spec.podPreemptionPolicy.disableResizePreemption[2] Invalid"}
+	if got := faults(validateNode(n)); !slices.Equal(got, want) {
+		t.Errorf("got %q, not %q", got, want)
+	}
+	n.ResourceVersion = "1"
+	if got := faults(validateNodeUpdate(t.Context(), n, n)); len(got) > 0 {
+		t.Errorf("a stored node may not keep it: %q", got)
+	}
+}
