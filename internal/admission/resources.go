@@ -6,6 +6,7 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 var (
 	CertificateSigningRequests = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
 	ClusterTrustBundles        = schema.GroupResource{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}
+	CompositePodGroups         = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "compositepodgroups"}
 	DeviceClasses              = schema.GroupResource{Group: "resource.k8s.io", Resource: "deviceclasses"}
 	IngressClasses             = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
 	Ingresses                  = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
@@ -16,6 +17,7 @@ var (
 	PersistentVolumeClaims     = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	PersistentVolumes          = schema.GroupResource{Resource: "persistentvolumes"}
 	PodCertificateRequests     = schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}
+	PodGroups                  = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "podgroups"}
 	Pods                       = schema.GroupResource{Resource: "pods"}
 	PriorityClasses            = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 	ResourceClaims             = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}

@@ -34,6 +34,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/features/gated"
+	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // Deps is the dependencies of the groups, by group.
@@ -62,6 +63,9 @@ type Deps struct {
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
 	d.Apps.Gates, d.Certificates.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates
+	for _, p := range []*podspec.Policy{&d.Core.Pods, &d.Apps.Pods, &d.Batch.Pods} {
+		p.Gates = d.Gates
+	}
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
@@ -77,7 +81,7 @@ func Resources(d Deps) []*engine.Resource {
 		storage.Resources(storage.Deps{Gates: d.Gates}),
 		admissionregistration.Resources(d.AdmissionRegistration),
 		apiextensions.Resources(),
-		scheduling.Resources(),
+		scheduling.Resources(scheduling.Deps{Gates: d.Gates}),
 		coordination.Resources(),
 		node.Resources(),
 		discovery.Resources(),

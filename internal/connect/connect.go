@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/kubelet"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/resolver"
@@ -27,11 +28,12 @@ type Connector struct {
 	streams  *kubelet.Server
 	services *resolver.Resolver
 	objects  *catalog.Raw
+	gates    features.Set
 }
 
 // New makes a Connector.
-func New(streams *kubelet.Server, objects *catalog.Raw) *Connector {
-	return &Connector{streams, &resolver.Resolver{Objects: objects, Random: mathrand.IntN}, objects}
+func New(streams *kubelet.Server, objects *catalog.Raw, gates features.Set) *Connector {
+	return &Connector{streams, &resolver.Resolver{Objects: objects, Random: mathrand.IntN}, objects, gates}
 }
 
 // Stored returns the newest object of type T.
@@ -86,7 +88,7 @@ func (c *Connector) log(w http.ResponseWriter, r *http.Request, i *request.Info)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if errs := core.ValidateLogOptions(o); len(errs) > 0 {
+	if errs := core.ValidateLogOptions(o, c.gates.Enabled(features.PodLogsQuerySplitStreams)); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodLogOptions"}, i.Name, errs)
 	}
 	pod, err := c.pod(r.Context(), i.Namespace, i.Name)

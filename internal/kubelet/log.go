@@ -76,6 +76,9 @@ func logQuery(o *corev1.PodLogOptions) url.Values {
 	if o.SinceTime != nil {
 		q.Set("sinceTime", o.SinceTime.Format(time.RFC3339))
 	}
+	if o.Stream != nil {
+		q.Set("stream", *o.Stream)
+	}
 	return q
 }
 

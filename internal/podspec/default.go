@@ -3,6 +3,7 @@ package podspec
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -39,7 +40,7 @@ func Default(spec *corev1.PodSpec) {
 
 // DefaultPod sets the defaults of a pod: those of its spec, and those that apply only to pods, because in a template a
 // controller's owner may expect the fields to stay empty.
-func DefaultPod(pod *corev1.Pod) {
+func (p Policy) DefaultPod(pod *corev1.Pod) {
 	pod.Annotations = dropLegacyAnnotations(pod.Annotations)
 	spec := &pod.Spec
 	for i := range spec.Containers {
@@ -48,7 +49,7 @@ func DefaultPod(pod *corev1.Pod) {
 	for i := range spec.InitContainers {
 		defaultRequests(&spec.InitContainers[i].Resources)
 	}
-	if spec.Resources != nil {
+	if spec.Resources != nil && !p.Gates.Enabled(features.PodLevelResourcesFixDefaulting) {
 		defaultPodResources(spec)
 	}
 	rules.DefaultPtr(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
@@ -58,6 +59,9 @@ func DefaultPod(pod *corev1.Pod) {
 	}
 	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
 		*s = 1
+	}
+	if p.Gates.Enabled(features.H2CContainerProbe) {
+		defaultProtocols(spec)
 	}
 	Default(spec)
 	defaultPodStatus(&pod.Status)
@@ -111,6 +115,29 @@ func defaultHostPorts(containers []corev1.Container) {
 		for j := range containers[i].Ports {
 			p := &containers[i].Ports[j]
 			rules.Default(&p.HostPort, p.ContainerPort)
+		}
+	}
+}
+
+// defaultProtocols sets the protocol of HTTP probes and hooks.
+func defaultProtocols(spec *corev1.PodSpec) {
+	set := func(a *corev1.HTTPGetAction) {
+		if a != nil {
+			rules.DefaultPtr(&a.Protocol, corev1.HTTPProtocolHTTP1)
+		}
+	}
+	for c := range Containers(spec) {
+		for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if p != nil {
+				set(p.HTTPGet)
+			}
+		}
+		if l := c.Lifecycle; l != nil {
+			for _, h := range []*corev1.LifecycleHandler{l.PostStart, l.PreStop} {
+				if h != nil {
+					set(h.HTTPGet)
+				}
+			}
 		}
 	}
 }

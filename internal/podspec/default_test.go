@@ -52,7 +52,8 @@ spec:
   containers:
   - {name: a, image: a, ports: [{containerPort: 80}], resources: {limits: {cpu: 100100u}}}
 status: {podIP: 1.2.3.4, podIPs: [{ip: 1.2.3.5}]}`)
-	DefaultPod(p)
+	Policy{}.DefaultPod(p)
+	Policy{}.CompletePodResources(&p.Spec)
 	s, c := &p.Spec, &p.Spec.Containers[0]
 	for name, ok := range map[string]bool{
 		"service account alias": s.ServiceAccountName == "old" && s.DeprecatedServiceAccount == "old",
@@ -87,7 +88,7 @@ func TestQOSClass(t *testing.T) {
 	}
 	for _, tt := range tests {
 		p := parsePod(t, "{metadata: {name: a}, spec: "+tt.spec+"}")
-		DefaultPod(p)
+		Policy{}.DefaultPod(p)
 		if got := QOSClass(&p.Spec); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.spec, got, tt.want)
 		}

@@ -1,9 +1,15 @@
 package podspec
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/features"
+)
+
+// Most fields of disabled features are dropped by the package gated. This file has those of which other fields depend.
 
 // DropDisabledTemplate is DropDisabled for a template; either argument may be nil.
-func DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
+func (p Policy) DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 	if t == nil {
 		return
 	}
@@ -11,21 +17,19 @@ func DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 	if old != nil {
 		oldSpec = &old.Spec
 	}
-	DropDisabled(&t.Spec, oldSpec)
+	p.DropDisabled(&t.Spec, oldSpec)
 }
 
 // DropDisabled removes from spec the fields of disabled features, unless old (nil on create) uses them already.
-func DropDisabled(spec, old *corev1.PodSpec) {
-	if spec.SchedulingGroup != nil && (old == nil || old.SchedulingGroup == nil) {
-		spec.SchedulingGroup = nil
+func (p Policy) DropDisabled(spec, old *corev1.PodSpec) {
+	if p.Gates.Enabled(features.ContainerStopSignals) || anyContainer(old, hasStopSignal) {
+		return
 	}
-	if !anyContainer(old, hasStopSignal) {
-		for c := range Containers(spec) {
-			if hasStopSignal(c) {
-				c.Lifecycle.StopSignal = nil
-				if *c.Lifecycle == (corev1.Lifecycle{}) {
-					c.Lifecycle = nil
-				}
+	for c := range Containers(spec) {
+		if hasStopSignal(c) {
+			c.Lifecycle.StopSignal = nil
+			if *c.Lifecycle == (corev1.Lifecycle{}) {
+				c.Lifecycle = nil
 			}
 		}
 	}
@@ -36,11 +40,8 @@ func hasStopSignal(c *corev1.Container) bool {
 }
 
 // DropDisabledStatus is DropDisabled for the status of a pod.
-func DropDisabledStatus(s, old *corev1.PodStatus) {
-	if len(old.NodeAllocatableResourceClaimStatuses) == 0 {
-		s.NodeAllocatableResourceClaimStatuses = nil
-	}
-	if anyMountStatus(old, func(m *corev1.VolumeMountStatus) bool { return m.VolumeStatus != nil }) {
+func (p Policy) DropDisabledStatus(s, old *corev1.PodStatus) {
+	if p.Gates.Enabled(features.ImageVolumeWithDigest) || anyMountStatus(old, func(m *corev1.VolumeMountStatus) bool { return m.VolumeStatus != nil }) {
 		return
 	}
 	anyMountStatus(s, func(m *corev1.VolumeMountStatus) bool {

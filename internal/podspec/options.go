@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -13,6 +14,8 @@ import (
 type Policy struct {
 	// ForbidPrivileged rejects privileged containers and Windows HostProcess containers.
 	ForbidPrivileged bool
+	// Gates says which features are on.
+	Gates features.Set
 }
 
 // Options configure validation. The zero value is for new templates. Most options relax a rule for stored objects: a
@@ -35,6 +38,9 @@ type Options struct {
 	AllowDevicesWithUserNamespaces     bool
 	AllowRestartOnResizeInInit         bool
 	AllowInvalidDeletionCost           bool
+
+	// oldResponders are the eviction responders of the spec that is replaced.
+	oldResponders []corev1.EvictionResponder
 }
 
 // OptionsForTemplate returns the options for a template that replaces old, which is nil on create.
@@ -97,6 +103,7 @@ func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Optio
 			o.AllowRestartOnResizeInInit = true
 		}
 	}
+	o.oldResponders = old.EvictionResponders
 	if oldMeta != nil {
 		o.AllowInvalidDeletionCost = !validDeletionCost(oldMeta.Annotations)
 	}

@@ -41,7 +41,7 @@ func faults(errs field.ErrorList) []string {
 
 func TestWholePodIsValid(t *testing.T) {
 	p := readPod(t, "testdata/web.yaml")
-	DefaultPod(p)
+	Policy{}.DefaultPod(p)
 	if errs := ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), Options{Pod: true}); len(errs) > 0 {
 		t.Errorf("a valid pod has errors: %v", errs.ToAggregate())
 	}
@@ -136,7 +136,7 @@ func TestValidate(t *testing.T) {
 		}, []string{"spec.containers[0].resources.claims[1] NotFound", "spec.resourceClaims[0] Invalid"}},
 	}
 	base := readPod(t, "testdata/web.yaml")
-	DefaultPod(base)
+	Policy{}.DefaultPod(base)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := base.DeepCopy()
@@ -176,7 +176,7 @@ func TestRatchet(t *testing.T) {
 			if p.Spec.Containers == nil {
 				p.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}}
 			}
-			DefaultPod(p)
+			Policy{}.DefaultPod(p)
 			path := field.NewPath("spec")
 			if errs := ValidateSpec(&p.Spec, &p.ObjectMeta, path, Options{Pod: true}); len(errs) == 0 {
 				t.Error("a new pod may have it")
@@ -190,17 +190,20 @@ func TestRatchet(t *testing.T) {
 }
 
 func TestDropDisabled(t *testing.T) {
-	const text = `{metadata: {name: a}, spec: {os: {name: linux}, containers: [{name: a, image: a, lifecycle: {stopSignal: SIGUSR1}}],
-		schedulingGroup: {podGroupName: g}}}`
+	const text = `{metadata: {name: a}, spec: {os: {name: linux}, containers: [{name: a, image: a, lifecycle: {stopSignal: SIGUSR1}}]}}`
 	p := parsePod(t, text)
-	DropDisabled(&p.Spec, nil)
-	if p.Spec.SchedulingGroup != nil || p.Spec.Containers[0].Lifecycle != nil {
+	Policy{}.DropDisabled(&p.Spec, nil)
+	if p.Spec.Containers[0].Lifecycle != nil {
 		t.Errorf("a new pod keeps what is switched off: %+v", p.Spec)
 	}
 	p, old := parsePod(t, text), parsePod(t, text)
-	DropDisabled(&p.Spec, &old.Spec)
-	if p.Spec.SchedulingGroup == nil || p.Spec.Containers[0].Lifecycle == nil {
+	Policy{}.DropDisabled(&p.Spec, &old.Spec)
+	if p.Spec.Containers[0].Lifecycle == nil {
 		t.Errorf("a stored pod loses what it had: %+v", p.Spec)
+	}
+	everything(t).DropDisabled(&p.Spec, nil)
+	if p.Spec.Containers[0].Lifecycle == nil {
+		t.Errorf("a new pod loses what is switched on: %+v", p.Spec)
 	}
 }
 
@@ -241,13 +244,13 @@ func BenchmarkDefaultPod(b *testing.B) {
 			}
 			b.StartTimer()
 		}
-		DefaultPod(pods[i%len(pods)])
+		Policy{}.DefaultPod(pods[i%len(pods)])
 	}
 }
 
 func BenchmarkValidatePod(b *testing.B) {
 	p := readPod(b, "testdata/web.yaml")
-	DefaultPod(p)
+	Policy{}.DefaultPod(p)
 	path := field.NewPath("spec")
 	b.ReportAllocs()
 	for b.Loop() {

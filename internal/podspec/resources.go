@@ -4,14 +4,16 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // defaultPodResources sets missing pod-level resources from those of the containers, if a client set some pod-level
-// resources.
+// resources. It is what was done before CompletePodResources.
 func defaultPodResources(spec *corev1.PodSpec) {
 	r := spec.Resources
 	if len(r.Limits) > 0 || len(r.Requests) > 0 {
-		limits := ContainerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
+		limits := ContainerTotal(spec, limitsOf)
 		if r.Limits == nil {
 			r.Limits = corev1.ResourceList{}
 		}
@@ -26,7 +28,7 @@ func defaultPodResources(spec *corev1.PodSpec) {
 	if len(r.Limits) == 0 {
 		return
 	}
-	requests := ContainerTotal(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
+	requests := ContainerTotal(spec, requestsOf)
 	if r.Requests == nil {
 		r.Requests = corev1.ResourceList{}
 	}
@@ -38,6 +40,65 @@ func defaultPodResources(spec *corev1.PodSpec) {
 		r.Requests = nil
 	}
 }
+
+// CompletePodResources sets missing pod-level resources when the pod has all its containers, those of webhooks too.
+func (p Policy) CompletePodResources(spec *corev1.PodSpec) {
+	r := spec.Resources
+	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 || !p.Gates.Enabled(features.PodLevelResourcesFixDefaulting) {
+		return
+	}
+	fillResources(grown(&r.Limits), ContainerTotal(spec, limitsOf), func(name corev1.ResourceName) bool {
+		_, requested := r.Requests[name]
+		return isHugePages(name) && !requested
+	})
+	fillResources(grown(&r.Requests), ContainerTotal(spec, requestsOf), func(name corev1.ResourceName) bool {
+		return name == corev1.ResourceCPU || name == corev1.ResourceMemory
+	})
+	fillResources(r.Requests, r.Limits, isPodLevelResource)
+	limitPod(spec)
+	if len(r.Limits) == 0 {
+		r.Limits = nil
+	}
+	if len(r.Requests) == 0 {
+		r.Requests = nil
+	}
+}
+
+// limitPod limits what the pod requests and all of its containers limit.
+func limitPod(spec *corev1.PodSpec) {
+	r := spec.Resources
+	var limits corev1.ResourceList
+	for name, request := range r.Requests {
+		if _, limited := r.Limits[name]; limited || !isPodLevelResource(name) || anyContainer(spec, func(c *corev1.Container) bool {
+			_, limited := c.Resources.Limits[name]
+			return !limited
+		}) {
+			continue
+		}
+		if limits == nil {
+			limits = ContainerTotal(spec, limitsOf)
+		}
+		limit, limited := limits[name]
+		if !limited {
+			continue
+		}
+		if request.Cmp(limit) > 0 {
+			limit = request
+		}
+		r.Limits[name] = limit.DeepCopy()
+	}
+}
+
+// grown returns a list, which it makes if there is none.
+func grown(l *corev1.ResourceList) corev1.ResourceList {
+	if *l == nil {
+		*l = corev1.ResourceList{}
+	}
+	return *l
+}
+
+func limitsOf(c *corev1.Container) corev1.ResourceList   { return c.Resources.Limits }
+func requestsOf(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
 
 // isPodLevelResource reports whether a pod may have the resource at pod level.
 func isPodLevelResource(name corev1.ResourceName) bool {

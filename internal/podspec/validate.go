@@ -43,6 +43,7 @@ func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Pat
 	v.podSecurity(e)
 	v.operatingSystem(e)
 	v.fileEnv(e)
+	v.evictionResponders(e.Field("evictionResponders"))
 	return e.List()
 }
 
@@ -114,6 +115,9 @@ func (v *validator) identity(e rules.Errors) {
 			e.Field("schedulingGroup").Field("podGroupName").Invalid(nil, "must be set")
 		} else {
 			e.Field("schedulingGroup").Name("podGroupName", *g.PodGroupName, rules.Subdomain)
+		}
+		if len(s.EvictionResponders) > 0 {
+			e.Field("schedulingGroup").Forbidden("may not be set when evictionResponders is set")
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package podspec
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -10,7 +13,8 @@ var (
 	mountPropagations = []corev1.MountPropagationMode{
 		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone,
 	}
-	readOnlyModes = []corev1.RecursiveReadOnlyMode{
+	bindMountOptions = []string{string(corev1.BindMountOptionNoDev), string(corev1.BindMountOptionNoExec), string(corev1.BindMountOptionNoSUID)}
+	readOnlyModes    = []corev1.RecursiveReadOnlyMode{
 		corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible,
 	}
 )
@@ -38,6 +42,26 @@ func (v *validator) volumeMounts(c *corev1.Container, e rules.Errors) {
 			}
 		}
 		mountOptions(m, c, e, item)
+		if len(m.BindMountOptions) > 0 {
+			v.bindMountOptions(m, item.Field("bindMountOptions"))
+		}
+	}
+}
+
+// bindMountOptions validates the options with which a volume is mounted in the container; an image has none.
+func (v *validator) bindMountOptions(m *corev1.VolumeMount, e rules.Errors) {
+	seen := map[string]bool{}
+	for i, o := range m.BindMountOptions {
+		if !slices.Contains(bindMountOptions, o) {
+			e.AddError(field.NotSupported(e.Path.Index(i), o, bindMountOptions))
+		}
+		if seen[o] {
+			e.Item(i).Duplicate(o)
+		}
+		seen[o] = true
+	}
+	if s := v.sources[m.Name]; s != nil && s.Image != nil {
+		e.Invalid(m.BindMountOptions, "bindMountOptions may not be used with image volumes")
 	}
 }
 

@@ -9,7 +9,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-var urlSchemes = []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}
+var (
+	urlSchemes    = []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}
+	httpProtocols = []corev1.HTTPProtocol{corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2}
+	grpcModes     = []corev1.GRPCProbeMode{corev1.GRPCProbeModePlaintext, corev1.GRPCProbeModeTLS}
+)
 
 // running validates probes and lifecycle hooks.
 func (v *validator) running(c *corev1.Container, e rules.Errors) {
@@ -46,7 +50,7 @@ func probe(p *corev1.Probe, ends bool, e rules.Errors) {
 	rules.Member(u, p.Exec, "exec", execAction)
 	rules.Member(u, p.HTTPGet, "httpGet", httpGet)
 	rules.Member(u, p.TCPSocket, "tcpSocket", tcpSocket)
-	rules.Member(u, p.GRPC, "grpc", func(a *corev1.GRPCAction, e rules.Errors) { e.Port("port", a.Port) })
+	rules.Member(u, p.GRPC, "grpc", grpc)
 	if u.Count() == 0 {
 		e.Required("must specify a handler type")
 	}
@@ -86,6 +90,13 @@ func execAction(a *corev1.ExecAction, e rules.Errors) {
 
 func tcpSocket(a *corev1.TCPSocketAction, e rules.Errors) { e.PortOrName("port", a.Port) }
 
+func grpc(a *corev1.GRPCAction, e rules.Errors) {
+	e.Port("port", a.Port)
+	if a.Mode != nil {
+		rules.OneOf(e, "mode", *a.Mode, grpcModes)
+	}
+}
+
 func httpGet(a *corev1.HTTPGetAction, e rules.Errors) {
 	e.Present("path", a.Path)
 	e.PortOrName("port", a.Port)
@@ -94,5 +105,20 @@ func httpGet(a *corev1.HTTPGetAction, e rules.Errors) {
 		if m := validation.IsHTTPHeaderName(h.Name); len(m) > 0 {
 			e.Field("httpHeaders").Messages(h.Name, m)
 		}
+	}
+	if p := a.Protocol; p != nil {
+		httpProtocol(*p, a, e)
+	}
+}
+
+// httpProtocol validates the protocol of a probe: HTTP/2 is without TLS, to the pod itself.
+func httpProtocol(p corev1.HTTPProtocol, a *corev1.HTTPGetAction, e rules.Errors) {
+	switch {
+	case p != corev1.HTTPProtocolHTTP2:
+		rules.OneOf(e, "protocol", p, httpProtocols)
+	case a.Scheme != corev1.URISchemeHTTP:
+		e.Field("protocol").Invalid(p, "is only supported with HTTP (H2C)")
+	case a.Host != "":
+		e.Field("host").Invalid(a.Host, `must be empty when `+"`protocol`"+` is "HTTP2"`)
 	}
 }

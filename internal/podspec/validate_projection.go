@@ -34,6 +34,7 @@ func trustBundle(b *corev1.ClusterTrustBundleProjection, e rules.Errors) {
 	}
 	e.Present("path", b.Path)
 	e.VolumeFile("path", b.Path)
+	e.FileUser("user", b.User)
 }
 
 func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e rules.Errors) {
@@ -57,6 +58,7 @@ func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e ru
 			claim(f.path)
 		}
 	}
+	e.FileUser("user", c.User)
 	if n == 0 {
 		e.Required("specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}

@@ -4,10 +4,12 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -79,10 +81,13 @@ func toleration(t *corev1.Toleration, o Options, e rules.Errors) {
 			e.Field("operator").Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt:
-		if !o.AllowComparingTolerations {
+		if !o.AllowComparingTolerations && !o.Gates.Enabled(features.TaintTolerationComparisonOperators) {
 			rules.OneOf(e, "operator", t.Operator, tolerationOperators)
-		} else if n, err := strconv.ParseInt(t.Value, 10, 64); err != nil || strconv.FormatInt(n, 10) != t.Value {
-			e.Field("value").Invalid(t.Value, "must be a 64-bit integer")
+			break
+		}
+		e.Field("value").Messages(t.Value, content.IsDecimalInteger(t.Value))
+		if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
+			e.Field("value").Invalid(t.Value, err.Error())
 		}
 	default:
 		rules.OneOf(e, "operator", t.Operator, tolerationOperators)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -94,7 +95,7 @@ func groupID(name string, id int64, e rules.Errors) {
 func (v *validator) userNamespace(e rules.Errors) {
 	const why = "when `hostUsers` is false"
 	s := v.spec
-	if s.HostNetwork && !v.AllowHostNetworkWithUserNamespaces {
+	if s.HostNetwork && !v.AllowHostNetworkWithUserNamespaces && !v.Gates.Enabled(features.UserNamespacesHostNetworkSupport) {
 		e.Field("hostNetwork").Forbidden(why)
 	}
 	if s.HostPID {

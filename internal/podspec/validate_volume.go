@@ -52,6 +52,9 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 		if d.SizeLimit != nil && d.SizeLimit.Sign() < 0 {
 			e.Field("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
 		}
+		if d.Mode != nil && (*d.Mode < 0 || *d.Mode > 0o1777) {
+			e.Field("mode").Invalid(*d.Mode, "must be a number between 0 and 01777 (octal), both inclusive")
+		}
 	})
 	rules.Member(u, s.HostPath, "hostPath", rules.HostPath)
 	rules.Member(u, s.GitRepo, "gitRepo", func(g *corev1.GitRepoVolumeSource, e rules.Errors) {
@@ -63,6 +66,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	rules.Member(u, s.Secret, "secret", func(f *corev1.SecretVolumeSource, e rules.Errors) {
 		e.Present("secretName", f.SecretName)
 		e.FileMode("defaultMode", f.DefaultMode)
+		e.FileUser("defaultUser", f.DefaultUser)
 		keysToPaths(f.Items, e.Field("items"))
 	})
 	rules.Member(u, s.NFS, "nfs", rules.NFS)
@@ -87,6 +91,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	// The misspelled name is now part of the API.
 	rules.MemberAt(u, s.DownwardAPI, "downwarAPI", "downwardAPI", func(d *corev1.DownwardAPIVolumeSource, e rules.Errors) {
 		e.FileMode("defaultMode", d.DefaultMode)
+		e.FileUser("defaultUser", d.DefaultUser)
 		for i := range d.Items {
 			downwardFile(&d.Items[i], e)
 		}
@@ -96,6 +101,7 @@ func (v *validator) volumeSource(vol *corev1.Volume, e rules.Errors) {
 	rules.Member(u, s.ConfigMap, "configMap", func(c *corev1.ConfigMapVolumeSource, e rules.Errors) {
 		e.Present("name", c.Name)
 		e.FileMode("defaultMode", c.DefaultMode)
+		e.FileUser("defaultUser", c.DefaultUser)
 		keysToPaths(c.Items, e.Field("items"))
 	})
 	rules.Member(u, s.AzureFile, "azureFile", func(a *corev1.AzureFileVolumeSource, e rules.Errors) { rules.AzureFile(a.SecretName, a.ShareName, e) })
@@ -165,6 +171,7 @@ func keysToPaths(items []corev1.KeyToPath, e rules.Errors) {
 		item.Present("path", k.Path)
 		item.VolumeFile("path", k.Path)
 		item.FileMode("mode", k.Mode)
+		item.FileUser("user", k.User)
 	}
 }
 
@@ -184,11 +191,13 @@ func downwardFile(f *corev1.DownwardAPIVolumeFile, e rules.Errors) {
 		e.Required("one of fieldRef and resourceFieldRef is required")
 	}
 	e.FileMode("mode", f.Mode)
+	e.FileUser("user", f.User)
 }
 
 // projected validates a projected volume, whose sources must not overwrite each other's files.
 func (v *validator) projected(p *corev1.ProjectedVolumeSource, e rules.Errors) {
 	e.FileMode("defaultMode", p.DefaultMode)
+	e.FileUser("defaultUser", p.DefaultUser)
 	files := map[string]bool{}
 	claim := func(file string) {
 		if files[file] {
@@ -255,6 +264,7 @@ func (v *validator) projectedToken(t *corev1.ServiceAccountTokenProjection, e, v
 	} else if !v.AllowNonLocalTokenPaths {
 		volume.VolumeFile("path", t.Path)
 	}
+	e.FileUser("user", t.User)
 }
 
 // ValidateTokens rejects service account tokens for a pod without a service account.

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // RelativePath reports a field that is not a relative path without "..".
@@ -32,6 +34,13 @@ func (e Errors) VolumeFile(name, value string) {
 	e.RelativePath(name, value)
 	if strings.HasPrefix(value, "..") && !strings.HasPrefix(value, "../") {
 		e.Field(name).Invalid(value, "must not start with '..'")
+	}
+}
+
+// FileUser reports an invalid owner of files.
+func (e Errors) FileUser(name string, user *int64) {
+	if user != nil {
+		e.Field(name).Messages(*user, validation.IsValidUserID(*user))
 	}
 }
 

@@ -28,8 +28,8 @@ import (
 // admission makes the chain of plugins, in order.
 func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.Admission, error) {
 	d := plugin.Deps{
-		Registry: b.metrics.Registry(),
-		Objects:  b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.process.Clock,
+		Registry: b.metrics.Registry(), Gates: b.cfg.Gates(),
+		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.process.Clock,
 		CreateNamespace: b.createNamespace,
 		NotReadySeconds: b.cfg.NotReadySeconds, UnreachableSeconds: b.cfg.UnreachableSeconds,
 		Others: map[string]admission.Plugin{},

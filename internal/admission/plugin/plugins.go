@@ -40,6 +40,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/storageprotection"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // Deps are the dependencies of plugins. All fields are required except where
@@ -55,6 +56,8 @@ type Deps struct {
 	// NameSuffix makes the suffixes of generated names.
 	NameSuffix func() string
 	Clock      clock.Clock
+	// Gates says which features are on.
+	Gates features.Set
 	// NotReadySeconds and UnreachableSeconds are the values of
 	// --default-not-ready-toleration-seconds and
 	// --default-unreachable-toleration-seconds.
@@ -99,7 +102,7 @@ var order = []entry{
 	{podnodeselector.Name, false, func(d *Deps) (admission.Plugin, error) {
 		return podnodeselector.New(d.Objects, d.Config[podnodeselector.Name])
 	}},
-	{priority.Name, true, is(func(d *Deps) admission.Plugin { return priority.New(d.Objects) })},
+	{priority.Name, true, is(func(d *Deps) admission.Plugin { return priority.New(d.Objects, d.Gates) })},
 	{defaulttolerationseconds.Name, true, is(func(d *Deps) admission.Plugin {
 		return defaulttolerationseconds.New(d.NotReadySeconds, d.UnreachableSeconds)
 	})},
@@ -112,7 +115,7 @@ var order = []entry{
 	{extendedresourcetoleration.Name, false, is(func(*Deps) admission.Plugin { return extendedresourcetoleration.New() })},
 	{defaultclass.StorageName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Storage(d.Objects) })},
 	{storageprotection.Name, true, is(func(*Deps) admission.Plugin { return storageprotection.New() })},
-	{"PodGroupProtection", true, nil}, // for kinds that are off in 1.36
+	{storageprotection.PodGroupName, true, is(func(*Deps) admission.Plugin { return storageprotection.PodGroups() })},
 	{ownerreferences.Name, false, is(func(d *Deps) admission.Plugin { return ownerreferences.New(d.Authorizer, d.Resources) })},
 	{pvcresize.Name, true, is(func(d *Deps) admission.Plugin { return pvcresize.New(d.Objects) })},
 	{runtimeclass.Name, true, is(func(d *Deps) admission.Plugin { return runtimeclass.New(d.Objects) })},
@@ -123,9 +126,7 @@ var order = []entry{
 	{defaultclass.IngressName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Ingress(d.Objects) })},
 	{denyexternalips.Name, false, is(func(*Deps) admission.Plugin { return denyexternalips.New() })},
 	{podtopologylabels.Name, true, is(func(d *Deps) admission.Plugin { return podtopologylabels.New(d.Objects) })},
-	{"PodGroupWorkloadExists", true, nil}, // likewise
 	{podresize.FeaturesName, true, is(func(d *Deps) admission.Plugin { return podresize.Features(d.Objects) })},
-	{"JobValidation", true, nil}, // likewise
 	{podresize.ResizeName, true, is(func(d *Deps) admission.Plugin { return podresize.Resize(d.Objects) })},
 	{"MutatingAdmissionPolicy", true, nil},
 	{"MutatingAdmissionWebhook", true, nil},

@@ -27,7 +27,7 @@ func TestChain(t *testing.T) {
 	}
 	byDefault := []string{
 		"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority",
-		"DefaultTolerationSeconds", "DefaultStorageClass", "StorageObjectInUseProtection", "PersistentVolumeClaimResize",
+		"DefaultTolerationSeconds", "DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize",
 		"RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
 		"PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ValidatingAdmissionWebhook", "ResourceQuota",
 	}
@@ -57,7 +57,7 @@ func TestChain(t *testing.T) {
 		"ImagePolicyWebhook": []byte("imagePolicy: {kubeConfigFile: " + kubeconfig + "}"),
 	}
 	got, err = Chain(deps, Names(), nil)
-	if len(Names()) != 41 || err != nil || len(got) != 35 {
+	if len(Names()) != 39 || err != nil || len(got) != 36 {
 		t.Errorf("%d names, of which are made %d: %v, %v", len(Names()), len(got), names(got), err)
 	}
 }

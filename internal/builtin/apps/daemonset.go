@@ -28,9 +28,9 @@ func daemonSets(d Deps) *engine.Resource {
 				s.Status = appsv1.DaemonSetStatus{}
 				s.Generation = 1
 				setTemplateGeneration(s, max(templateGeneration(s), 1))
-				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
-			PrepareUpdate:  prepareDaemonSetUpdate,
+			PrepareUpdate:  d.prepareDaemonSetUpdate,
 			Validate:       d.validateDaemonSet,
 			ValidateUpdate: d.validateDaemonSetUpdate,
 			Warn:           warnDaemonSet,
@@ -75,9 +75,9 @@ func defaultDaemonSet(s *appsv1.DaemonSet) {
 	podspec.DefaultTemplate(&s.Spec.Template)
 }
 
-func prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
+func (deps Deps) prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
 	s.Status = old.Status
-	podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
+	deps.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 	generation := templateGeneration(old)
 	if !apiequality.Semantic.DeepEqual(s.Spec.Template, old.Spec.Template) {
 		generation++

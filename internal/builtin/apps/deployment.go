@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func deployments(d Deps) *engine.Resource {
+func deployments(deps Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "deployments", Singular: "deployment", Kind: "Deployment",
 		ShortNames: []string{"deploy"},
@@ -26,19 +26,19 @@ func deployments(d Deps) *engine.Resource {
 			PrepareCreate: func(_ context.Context, d *appsv1.Deployment) {
 				d.Status = appsv1.DeploymentStatus{}
 				d.Generation = 1
-				podspec.DropDisabledTemplate(&d.Spec.Template, nil)
+				deps.Pods.DropDisabledTemplate(&d.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
 				d.Status = old.Status
-				podspec.DropDisabledTemplate(&d.Spec.Template, &old.Spec.Template)
+				deps.Pods.DropDisabledTemplate(&d.Spec.Template, &old.Spec.Template)
 				// Annotations increment the generation because controllers copy them to replica sets.
 				if !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) ||
 					!apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1
 				}
 			},
-			Validate:       d.validateDeployment,
-			ValidateUpdate: d.validateDeploymentUpdate,
+			Validate:       deps.validateDeployment,
+			ValidateUpdate: deps.validateDeploymentUpdate,
 			Warn:           warnDeployment,
 			Reset:          engine.ResetStatus,
 		}.Rules(),

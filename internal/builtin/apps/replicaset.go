@@ -26,11 +26,11 @@ func replicaSets(d Deps) *engine.Resource {
 			PrepareCreate: func(_ context.Context, s *appsv1.ReplicaSet) {
 				s.Status = appsv1.ReplicaSetStatus{}
 				s.Generation = 1
-				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.ReplicaSet) {
 				s.Status = old.Status
-				podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
+				d.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
 			Validate:       d.validateReplicaSet,

@@ -27,11 +27,11 @@ func statefulSets(d Deps) *engine.Resource {
 			PrepareCreate: func(_ context.Context, s *appsv1.StatefulSet) {
 				s.Status = appsv1.StatefulSetStatus{}
 				s.Generation = 1
-				podspec.DropDisabledTemplate(&s.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.StatefulSet) {
 				s.Status = old.Status
-				podspec.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
+				d.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
 			Validate:       d.validateStatefulSet,

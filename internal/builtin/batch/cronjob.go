@@ -24,11 +24,11 @@ func cronJobs(d Deps) *engine.Resource {
 			PrepareCreate: func(_ context.Context, c *batchv1.CronJob) {
 				c.Status = batchv1.CronJobStatus{}
 				c.Generation = 1
-				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, c, old *batchv1.CronJob) {
 				c.Status = old.Status
-				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template)
+				d.Pods.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template)
 				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
 			},
 			Validate:       d.validateCronJob,

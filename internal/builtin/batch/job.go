@@ -43,11 +43,11 @@ func jobs(d Deps) *engine.Resource {
 				}
 				j.Status = batchv1.JobStatus{}
 				j.Generation = 1
-				podspec.DropDisabledTemplate(&j.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(&j.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, j, old *batchv1.Job) {
 				j.Status = old.Status
-				podspec.DropDisabledTemplate(&j.Spec.Template, &old.Spec.Template)
+				d.Pods.DropDisabledTemplate(&j.Spec.Template, &old.Spec.Template)
 				rules.RaiseGeneration(&j.ObjectMeta, &old.ObjectMeta, j.Spec, old.Spec)
 			},
 			Validate:       d.validateJob,

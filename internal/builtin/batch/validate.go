@@ -37,6 +37,7 @@ func (deps Deps) validateJob(_ context.Context, j *batchv1.Job) field.ErrorList 
 		ownSelector(j, e)
 	}
 	e.Add(job(j, podspec.OptionsForTemplate(deps.Pods, nil), false))
+	deps.scheduling(&j.Spec, nil, e)
 	return e.List()
 }
 
@@ -59,6 +60,8 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 	e.Unchanged("backoffLimitPerIndex", s.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
 	e.Unchanged("managedBy", s.ManagedBy, was.ManagedBy)
 	e.Unchanged("successPolicy", s.SuccessPolicy, was.SuccessPolicy)
+	samePolicy(s, was, e)
+	deps.scheduling(s, was, e)
 	return e.List()
 }
 

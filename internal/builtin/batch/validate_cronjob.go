@@ -23,6 +23,7 @@ func (deps Deps) validateCronJob(_ context.Context, c *batchv1.CronJob) field.Er
 	e := rules.At(specPath)
 	e.Add(rules.ObjectMeta(&c.ObjectMeta, true, rules.Subdomain))
 	cronJobSpec(&c.Spec, nil, e, podspec.OptionsForTemplate(deps.Pods, nil))
+	deps.scheduling(&c.Spec.JobTemplate.Spec, nil, jobTemplate(e))
 	if len(c.Name) > maxCronJobName {
 		e.Elsewhere(field.NewPath("metadata", "name")).Invalid(c.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName))
 	}
@@ -34,12 +35,15 @@ func (deps Deps) validateCronJobUpdate(_ context.Context, c, old *batchv1.CronJo
 	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
 	o := podspec.OptionsForTemplate(deps.Pods, &old.Spec.JobTemplate.Spec.Template)
 	cronJobSpec(&c.Spec, &old.Spec, e, o)
+	deps.scheduling(&c.Spec.JobTemplate.Spec, &old.Spec.JobTemplate.Spec, jobTemplate(e))
 	return e.List()
 }
 
 func validateCronJobStatus(_ context.Context, c, old *batchv1.CronJob) field.ErrorList {
 	return rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta)
 }
+
+func jobTemplate(e rules.Errors) rules.Errors { return e.Field("jobTemplate").Field("spec") }
 
 func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options) {
 	if e.Present("schedule", s.Schedule) {
@@ -63,7 +67,7 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 	rules.RequiredOneOf(e, "concurrencyPolicy", s.ConcurrencyPolicy, []batchv1.ConcurrencyPolicy{
 		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent,
 	})
-	template := e.Field("jobTemplate").Field("spec")
+	template := jobTemplate(e)
 	jobSpec(&s.JobTemplate.Spec, template, o)
 	if selector := s.JobTemplate.Spec.Selector; selector != nil {
 		template.Field("selector").Invalid(selector, "`selector` will be auto-generated")

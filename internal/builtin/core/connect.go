@@ -2,6 +2,7 @@ package core
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,8 +98,8 @@ func LogOptions(q url.Values) (*corev1.PodLogOptions, error) {
 }
 
 // ValidateLogOptions validates the query of a request for a container's log. Its errors are those of an invalid
-// PodLogOptions.
-func ValidateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
+// PodLogOptions. With splitStreams a client may ask for one of the streams; both of them is what is sent without a wish.
+func ValidateLogOptions(o *corev1.PodLogOptions, splitStreams bool) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
@@ -112,8 +113,24 @@ func ValidateLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
 		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
-	if o.Stream != nil {
+	switch {
+	case !splitStreams && o.Stream != nil:
 		errs = append(errs, field.Forbidden(field.NewPath("stream"), "may not be specified"))
+	case splitStreams && o.Stream == nil:
+		o.Stream = new(corev1.LogStreamAll)
+	case splitStreams:
+		errs = append(errs, logStream(o)...)
+	}
+	return errs
+}
+
+func logStream(o *corev1.PodLogOptions) (errs field.ErrorList) {
+	streams := []string{corev1.LogStreamAll, corev1.LogStreamStderr, corev1.LogStreamStdout}
+	if !slices.Contains(streams, *o.Stream) {
+		errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream, streams))
+	}
+	if *o.Stream != corev1.LogStreamAll && o.TailLines != nil {
+		errs = append(errs, field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
 	}
 	return errs
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -20,6 +21,7 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.ObjectMeta(&n.ObjectMeta, false, rules.Subdomain))
 	anyNode(n, e)
+	preemptionPolicy(n.Spec.PodPreemptionPolicy, e.Field("spec").Field("podPreemptionPolicy"))
 	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil {
 		e.Field("metadata").Field("nodeSwapStatus").Positive("capacity", *s.Capacity)
 	}
@@ -41,6 +43,9 @@ func validateNodeUpdate(_ context.Context, n, old *corev1.Node) field.ErrorList 
 		}
 	}
 	spec := e.Field("spec")
+	if p := n.Spec.PodPreemptionPolicy; !apiequality.Semantic.DeepEqual(p, old.Spec.PodPreemptionPolicy) {
+		preemptionPolicy(p, spec.Field("podPreemptionPolicy"))
+	}
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
 		spec.Field("podCIDRs").Forbidden("node updates may not change podCIDR except from \"\" to valid")
 	}
@@ -84,6 +89,23 @@ func anyNode(n *corev1.Node, e rules.Errors) {
 		}
 	}
 	declaredFeatures(n.Status.DeclaredFeatures, e.Field("status").Field("declaredFeatures"))
+}
+
+// preemptionPolicy validates the features on whose account no pod is preempted when another one is resized.
+func preemptionPolicy(p *corev1.NodePodPreemptionPolicy, e rules.Errors) {
+	const most = 20
+	if p == nil {
+		return
+	}
+	e = e.Field("disableResizePreemption")
+	if len(p.DisableResizePreemption) > most {
+		e.AddError(field.TooMany(e.Path, len(p.DisableResizePreemption), most))
+		return
+	}
+	for i, key := range p.DisableResizePreemption {
+		e.Item(i).Messages(key, validation.IsQualifiedName(key))
+	}
+	unique(p.DisableResizePreemption, func(key *string) string { return *key }, e)
 }
 
 func nodeTaints(taints []corev1.Taint, e rules.Errors) {

@@ -113,6 +113,9 @@ func validateClaimStatus(_ context.Context, c, old *corev1.PersistentVolumeClaim
 			status.Field("capacity").Key(string(name)).Invalid(q.String(), "must not be negative")
 		}
 	}
+	if h := c.Status.HealthStatus; h != nil {
+		healthConditions(h.HealthConditions, status.Field("healthStatus").Field("healthConditions"))
+	}
 	states := status.Field("allocatedResourceStatuses")
 	for name, state := range c.Status.AllocatedResourceStatuses {
 		claimResource(name, states)

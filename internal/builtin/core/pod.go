@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 func pods(d Deps) *engine.Resource {
@@ -26,12 +25,12 @@ func pods(d Deps) *engine.Resource {
 		Prefix:        "pods",
 		ReturnDeleted: true,
 		Hub:           v1,
-		Versions:      only(engine.VersionOf[corev1.Pod, corev1.PodList](v1, podspec.DefaultPod)),
+		Versions:      only(engine.VersionOf[corev1.Pod, corev1.PodList](v1, d.Pods.DefaultPod)),
 		Rules: engine.Typed[*corev1.Pod]{
 			PrepareCreate: func(ctx context.Context, p *corev1.Pod) { preparePod(ctx, p, d) },
 			Validate:      func(_ context.Context, p *corev1.Pod) field.ErrorList { return validatePodCreate(p, d) },
 			Warn:          warnPod,
-			PrepareUpdate: preparePodUpdate,
+			PrepareUpdate: d.preparePodUpdate,
 			ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 				return validatePodUpdate(p, old, podOptions(d, old))
 			},

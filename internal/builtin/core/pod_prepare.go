@@ -7,18 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/equal"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 // preparePod sets what the server decides about a new pod.
 func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 	p.Generation = 1
-	class := p.Status.QOSClass // a given class has always been accepted
-	if class == "" {
-		class = podspec.QOSClass(&p.Spec)
-	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: class}
-	podspec.DropDisabled(&p.Spec, nil)
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	d.Pods.DropDisabled(&p.Spec, nil)
 	if len(p.Spec.SchedulingGates) > 0 {
 		setPodCondition(&p.Status, corev1.PodCondition{
 			Type:    corev1.PodScheduled,
@@ -29,12 +26,22 @@ func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 	}
 	mergeLabelKeys(p)
 	podspec.SyncAppArmor(ctx, p)
+	d.Pods.CompletePodResources(&p.Spec)
+	p.Status.QOSClass = podspec.QOSClass(&p.Spec)
+}
+
+// keepPodResources keeps the resources of a pod from clients that do not know them.
+func (d Deps) keepPodResources(p, old *corev1.Pod) {
+	if p.Spec.Resources == nil && old.Spec.Resources != nil && d.Pods.Gates.Enabled(features.PodLevelResourcesFixDefaulting) {
+		p.Spec.Resources = old.Spec.Resources.DeepCopy()
+	}
 }
 
 // preparePodUpdate keeps the status and increments the generation if the spec changes.
-func preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
+func (d Deps) preparePodUpdate(_ context.Context, p, old *corev1.Pod) {
 	p.Status = old.Status
-	podspec.DropDisabled(&p.Spec, &old.Spec)
+	d.keepPodResources(p, old)
+	d.Pods.DropDisabled(&p.Spec, &old.Spec)
 	countPodGeneration(p, old)
 }
 

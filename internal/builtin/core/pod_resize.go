@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -23,7 +24,7 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 			p.Spec.EphemeralContainers = containers
 			p.Status = old.Status
 			metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-			podspec.DropDisabled(&p.Spec, &old.Spec)
+			d.Pods.DropDisabled(&p.Spec, &old.Spec)
 			countPodGeneration(p, old)
 		},
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
@@ -37,8 +38,10 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 func resizeRules(d Deps) engine.Rules {
 	return engine.Typed[*corev1.Pod]{
 		PrepareUpdate: func(_ context.Context, p, old *corev1.Pod) {
-			keepAllButResources(p, old)
-			podspec.DropDisabled(&p.Spec, &old.Spec)
+			d.keepAllButResources(p, old)
+			d.keepPodResources(p, old)
+			d.Pods.CompletePodResources(&p.Spec)
+			d.Pods.DropDisabled(&p.Spec, &old.Spec)
 			countPodGeneration(p, old)
 		},
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
@@ -55,13 +58,16 @@ func resizeRules(d Deps) engine.Rules {
 
 // keepAllButResources takes everything except resources from old. If containers were added, removed or reordered it
 // leaves p alone, and validation reports an error.
-func keepAllButResources(p, old *corev1.Pod) {
+func (d Deps) keepAllButResources(p, old *corev1.Pod) {
 	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return
 	}
 	asked := p.Spec
 	p.Spec = *old.Spec.DeepCopy()
 	p.Spec.Resources = asked.Resources
+	if d.Pods.Gates.Enabled(features.InPlacePodVerticalScalingMemoryBackedVolumes) {
+		p.Spec.Volumes = asked.Volumes
+	}
 	p.Spec.Containers = resized(asked.Containers, p.Spec.Containers)
 	p.Spec.InitContainers = resized(asked.InitContainers, p.Spec.InitContainers)
 	p.Status = old.Status
@@ -136,6 +142,9 @@ func validateResize(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		return e.List()
 	}
 	resizeContainers(spec, &old.Spec, e)
+	if o.Gates.Enabled(features.InPlacePodVerticalScalingMemoryBackedVolumes) {
+		resizeVolumes(spec, &old.Spec, e.Field("volumes"))
+	}
 	if len(e.List()) == 0 && !apiequality.Semantic.DeepEqual(*spec, old.Spec) {
 		e.Forbidden("only cpu and memory may be changed")
 	}

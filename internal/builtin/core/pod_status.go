@@ -7,12 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
 func podStatus(d Deps) *engine.Subresource {
 	return engine.Status(engine.Typed[*corev1.Pod]{
-		PrepareUpdate: preparePodStatus,
+		PrepareUpdate: d.preparePodStatus,
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 			return validatePodStatus(p, old, podOptions(d, old))
 		},
@@ -26,7 +25,7 @@ func podStatus(d Deps) *engine.Subresource {
 }
 
 // preparePodStatus accepts the status and adds what old kubelets omit.
-func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
+func (d Deps) preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 	p.Spec = old.Spec
 	p.DeletionTimestamp = nil
 	p.OwnerReferences = old.OwnerReferences
@@ -34,7 +33,7 @@ func preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
 	keepObservedGenerations(&p.Status, &old.Status)
-	podspec.DropDisabledStatus(&p.Status, &old.Status)
+	d.Pods.DropDisabledStatus(&p.Status, &old.Status)
 }
 
 // keepObservedGenerations copies observed generations from old that the client omitted. A condition type may occur more

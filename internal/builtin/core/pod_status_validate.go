@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -44,6 +45,9 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		}
 		for i := range kind.list {
 			containerUser(&kind.list[i], p.Spec.OS, at.Item(i))
+			if o.Gates.Enabled(features.ImageVolumeWithDigest) {
+				mountedImages(kind.list[i].VolumeMounts, at.Item(i).Field("volumeMounts"))
+			}
 			if kind.containers != nil {
 				resourceHealth(&kind.list[i], kind.containers, at.Item(i).Field("allocatedResourcesStatus"))
 			} else if len(kind.list[i].AllocatedResourcesStatus) > 0 && !kind.restarts {
@@ -52,8 +56,23 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		}
 	}
 	claimStatuses(s, &p.Spec, e)
+	podVolumeHealth(s.VolumeHealth, &p.Spec, e.Field("volumeHealth"))
 	podIPs(s, before, e)
 	return e.List()
+}
+
+// mountedImages validates which images are mounted as volumes.
+func mountedImages(list []corev1.VolumeMountStatus, e rules.Errors) {
+	const longest = 256
+	for i := range list {
+		if list[i].VolumeStatus == nil || list[i].VolumeStatus.Image == nil {
+			continue
+		}
+		ref, at := list[i].VolumeStatus.Image.ImageRef, e.Item(i).Field("volumeStatus").Field("imageVolumeStatus")
+		if at.Present("imageRef", ref) && len(ref) > longest {
+			at.Field("imageRef").TooLong(longest)
+		}
+	}
 }
 
 func podConditions(list []corev1.PodCondition, e rules.Errors) {
@@ -161,9 +180,7 @@ func claimStatuses(s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
 	if s.ExtendedResourceClaimStatus != nil {
 		extendedClaim(s.ExtendedResourceClaimStatus, spec, e.Field("extendedResourceClaimStatus"))
 	}
-	for i := range s.NodeAllocatableResourceClaimStatuses {
-		nodeClaim(&s.NodeAllocatableResourceClaimStatuses[i], s, spec, e.Field("nodeAllocatableResourceClaimStatuses").Item(i))
-	}
+	nodeClaims(s, spec, e.Field("nodeAllocatableResourceClaimStatuses"))
 }
 
 // extendedClaim validates the claim for extended resources.
@@ -193,19 +210,6 @@ func extendedClaim(s *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpe
 	}
 	if e.Present("resourceClaimName", s.ResourceClaimName) {
 		e.Name("resourceClaimName", s.ResourceClaimName, rules.Subdomain)
-	}
-}
-
-// nodeClaim validates a claim of the node's allocatable resources; they are disabled for pods that have none.
-func nodeClaim(c *corev1.NodeAllocatableResourceClaimStatus, s *corev1.PodStatus, spec *corev1.PodSpec, e rules.Errors) {
-	is := func(name *string) bool { return name != nil && *name == c.ResourceClaimName }
-	e.Present("resourceClaimName", c.ResourceClaimName)
-	if !slices.ContainsFunc(spec.ResourceClaims, func(p corev1.PodResourceClaim) bool { return is(p.ResourceClaimName) }) &&
-		!slices.ContainsFunc(s.ResourceClaimStatuses, func(p corev1.PodResourceClaimStatus) bool { return is(p.ResourceClaimName) }) {
-		e.Field("resourceClaimName").Invalid(c.ResourceClaimName, "the pod has no such claim")
-	}
-	if len(c.Containers) == 0 {
-		e.Field("containers").Required("")
 	}
 }
 

@@ -25,14 +25,14 @@ func podTemplates(d Deps) *engine.Resource {
 		Rules: engine.Typed[*corev1.PodTemplate]{
 			PrepareCreate: func(_ context.Context, t *corev1.PodTemplate) {
 				t.Generation = 1
-				podspec.DropDisabledTemplate(&t.Template, nil)
+				d.Pods.DropDisabledTemplate(&t.Template, nil)
 			},
 			Validate: func(_ context.Context, t *corev1.PodTemplate) field.ErrorList {
 				return append(rules.ObjectMeta(&t.ObjectMeta, true, rules.Subdomain),
 					podspec.ValidateTemplate(&t.Template, field.NewPath("template"), podspec.OptionsForTemplate(d.Pods, nil))...)
 			},
 			PrepareUpdate: func(_ context.Context, t, old *corev1.PodTemplate) {
-				podspec.DropDisabledTemplate(&t.Template, &old.Template)
+				d.Pods.DropDisabledTemplate(&t.Template, &old.Template)
 				if !apiequality.Semantic.DeepEqual(t.Template, old.Template) {
 					t.Generation = old.Generation + 1
 				}

@@ -32,7 +32,7 @@ func replicationControllers(d Deps) *engine.Resource {
 			PrepareCreate: func(_ context.Context, c *corev1.ReplicationController) {
 				c.Status = corev1.ReplicationControllerStatus{}
 				c.Generation = 1
-				podspec.DropDisabledTemplate(c.Spec.Template, nil)
+				d.Pods.DropDisabledTemplate(c.Spec.Template, nil)
 			},
 			Validate: func(_ context.Context, c *corev1.ReplicationController) field.ErrorList {
 				return append(rules.ObjectMetaOfName(&c.ObjectMeta, true, rules.Subdomain),
@@ -41,7 +41,7 @@ func replicationControllers(d Deps) *engine.Resource {
 			Warn: warnReplicationController,
 			PrepareUpdate: func(_ context.Context, c, old *corev1.ReplicationController) {
 				c.Status = old.Status
-				podspec.DropDisabledTemplate(c.Spec.Template, old.Spec.Template)
+				d.Pods.DropDisabledTemplate(c.Spec.Template, old.Spec.Template)
 				if !apiequality.Semantic.DeepEqual(c.Spec, old.Spec) {
 					c.Generation = old.Generation + 1
 				}

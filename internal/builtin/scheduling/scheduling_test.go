@@ -9,7 +9,7 @@ import (
 )
 
 func TestPriorityClasses(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "priorityclasses", `{metadata: {name: high}, value: 1000}`)
+	k := rulestest.Of(t, Resources(Deps{}), "priorityclasses", `{metadata: {name: high}, value: 1000}`)
 	k.Create(t, []rulestest.Case{
 		{Name: "too high", Edit: `{value: 1000000001}`, Want: []string{"value Forbidden"}},
 		{Name: "system name", Edit: `{metadata: {name: system-foo}}`, Want: []string{"metadata.name Forbidden"}},
@@ -22,7 +22,7 @@ func TestPriorityClasses(t *testing.T) {
 }
 
 func TestSystemClasses(t *testing.T) {
-	r := Resources()[0]
+	r := Resources(Deps{})[0]
 	for _, c := range System() {
 		if errs := r.Rules.Validate(rulestest.Context(), c); len(errs) > 0 {
 			t.Errorf("%s: %v", c.Name, errs)

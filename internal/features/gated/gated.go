@@ -66,19 +66,20 @@ type step struct {
 func For(pointer reflect.Type, off func(gate string) bool) *Dropper {
 	d := &Dropper{}
 	known := map[*apitype.Type]*node{}
-	if d.root = d.node(apitype.Of(pointer).Elem, off, known); d.root == nil {
+	if d.root = d.node(apitype.Of(pointer).Elem, off, known); len(d.gates) == 0 {
 		return nil
 	}
 	return d
 }
 
-// node makes the node of a type; nil: nothing in it is dropped. A type that holds itself has nothing but what is outside of that.
+// node makes the node of a type; nil: nothing in it is dropped. A type that holds itself is
+// looked at however deep it is.
 func (d *Dropper) node(t *apitype.Type, off func(string) bool, known map[*apitype.Type]*node) *node {
 	if n, ok := known[t]; ok {
 		return n
 	}
-	known[t] = nil
 	n := &node{t: t}
+	known[t] = n
 	switch t.Kind {
 	case apitype.Pointer, apitype.List, apitype.Map:
 		n.elem = d.node(t.Elem, off, known)
@@ -95,9 +96,9 @@ func (d *Dropper) node(t *apitype.Type, off func(string) bool, known map[*apityp
 		}
 	}
 	if n.elem == nil && len(n.steps) == 0 {
+		known[t] = nil
 		return nil
 	}
-	known[t] = n
 	return n
 }
 

@@ -1,4 +1,4 @@
-// Package priority resolves the priority class of pods and keeps the default
+// Package priority resolves the priority class of pods and their groups, and keeps the default
 // class unique.
 package priority
 
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // Name of the plugin in --enable-admission-plugins.
@@ -19,24 +20,35 @@ const Name = "Priority"
 
 type plugin struct {
 	objects admission.Objects
+	gates   features.Set
 }
 
 // New makes the plugin.
-func New(objects admission.Objects) admission.Plugin {
-	p := &plugin{objects}
+func New(objects admission.Objects, gates features.Set) admission.Plugin {
+	p := &plugin{objects, gates}
 	return admission.Plugin{
 		Name: Name, Mutator: p, Validator: p,
 		On: []admission.Operation{admission.Create, admission.Update},
-		Of: []schema.GroupResource{admission.Pods, admission.PriorityClasses},
+		Of: []schema.GroupResource{admission.Pods, admission.PodGroups, admission.CompositePodGroups, admission.PriorityClasses},
 	}
 }
 
-// Admit gives a new pod the priority of its class. An update without a priority
-// keeps the pod's.
+// Admit gives a new pod or group of pods the priority of its class.
 func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
-	if a.Subresource != "" || a.Resource.Resource != admission.Pods.Resource {
+	if a.Subresource != "" {
 		return nil
 	}
+	switch a.Resource.Resource {
+	case admission.Pods.Resource:
+		return p.admitPod(ctx, a)
+	case admission.PodGroups.Resource, admission.CompositePodGroups.Resource:
+		return p.admitGroup(ctx, a)
+	}
+	return nil
+}
+
+// admitPod resolves the priority of a new pod. An update without a priority keeps the pod's.
+func (p *plugin) admitPod(ctx context.Context, a *admission.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok {
 		return admission.WrongType(a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 func class(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
@@ -37,7 +38,7 @@ func TestPods(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, Spec: c.spec}
-			err := at.Run(New(at.NewObjects(c.classes...)), at.Create(admission.Pods, pod))
+			err := at.Run(New(at.NewObjects(c.classes...), features.Set{}), at.Create(admission.Pods, pod))
 			at.Check(t, err, c.want)
 			if s := pod.Spec; err == nil && (s.PriorityClassName != c.class || *s.Priority != c.priority || *s.PreemptionPolicy != c.policy) {
 				t.Errorf("got %q %d %s", s.PriorityClassName, *s.Priority, *s.PreemptionPolicy)
@@ -50,14 +51,14 @@ func TestUpdateKeepsPriority(t *testing.T) {
 	seven, never := int32(7), corev1.PreemptNever
 	old := &corev1.Pod{Spec: corev1.PodSpec{Priority: &seven, PreemptionPolicy: &never}}
 	pod := &corev1.Pod{}
-	at.Check(t, at.Run(New(at.NewObjects()), at.Update(admission.Pods, "", pod, old)), "")
+	at.Check(t, at.Run(New(at.NewObjects(), features.Set{}), at.Update(admission.Pods, "", pod, old)), "")
 	if *pod.Spec.Priority != 7 || *pod.Spec.PreemptionPolicy != never {
 		t.Errorf("got %+v", pod.Spec)
 	}
 }
 
 func TestOneDefault(t *testing.T) {
-	p := New(at.NewObjects(class("a", 1, true)))
+	p := New(at.NewObjects(class("a", 1, true)), features.Set{})
 	at.Check(t, at.Run(p, at.Create(admission.PriorityClasses, class("b", 1, true))), "already marked as default")
 	at.Check(t, at.Run(p, at.Create(admission.PriorityClasses, class("b", 1, false))), "")
 	at.Check(t, at.Run(p, at.Update(admission.PriorityClasses, "", class("a", 1, true), class("a", 1, true))), "")

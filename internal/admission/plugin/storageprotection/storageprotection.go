@@ -1,5 +1,5 @@
 // Package storageprotection adds finalizers to volumes, claims and volume
-// attributes classes, so that none is removed while it is in use.
+// attributes classes, and to groups of pods, so that none is removed while it is in use.
 package storageprotection
 
 import (
@@ -11,21 +11,29 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 )
 
-// Name of the plugin in --enable-admission-plugins.
-const Name = "StorageObjectInUseProtection"
+// Names of the plugins in --enable-admission-plugins.
+const (
+	Name         = "StorageObjectInUseProtection"
+	PodGroupName = "PodGroupProtection"
+)
 
 var finalizers = map[schema.GroupResource]string{
 	admission.PersistentVolumes:       "kubernetes.io/pv-protection",
 	admission.PersistentVolumeClaims:  "kubernetes.io/pvc-protection",
 	admission.VolumeAttributesClasses: "kubernetes.io/vac-protection",
+	admission.PodGroups:               "scheduling.k8s.io/podgroup-protection",
 }
 
-// New makes the plugin.
+// New makes the plugin of storage.
 func New() admission.Plugin {
-	return admission.Plugin{
-		Name: Name, Mutator: admission.Func(admit), On: []admission.Operation{admission.Create},
-		Of: []schema.GroupResource{admission.PersistentVolumes, admission.PersistentVolumeClaims, admission.VolumeAttributesClasses},
-	}
+	return plugin(Name, admission.PersistentVolumes, admission.PersistentVolumeClaims, admission.VolumeAttributesClasses)
+}
+
+// PodGroups makes the plugin of groups of pods.
+func PodGroups() admission.Plugin { return plugin(PodGroupName, admission.PodGroups) }
+
+func plugin(name string, of ...schema.GroupResource) admission.Plugin {
+	return admission.Plugin{Name: name, Mutator: admission.Func(admit), On: []admission.Operation{admission.Create}, Of: of}
 }
 
 func admit(_ context.Context, a *admission.Attributes) error {
