@@ -38,6 +38,8 @@ const (
 	ComponentStatusz                   = "ComponentStatusz"
 	DetectCacheInconsistency           = "DetectCacheInconsistency"
 	DRAFractionalCapacityRange         = "DRAFractionalCapacityRange"
+	CoordinatedLeaderElection          = "CoordinatedLeaderElection"
+	EvictionRequestAPI                 = "EvictionRequestAPI"
 	HPAGeneration                      = "HPAGeneration"
 	HPAScaleToZero                     = "HPAScaleToZero"
 	KMSv1                              = "KMSv1"
@@ -48,8 +50,11 @@ const (
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
-		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
+		AllowUnsafeMalformedObjectDeletion, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, CoordinatedLeaderElection,
+		DRAFractionalCapacityRange, DetectCacheInconsistency, EvictionRequestAPI, HPAGeneration, HPAScaleToZero,
+		KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling,
+	}, name)
 }
 
 // At is the versions that gates are asked for.

@@ -47,6 +47,7 @@ func Resources(d Deps) []*engine.Resource {
 		resourceClaims(v),
 		resourceClaimTemplates(v),
 		resourceSlices(v),
+		poolStatusRequests(v),
 	}
 }
 
