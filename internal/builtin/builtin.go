@@ -23,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/discovery"
 	"github.com/kanzen-io/kanzen/internal/builtin/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/builtin/lifecycle"
 	"github.com/kanzen-io/kanzen/internal/builtin/networking"
 	"github.com/kanzen-io/kanzen/internal/builtin/node"
 	"github.com/kanzen-io/kanzen/internal/builtin/policy"
@@ -54,6 +55,7 @@ type Deps struct {
 	Batch                 batch.Deps
 	Certificates          certificates.Deps
 	Core                  core.Deps
+	Lifecycle             lifecycle.Deps
 	RBAC                  rbac.Deps
 	Resource              resource.Deps
 }
@@ -61,7 +63,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	d.Apps.Gates, d.Certificates.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates
+	d.Apps.Gates, d.Certificates.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),
@@ -84,6 +86,7 @@ func Resources(d Deps) []*engine.Resource {
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
 		storagemigration.Resources(),
+		lifecycle.Resources(d.Lifecycle),
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)
@@ -119,6 +122,16 @@ func introduced(v *engine.Version) *version.Version {
 		return nil
 	}
 	major, minor := t.APILifecycleIntroduced()
+	return version.MajorMinor(uint(major), uint(minor))
+}
+
+// removed is the first version of Kubernetes without a version of a resource; nil: it stays.
+func removed(v *engine.Version) *version.Version {
+	t, ok := v.New().(interface{ APILifecycleRemoved() (major, minor int) })
+	if !ok {
+		return nil
+	}
+	major, minor := t.APILifecycleRemoved()
 	return version.MajorMinor(uint(major), uint(minor))
 }
 

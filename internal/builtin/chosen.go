@@ -22,8 +22,8 @@ type Chosen struct {
 	stages    []stage
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
-	// later are the versions that are newer than the Kubernetes version that is emulated.
-	later map[schema.GroupVersionResource]bool
+	// outside are the versions that the Kubernetes version that is emulated does not have yet, or no longer.
+	outside map[schema.GroupVersionResource]bool
 }
 
 type stage struct {
@@ -46,7 +46,7 @@ func registered() map[string]string {
 		"authorization.k8s.io": "v1 v1beta1", "autoscaling": "v2 v1", "batch": "v1 v1beta1", "certificates.k8s.io": "v1 v1beta1 v1alpha1",
 		"coordination.k8s.io": "v1 v1beta1 v1alpha2", "discovery.k8s.io": "v1 v1beta1", "events.k8s.io": "v1 v1beta1",
 		"extensions": "v1beta1", "flowcontrol.apiserver.k8s.io": "v1 v1beta3 v1beta2 v1beta1", "imagepolicy.k8s.io": "v1alpha1",
-		"internal.apiserver.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
+		"internal.apiserver.k8s.io": "v1alpha1", "lifecycle.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
 		"policy": "v1 v1beta1", "rbac.authorization.k8s.io": "v1 v1beta1 v1alpha1", "resource.k8s.io": "v1 v1beta2 v1beta1 v1alpha3",
 		"scheduling.k8s.io": "v1 v1beta1 v1alpha2", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
 	}
@@ -55,10 +55,7 @@ func registered() map[string]string {
 // missing are the resources that kube-apiserver 1.36 can serve with its feature gates at their defaults, and kanzen cannot.
 func missing() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
-		{Group: "coordination.k8s.io", Version: "v1alpha2", Resource: "leasecandidates"},
-		{Group: "coordination.k8s.io", Version: "v1beta1", Resource: "leasecandidates"},
 		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
-		{Group: "resource.k8s.io", Version: "v1alpha3", Resource: "resourcepoolstatusrequests"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "deviceclasses"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaims"},
 		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaimtemplates"},
@@ -172,7 +169,7 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	if c == nil {
 		c = &Chosen{}
 	}
-	if c.later[gvr] {
+	if c.outside[gvr] {
 		return false
 	}
 	if on, ok := c.resources[gvr]; ok {
@@ -189,13 +186,14 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	return !strings.Contains(gvr.Version, "alpha") && !strings.Contains(gvr.Version, "beta")
 }
 
-// emulate takes away what is newer than a version of Kubernetes.
+// emulate takes away what a version of Kubernetes does not have.
 func (c *Chosen) emulate(emulated *version.Version, resources []*engine.Resource) {
-	c.later = map[schema.GroupVersionResource]bool{}
+	c.outside = map[schema.GroupVersionResource]bool{}
 	for _, r := range resources {
 		for _, v := range r.Versions {
-			if since := introduced(v); since != nil && since.GreaterThan(emulated) {
-				c.later[v.WithResource(r.Plural)] = true
+			since, until := introduced(v), removed(v)
+			if since != nil && since.GreaterThan(emulated) || until != nil && !until.GreaterThan(emulated) {
+				c.outside[v.WithResource(r.Plural)] = true
 			}
 		}
 	}

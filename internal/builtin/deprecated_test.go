@@ -27,8 +27,8 @@ func TestDeprecations(t *testing.T) {
 		"admissionregistration.k8s.io/v1beta1 mutatingadmissionpolicybindings":  "admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicyBinding is deprecated in v1.37+, unavailable in v1.40+; use admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding",
 		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicies":       "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicy is deprecated in v1.35+, unavailable in v1.38+",
 		"admissionregistration.k8s.io/v1alpha1 mutatingadmissionpolicybindings": "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
-		"networking.k8s.io/v1beta1 ipaddresses":                                 "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+",
-		"networking.k8s.io/v1beta1 servicecidrs":                                "networking.k8s.io/v1beta1 ServiceCIDR is deprecated in v1.34+, unavailable in v1.37+",
+		"coordination.k8s.io/v1alpha2 leasecandidates":                          "coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+",
+		"coordination.k8s.io/v1beta1 leasecandidates":                           "coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+",
 		"certificates.k8s.io/v1beta1 clustertrustbundles":                       "certificates.k8s.io/v1beta1 ClusterTrustBundle is deprecated in v1.37+, unavailable in v1.40+; use certificates.k8s.io/v1 ClusterTrustBundle",
 		"certificates.k8s.io/v1beta1 podcertificaterequests":                    "certificates.k8s.io/v1beta1 PodCertificateRequest is deprecated in v1.37+, unavailable in v1.40+; use certificates.k8s.io/v1 PodCertificateRequest",
 		"resource.k8s.io/v1alpha3 devicetaintrules":                             "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+",
@@ -37,7 +37,6 @@ func TestDeprecations(t *testing.T) {
 		"resource.k8s.io/v1beta2 resourceclaims":                                "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
 		"resource.k8s.io/v1beta2 resourceclaimtemplates":                        "resource.k8s.io/v1beta2 ResourceClaimTemplate is deprecated in v1.36+, unavailable in v1.39+",
 		"resource.k8s.io/v1beta2 resourceslices":                                "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+",
-		"storage.k8s.io/v1beta1 volumeattributesclasses":                        "storage.k8s.io/v1beta1 VolumeAttributesClass is deprecated in v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
 		"v1 componentstatuses":                                                  "v1 ComponentStatus is deprecated in v1.19+",
 		"v1 endpoints":                                                          "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}
