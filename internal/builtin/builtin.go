@@ -63,7 +63,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	d.Apps.Gates, d.Certificates.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates
+	d.Apps.Gates, d.Certificates.Gates, d.Core.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates, d.Gates
 	all := slices.Concat(
 		core.Resources(d.Core),
 		apiregistration.Resources(d.APIRegistration),

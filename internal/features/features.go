@@ -44,6 +44,7 @@ const (
 	HPAScaleToZero                     = "HPAScaleToZero"
 	KMSv1                              = "KMSv1"
 	MaxUnavailableStatefulSet          = "MaxUnavailableStatefulSet"
+	MutablePVNodeAffinity              = "MutablePVNodeAffinity"
 	PodCertificateRequest              = "PodCertificateRequest"
 	StatefulSetRecreateStrategy        = "StatefulSetRecreateStrategy"
 	VolumeLimitScaling                 = "VolumeLimitScaling"
@@ -53,7 +54,7 @@ func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
 		AllowUnsafeMalformedObjectDeletion, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, CoordinatedLeaderElection,
 		DRAFractionalCapacityRange, DetectCacheInconsistency, EvictionRequestAPI, HPAGeneration, HPAScaleToZero,
-		KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling,
+		KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity, StatefulSetRecreateStrategy, VolumeLimitScaling,
 	}, name)
 }
 

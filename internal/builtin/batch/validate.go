@@ -37,6 +37,7 @@ func (deps Deps) validateJob(_ context.Context, j *batchv1.Job) field.ErrorList 
 		ownSelector(j, e)
 	}
 	e.Add(job(j, podspec.OptionsForTemplate(deps.Pods, nil), false))
+	scheduling(&j.Spec, nil, e)
 	return e.List()
 }
 
@@ -46,6 +47,7 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 	e.Add(rules.ObjectMetaUpdate(&j.ObjectMeta, &old.ObjectMeta))
 	e.Add(job(j, o, rules.InvalidLabelSelector(old.Spec.Selector)))
 	s, was := &j.Spec, &old.Spec
+	scheduling(s, was, e)
 	switch {
 	case !isIndexed(s):
 		e.Unchanged("completions", s.Completions, was.Completions)

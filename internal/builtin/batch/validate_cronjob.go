@@ -65,6 +65,11 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 	})
 	template := e.Field("jobTemplate").Field("spec")
 	jobSpec(&s.JobTemplate.Spec, template, o)
+	var oldTemplate *batchv1.JobSpec
+	if old != nil {
+		oldTemplate = &old.JobTemplate.Spec
+	}
+	scheduling(&s.JobTemplate.Spec, oldTemplate, template)
 	if selector := s.JobTemplate.Spec.Selector; selector != nil {
 		template.Field("selector").Invalid(selector, "`selector` will be auto-generated")
 	}

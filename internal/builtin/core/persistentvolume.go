@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -31,7 +32,7 @@ func persistentVolumes(d Deps) *engine.Resource {
 			},
 			Warn:           func(_ context.Context, v, _ *corev1.PersistentVolume) []string { return warnPersistentVolume(v) },
 			PrepareUpdate:  func(_ context.Context, v, old *corev1.PersistentVolume) { v.Status = old.Status },
-			ValidateUpdate: validatePersistentVolumeUpdate,
+			ValidateUpdate: d.validatePersistentVolumeUpdate,
 			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*corev1.PersistentVolume]{
@@ -84,7 +85,7 @@ func mountsWithOptions(s *corev1.PersistentVolumeSpec) bool {
 		s.VsphereVolume != nil || s.AzureDisk != nil || s.PhotonPersistentDisk != nil
 }
 
-func validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.PersistentVolume) field.ErrorList {
+func (d Deps) validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.PersistentVolume) field.ErrorList {
 	var o rules.VolumeOptions
 	if a := old.Spec.NodeAffinity; a != nil {
 		o.AllowInvalidNodeAffinityValues = rules.InvalidNodeSelectorValues(a.Required)
@@ -101,7 +102,7 @@ func validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.Persistent
 			diff.Diff(old.Spec.PersistentVolumeSource, *source))
 	}
 	e.Add(rules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
-	if old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
+	if !d.Gates.Enabled(features.MutablePVNodeAffinity) && old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
 		e.Field("nodeAffinity").Invalid("", "field is immutable, except for updating from beta label to GA")
 	}
 	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {
