@@ -56,10 +56,6 @@ func registered() map[string]string {
 func missing() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "deviceclasses"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaims"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaimtemplates"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceslices"},
 	}
 }
 
