@@ -23,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/discovery"
 	"github.com/kanzen-io/kanzen/internal/builtin/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/builtin/lifecycle"
 	"github.com/kanzen-io/kanzen/internal/builtin/networking"
 	"github.com/kanzen-io/kanzen/internal/builtin/node"
 	"github.com/kanzen-io/kanzen/internal/builtin/policy"
@@ -55,6 +56,7 @@ type Deps struct {
 	Batch                 batch.Deps
 	Certificates          certificates.Deps
 	Core                  core.Deps
+	Lifecycle             lifecycle.Deps
 	RBAC                  rbac.Deps
 	Resource              resource.Deps
 }
@@ -62,7 +64,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	d.Apps.Gates, d.Certificates.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates
+	d.Apps.Gates, d.Certificates.Gates, d.Core.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates, d.Gates
 	for _, p := range []*podspec.Policy{&d.Core.Pods, &d.Apps.Pods, &d.Batch.Pods} {
 		p.Gates = d.Gates
 	}
@@ -88,6 +90,7 @@ func Resources(d Deps) []*engine.Resource {
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
 		storagemigration.Resources(),
+		lifecycle.Resources(d.Lifecycle),
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)

@@ -46,7 +46,7 @@ func registered() map[string]string {
 		"authorization.k8s.io": "v1 v1beta1", "autoscaling": "v2 v1", "batch": "v1 v1beta1", "certificates.k8s.io": "v1 v1beta1 v1alpha1",
 		"coordination.k8s.io": "v1 v1beta1 v1alpha2", "discovery.k8s.io": "v1 v1beta1", "events.k8s.io": "v1 v1beta1",
 		"extensions": "v1beta1", "flowcontrol.apiserver.k8s.io": "v1 v1beta3 v1beta2 v1beta1", "imagepolicy.k8s.io": "v1alpha1",
-		"internal.apiserver.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
+		"internal.apiserver.k8s.io": "v1alpha1", "lifecycle.k8s.io": "v1alpha1", "networking.k8s.io": "v1 v1beta1", "node.k8s.io": "v1 v1beta1 v1alpha1",
 		"policy": "v1 v1beta1", "rbac.authorization.k8s.io": "v1 v1beta1 v1alpha1", "resource.k8s.io": "v1 v1beta2 v1beta1 v1alpha3",
 		"scheduling.k8s.io": "v1 v1beta1 v1alpha3", "storage.k8s.io": "v1 v1beta1 v1alpha1", "storagemigration.k8s.io": "v1 v1beta1",
 	}
@@ -55,14 +55,7 @@ func registered() map[string]string {
 // missing are the resources that kube-apiserver 1.37 can serve with its feature gates at their defaults, and kanzen cannot.
 func missing() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
-		{Group: "coordination.k8s.io", Version: "v1alpha2", Resource: "leasecandidates"},
-		{Group: "coordination.k8s.io", Version: "v1beta1", Resource: "leasecandidates"},
 		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
-		{Group: "resource.k8s.io", Version: "v1alpha3", Resource: "resourcepoolstatusrequests"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "deviceclasses"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaims"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceclaimtemplates"},
-		{Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceslices"},
 	}
 }
 

@@ -120,8 +120,10 @@ type Config struct {
 	ShutdownRetryAfter   bool
 	WatchTermination     time.Duration // time over which watches end at shutdown
 	LivezGrace           time.Duration
-	Profiling            bool
-	ContentionProfiling  bool
+	// The times of the election of the server that elects the leaders of others.
+	CoordinatedLease, CoordinatedRenew, CoordinatedRetry time.Duration
+	Profiling                                            bool
+	ContentionProfiling                                  bool
 	// AllowMetricLabels, AllowMetricLabelsManifest and DisabledMetrics shape what /metrics shows; see MetricsShape.
 	AllowMetricLabels         map[string]string
 	AllowMetricLabelsManifest string
@@ -260,6 +262,9 @@ func Default() Config {
 		MaxMutatingInFlight:    200,
 		RequestTimeout:         time.Minute,
 		MinRequestTimeout:      1800,
+		CoordinatedLease:       15 * time.Second,
+		CoordinatedRenew:       10 * time.Second,
+		CoordinatedRetry:       2 * time.Second,
 		Profiling:              true,
 		WatchCache:             true,
 		LoggingFormat:          "text",
@@ -439,6 +444,7 @@ func (c *Config) Validate() error {
 	c.validateAudit(bad)
 	c.validateCompatibility(bad)
 	c.validateMetrics(bad)
+	c.validateElection(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

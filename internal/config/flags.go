@@ -174,6 +174,9 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.DebugSocketPath, "debug-socket-path", c.DebugSocketPath, "Unix socket that serves profiles without authentication, to who may open it.")
 	fs.StringVar(&c.TracingConfigFile, "tracing-config-file", c.TracingConfigFile, "File of a TracingConfiguration.")
 	fs.StringVar(&c.EgressSelectorConfigFile, "egress-selector-config-file", c.EgressSelectorConfigFile, "File of an EgressSelectorConfiguration: which of the server's own connections go through proxies.")
+	fs.DurationVar(&c.CoordinatedLease, "coordinated-leadership-lease-duration", c.CoordinatedLease, "How long servers wait before they replace the one that elects leaders, and does not renew its own lease.")
+	fs.DurationVar(&c.CoordinatedRenew, "coordinated-leadership-renew-deadline", c.CoordinatedRenew, "How long the server that elects leaders tries to renew its lease before it gives up.")
+	fs.DurationVar(&c.CoordinatedRetry, "coordinated-leadership-retry-period", c.CoordinatedRetry, "How often a server tries to become the one that elects leaders, or to remain it.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
 	c.addMetricsFlags(fs)
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
@@ -206,7 +209,6 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // or need. Other unknown flags are errors, because ignoring them could change what a cluster allows, hides or
 // remembers.
 var harmless = map[string]string{
-	"coordinated-leadership-lease-duration": "string", "coordinated-leadership-renew-deadline": "string", "coordinated-leadership-retry-period": "string",
 	"delete-collection-workers": "string", "emulation-forward-compatible": "bool",
 	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
 	"kubelet-read-only-port":       "string",

@@ -16,16 +16,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// The periods of the election, the same as kube-controller-manager's.
-const (
-	// leaseDuration is how long others wait before they replace a leader that
-	// does not renew.
-	leaseDuration = 15 * time.Second
-	// renewDeadline is how long a leader tries to renew before it gives up.
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
-)
-
 // Election elects the server of a cluster that runs the controllers, by a lease
 // in kube-system. (client-go's elector would bring a client for every API into
 // the binary.)
@@ -36,6 +26,8 @@ type Election struct {
 	Client   *inprocess.Client
 	Clock    clock.Clock
 	Log      *slog.Logger
+	// Times are the periods of the election; the zero value: those of kube-controller-manager.
+	Times ElectionTimes
 
 	// seen is the lease after its last change, with the time of the change by
 	// our clock, because the clocks of servers may differ.
@@ -43,8 +35,26 @@ type Election struct {
 	seenAt time.Time
 }
 
+// ElectionTimes are the periods of an election.
+type ElectionTimes struct {
+	// Lease is how long others wait before they replace a leader that does not renew.
+	Lease time.Duration
+	// Renew is how long a leader tries to renew before it gives up.
+	Renew time.Duration
+	// Retry is how often a server tries.
+	Retry time.Duration
+}
+
+// DefaultElectionTimes are those of kube-controller-manager.
+func DefaultElectionTimes() ElectionTimes {
+	return ElectionTimes{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second}
+}
+
 // Lead runs f while this server is the leader, until ctx ends.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context)) {
+	if e.Times == (ElectionTimes{}) {
+		e.Times = DefaultElectionTimes()
+	}
 	for e.acquire(ctx) {
 		e.Log.Info("this server runs the controllers")
 		leading, stop := context.WithCancel(ctx)
@@ -77,7 +87,7 @@ func (e *Election) acquire(ctx context.Context) bool {
 
 func (e *Election) pause(ctx context.Context) {
 	select {
-	case <-e.Clock.After(retryPeriod):
+	case <-e.Clock.After(e.Times.Retry):
 	case <-ctx.Done():
 	}
 }
@@ -88,7 +98,7 @@ func (e *Election) keep(ctx context.Context, done <-chan struct{}) {
 	renewed := e.Clock.Now()
 	for {
 		select {
-		case <-e.Clock.After(retryPeriod):
+		case <-e.Clock.After(e.Times.Retry):
 		case <-ctx.Done():
 			<-done // our controllers have ended before another server begins
 			e.release(context.WithoutCancel(ctx))
@@ -98,7 +108,7 @@ func (e *Election) keep(ctx context.Context, done <-chan struct{}) {
 		switch {
 		case err == nil:
 			renewed = e.Clock.Now()
-		case errors.Is(err, errLed) || e.Clock.Since(renewed) > renewDeadline:
+		case errors.Is(err, errLed) || e.Clock.Since(renewed) > e.Times.Renew:
 			return
 		}
 	}
@@ -109,7 +119,7 @@ var errLed = errors.New("another server is the leader")
 
 // take takes the lease, or renews it.
 func (e *Election) take(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, renewDeadline/2)
+	ctx, cancel := context.WithTimeout(ctx, e.Times.Renew/2)
 	defer cancel()
 	lease, err := e.read(ctx)
 	if err != nil {
@@ -123,7 +133,7 @@ func (e *Election) take(ctx context.Context) error {
 		return err
 	}
 	holder := holderOf(lease)
-	if holder != "" && holder != e.Identity && e.Clock.Since(e.seenAt) < leaseDuration {
+	if holder != "" && holder != e.Identity && e.Clock.Since(e.seenAt) < e.Times.Lease {
 		return errLed
 	}
 	lease = lease.DeepCopy()
@@ -149,7 +159,7 @@ func (e *Election) read(ctx context.Context) (*coordinationv1.Lease, error) {
 
 // fill makes this server the holder of a lease.
 func (e *Election) fill(l *coordinationv1.Lease, now metav1.MicroTime) {
-	seconds, changes := int32(leaseDuration/time.Second), int32(0)
+	seconds, changes := int32(e.Times.Lease/time.Second), int32(0)
 	if l.Spec.LeaseTransitions != nil {
 		changes = *l.Spec.LeaseTransitions
 	}
@@ -171,7 +181,7 @@ func holderOf(l *coordinationv1.Lease) string {
 
 // release releases the lease, so that other servers need not wait for its end.
 func (e *Election) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
+	ctx, cancel := context.WithTimeout(ctx, e.Times.Retry)
 	defer cancel()
 	// Whatever lease has the name: it is ours if it says so.
 	_, err := inprocess.Edit(ctx, e.Client, at(e.Leases, ""), request.Named(metav1.NamespaceSystem, e.Name), func(l *coordinationv1.Lease) error {

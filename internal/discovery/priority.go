@@ -39,6 +39,7 @@ var priorities = map[string]priority{
 	"flowcontrol.apiserver.k8s.io": {16100, map[string]int{"v1": 21, "v1beta3": 18, "v1beta2": 15, "v1beta1": 12}},
 	"internal.apiserver.k8s.io":    {16000, map[string]int{"v1alpha1": 9}},
 	"storagemigration.k8s.io":      {15800, map[string]int{"v1": 15, "v1beta1": 9}},
+	"lifecycle.k8s.io":             {15700, map[string]int{"v1alpha1": 1}},
 }
 
 // Priorities returns the priorities of a built-in group and version.

@@ -39,6 +39,7 @@ const (
 	ComponentStatusz                             = "ComponentStatusz"
 	CompositePodGroup                            = "CompositePodGroup"
 	ContainerStopSignals                         = "ContainerStopSignals"
+	CoordinatedLeaderElection                    = "CoordinatedLeaderElection"
 	DRAFractionalCapacityRange                   = "DRAFractionalCapacityRange"
 	DRAWorkloadResourceClaims                    = "DRAWorkloadResourceClaims"
 	DetectCacheInconsistency                     = "DetectCacheInconsistency"
@@ -65,8 +66,17 @@ const (
 )
 
 func switchable(name string) bool {
-	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz, ComponentStatusz, DRAFractionalCapacityRange, DetectCacheInconsistency, HPAGeneration,
-		HPAScaleToZero, KMSv1, MaxUnavailableStatefulSet, StatefulSetRecreateStrategy, VolumeLimitScaling}, name)
+	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
+		AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
+		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
+		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
+		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, GenericWorkload,
+		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
+		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
+		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
+		StatefulSetRecreateStrategy, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		VolumeLimitScaling, WorkloadWithJob,
+	}, name)
 }
 
 // At is the versions that gates are asked for.

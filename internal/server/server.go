@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -265,12 +266,18 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	work.controllers = func(ctx context.Context) {
-		controllers.Run(ctx, controllers.Config{
+		c := controllers.Config{
 			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
-		}, cfg.Controllers)
+		}
+		var wg sync.WaitGroup
+		if cfg.Gates().Enabled(features.CoordinatedLeaderElection) {
+			wg.Go(func() { controllers.RunCoordinated(ctx, c, b.itself, b.coordinatedElection()) })
+		}
+		controllers.Run(ctx, c, cfg.Controllers)
+		wg.Wait()
 	}
 	s := &server{base: b, handler: handler, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {

@@ -138,3 +138,13 @@ func (b *base) election() *controllers.Election {
 		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.process.Clock, Log: b.log,
 	}
 }
+
+// coordinatedElection returns the election of the server that elects the leaders of others, also if there is only this one: its
+// lease is what kube-apiserver's users look at.
+func (b *base) coordinatedElection() *controllers.Election {
+	return &controllers.Election{
+		Name: "leader-election-controller", Identity: b.cfg.Hostname() + "_" + uuid.NewString(),
+		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.process.Clock, Log: b.log,
+		Times: controllers.ElectionTimes{Lease: b.cfg.CoordinatedLease, Renew: b.cfg.CoordinatedRenew, Retry: b.cfg.CoordinatedRetry},
+	}
+}

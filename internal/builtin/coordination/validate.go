@@ -25,16 +25,21 @@ func spec(s *coordinationv1.LeaseSpec) field.ErrorList {
 	}
 	rules.NonnegativePtr(e, "leaseTransitions", s.LeaseTransitions)
 	if p := s.Strategy; p != nil {
-		// The path is one level too deep, for compatibility.
-		at := e.Field("strategy")
-		if strings.Contains(string(*p), "/") {
-			at.Field("strategy").QualifiedName(string(*p))
-		} else {
-			rules.OneOf(at, "strategy", *p, []coordinationv1.CoordinatedLeaseStrategy{coordinationv1.OldestEmulationVersion})
-		}
+		strategy(*p, e)
 	}
 	if p := s.PreferredHolder; p != nil && *p != "" && (s.Strategy == nil || *s.Strategy == "") {
 		e.Field("preferredHolder").Forbidden("needs strategy")
 	}
 	return e.List()
+}
+
+// strategy validates how a leader is chosen: a strategy of Kubernetes, or another one with its domain. The path is one level too
+// deep, for compatibility.
+func strategy(s coordinationv1.CoordinatedLeaseStrategy, e rules.Errors) {
+	at := e.Field("strategy")
+	if strings.Contains(string(s), "/") {
+		at.Field("strategy").QualifiedName(string(s))
+	} else {
+		rules.OneOf(at, "strategy", s, []coordinationv1.CoordinatedLeaseStrategy{coordinationv1.OldestEmulationVersion})
+	}
 }

@@ -32,9 +32,10 @@ func (d Deps) defaultClaimSpec(s *resourcev1.ResourceClaimSpec) {
 	}
 }
 
-func defaultCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
-	rules.Default(mode, resourcev1.DeviceAllocationModeExactCount)
-	if *mode == resourcev1.DeviceAllocationModeExactCount {
+func defaultCount[M ~string](mode *M, count *int64) {
+	exact := M(resourcev1.DeviceAllocationModeExactCount)
+	rules.Default(mode, exact)
+	if *mode == exact {
 		rules.Default(count, 1)
 	}
 }
@@ -54,10 +55,12 @@ func (d Deps) defaultSlice(s *resourcev1.ResourceSlice) {
 	}
 }
 
-func (d Deps) defaultTaint(t *resourcev1.DeviceTaint) {
-	if t.TimeAdded == nil {
+func (d Deps) defaultTaint(t *resourcev1.DeviceTaint) { d.defaultTime(&t.TimeAdded) }
+
+func (d Deps) defaultTime(t **metav1.Time) {
+	if *t == nil {
 		now := metav1.NewTime(d.Now()).Rfc3339Copy()
-		t.TimeAdded = &now
+		*t = &now
 	}
 }
 

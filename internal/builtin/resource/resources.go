@@ -1,4 +1,4 @@
-// Package resource is the API group resource.k8s.io/v1, dynamic resource allocation: device classes, claims and their
+// Package resource is the API group resource.k8s.io, dynamic resource allocation: device classes, claims and their
 // templates, slices, in which drivers publish devices, and rules by which administrators taint devices.
 package resource
 
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -47,6 +48,7 @@ func Resources(d Deps) []*engine.Resource {
 		resourceClaims(v),
 		resourceClaimTemplates(v),
 		resourceSlices(v),
+		poolStatusRequests(v),
 	}
 }
 
@@ -58,6 +60,7 @@ func deviceClasses(v *validator) *engine.Resource {
 		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil),
 			engine.VersionOf[resourcev1beta2.DeviceClass, resourcev1beta2.DeviceClassList](resourcev1beta2.SchemeGroupVersion, nil),
+			engine.VersionOf[resourcev1beta1.DeviceClass, resourcev1beta1.DeviceClassList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*resourcev1.DeviceClass]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
@@ -78,9 +81,9 @@ func resourceClaims(v *validator) *engine.Resource {
 		Namespaced:    true,
 		Prefix:        "resourceclaims",
 		Hub:           v1,
-		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim),
+		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim),
 			engine.VersionOf[resourcev1beta2.ResourceClaim, resourcev1beta2.ResourceClaimList](resourcev1beta2.SchemeGroupVersion, nil),
-		),
+		), claimV1beta1()),
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
 				c.Status = resourcev1.ResourceClaimStatus{}
@@ -110,10 +113,10 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 		Namespaced:    true,
 		Prefix:        "resourceclaimtemplates",
 		Hub:           v1,
-		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
+		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
 			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) }),
 			engine.VersionOf[resourcev1beta2.ResourceClaimTemplate, resourcev1beta2.ResourceClaimTemplateList](resourcev1beta2.SchemeGroupVersion, nil),
-		),
+		), templateV1beta1()),
 		Rules: engine.Typed[*resourcev1.ResourceClaimTemplate]{
 			Validate:       v.validateResourceClaimTemplate,
 			ValidateUpdate: v.validateResourceClaimTemplateUpdate,
@@ -128,10 +131,10 @@ func resourceSlices(v *validator) *engine.Resource {
 		ReturnDeleted: true,
 		Prefix:        "resourceslices",
 		Hub:           v1,
-		Versions: engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
+		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
 			v1, v.defaultSlice),
 			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),
-		),
+		), sliceV1beta1(v.Deps)),
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{
 			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
 				s.Generation = 1
