@@ -59,7 +59,7 @@ test-deep: build
 # What needs kube-apiserver, which is built first: whether what is generated from it is stale, and whether one can take over the
 # etcd of the other.
 test-peer: build
-	@echo "building kube-apiserver and etcd of Kubernetes 1.36 (minutes the first time), then comparing what was generated from them"
+	@echo "building kube-apiserver and etcd of Kubernetes 1.37 (minutes the first time), then comparing what was generated from them"
 	@$(MAKE) --no-print-directory stale
 	@echo "tests of both on one etcd (three minutes)"
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .

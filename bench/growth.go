@@ -51,7 +51,7 @@ func (b *bench) grow(ctx context.Context, quick, peer bool, out, which string) e
 	began := time.Now()
 	names := fmt.Sprintf("kanzen (%s)", which)
 	if peer {
-		names += ", and kube-apiserver v1.36.3 with etcd in a process of its own"
+		names += ", and kube-apiserver v1.37.2 with etcd in a process of its own"
 		g := &growth{bench: b, sizes: all.tenth(), curves: found}
 		if err := g.run(ctx, side.Peer); err != nil {
 			return err

@@ -245,7 +245,7 @@ func (r *results) write(dir, conditions string) error {
 // conditions says under which circumstances the numbers were measured.
 func (r *results) conditions(runs int, which string) string {
 	lines := []string{
-		fmt.Sprintf("kube-apiserver v1.36.3 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
+		fmt.Sprintf("kube-apiserver v1.37.2 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
 		side.Machine() + "; servers and load generator share the machine",
 		fmt.Sprintf("median of %d runs, and in brackets the lowest and the highest of them; %s", runs, time.Now().UTC().Format(time.DateOnly)),
 	}

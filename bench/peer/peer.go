@@ -1,7 +1,7 @@
 //go:build peer
 
 // Package peer pins the modules that the peer (kube-apiserver and its
-// companions, version 1.36.3) is built from. See the Makefile beside it.
+// companions, version 1.37.2) is built from. See the Makefile beside it.
 package peer
 
 import (

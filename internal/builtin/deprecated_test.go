@@ -35,6 +35,8 @@ func TestDeprecations(t *testing.T) {
 		"resource.k8s.io/v1beta1 resourceclaims":                                "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+",
 		"resource.k8s.io/v1beta1 resourceclaimtemplates":                        "resource.k8s.io/v1beta1 ResourceClaimTemplate is deprecated in v1.35+, unavailable in v1.38+",
 		"resource.k8s.io/v1beta1 resourceslices":                                "resource.k8s.io/v1beta1 ResourceSlice is deprecated in v1.35+, unavailable in v1.38+",
+		"coordination.k8s.io/v1alpha2 leasecandidates":                          "coordination.k8s.io/v1alpha2 LeaseCandidate is deprecated in v1.35+, unavailable in v1.38+",
+		"coordination.k8s.io/v1beta1 leasecandidates":                           "coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+",
 		"resource.k8s.io/v1beta2 deviceclasses":                                 "resource.k8s.io/v1beta2 DeviceClass is deprecated in v1.36+, unavailable in v1.39+",
 		"resource.k8s.io/v1beta2 resourceclaims":                                "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+",
 		"resource.k8s.io/v1beta2 resourceclaimtemplates":                        "resource.k8s.io/v1beta2 ResourceClaimTemplate is deprecated in v1.36+, unavailable in v1.39+",

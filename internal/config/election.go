@@ -8,4 +8,7 @@ func (c *Config) validateElection(bad func(flag, format string, args ...any)) {
 	if c.CoordinatedRenew <= c.CoordinatedRetry {
 		bad("coordinated-leadership-renew-deadline", "must be greater than --coordinated-leadership-retry-period")
 	}
+	if c.CoordinatedRetry <= 0 {
+		bad("coordinated-leadership-retry-period", "must be greater than zero")
+	}
 }

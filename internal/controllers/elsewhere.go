@@ -14,11 +14,11 @@ const (
 	nodes      reason = "it looks after nodes"
 	volumes    reason = "it provisions, binds or attaches volumes for pods"
 	cloud      reason = "it needs a cloud; cloud-controller-manager has it"
-	notServed  reason = "its API is off in Kubernetes 1.36 unless a feature gate is set, and kanzen does not serve it"
+	notServed  reason = "its API is off in Kubernetes 1.37 unless it is asked for; kube-controller-manager has it"
 	serveNodes reason = "it lists the pods behind services"
 )
 
-// elsewhere are the controllers of kube-controller-manager 1.36 that are not here. --controllers accepts their names, so
+// elsewhere are the controllers of kube-controller-manager 1.37 that are not here. --controllers accepts their names, so
 // that a command line written for kube-controller-manager works, and the server says at its start that they do not run.
 // docs/whole-cluster.md has the same list.
 var elsewhere = []absent{

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// upstream are the controllers that kube-controller-manager 1.36 --help lists.
+// upstream are the controllers that kube-controller-manager 1.37 --help lists.
 const upstream = `bootstrap-signer-controller certificatesigningrequest-approving-controller certificatesigningrequest-cleaner-controller
 certificatesigningrequest-signing-controller cloud-node-lifecycle-controller clusterrole-aggregation-controller cronjob-controller
 daemonset-controller deployment-controller device-taint-eviction-controller disruption-controller endpoints-controller endpointslice-controller

@@ -154,7 +154,7 @@ func writeMembers(b *bytes.Buffer, members map[string]json.RawMessage) {
 // proto encodes the fragment as a v2 document with no other fields.
 func (f *Fragment) proto() ([]byte, error) {
 	doc, err := json.Marshal(map[string]any{
-		"swagger": "2.0", "info": map[string]string{"title": "Kubernetes", "version": "1.36"},
+		"swagger": "2.0", "info": map[string]string{"title": "Kubernetes", "version": "1.37"},
 		"paths": f.Paths, "definitions": f.Definitions,
 	})
 	if err != nil {
