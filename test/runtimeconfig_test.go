@@ -110,7 +110,7 @@ func sameAnswers(t *testing.T, ours, theirs rest.Interface) {
 // A version that is switched on serves the same objects, and can be applied to.
 func TestRuntimeConfigBeta(t *testing.T) {
 	t.Parallel()
-	c := kubernetes.NewForConfigOrDie(kanzentest.Start(t, withRuntimeConfig).Config())
+	c := kubernetes.NewForConfigOrDie(kanzentest.Start(t, kanzentest.Flags("--runtime-config="+runtimeConfig, "--emulated-version=1.36")).Config())
 	ctx := t.Context()
 	made, err := c.NetworkingV1beta1().IPAddresses().Create(ctx, &networkingv1beta1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.77"},

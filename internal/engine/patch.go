@@ -194,6 +194,9 @@ func jsonPatched(ctx context.Context, kind types.PatchType, current Object, body
 	if err != nil {
 		return invalid(err)
 	}
+	if u, untyped := into.(*unstructured.Unstructured); untyped && u.GetKind() == "" {
+		return invalid(runtime.NewMissingKindErr(string(doc)))
+	}
 	strict = append(strict, more...)
 	if prune != nil {
 		unknown, err := prune(into)

@@ -126,22 +126,6 @@ func TestEvictionOfAnotherPod(t *testing.T) {
 	}
 }
 
-// The endpoints of a deleted service go with it, but not those of a service that has its name by then.
-func TestEndpointsOfTheNextService(t *testing.T) {
-	meta := metav1.ObjectMeta{Namespace: "ns", Name: "s"}
-	for _, next := range []bool{false, true} {
-		//lint:ignore SA1019 Endpoints are deprecated for their users, and still served to them.
-		objects := fakeObjects{"endpoints/ns/s": &corev1.Endpoints{ObjectMeta: meta}}
-		if next {
-			objects["services/ns/s"] = &corev1.Service{ObjectMeta: meta}
-		}
-		deleteEndpoints(t.Context(), objects, &corev1.Service{ObjectMeta: meta})
-		if _, there := objects["endpoints/ns/s"]; there != next {
-			t.Errorf("another service: %v; endpoints are there: %v", next, there)
-		}
-	}
-}
-
 // Clients from before policy/v1 send evictions of v1beta1, which kube-apiserver takes although it does not serve that version.
 func TestEvictionVersions(t *testing.T) {
 	for _, s := range pods(Deps{}).Subresources {

@@ -40,7 +40,7 @@ func services(d Deps) *engine.Resource {
 				dropInternalPolicy(s)
 			},
 			ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList { return validateServiceUpdate(s, old) },
-			Deleted:        a.deleted(d.Objects),
+			Deleted:        a.deleted,
 			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{

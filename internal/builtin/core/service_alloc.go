@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
-
-	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Addresses allocates the cluster IPs of services. A service keeps an allocated address until it is released.
@@ -334,34 +332,19 @@ func (q *acquisition) takeHealthPort(old *corev1.Service) error {
 	return nil
 }
 
-// deleteEndpoints deletes the endpoints of a deleted service, unless they may be those of another service that has its name
-// by now. Most services have none: endpoints predate endpoint slices.
-func deleteEndpoints(ctx context.Context, objects Objects, s *corev1.Service) {
-	e, err := objects.Get(ctx, corev1.Resource("endpoints"), s.Namespace, s.Name)
-	if err != nil {
+// deleted releases everything that a deleted service had.
+func (a allocator) deleted(ctx context.Context, s *corev1.Service, dryRun bool) {
+	if dryRun {
 		return
 	}
-	if _, err := objects.Get(ctx, corev1.Resource("services"), s.Namespace, s.Name); apierrors.IsNotFound(err) {
-		_ = objects.Delete(ctx, corev1.Resource("endpoints"), request.Same(e), nil)
+	q := a.begin(ctx, s, false)
+	if hasClusterIP(s) && !isNone(s) {
+		alignAddresses(s, nil)
+		q.giveBack(s.Spec.ClusterIPs)
 	}
-}
-
-// deleted returns the func that releases everything that a deleted service had, and deletes its endpoints.
-func (a allocator) deleted(objects Objects) func(context.Context, *corev1.Service, bool) {
-	return func(ctx context.Context, s *corev1.Service, dryRun bool) {
-		if dryRun {
-			return
-		}
-		deleteEndpoints(ctx, objects, s)
-		q := a.begin(ctx, s, false)
-		if hasClusterIP(s) && !isNone(s) {
-			alignAddresses(s, nil)
-			q.giveBack(s.Spec.ClusterIPs)
-		}
-		ports := nodePorts(s)
-		if hasHealthPort(s) && s.Spec.HealthCheckNodePort > 0 {
-			ports = append(ports, s.Spec.HealthCheckNodePort)
-		}
-		q.release(q.oldIPs, ports)
+	ports := nodePorts(s)
+	if hasHealthPort(s) && s.Spec.HealthCheckNodePort > 0 {
+		ports = append(ports, s.Spec.HealthCheckNodePort)
 	}
+	q.release(q.oldIPs, ports)
 }

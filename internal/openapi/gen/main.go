@@ -9,7 +9,7 @@
 //	data/types.bin       the schemas (see encode.go)
 //
 // It starts etcd and kube-apiserver from the -peer directory (bench/peer builds them), first with what is served by
-// default, then with all versions and gates. The same server yields the same files.
+// default, then with all versions and gates, then with all versions of the oldest Kubernetes that it emulates. The same server yields the same files.
 package main
 
 import (
@@ -53,10 +53,14 @@ func run(peerDir, out string) error {
 	if err != nil {
 		return err
 	}
+	old, err := recordPeer(peerDir, "--emulated-version=1.34", "--runtime-config=api/all=true")
+	if err != nil {
+		return err
+	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	return docs.write(out, all)
+	return docs.write(out, all, old)
 }
 
 // recordPeer records the documents of a kube-apiserver with these flags.
@@ -88,8 +92,8 @@ type index struct {
 	Optional map[string]string `json:"optional"`
 }
 
-// write writes the documents, and those of the versions that only all has.
-func (d *documents) write(out string, all *documents) error {
+// write writes the documents, and those of the versions that only others have, of the first of them that has one.
+func (d *documents) write(out string, others ...*documents) error {
 	var ix index
 	ix.V2.Hash = hash(d.v2JSON)
 	ends, err := memberEnds(d.v2JSON)
@@ -108,19 +112,21 @@ func (d *documents) write(out string, all *documents) error {
 		files["v3/"+path+".pb.zst"] = zstandard(d.v3Proto[path])
 	}
 	types := maps.Clone(d.v3JSON)
-	for path, doc := range all.v3JSON {
-		if d.v3JSON[path] != nil {
-			continue
+	for _, other := range others {
+		for path, doc := range other.v3JSON {
+			if types[path] != nil {
+				continue
+			}
+			types[path] = doc
+			ix.Optional[path] = hash(doc)
+			files["v3/"+path+".json.zst"] = zstandard(doc)
+			files["v3/"+path+".pb.zst"] = zstandard(other.v3Proto[path])
+			more, err := fragment(path, other.v2JSON, d.v2JSON)
+			if err != nil {
+				return err
+			}
+			files["v2/"+path+".json.zst"] = zstandard(more)
 		}
-		types[path] = doc
-		ix.Optional[path] = hash(doc)
-		files["v3/"+path+".json.zst"] = zstandard(doc)
-		files["v3/"+path+".pb.zst"] = zstandard(all.v3Proto[path])
-		more, err := fragment(path, all.v2JSON, d.v2JSON)
-		if err != nil {
-			return err
-		}
-		files["v2/"+path+".json.zst"] = zstandard(more)
 	}
 	if files["index.json"], err = json.MarshalIndent(ix, "", "\t"); err != nil {
 		return err
