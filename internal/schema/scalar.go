@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"unicode/utf8"
 
-	"github.com/go-openapi/swag"
+	"github.com/go-openapi/swag/conv"
 	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
@@ -39,7 +39,7 @@ func (c *validator) isOfType(n *node, v any) bool {
 		}
 	case float64:
 		t, format = isNumber, "float64"
-		floatInt = n.types&isInteger != 0 && swag.IsFloat64AJSONInteger(v)
+		floatInt = n.types&isInteger != 0 && conv.IsFloat64AJSONInteger(v)
 	}
 	if n.types&t != 0 || floatInt {
 		return true
