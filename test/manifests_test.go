@@ -30,7 +30,7 @@ import (
 
 // TestManifests applies the manifests of well-known projects as `kubectl apply
 // --server-side --force-conflicts` does, and holds every answer against what
-// kube-apiserver v1.36.3 gave.
+// kube-apiserver v1.36.3 gave, with --emulated-version=1.36.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	projects, err := filepath.Glob("testdata/manifests/*/project.json")
@@ -108,7 +108,7 @@ type applier struct {
 
 func newApplier(t *testing.T, dir string) *applier {
 	t.Helper()
-	k := serve(t, t.TempDir(), "--controllers=", "--admission-webhook-warnings=false", "--authorization-mode=RBAC,Node", "--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16")
+	k := serve(t, t.TempDir(), "--emulated-version=1.36", "--controllers=", "--admission-webhook-warnings=false", "--authorization-mode=RBAC,Node", "--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16")
 	c, err := rest.HTTPClientFor(k.config())
 	if err != nil {
 		t.Fatal(err)
