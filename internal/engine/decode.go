@@ -410,7 +410,7 @@ func once(errs field.ErrorList) field.ErrorList {
 	}
 	told := make(map[string]bool, len(errs))
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		text := string(e.Type) + e.Error()
+		text := e.Error()
 		again := told[text]
 		told[text] = true
 		return again
