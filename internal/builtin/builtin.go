@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
 	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
@@ -64,7 +65,7 @@ type Deps struct {
 // Resources returns the built-in resources in the versions that are served (the storage version is always there), in the order in which discovery
 // lists the groups.
 func Resources(d Deps) []*engine.Resource {
-	d.Apps.Gates, d.Certificates.Gates, d.Core.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates, d.Gates
+	d.Apps.Gates, d.Certificates.Gates, d.Lifecycle.Gates, d.Resource.Gates = d.Gates, d.Gates, d.Gates, d.Gates
 	for _, p := range []*podspec.Policy{&d.Core.Pods, &d.Apps.Pods, &d.Batch.Pods} {
 		p.Gates = d.Gates
 	}
@@ -89,7 +90,7 @@ func Resources(d Deps) []*engine.Resource {
 		discovery.Resources(),
 		resource.Resources(d.Resource),
 		flowcontrol.Resources(),
-		storagemigration.Resources(),
+		storagemigration.Resources(storagemigration.Deps{Gates: d.Gates}),
 		lifecycle.Resources(d.Lifecycle),
 	)
 	for _, r := range all {
@@ -108,9 +109,9 @@ func Resources(d Deps) []*engine.Resource {
 }
 
 // storeAsHub has a resource stored in its hub version if the oldest server that must read it knows that one: an older one
-// is named only for its sake.
+// is named only for its sake. A hub that is less stable than what is stored is never stored.
 func storeAsHub(r *engine.Resource, oldest *version.Version) {
-	if r.Stored == nil || r.Stored.Decode != nil || r.Stored.GroupVersion == r.Hub {
+	if r.Stored == nil || r.Stored.Decode != nil || apiversion.CompareKubeAwareVersionStrings(r.Hub.Version, r.Stored.Version) <= 0 {
 		return
 	}
 	hub := r.Versions[slices.IndexFunc(r.Versions, func(v *engine.Version) bool { return v.GroupVersion == r.Hub })]

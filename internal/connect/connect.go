@@ -88,7 +88,11 @@ func (c *Connector) log(w http.ResponseWriter, r *http.Request, i *request.Info)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if errs := core.ValidateLogOptions(o, c.gates.Enabled(features.PodLogsQuerySplitStreams)); len(errs) > 0 {
+	splitStreams := c.gates.Enabled(features.PodLogsQuerySplitStreams)
+	if splitStreams && o.Stream == nil {
+		o.Stream = new(corev1.LogStreamAll)
+	}
+	if errs := core.ValidateLogOptions(o, splitStreams); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodLogOptions"}, i.Name, errs)
 	}
 	pod, err := c.pod(r.Context(), i.Namespace, i.Name)

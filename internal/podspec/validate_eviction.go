@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -55,7 +54,7 @@ func (v *validator) hadResponder(r *corev1.EvictionResponder) bool {
 func evictionResponder(r *corev1.EvictionResponder, e rules.Errors) {
 	if e.Present("name", r.Name) {
 		at := e.Field("name")
-		if ofKubernetes(r.Name) {
+		if rules.OfKubernetes(r.Name) {
 			at.Invalid(r.Name, "domain names *.k8s.io, *.kubernetes.io are reserved")
 		}
 		e.Add(validate.PrefixedLabelKey(context.Background(), operation.Operation{}, at.Path, &r.Name, nil))
@@ -70,16 +69,4 @@ func evictionResponder(r *corev1.EvictionResponder, e rules.Errors) {
 	case *p > mostPriority:
 		at.Invalid(*p, "must be less than or equal to 100000")
 	}
-}
-
-// ofKubernetes reports whether a prefixed name is in a domain of Kubernetes itself.
-func ofKubernetes(name string) bool {
-	domain, _, _ := strings.Cut(name, "/")
-	domain = strings.TrimRight(strings.TrimSpace(strings.ToLower(domain)), ".")
-	for _, reserved := range []string{"k8s.io", "kubernetes.io"} {
-		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-			return true
-		}
-	}
-	return false
 }

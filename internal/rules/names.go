@@ -101,3 +101,10 @@ func (e Errors) CSIDriverName(name, value string) {
 		e.Field(name).Messages(value, m)
 	}
 }
+
+// OfKubernetes reports whether a prefixed name is in a domain of Kubernetes itself.
+func OfKubernetes(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	domain = "." + strings.TrimRight(strings.TrimSpace(strings.ToLower(domain)), ".")
+	return strings.HasSuffix(domain, ".k8s.io") || strings.HasSuffix(domain, ".kubernetes.io")
+}

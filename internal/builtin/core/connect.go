@@ -98,7 +98,7 @@ func LogOptions(q url.Values) (*corev1.PodLogOptions, error) {
 }
 
 // ValidateLogOptions validates the query of a request for a container's log. Its errors are those of an invalid
-// PodLogOptions. With splitStreams a client may ask for one of the streams; both of them is what is sent without a wish.
+// PodLogOptions. With splitStreams a client may ask for one of the streams.
 func ValidateLogOptions(o *corev1.PodLogOptions, splitStreams bool) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
@@ -114,12 +114,11 @@ func ValidateLogOptions(o *corev1.PodLogOptions, splitStreams bool) field.ErrorL
 		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
 	switch {
-	case !splitStreams && o.Stream != nil:
-		errs = append(errs, field.Forbidden(field.NewPath("stream"), "may not be specified"))
-	case splitStreams && o.Stream == nil:
-		o.Stream = new(corev1.LogStreamAll)
+	case o.Stream == nil:
 	case splitStreams:
 		errs = append(errs, logStream(o)...)
+	default:
+		errs = append(errs, field.Forbidden(field.NewPath("stream"), "may not be specified"))
 	}
 	return errs
 }

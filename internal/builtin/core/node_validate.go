@@ -25,9 +25,6 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil {
 		e.Field("metadata").Field("nodeSwapStatus").Positive("capacity", *s.Capacity)
 	}
-	if p := n.Spec.PodPreemptionPolicy; p != nil {
-		resizePreemption(p.DisableResizePreemption, e.Field("spec").Field("podPreemptionPolicy").Field("disableResizePreemption"))
-	}
 	cidrs := e.Field("spec").Field("podCIDRs")
 	for i, c := range n.Spec.PodCIDRs {
 		cidrs.Item(i).CIDR(c, nil)
@@ -207,19 +204,4 @@ func warnNode(n *corev1.Node) []string {
 		out = append(out, rules.WarnCIDR(field.NewPath("spec", "podCIDRs").Index(i), c)...)
 	}
 	return out
-}
-
-// resizePreemption validates the keys of those that may not preempt pods to resize others.
-func resizePreemption(keys []string, e rules.Errors) {
-	const most = 20
-	if len(keys) > most {
-		e.AddError(field.TooMany(e.Path, len(keys), most))
-		return
-	}
-	for i, key := range keys {
-		e.Item(i).QualifiedName(key)
-		if slices.Contains(keys[:i], key) {
-			e.Item(i).Duplicate(key)
-		}
-	}
 }

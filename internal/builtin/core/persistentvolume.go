@@ -102,7 +102,7 @@ func (d Deps) validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.P
 			diff.Diff(old.Spec.PersistentVolumeSource, *source))
 	}
 	e.Add(rules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
-	if !d.Gates.Enabled(features.MutablePVNodeAffinity) && old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
+	if !d.Pods.Gates.Enabled(features.MutablePVNodeAffinity) && old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
 		e.Field("nodeAffinity").Invalid("", "field is immutable, except for updating from beta label to GA")
 	}
 	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {

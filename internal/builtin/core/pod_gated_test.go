@@ -72,9 +72,6 @@ func TestLogStreams(t *testing.T) {
 		if got := faults(ValidateLogOptions(o, c.split)); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: got %q", c, got)
 		}
-		if c.split && o.Stream == nil {
-			t.Errorf("%+v: no stream is chosen", c)
-		}
 	}
 }
 

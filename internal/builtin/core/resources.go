@@ -12,15 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Deps is what this group needs from the rest of the server.
 type Deps struct {
-	// Gates says which features are on.
-	Gates features.Set
 	// Now is the server's clock.
 	Now func() time.Time
 	// NewUID returns a random UID.

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"regexp"
-	"strings"
 
 	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -69,13 +68,8 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // requester validates the name of a user's program: a label key with a domain that is not Kubernetes'.
 func requester(name string, e rules.Errors) {
-	domain, _, _ := strings.Cut(name, "/")
-	domain = strings.TrimRight(strings.TrimSpace(strings.ToLower(domain)), ".")
-	for _, reserved := range []string{"k8s.io", "kubernetes.io"} {
-		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-			e.Invalid(name, "the domains k8s.io and kubernetes.io, and those below, are reserved")
-			break
-		}
+	if rules.OfKubernetes(name) {
+		e.Invalid(name, "the domains k8s.io and kubernetes.io, and those below, are reserved")
 	}
 	e.Messages(name, content.IsPrefixedLabelKey(name))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/builtin/cells"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 var (
@@ -18,8 +19,17 @@ var (
 	v1beta1 = migrationv1beta1.SchemeGroupVersion
 )
 
+// Deps is what this group needs from the rest of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
+}
+
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource {
+func Resources(d Deps) []*engine.Resource {
+	if !d.Gates.Enabled(features.StorageVersionMigrator) {
+		return nil
+	}
 	return []*engine.Resource{storageVersionMigrations()}
 }
 

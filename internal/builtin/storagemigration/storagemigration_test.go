@@ -15,7 +15,7 @@ spec: {resource: {group: apps, resource: deployments}}
 `
 
 func TestMigrations(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "storageversionmigrations", migration)
+	k := rulestest.Of(t, Resources(Deps{}), "storageversionmigrations", migration)
 	k.Create(t, []rulestest.Case{
 		{Name: "no resource", Edit: `{spec: {resource: {resource: ""}}}`, Want: []string{"spec.resource.resource Required"}},
 		{Name: "resource", Edit: `{spec: {resource: {resource: 1a}}}`, Want: []string{"spec.resource.resource Invalid"}},
@@ -40,7 +40,7 @@ func condition(typ string) string {
 
 // What a migration has reached does not change any more.
 func TestFinal(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "storageversionmigrations", migration)
+	k := rulestest.Of(t, Resources(Deps{}), "storageversionmigrations", migration)
 	for name, c := range map[string]struct{ edit, want string }{
 		"revision": {`{status: {resourceVersion: "13", conditions: [` + condition("Succeeded") + `]}}`, "status.resourceVersion Invalid"},
 		"success":  {`{status: {resourceVersion: "12"}}`, "status.conditions Invalid"},
