@@ -56,7 +56,7 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context)) {
 		e.Times = DefaultElectionTimes()
 	}
 	for e.acquire(ctx) {
-		e.Log.Info("this server runs the controllers")
+		e.Log.Info("this server leads", "lease", e.Name)
 		leading, stop := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {

@@ -32,6 +32,9 @@ import (
 // to which objects are migrated, migrates them (Succeeded or Failed), and ends (not Running).
 func runMigrations(ctx context.Context, c Config, cl *inprocess.Client) {
 	ep := c.endpoint(migrationv1.Resource("storageversionmigrations"))
+	if ep == nil {
+		return // not served: an older version is emulated
+	}
 	crds := c.endpoint(apiextensionsv1.Resource("customresourcedefinitions"))
 	m := &migrator{Config: c, client: cl, objects: remotes.NewClient(cl.Transport()), endpoint: ep, migrations: engine.IndexOf[*migration](ep),
 		definitions: &migratedDefinitions{crds, engine.IndexOf[*apiextensionsv1.CustomResourceDefinition](crds), cl.Managing("migration-runner-controller"), c.Clock}}

@@ -58,6 +58,7 @@ const (
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
+	StorageVersionMigrator                       = "StorageVersionMigrator"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
@@ -74,7 +75,7 @@ func switchable(name string) bool {
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		StatefulSetRecreateStrategy, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		StatefulSetRecreateStrategy, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }
