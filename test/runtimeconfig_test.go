@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +35,85 @@ func TestRuntimeConfig(t *testing.T) {
 	})
 }
 
+// What other versions of Kubernetes serve is served as kube-apiserver emulates them.
+func TestEmulatedVersions(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"1.34", "1.35", "1.36"} {
+		flags := []string{"--emulated-version=" + version, "--runtime-config=api/all=true"}
+		theirs := listed(t, peer.Start(t, flags...))
+		ours := kanzentest.Start(t, kanzentest.Flags(flags...)).Config()
+		sameDiscovery(t, listed(t, ours), theirs)
+		metrics, err := kubernetes.NewForConfigOrDie(ours).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+		if err != nil || !strings.Contains(string(metrics), "\nkanzen_background_panics_total 0\n") {
+			t.Errorf("%s: controllers panic (%v)", version, err)
+		}
+	}
+}
+
+// Versions that are not served by default have their OpenAPI v3 documents, byte for byte, and are in the v2 document.
+func TestOpenAPIOfAll(t *testing.T) {
+	t.Parallel()
+	const all = "--runtime-config=api/all=true"
+	own, other := kanzentest.Start(t, kanzentest.Flags(all)).Config(), peer.Start(t, all)
+	ours, theirs := swagger(t, own), swagger(t, other)
+	for kind, members := range theirs {
+		for name, want := range members {
+			if !strings.Contains(name, "internal.apiserver.k8s.io") && !strings.Contains(name, "apiserverinternal") && !reflect.DeepEqual(ours[kind][name], want) {
+				t.Errorf("v2 %s: %s is %.100v, want %.100v", kind, name, ours[kind][name], want)
+			}
+		}
+	}
+	sameURLs(t, openapiURLs(t, own), openapiURLs(t, other))
+}
+
+// swagger returns the paths and definitions of the OpenAPI v2 document.
+func swagger(t *testing.T, c *rest.Config) map[string]map[string]any {
+	t.Helper()
+	body, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().AbsPath("/openapi/v2").SetHeader("Accept", "application/json").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Paths, Definitions map[string]any }
+	if err := json.Unmarshal(body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]map[string]any{"path": doc.Paths, "definition": doc.Definitions}
+}
+
+func sameURLs(t *testing.T, ours, theirs map[string]string) {
+	for path, url := range theirs {
+		if strings.HasPrefix(path, "apis/internal.apiserver.k8s.io") {
+			continue // its kind is not served
+		}
+		if ours[path] != url {
+			t.Errorf("%s: got %q, want %q", path, ours[path], url)
+		}
+	}
+}
+
+// openapiURLs returns the URLs of the OpenAPI documents, which have hashes of what is in them, by path.
+func openapiURLs(t *testing.T, c *rest.Config) map[string]string {
+	t.Helper()
+	body, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().AbsPath("/openapi/v3").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	if err := json.Unmarshal(body, &index); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for path, d := range index.Paths {
+		out[path] = d.ServerRelativeURL
+	}
+	return out
+}
+
 // sameDiscovery compares what is listed, but for what kanzen warns of.
 func sameDiscovery(t *testing.T, ours, theirs map[string]bool) {
-	chosen, err := builtin.Choose([]string{runtimeConfig})
+	chosen, err := builtin.Choose([]string{"api/all=true"})
 	if err != nil {
 		t.Fatal(err)
 	}

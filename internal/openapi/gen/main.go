@@ -49,7 +49,8 @@ func run(peerDir, out string) error {
 	if err != nil {
 		return err
 	}
-	all, err := recordPeer(peerDir, "--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true")
+	// CBOR would be in every document.
+	all, err := recordPeer(peerDir, "--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true,CBORServingAndStorage=false")
 	if err != nil {
 		return err
 	}
