@@ -105,8 +105,35 @@ func TestAssetsForEnvtest(t *testing.T) {
 	}
 	must(t, os.Remove(filepath.Join(dir, "etcd")))
 	must(t, os.WriteFile(filepath.Join(dir, "etcd"), []byte("mine"), 0o600))
-	if _, stderr, code := output(t, binaries.kanzen, "assets", "--dir", dir); code == 0 || !strings.Contains(stderr, "is not a link") {
+	if _, stderr, code := output(t, binaries.kanzen, "assets", "--dir", dir); code == 0 || !strings.Contains(stderr, "neither a link nor") {
 		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// One directory after another: the server is of the version that was asked for, and of the newest again.
+func TestAssetsOfVersion(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "it's assets")
+	for _, version := range []string{"1.35", "1.34", ""} {
+		if _, stderr, code := output(t, binaries.kanzen, "assets", "--dir", dir, "--emulated-version="+version); code != 0 {
+			t.Fatalf("%s: %d %s", version, code, stderr)
+		}
+		env := &envtest.Environment{BinaryAssetsDirectory: dir}
+		c, err := env.Start()
+		must(t, err)
+		defer func() { must(t, env.Stop()) }()
+		got, err := kubernetes.NewForConfigOrDie(c).Discovery().ServerVersion()
+		must(t, err)
+		want := strings.TrimPrefix(version, "1.")
+		if version == "" {
+			want = got.Minor
+		}
+		if got.EmulationMinor != want {
+			t.Errorf("assets of %q are of %s", version, got.EmulationMinor)
+		}
+	}
+	if _, stderr, code := output(t, binaries.kanzen, "assets", "--dir", t.TempDir(), "--emulated-version=1.20"); code == 0 || !strings.Contains(stderr, "between [1.34, ") {
+		t.Errorf("1.20: %d %s", code, stderr)
 	}
 }
 

@@ -51,14 +51,14 @@ var companions = []companion{
 
 // assetsCommand writes what other programs need beside the server.
 func assetsCommand() *cobra.Command {
-	var dir, dataDir string
+	var dir, dataDir, version string
 	var programs []string
 	var kubectl bool
 	cmd := &cobra.Command{
 		Use:   "assets",
 		Short: "Write what other programs need: kubeconfigs and start lines, or the binaries of envtest",
 		Long: `Without --for, the directory becomes what envtest's KUBEBUILDER_ASSETS names: kube-apiserver and etcd are
-links to this program. With --for, it gets a kubeconfig and a start line for each program, and the keys that it
+links to this program; with --emulated-version, kube-apiserver behaves as that version of Kubernetes. With --for, it gets a kubeconfig and a start line for each program, and the keys that it
 needs, from the files of a server that 'kanzen serve' has started (--data-dir).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ needs, from the files of a server that 'kanzen serve' has started (--data-dir).`
 				return fmt.Errorf("--dir: %w", err)
 			}
 			if len(programs) == 0 {
-				return envtestAssets(cmd.OutOrStdout(), dir, kubectl)
+				return envtestAssets(cmd.OutOrStdout(), dir, version, kubectl)
 			}
 			return companionAssets(cmd.OutOrStdout(), dir, dataDir, programs, time.Now())
 		},
@@ -79,13 +79,14 @@ needs, from the files of a server that 'kanzen serve' has started (--data-dir).`
 	f.StringVar(&dir, "dir", "", "Directory to write to; made if missing.")
 	f.StringSliceVar(&programs, "for", nil, "Programs to write files for: kube-controller-manager, kube-scheduler, kwok; none: envtest.")
 	f.StringVar(&dataDir, "data-dir", config.Standalone().DataDir, "Data directory of the server, for --for.")
+	f.StringVar(&version, "emulated-version", "", "Version of Kubernetes that the kube-apiserver of envtest behaves as, such as 1.36; empty: the newest.")
 	f.BoolVar(&kubectl, "kubectl", false, "Also link the kubectl in the PATH, for envtest.")
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
 
-// envtestAssets makes the directory for KUBEBUILDER_ASSETS.
-func envtestAssets(w io.Writer, dir string, kubectl bool) error {
+// envtestAssets makes the directory for KUBEBUILDER_ASSETS. With a version, kube-apiserver is a script that adds the flag.
+func envtestAssets(w io.Writer, dir, version string, kubectl bool) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -93,21 +94,34 @@ func envtestAssets(w io.Writer, dir string, kubectl bool) error {
 	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	links := map[string]string{"kube-apiserver": self, "etcd": self}
+	server := filepath.Join(dir, "kube-apiserver")
+	links := map[string]string{server: self, filepath.Join(dir, "etcd"): self}
+	if version != "" {
+		if err := config.CheckEmulatedVersion(version); err != nil {
+			return fmt.Errorf("--emulated-version: %w", err)
+		}
+		// The program knows by its name what it is, so the script needs a link of that name.
+		delete(links, server)
+		links[filepath.Join(dir, "kubernetes-"+version, "kube-apiserver")] = self
+	}
 	if kubectl {
 		path, err := exec.LookPath("kubectl")
 		if err != nil {
 			return fmt.Errorf("--kubectl: %w", err)
 		}
-		if links["kubectl"], err = filepath.Abs(path); err != nil {
+		if links[filepath.Join(dir, "kubectl")], err = filepath.Abs(path); err != nil {
 			return fmt.Errorf("--kubectl: %w", err)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--dir: %w", err)
+	for path, target := range links {
+		if err := replace(path, func() error { return os.Symlink(target, path) }); err != nil {
+			return fmt.Errorf("--dir: %w", err)
+		}
 	}
-	for name, target := range links {
-		if err := replaceLink(filepath.Join(dir, name), target); err != nil {
+	if version != "" {
+		script := fmt.Sprintf("%s\nexec %s --emulated-version=%s \"$@\"\n", scriptHead,
+			quoted(filepath.Join(dir, "kubernetes-"+version, "kube-apiserver")), quoted(version))
+		if err := replace(server, func() error { return os.WriteFile(server, []byte(script), 0o755) }); err != nil {
 			return fmt.Errorf("--dir: %w", err)
 		}
 	}
@@ -115,20 +129,32 @@ func envtestAssets(w io.Writer, dir string, kubectl bool) error {
 	return err
 }
 
-// replaceLink makes path a link to target. It replaces a link, but nothing else.
-func replaceLink(path, target string) error {
+// scriptHead begins scripts in the place of programs, so that they are known again.
+const scriptHead = "#!/bin/sh\n# Written by kanzen assets."
+
+// replace makes a file in the place of a link or of a script that an earlier call made, but of nothing else.
+func replace(path string, make func() error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
+		return make()
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink == 0:
-		return fmt.Errorf("%s exists and is not a link", path)
-	default:
-		if err := os.Remove(path); err != nil {
+		content, err := os.ReadFile(path)
+		if err != nil {
 			return err
 		}
+		if !strings.HasPrefix(string(content), scriptHead) {
+			return fmt.Errorf("%s exists and is neither a link nor a script of 'kanzen assets'", path)
+		}
 	}
-	return os.Symlink(target, path)
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return make()
 }
 
 // companionAssets writes the files of programs.

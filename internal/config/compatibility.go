@@ -78,16 +78,9 @@ const oldest = "1.34"
 
 // validateCompatibility validates the flags of this file, with kube-apiserver's words.
 func (c *Config) validateCompatibility(bad func(flag, format string, args ...any)) {
-	emulated, err := componentVersion(c.emulatedVersion)
+	emulated, err := emulatedVersion(c.emulatedVersion)
 	if err != nil {
 		bad("emulated-version", "%v", err)
-	}
-	served := features.Now().Emulated
-	if emulated == nil {
-		emulated = served
-	}
-	if !between(emulated, served) {
-		bad("emulated-version", "emulation version %s is not between [%s, %s.0]", emulated, oldest, served)
 	}
 	compatible, err := componentVersion(c.MinCompatibilityVersion)
 	if err != nil {
@@ -109,6 +102,25 @@ func (c *Config) validateCompatibility(bad func(flag, format string, args ...any
 	if len(c.EnableAdmission)+len(c.DisableAdmission) > 0 {
 		bad("admission-control", "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive")
 	}
+}
+
+// CheckEmulatedVersion returns why a version cannot be emulated.
+func CheckEmulatedVersion(version string) error {
+	_, err := emulatedVersion([]string{version})
+	return err
+}
+
+// emulatedVersion reads the values of --emulated-version: none is the newest version. It returns one also beside an error.
+func emulatedVersion(values []string) (*utilversion.Version, error) {
+	served := features.Now().Emulated
+	v, err := componentVersion(values)
+	switch {
+	case err != nil || v == nil:
+		return served, err
+	case !between(v, served):
+		return v, fmt.Errorf("emulation version %s is not between [%s, %s.0]", v, oldest, served)
+	}
+	return v, nil
 }
 
 func between(v, newest *utilversion.Version) bool {

@@ -54,9 +54,12 @@ type Environment struct {
 	// ControlPlaneStartTimeout bounds the start; zero: $KUBEBUILDER_CONTROLPLANE_START_TIMEOUT or a minute.
 	ControlPlaneStartTimeout time.Duration
 
+	// DownloadBinaryAssetsVersion is the version of Kubernetes that the server behaves as if DownloadBinaryAssets is set:
+	// "v1.36.0" (the patch does not matter). Nothing is downloaded. Otherwise it is as kanzentest.Options.Version says.
+	DownloadBinaryAssets        bool
+	DownloadBinaryAssetsVersion string
+
 	// Not needed: there are no binaries, and no processes whose output could be shown or that could be slow to stop.
-	DownloadBinaryAssets         bool
-	DownloadBinaryAssetsVersion  string
 	DownloadBinaryAssetsIndexURL string
 	BinaryAssetsDirectory        string
 	ControlPlaneStopTimeout      time.Duration
@@ -126,7 +129,11 @@ func (e *Environment) connect() error {
 			return fmt.Errorf("%s: %w", envStartTimeout, err)
 		}
 	}
-	if err := e.ControlPlane.start(timeout, e.Options); err != nil {
+	options := e.Options
+	if e.DownloadBinaryAssets && e.DownloadBinaryAssetsVersion != "" {
+		options = append([]kanzentest.Option{kanzentest.Version(e.DownloadBinaryAssetsVersion)}, options...)
+	}
+	if err := e.ControlPlane.start(timeout, options); err != nil {
 		return err
 	}
 	admin, err := e.ControlPlane.admin()

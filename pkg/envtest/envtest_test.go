@@ -233,6 +233,25 @@ func TestKubeCtl(t *testing.T) {
 	}
 }
 
+// The version that others download is the one that the server behaves as, if it would be downloaded.
+func TestVersionInPlaceOfDownload(t *testing.T) {
+	t.Parallel()
+	for download, want := range map[bool]string{true: "36", false: "37"} {
+		env := &envtest.Environment{DownloadBinaryAssets: download, DownloadBinaryAssetsVersion: "v1.36.0"}
+		c, err := env.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := kubernetes.NewForConfigOrDie(c).Discovery().ServerVersion()
+		if err != nil || v.EmulationMinor != want {
+			t.Errorf("download %v: %+v, %v", download, v, err)
+		}
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	api := &envtest.APIServer{}

@@ -1,9 +1,15 @@
 package kanzentest
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Options are the settings of a server. The zero value is a server with its log in memory, without a socket.
@@ -21,6 +27,9 @@ type Options struct {
 	Listen string
 	// Flags are flags of "kanzen serve", such as "--event-ttl=1m" or "--enable-admission-plugins=AlwaysPullImages".
 	Flags []string
+	// Version of Kubernetes that the server behaves as, such as "1.36" (patches do not matter): kinds, fields, feature gates,
+	// defaults, reported version. Empty: $KANZENTEST_VERSION, so that one suite runs against several, or the newest.
+	Version string
 	// Install is what the server has from its beginning: CRDs, webhooks, any objects.
 	Install []Source
 	// Webhooks serves the admission and conversion webhooks that are named by a service, whatever its name; nil: they
@@ -63,6 +72,9 @@ func Listen() Option { return func(o *Options) { o.Listen = "127.0.0.1:0" } }
 // Flags sets flags of "kanzen serve", such as "--event-ttl=1m".
 func Flags(flags ...string) Option { return func(o *Options) { o.Flags = append(o.Flags, flags...) } }
 
+// Version makes the server behave as a version of Kubernetes, such as "1.36": one that --emulated-version takes.
+func Version(version string) Option { return func(o *Options) { o.Version = version } }
+
 // Install puts CRDs, webhooks or any other objects into the server before it is handed out, and waits until the CRDs are
 // served.
 func Install(sources ...Source) Option {
@@ -86,3 +98,28 @@ func FailureDir(dir string) Option { return func(o *Options) { o.FailureDir = di
 
 // Log takes the server's log.
 func Log(l *slog.Logger) Option { return func(o *Options) { o.Log = l } }
+
+// versionVariable names the version of servers that are not given one.
+const versionVariable = "KANZENTEST_VERSION"
+
+// flags returns the flags that the options stand for. A version by flag is stronger than one by the environment.
+func (o *Options) flags() []string {
+	wanted := o.Version
+	byFlag := func(f string) bool { return strings.HasPrefix(f, "--emulated-version=") }
+	if wanted == "" && !slices.ContainsFunc(o.Flags, byFlag) {
+		wanted = os.Getenv(versionVariable)
+	}
+	if wanted == "" {
+		return o.Flags
+	}
+	return append([]string{"--emulated-version=" + minor(wanted)}, o.Flags...)
+}
+
+// minor is major and minor of a version ("v1.36.3": "1.36"), or the text if it is none.
+func minor(text string) string {
+	v, err := version.ParseGeneric(text)
+	if err != nil {
+		return text
+	}
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+}

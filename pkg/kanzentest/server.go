@@ -138,7 +138,7 @@ func (s *Server) configure(undo *[]func() error) (*seed, error) {
 	}
 	flags := pflag.NewFlagSet("kanzen serve", pflag.ContinueOnError)
 	cfg.AddFlags(flags, true)
-	if err := flags.Parse(o.Flags); err != nil {
+	if err := flags.Parse(o.flags()); err != nil {
 		return nil, err
 	}
 	cfg.ReleaseFlags(flags)
