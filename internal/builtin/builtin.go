@@ -14,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
 	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
 	"github.com/kanzen-io/kanzen/internal/builtin/apiregistration"
+	"github.com/kanzen-io/kanzen/internal/builtin/apiserverinternal"
 	"github.com/kanzen-io/kanzen/internal/builtin/apps"
 	"github.com/kanzen-io/kanzen/internal/builtin/authentication"
 	"github.com/kanzen-io/kanzen/internal/builtin/authorization"
@@ -92,6 +93,7 @@ func Resources(d Deps) []*engine.Resource {
 		flowcontrol.Resources(),
 		storagemigration.Resources(storagemigration.Deps{Gates: d.Gates}),
 		lifecycle.Resources(d.Lifecycle),
+		apiserverinternal.Resources(),
 	)
 	for _, r := range all {
 		dropDisabled(r, d.Gates)

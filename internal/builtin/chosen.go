@@ -52,13 +52,6 @@ func registered() map[string]string {
 	}
 }
 
-// missing are the resources that kube-apiserver 1.37 can serve with its feature gates at their defaults, and kanzen cannot.
-func missing() []schema.GroupVersionResource {
-	return []schema.GroupVersionResource{
-		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
-	}
-}
-
 // pairs reads key=value pairs, separated by commas; the value may be missing.
 func pairs(values []string) map[string]string {
 	out := map[string]string{}
@@ -203,15 +196,4 @@ func (c *Chosen) narrow(resources []*engine.Resource) []*engine.Resource {
 		})
 	}
 	return resources
-}
-
-// Missing returns what is chosen but cannot be served by kanzen.
-func (c *Chosen) Missing() []string {
-	var out []string
-	for _, gvr := range missing() {
-		if c.Serves(gvr) {
-			out = append(out, gvr.GroupVersion().String()+"/"+gvr.Resource)
-		}
-	}
-	return out
 }

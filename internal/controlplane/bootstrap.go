@@ -64,6 +64,8 @@ type Bootstrapper struct {
 	APIServices func(ctx context.Context) error
 	// Policy is the RBAC policy that every cluster starts with. Its objects are not changed.
 	Policy *bootstrap.Objects
+	// StorageVersions are told to others; nil: the gate is off.
+	StorageVersions *StorageVersions
 	// Range keeps the default range of service addresses.
 	Range *DefaultRange
 	Now   func() time.Time
@@ -110,6 +112,7 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 		{{reached: &m.identity, tasks: []task{b.Identity.renew}, late: true}, {reached: &m.leaseCollection, tasks: []task{b.Identity.collect}, late: true}},
 		{{reached: &m.tokenTracking, tasks: []task{b.tokenTracking}, late: true}},
 		{{reached: new(Milestone), tasks: []task{b.APIServices}}},
+		{{reached: &m.storageVersions, tasks: b.StorageVersions.tasks(), late: true}},
 	}
 	return each(lines, func(steps []step) error {
 		for _, s := range steps {

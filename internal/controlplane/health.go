@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"k8s.io/utils/clock"
 )
@@ -29,7 +30,7 @@ func (m *Milestone) test(context.Context) error {
 
 // Milestones are the steps of the startup.
 type Milestones struct {
-	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, leaseCollection, serviceRepair, tokenTracking Milestone
+	namespaces, roles, priorityClasses, flowControl, kubernetesService, serviceCIDR, authenticationInfo, identity, leaseCollection, serviceRepair, tokenTracking, storageVersions Milestone
 	// Other components set these.
 	FlowConsumer, Authorizer, Definitions Milestone
 }
@@ -119,4 +120,15 @@ func (m *Milestones) checks(st *store.Cluster) []debug.Check {
 		{Name: "poststarthook/bootstrap-controller", Test: m.kubernetesService.test},
 		{Name: "poststarthook/start-kubernetes-service-cidr-controller", Test: m.serviceCIDR.test},
 	}
+}
+
+// Gated returns the checks that are there if their features are on.
+func (m *Milestones) Gated(gates features.Set) (out []debug.Check) {
+	if gates.Enabled(features.StorageVersionAPI) && gates.Enabled(features.APIServerIdentity) {
+		out = append(out, debug.Check{Name: "poststarthook/built-in-resources-storage-version-updater", Test: m.storageVersions.test})
+	}
+	if gates.Enabled(features.CoordinatedLeaderElection) {
+		out = append(out, debug.Check{Name: "poststarthook/start-kube-apiserver-coordinated-leader-election-controller", Test: ok}) // it waits for nothing
+	}
+	return out
 }

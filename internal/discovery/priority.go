@@ -31,7 +31,7 @@ var priorities = map[string]priority{
 	"storage.k8s.io":               {16800, map[string]int{"v1": 15, "v1beta1": 9, "v1alpha1": 1}},
 	"apiextensions.k8s.io":         {16700, map[string]int{"v1": 15}},
 	"admissionregistration.k8s.io": {16700, map[string]int{"v1": 15, "v1beta1": 12, "v1alpha1": 9}},
-	"scheduling.k8s.io":            {16600, map[string]int{"v1": 15, "v1alpha2": 2}},
+	"scheduling.k8s.io":            {16600, map[string]int{"v1": 15, "v1beta1": 9, "v1alpha3": 3, "v1alpha2": 2}},
 	"coordination.k8s.io":          {16500, map[string]int{"v1": 15, "v1beta1": 13, "v1alpha2": 12}},
 	"node.k8s.io":                  {16300, map[string]int{"v1": 15}},
 	"discovery.k8s.io":             {16200, map[string]int{"v1": 15}},

@@ -126,8 +126,8 @@ func (gv *GroupVersion) aggregated() apidiscoveryv2.APIVersionDiscovery {
 	return v
 }
 
-// storageVersionHash returns the hash of the storage version of a resource; storage migrators watch it.
-func storageVersionHash(r *engine.Resource) string {
+// StorageVersion is the version in which kube-apiserver says that a resource is stored.
+func StorageVersion(r *engine.Resource) schema.GroupVersion {
 	gv := r.Hub
 	switch {
 	case r.Stored != nil:
@@ -135,6 +135,12 @@ func storageVersionHash(r *engine.Resource) string {
 	case r.Kind == "CustomResourceDefinition" && gv.Group == "apiextensions.k8s.io":
 		gv.Version = "v1beta1" // kube-apiserver says so, and stores v1
 	}
+	return gv
+}
+
+// storageVersionHash returns the hash of the storage version of a resource; storage migrators watch it.
+func storageVersionHash(r *engine.Resource) string {
+	gv := StorageVersion(r)
 	sum := sha256.Sum256([]byte(gv.Group + "/" + gv.Version + "/" + r.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }

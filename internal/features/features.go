@@ -30,8 +30,9 @@ const (
 	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
 )
 
-// Gates that kanzen switches, beside those of fields.
+// Gates that kanzen switches, beside those of fields. (APIServerIdentity is one that others need.)
 const (
+	APIServerIdentity                            = "APIServerIdentity"
 	AllowUnsafeMalformedObjectDeletion           = "AllowUnsafeMalformedObjectDeletion"
 	CSIVolumeHealth                              = "CSIVolumeHealth"
 	ClusterTrustBundle                           = "ClusterTrustBundle"
@@ -58,6 +59,7 @@ const (
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
+	StorageVersionAPI                            = "StorageVersionAPI"
 	StorageVersionMigrator                       = "StorageVersionMigrator"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
@@ -75,7 +77,7 @@ func switchable(name string) bool {
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		StatefulSetRecreateStrategy, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }

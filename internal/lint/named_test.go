@@ -13,6 +13,7 @@ import (
 var named = map[string]string{
 	"internal/controllers/election.go":                         "the lease says itself whose it is",
 	"internal/controlplane/identity.go":                        "the lease of the server's own name",
+	"internal/controlplane/storageversions.go":                 "this server's part is added to whatever is there",
 	"internal/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
 	"internal/builtin/core/binding.go":                         "the client names the pod, by its UID if it wants",
 	"internal/crd/controller.go":                               "a custom resource that cannot be read has no UID",

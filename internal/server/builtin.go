@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -94,14 +93,11 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	return d
 }
 
-// chosen returns the choice of --runtime-config. It logs the APIs that are asked for and do not exist here.
+// chosen returns the choice of --runtime-config.
 func (b *base) chosen() (*builtin.Chosen, error) {
 	c, err := builtin.Choose(b.cfg.RuntimeConfig)
 	if err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
-	}
-	if missing := c.Missing(); len(missing) > 0 {
-		b.log.Warn("APIs that this server does not have are not served", "runtime-config", strings.Join(missing, ","))
 	}
 	return c, nil
 }

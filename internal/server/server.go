@@ -231,7 +231,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(agg.Checks(), sealed.started()...)...)
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(append(agg.Checks(), sealed.started()...), steps.Gated(cfg.Gates())...)...)
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
@@ -261,6 +261,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
+	first.StorageVersions = b.storageVersions(resources, d.Chosen.Serves)
 	work, err := b.work(runnables{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err

@@ -14,10 +14,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/kubernetesservice"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // This file wires the addresses and ports of services, the service by which pods
@@ -117,6 +119,16 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
 		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now,
 	}, nil
+}
+
+// storageVersions tells others how this server stores resources; nil: the gate is off.
+func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) *controlplane.StorageVersions {
+	if gates := b.cfg.Gates(); !gates.Enabled(features.StorageVersionAPI) || !gates.Enabled(features.APIServerIdentity) {
+		return nil
+	}
+	return &controlplane.StorageVersions{
+		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.cfg.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
+	}
 }
 
 func (b *base) defaultRange(services *services) *controlplane.DefaultRange {

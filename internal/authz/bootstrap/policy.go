@@ -10,15 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// policy contains one object per line, without the fields that all objects share. An object, or a rule of a role, may have a
-// gate: it is there if that feature is on.
+// policy contains one object per line, without the fields that all objects share. An object, or a rule of a role, may have
+// gates: it is there if these features are on, and those after "!" off.
 //
+//go:generate sh -c "cd ../../../bench/peer && go run ./policy > ../../internal/authz/bootstrap/policy.jsonl"
 //go:embed policy.jsonl
 var policy []byte
 
@@ -58,8 +60,7 @@ func (o *Objects) add(line []byte, on func(gate string) bool) error {
 	if err := json.Unmarshal(line, &is); err != nil {
 		return err
 	}
-	off := func(gate string) bool { return gate != "" && !on(gate) }
-	if off(is.Gate) {
+	if !there(is.Gate, on) {
 		return nil
 	}
 	switch is.Kind {
@@ -70,7 +71,7 @@ func (o *Objects) add(line []byte, on func(gate string) bool) error {
 		}
 		kept := role.Rules[:0]
 		for i, rule := range is.Rules {
-			if !off(rule.Gate) {
+			if there(rule.Gate, on) {
 				kept = append(kept, role.Rules[i])
 			}
 		}
@@ -84,6 +85,17 @@ func (o *Objects) add(line []byte, on func(gate string) bool) error {
 		return appendTo(&o.RoleBindings, &rbacv1.RoleBinding{}, line)
 	}
 	return fmt.Errorf("unknown kind %q", is.Kind)
+}
+
+// there says whether something with these gates is there.
+func there(gates string, on func(gate string) bool) bool {
+	for gate := range strings.SplitSeq(gates, ",") {
+		name, off := strings.CutPrefix(gate, "!")
+		if gate != "" && on(name) == off {
+			return false
+		}
+	}
+	return true
 }
 
 func appendTo[T interface {

@@ -1,0 +1,126 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/builtin/apiserverinternal"
+	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/discovery"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/request"
+)
+
+// This file tells the other servers of the cluster, and whoever migrates objects, in which versions this one stores and reads
+// each resource (the gate StorageVersionAPI).
+
+var storageVersions = schema.GroupResource{Group: internalv1alpha1.GroupName, Resource: "storageversions"}
+
+// StorageVersions keeps this server's part of the StorageVersions of the built-in resources.
+type StorageVersions struct {
+	*catalog.Raw
+	Client *inprocess.Client
+	// Server is the name of this server's lease.
+	Server    string
+	Resources []*engine.Resource
+	Serves    func(schema.GroupVersionResource) bool
+	Now       func() time.Time
+}
+
+// tasks are one for each resource; nil makes none.
+func (v *StorageVersions) tasks() (out []task) {
+	if v == nil {
+		return nil
+	}
+	for _, r := range v.Resources {
+		own := v.own(r)
+		if r.Prefix == "" || len(own.ServedVersions) == 0 {
+			continue
+		}
+		group := r.Hub.Group
+		if group == "" {
+			group = "core" // the name of an object begins with a domain
+		}
+		name := group + "." + r.Plural
+		out = append(out, func(ctx context.Context) error { return v.tell(ctx, name, own) })
+	}
+	return out
+}
+
+// own is what this server does with a resource. Its other groups share what is stored.
+func (v *StorageVersions) own(r *engine.Resource) internalv1alpha1.ServerStorageVersion {
+	own := internalv1alpha1.ServerStorageVersion{APIServerID: v.Server, EncodingVersion: discovery.StorageVersion(r).String()}
+	for _, version := range r.Versions {
+		own.DecodableVersions = append(own.DecodableVersions, version.GroupVersion.String())
+		if version.GroupVersion.Group == r.Hub.Group && v.Serves(version.WithResource(r.Plural)) {
+			own.ServedVersions = append(own.ServedVersions, version.GroupVersion.String())
+		}
+	}
+	if !slices.Contains(own.DecodableVersions, own.EncodingVersion) {
+		own.DecodableVersions = append(own.DecodableVersions, own.EncodingVersion)
+	}
+	return own
+}
+
+// tell writes this server's part of an object, which it makes if it is missing.
+func (v *StorageVersions) tell(ctx context.Context, name string, own internalv1alpha1.ServerStorageVersion) error {
+	ep, err := v.Endpoint(storageVersions)
+	if err != nil {
+		return err
+	}
+	status := inprocess.Target{Resource: ep.GVR, Name: name, Subresource: "status"}
+	fill := func(stored *internalv1alpha1.StorageVersion) error {
+		v.fill(stored, own)
+		return nil
+	}
+	_, err = inprocess.Edit(ctx, v.Client, status, request.Named("", name), fill)
+	if apierrors.IsNotFound(err) {
+		obj := &internalv1alpha1.StorageVersion{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := v.Client.Create(ctx, inprocess.Target{Resource: ep.GVR}, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make the storage version of %s: %w", name, err)
+		}
+		_, err = inprocess.Edit(ctx, v.Client, status, request.Named("", name), fill)
+	}
+	if err != nil {
+		return fmt.Errorf("write the storage version of %s: %w", name, err)
+	}
+	return nil
+}
+
+// fill puts in this server's part, and what follows from all parts.
+func (v *StorageVersions) fill(obj *internalv1alpha1.StorageVersion, own internalv1alpha1.ServerStorageVersion) {
+	s := &obj.Status
+	n := slices.IndexFunc(s.StorageVersions, func(other internalv1alpha1.ServerStorageVersion) bool { return other.APIServerID == own.APIServerID })
+	if n < 0 {
+		s.StorageVersions = append(s.StorageVersions, own)
+	} else {
+		s.StorageVersions[n] = own
+	}
+	before := s.CommonEncodingVersion
+	s.CommonEncodingVersion = apiserverinternal.CommonVersion(s.StorageVersions)
+	c := internalv1alpha1.StorageVersionCondition{
+		Type: internalv1alpha1.AllEncodingVersionsEqual, Status: internalv1alpha1.ConditionFalse, ObservedGeneration: obj.Generation,
+		LastTransitionTime: metav1.NewTime(v.Now()), Reason: "CommonEncodingVersionUnset", Message: "Common encoding version unset",
+	}
+	if s.CommonEncodingVersion != nil {
+		c.Status, c.Reason, c.Message = internalv1alpha1.ConditionTrue, "CommonEncodingVersionSet", "Common encoding version set"
+	}
+	n = slices.IndexFunc(s.Conditions, func(other internalv1alpha1.StorageVersionCondition) bool { return other.Type == c.Type })
+	if n < 0 {
+		s.Conditions = append(s.Conditions, c)
+		return
+	}
+	another := before != nil && s.CommonEncodingVersion != nil && *before != *s.CommonEncodingVersion
+	if s.Conditions[n].Status == c.Status && !another {
+		c.LastTransitionTime = s.Conditions[n].LastTransitionTime
+	}
+	s.Conditions[n] = c
+}
