@@ -52,7 +52,7 @@ func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error,
 		_, err = unmarshalJSON(doc, config, false) // integers stay integers
 	}
 	if err != nil {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: error converting YAML to JSON: %v", err))
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: error converting YAML to JSON: %v", err))
 	}
 	return config, strict, nil
 }

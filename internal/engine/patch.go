@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -89,6 +90,10 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 	}
 	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, kind)); err != nil {
 		return nil, nil, err
+	}
+	// The audit log has what is in JSON, and nothing is looked at for a patch that cannot be read.
+	if kind != types.ApplyYAMLPatchType && !json.Valid(body) {
+		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
 	if a := request.AuditFrom(c.req.Context()); a.Wants(request.AuditRequest) {
 		a.Request(nil, func() ([]byte, error) { return body, nil })

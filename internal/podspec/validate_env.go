@@ -154,7 +154,7 @@ func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 	name, key, subscripted := splitSubscript(r.FieldPath)
 	switch {
 	case r.APIVersion != "v1":
-		e.Field("fieldPath").Invalid(r.FieldPath, "no such version of pods")
+		e.Field("fieldPath").Invalid(r.FieldPath, "error converting fieldPath: unsupported pod version: "+r.APIVersion)
 	case subscripted && name == "metadata.annotations":
 		e.QualifiedName(strings.ToLower(key))
 	case subscripted && name == "metadata.labels":
@@ -166,7 +166,7 @@ func fieldRef(r *corev1.ObjectFieldSelector, allowed []string, e rules.Errors) {
 			name = "spec.nodeName"
 		}
 		if !slices.Contains(envFields, name) && !slices.Contains(fileFields, name) && !slices.Contains(otherFields, name) {
-			e.Field("fieldPath").Invalid(r.FieldPath, "no such field of pods")
+			e.Field("fieldPath").Invalid(r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath)
 		} else {
 			rules.OneOf(e, "fieldPath", name, allowed)
 		}

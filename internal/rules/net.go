@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -66,17 +65,18 @@ func (e Errors) EndpointIP(value string) {
 	}
 }
 
-// OnePerFamily reports lists with more than one address or range per family. The values must parse.
-func (e Errors) OnePerFamily(values []string, dualStack func([]string) (bool, error)) {
+// OnePerFamily reports lists with more than one address or range per family. The values must parse; failed begins what is said of
+// those that do not.
+func (e Errors) OnePerFamily(what, failed string, values []string, dualStack func([]string) (bool, error)) {
 	if len(values) < 2 {
 		return
 	}
 	dual, err := dualStack(values)
 	if err != nil {
-		e.AddError(internalError(e, err))
+		e.AddError(internalError(e, fmt.Errorf("%s with error:%w", failed, err)))
 	}
 	if !dual || len(values) > 2 {
-		e.Invalid(strings.Join(values, ","), "may specify no more than one for each IP family")
+		e.Invalid(values, "may specify no more than one "+what+" for each IP family")
 	}
 }
 

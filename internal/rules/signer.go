@@ -19,7 +19,7 @@ func SignerName(name string, e Errors) {
 	}
 	domain, path, found := strings.Cut(name, "/")
 	if !found || strings.Contains(path, "/") {
-		e.Invalid(name, "must have the form example.com/signer-name")
+		e.Invalid(name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
 		return
 	}
 	if len(domain) > longestDomain {
@@ -58,14 +58,14 @@ func TrustBundleName(signer string) NameRule {
 	return func(name string, prefix bool) []string {
 		if signer == "" {
 			if strings.Contains(name, ":") {
-				return []string{`a bundle without a signer must not have ":" in its name`}
+				return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
 			}
 			return Subdomain(name, prefix)
 		}
 		start := strings.ReplaceAll(signer, "/", ":") + ":"
 		rest, ok := strings.CutPrefix(name, start)
 		if !ok {
-			return []string{fmt.Sprintf("a bundle of the signer %s must have a name that begins with %s", signer, start)}
+			return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, start)}
 		}
 		return Subdomain(rest, prefix)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apimachineryvalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -107,6 +108,13 @@ func NeverLess[T int32 | int64](e Errors, name string, p, old *T) {
 	}
 	if old != nil && (p == nil || value < *old) {
 		e.Field(name).Invalid(value, "cannot be decremented")
+	}
+}
+
+// Fixed reports an immutable field that changed, without its value: so do rules that kube-apiserver generates from markers.
+func (e Errors) Fixed(name string, value, old any) {
+	if !reflect.DeepEqual(value, old) {
+		e.Field(name).Invalid(nil, apimachineryvalidation.FieldImmutableErrorMsg)
 	}
 }
 

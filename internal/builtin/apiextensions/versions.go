@@ -48,7 +48,7 @@ func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, 
 		label(v.Name, at.Field("name"))
 		checkDeprecation(v, at.Field("deprecationWarning"))
 		if schemaOf(v) == nil && (!l.noSchema || !s.PreserveUnknownFields && v.Served) {
-			at.Field("schema").Field("openAPIV3Schema").Required("otherwise all fields are dropped")
+			at.Field("schema").Field("openAPIV3Schema").Required("")
 		}
 		if !all.schema {
 			checkSchema(s, v, hasStatus(v.Subresources), l, at.Field("schema"))
@@ -69,7 +69,7 @@ func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, 
 		list.Invalid("", "must contain unique version names")
 	}
 	if stored != 1 {
-		list.Invalid("", "must have exactly one version marked as storage version")
+		list.Invalid(s.Versions, "must have exactly one version marked as storage version")
 	}
 	if len(s.Versions) == 0 {
 		return

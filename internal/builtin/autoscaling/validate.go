@@ -91,7 +91,7 @@ func spec(s *autoscalingv2.HorizontalPodAutoscalerSpec, e rules.Errors, o option
 	}
 	switch highest := e.Field("maxReplicas"); {
 	case s.MaxReplicas == 0:
-		highest.Required("must be set and greater than 0")
+		highest.Required("")
 	case s.MaxReplicas < 0:
 		highest.Invalid(s.MaxReplicas, "must be greater than or equal to 1")
 	}

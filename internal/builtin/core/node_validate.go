@@ -29,7 +29,7 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	for i, c := range n.Spec.PodCIDRs {
 		cidrs.Item(i).CIDR(c, nil)
 	}
-	cidrs.OnePerFamily(n.Spec.PodCIDRs, netutils.IsDualStackCIDRStrings)
+	cidrs.OnePerFamily("CIDR", "invalid PodCIDRs. failed to check with dual stack", n.Spec.PodCIDRs, netutils.IsDualStackCIDRStrings)
 	return e.List()
 }
 

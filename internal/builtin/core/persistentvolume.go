@@ -103,7 +103,7 @@ func (d Deps) validatePersistentVolumeUpdate(_ context.Context, v, old *corev1.P
 	}
 	e.Add(rules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, field.NewPath("volumeMode")))
 	if !d.Pods.Gates.Enabled(features.MutablePVNodeAffinity) && old.Spec.NodeAffinity != nil && !sameButLabelNames(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
-		e.Field("nodeAffinity").Invalid("", "field is immutable, except for updating from beta label to GA")
+		e.Field("nodeAffinity").Invalid(v.Spec.NodeAffinity, "field is immutable, except for updating from beta label to GA")
 	}
 	if old.Spec.VolumeAttributesClassName != nil && v.Spec.VolumeAttributesClassName == nil {
 		e.Field("spec").Field("volumeAttributesClassName").Forbidden("update from non-nil value to nil is forbidden")
@@ -159,7 +159,7 @@ func warnPersistentVolume(v *corev1.PersistentVolume) []string {
 	}{
 		{hasKey(v.Annotations, corev1.BetaStorageClassAnnotation), annotationPath(corev1.BetaStorageClassAnnotation), `deprecated since v1.8; use "storageClassName" attribute instead`},
 		{hasKey(v.Annotations, corev1.MountOptionAnnotation), annotationPath(corev1.MountOptionAnnotation), `deprecated since v1.31; use "mountOptions" attribute instead`},
-		{s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle, spec.Child("persistentVolumeReclaimPolicy"), "the Recycle reclaim policy is deprecated; use dynamic provisioning instead"},
+		{s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle, spec.Child("persistentVolumeReclaimPolicy"), "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."},
 		{s.CephFS != nil, spec.Child("cephfs"), "deprecated in v1.28, non-functional in v1.31+"},
 		{s.PhotonPersistentDisk != nil, spec.Child("photonPersistentDisk"), "deprecated in v1.11, non-functional in v1.16+"},
 		{s.ScaleIO != nil, spec.Child("scaleIO"), "deprecated in v1.16, non-functional in v1.22+"},

@@ -220,7 +220,7 @@ func podIPs(s, before *corev1.PodStatus, e rules.Errors) {
 		for i, ip := range ips {
 			e.Field(name).Item(i).IP(ip, old)
 		}
-		e.Field(name).OnePerFamily(ips, netutils.IsDualStackIPStrings)
+		e.Field(name).OnePerFamily("IP", "failed to check for dual stack", ips, netutils.IsDualStackIPStrings)
 	}
 	ips := func(list []corev1.PodIP) (out []string) {
 		for _, ip := range list {

@@ -89,7 +89,7 @@ func dropTopology(s, old *discoveryv1.EndpointSlice) {
 func warn(_ context.Context, s, old *discoveryv1.EndpointSlice) []string {
 	var out []string
 	if old == nil && s.AddressType == discoveryv1.AddressTypeFQDN {
-		out = append(out, "addressType: FQDN endpoints are deprecated")
+		out = append(out, "spec.addressType: FQDN endpoints are deprecated")
 	}
 	switch s.Labels[discoveryv1.LabelManagedBy] {
 	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":

@@ -33,7 +33,9 @@ func validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) field.
 	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
 		errs = append(errs, endpoints(s)...)
 	}
-	return append(errs, rules.Immutable(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
+	e := rules.At(nil)
+	e.Fixed("addressType", s.AddressType, old.AddressType)
+	return append(errs, e.List()...)
 }
 
 func slice(s *discoveryv1.EndpointSlice) field.ErrorList {
@@ -108,7 +110,7 @@ func endpoint(p *discoveryv1.Endpoint, t discoveryv1.AddressType, e rules.Errors
 func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 	switch {
 	case len(list) == 0:
-		e.Required("must contain at least 1 address")
+		e.Required("")
 	case len(list) > maxAddresses:
 		e.AddError(field.TooMany(e.Path, len(list), maxAddresses))
 	}

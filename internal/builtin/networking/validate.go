@@ -173,7 +173,7 @@ func validateIPAddressUpdate(ctx context.Context, a, old *networkingv1.IPAddress
 	e.Add(validateIPAddress(ctx, a))
 	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
 	if !apiequality.Semantic.DeepEqual(a.Spec.ParentRef, old.Spec.ParentRef) {
-		e.Unchanged("parentRef", a.Spec.ParentRef, old.Spec.ParentRef)
+		e.Fixed("parentRef", a.Spec.ParentRef, old.Spec.ParentRef)
 	}
 	return e.List()
 }

@@ -31,7 +31,7 @@ func validateUpdate(ctx context.Context, c, old *nodev1.RuntimeClass) field.Erro
 	e := rules.At(nil)
 	e.Add(validate(ctx, c))
 	e.Add(rules.GenericMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
-	e.Unchanged("handler", c.Handler, old.Handler)
+	e.Fixed("handler", c.Handler, old.Handler)
 	return e.List()
 }
 

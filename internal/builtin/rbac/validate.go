@@ -55,7 +55,7 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 				AllowInvalidLabelValueInSelector: allowInvalidSelector,
 			}, at.Path))
 			if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
-				at.Invalid(s, "invalid label selector.")
+				at.Invalid(nil, "invalid label selector.")
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 
 func policyRule(r *rbacv1.PolicyRule, namespaced bool, e rules.Errors) {
 	if len(r.Verbs) == 0 {
-		e.Field("verbs").Required("verbs must contain at least one value")
+		e.Field("verbs").Required("")
 	}
 	if len(r.NonResourceURLs) > 0 {
 		if namespaced {
@@ -107,7 +107,7 @@ func validateClusterRoleBindingUpdate(ctx context.Context, b, old *rbacv1.Cluste
 // another role.
 func roleRefUpdate(ref, old rbacv1.RoleRef) field.ErrorList {
 	if ref != old {
-		return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef")}
+		return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "field is immutable")}
 	}
 	return nil
 }

@@ -246,6 +246,6 @@ func attribute(a *resourcev1.DeviceAttribute, e rules.Errors) {
 		version(s, e.Field("versions").Item(i))
 	}
 	if n != 1 {
-		e.Invalid("", "exactly one value must be specified")
+		e.Invalid("", "must specify one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`")
 	}
 }

@@ -44,10 +44,10 @@ func validateStorageClassUpdate(ctx context.Context, c, old *storagev1.StorageCl
 	e := rules.At(nil)
 	e.Add(validateStorageClass(ctx, c))
 	e.Add(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
-	e.Unchanged("parameters", c.Parameters, old.Parameters)
-	e.Unchanged("provisioner", c.Provisioner, old.Provisioner)
-	e.Unchanged("reclaimPolicy", c.ReclaimPolicy, old.ReclaimPolicy)
-	e.Unchanged("volumeBindingMode", c.VolumeBindingMode, old.VolumeBindingMode)
+	e.Fixed("parameters", c.Parameters, old.Parameters)
+	e.Fixed("provisioner", c.Provisioner, old.Provisioner)
+	e.Fixed("reclaimPolicy", c.ReclaimPolicy, old.ReclaimPolicy)
+	e.Fixed("volumeBindingMode", c.VolumeBindingMode, old.VolumeBindingMode)
 	return e.List()
 }
 
@@ -172,7 +172,7 @@ func validateVolumeAttachmentUpdate(ctx context.Context, a, old *storagev1.Volum
 	e := rules.At(nil)
 	e.Add(rules.ObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta))
 	e.Add(validateVolumeAttachment(ctx, a))
-	e.Unchanged("spec", a.Spec, old.Spec)
+	e.Fixed("spec", a.Spec, old.Spec)
 	return e.List()
 }
 

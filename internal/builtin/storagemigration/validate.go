@@ -18,7 +18,9 @@ func validate(_ context.Context, m *migrationv1.StorageVersionMigration) field.E
 	e := rules.At(field.NewPath("spec", "resource"))
 	e.Add(rules.ObjectMeta(&m.ObjectMeta, false, rules.Subdomain))
 	r := m.Spec.Resource
-	if e.Present("resource", r.Resource) {
+	if r.Resource == "" {
+		e.Field("resource").Required("resource is required to be set")
+	} else {
 		joined(r.Resource, validation.IsDNS1035Label(r.Resource), e.Field("resource"))
 	}
 	if r.Group != "" {
