@@ -369,6 +369,9 @@ func (c *call) methodNotAllowed() error {
 	if c.typed {
 		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, schema.GroupResource{}, "", "", 0, false)
 	}
+	if len(c.info.Parts) == 1 && c.info.InNamespace == c.R.Namespaced && (c.info.Verb == "update" || c.info.Verb == "patch") {
+		return apierrors.NewBadRequest("name must be provided") // kube-apiserver looks for it first
+	}
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }
 

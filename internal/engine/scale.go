@@ -187,8 +187,10 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if err != nil {
 				return nil, err
 			}
-			if err := c.sameObject(string(s.UID), old); err != nil {
-				return nil, err
+			if c.typed { // a patch may say any UID of a custom resource
+				if err := c.sameObject(string(s.UID), old); err != nil {
+					return nil, err
+				}
 			}
 			if s, err = c.admitScale(ctx, s, live, options); err != nil {
 				return nil, err
