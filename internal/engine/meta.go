@@ -29,8 +29,10 @@ func wipe(obj Object) {
 	obj.SetResourceVersion("")
 }
 
-// born sets the fields that the server sets in a new object.
+// born sets the fields that the server sets in a new object. Nobody, neither an apply nor a webhook, makes one that is being deleted.
 func (e *Engine) born(obj Object) {
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetCreationTimestamp(metav1.NewTime(e.Clock.Now().Truncate(1e9)))
 	obj.SetUID(types.UID(e.NewUID()))
 }

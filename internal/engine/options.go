@@ -43,12 +43,15 @@ func (c *call) listOptions() (*internalversion.ListOptions, error) {
 	if err := c.decodeQuery(o); err != nil {
 		return nil, err
 	}
-	if c.info.Verb == "watch" {
+	if c.info.Verb == "watch" && !c.info.VerbInPath {
 		o.Watch = true
 	}
 	internalversion.SetListOptionsDefaults(o, true)
 	if err := invalidOptions("ListOptions", internalvalidation.ValidateListOptions(o, true)); err != nil {
 		return nil, err
+	}
+	if c.info.Verb == "watch" {
+		o.Watch = true // only now what is a watch by its path: it has the options of a list
 	}
 	if o.FieldSelector != nil {
 		sel, err := o.FieldSelector.Transform(c.fieldLabel)

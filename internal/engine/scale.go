@@ -9,8 +9,8 @@ import (
 	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -20,7 +20,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
-	"github.com/kanzen-io/kanzen/internal/rules"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -276,7 +275,7 @@ func (w *write) replicasPaths(s *Scale) managedfields.ResourcePathMappings {
 
 // validateScale validates a scale as an object of its own.
 func validateScale(s *autoscalingv1.Scale) error {
-	errs := rules.ValidateMeta(&s.ObjectMeta, true, validation.NameIsDNSSubdomain, metadataPath)
+	errs := metavalidation.ValidateManagedFields(s.ManagedFields, metadataPath.Child("managedFields")) // other metadata is not stored
 	if s.Spec.Replicas < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0"))
 	}

@@ -107,7 +107,7 @@ func checkIssuer(issuer string) error {
 
 // mediaType returns the media type of the document at a path.
 func mediaType(path string) string {
-	if path == JWKSPath {
+	if strings.TrimSuffix(path, "/") == JWKSPath {
 		return "application/jwk-set+json"
 	}
 	return "application/json"
