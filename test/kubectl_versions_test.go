@@ -9,10 +9,10 @@ import (
 )
 
 // TestKubectlVersions runs the script of what a user does in a day, in
-// testdata/kubectl-versions, with kubectl of the two minor versions before.
+// testdata/kubectl-versions, with kubectl of the three minor versions before.
 // Each is a module of its own under kubectl/, since a module holds one version.
 func TestKubectlVersions(t *testing.T) {
-	for _, version := range []string{"v1.34", "v1.35"} {
+	for _, version := range []string{"v1.34", "v1.35", "v1.36"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			program := olderKubectl(t, version)
