@@ -57,6 +57,7 @@ const (
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
+	ShardedListAndWatch                          = "ShardedListAndWatch"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
 	StorageVersionMigrator                       = "StorageVersionMigrator"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
@@ -75,7 +76,7 @@ func switchable(name string) bool {
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		StatefulSetRecreateStrategy, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }

@@ -176,6 +176,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
+		Shards:       cfg.Gates().Enabled(features.ShardedListAndWatch),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
