@@ -51,6 +51,7 @@ const (
 	ImageVolumeWithDigest                        = "ImageVolumeWithDigest"
 	InPlacePodVerticalScalingMemoryBackedVolumes = "InPlacePodVerticalScalingMemoryBackedVolumes"
 	KMSv1                                        = "KMSv1"
+	ManifestBasedAdmissionControlConfig          = "ManifestBasedAdmissionControlConfig"
 	MaxUnavailableStatefulSet                    = "MaxUnavailableStatefulSet"
 	MutablePVNodeAffinity                        = "MutablePVNodeAffinity"
 	PodCertificateRequest                        = "PodCertificateRequest"
@@ -74,7 +75,7 @@ func switchable(name string) bool {
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
 		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
-		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
+		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
