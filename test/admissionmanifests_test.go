@@ -23,21 +23,19 @@ import (
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 
-// manifestReview answers admission reviews: "/deny" refuses what is called bad, or denied by webhooks; "/label" labels.
+// manifestReview answers admission reviews: "/deny" refuses what is called bad, and reviews; "/label" annotates.
 func manifestReview(w http.ResponseWriter, r *http.Request) {
 	var review struct {
 		Request struct {
 			UID, Name string
-			Object    struct {
-				Metadata struct{ Labels map[string]string }
-			}
+			Kind      struct{ Kind string }
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer := map[string]any{"uid": review.Request.UID, "allowed": r.URL.Path != "/deny" || !strings.Contains(review.Request.Name, "bad")}
+	answer := map[string]any{"uid": review.Request.UID, "allowed": r.URL.Path != "/deny" || review.Request.Name != "bad" && !strings.HasSuffix(review.Request.Kind.Kind, "Review")}
 	if r.URL.Path == "/label" {
 		patch := `[{"op":"add","path":"/metadata/annotations","value":{"by":"webhook"}}]`
 		answer["patch"], answer["patchType"] = base64.StdEncoding.EncodeToString([]byte(patch)), "JSONPatch"
@@ -111,7 +109,7 @@ func (s *manifestStory) answers(of string) string {
 		fmt.Fprintf(&b, "policy %s: %s\n", name, m.post(s.t, group+"validatingadmissionpolicies?dryRun=All", policy))
 		fmt.Fprintf(&b, "binding %s: %s\n", name, m.post(s.t, group+"validatingadmissionpolicybindings?dryRun=All", binding))
 		for kind, plural := range map[string]string{"Validating": "validatingwebhookconfigurations", "Mutating": "mutatingwebhookconfigurations"} {
-			fmt.Fprintf(&b, "%s %s: %s\n", plural, name, m.post(s.t, group+plural+"?dryRun=All", s.hook(kind, name, "/deny", `"x"`)))
+			fmt.Fprintf(&b, "%s %s: %s\n", plural, name, m.post(s.t, group+plural+"?dryRun=All", strings.Replace(s.hook(kind, name, "/deny", `"x","authorization.k8s.io"`), `["*"]}],"adm`, `["pods","subjectaccessreviews"]}],"adm`, 1)))
 		}
 	}
 	fmt.Fprintf(&b, "review: %s\n", m.post(s.t, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`))
@@ -192,7 +190,7 @@ func TestAdmissionManifests(t *testing.T) {
 		s.dirs[plugin] = t.TempDir()
 	}
 	s.write("ValidatingAdmissionPolicy", "start.yaml", denial("start.static.k8s.io", "start.static.k8s.io", "x", `"configmaps"`))
-	s.write("ValidatingAdmissionWebhook", "start.json", s.hook("Validating", "start.static.k8s.io", "/deny", `"","admissionregistration.k8s.io"`))
+	s.write("ValidatingAdmissionWebhook", "start.json", s.hook("Validating", "start.static.k8s.io", "/deny", `"","admissionregistration.k8s.io","authorization.k8s.io"`))
 	file := filepath.Join(t.TempDir(), "admission.yaml")
 	must(t, os.WriteFile(file, []byte(admissionConfiguration(s.dirs)), 0o600))
 	args := []string{"--admission-control-config-file=" + file, "--disable-admission-plugins=ServiceAccount"}
@@ -201,7 +199,8 @@ func TestAdmissionManifests(t *testing.T) {
 		must(t, err)
 		s.servers[name] = manifestServer{client, config.Host}
 	}
-	s.settled("start", "", "denied request: failed expression: object.metadata.name != 'x'", `ConfigMap bad: 400 admission webhook "hook.example.com" denied the request`, "policy bad: 400 ", "ConfigMap good: 201 ", "reserved for static")
+	s.settled("start", "", "denied request: failed expression: object.metadata.name != 'x'", `ConfigMap bad: 400 admission webhook "hook.example.com" denied the request`, "policy bad: 400 ", "ConfigMap good: 201 ", "reserved for static",
+		"review: 201 ", "subjectaccessreviews.authorization.k8s.io is excluded from admission webhooks")
 
 	s.write("MutatingAdmissionPolicy", "added.yaml", manifestsOf["MutatingAdmissionPolicy"])
 	s.write("MutatingAdmissionWebhook", "added.yml", s.hook("Mutating", "added.static.k8s.io", "/label", `""`))

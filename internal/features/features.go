@@ -44,6 +44,7 @@ const (
 	DRAWorkloadResourceClaims                    = "DRAWorkloadResourceClaims"
 	DetectCacheInconsistency                     = "DetectCacheInconsistency"
 	EvictionRequestAPI                           = "EvictionRequestAPI"
+	ExcludeAdmissionWebhookVirtualResources      = "ExcludeAdmissionWebhookVirtualResources"
 	GenericWorkload                              = "GenericWorkload"
 	H2CContainerProbe                            = "H2CContainerProbe"
 	HPAGeneration                                = "HPAGeneration"
@@ -73,7 +74,7 @@ func switchable(name string) bool {
 		AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
-		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, GenericWorkload,
+		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,

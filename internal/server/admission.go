@@ -22,6 +22,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
@@ -70,7 +71,7 @@ func (b *base) webhooks(ctx context.Context, d *plugin.Deps, c *cel.Compiler, m 
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
 		Clock:  b.process.Clock, Log: b.log,
-		Guardrails: rails, Manifests: map[string]admission.View{},
+		Guardrails: rails, Manifests: map[string]admission.View{}, NotReviews: d.Gates.Enabled(features.ExcludeAdmissionWebhookVirtualResources),
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,

@@ -156,12 +156,15 @@ func IsPolicy(a *admission.Attributes) bool {
 
 // IsReview says that a write is a review of who somebody is or what they may do,
 // which a cluster needs to work at all: policies do not apply to it.
-func IsReview(a *admission.Attributes) bool {
-	switch a.Resource.Group {
+func IsReview(a *admission.Attributes) bool { return Review(a.Resource.GroupResource()) }
+
+// Review says that a resource is one of those reviews.
+func Review(gr schema.GroupResource) bool {
+	switch gr.Group {
 	case "authentication.k8s.io":
-		return a.Resource.Resource == "selfsubjectreviews" || a.Resource.Resource == "tokenreviews"
+		return gr.Resource == "selfsubjectreviews" || gr.Resource == "tokenreviews"
 	case "authorization.k8s.io":
-		switch a.Resource.Resource {
+		switch gr.Resource {
 		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
 			return true
 		}

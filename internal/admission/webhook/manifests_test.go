@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/admissiontest"
@@ -44,5 +45,23 @@ func TestWebhooksOfManifests(t *testing.T) {
 	validating.Set(denies)
 	if err := s.chain.Validate(t.Context(), configuration); err == nil {
 		t.Error("a webhook of a manifest was not asked about a configuration")
+	}
+}
+
+// Webhooks are not called for reviews while that feature is on, not even those of manifests.
+func TestNoWebhooksForReviews(t *testing.T) {
+	s := newSite(t)
+	denies := s.validates("deny", nil, "/deny")
+	denies.Webhooks[0].Rules = []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"*"}, Rule: admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
+	s.validating.Set(denies)
+	review := admissiontest.Create(authorizationv1.Resource("subjectaccessreviews"), &authorizationv1.SubjectAccessReview{})
+	review.Kind = authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview")
+	for _, on := range []bool{false, true} {
+		d := s.deps
+		d.NotReviews = on
+		d.Manifests = map[string]admission.View{webhook.ValidatingName: s.validating}
+		if err := (admission.Chain{webhook.Validating(d)}).Validate(t.Context(), review); (err == nil) != on {
+			t.Errorf("with the feature %v: %v", on, err)
+		}
 	}
 }

@@ -56,20 +56,25 @@ type applying struct {
 	all *hooks // those of manifests, and then those that are stored
 	// manifests has only those of manifests. Nil if there are none.
 	manifests *hooks
+	// notReviews says that none applies to reviews.
+	notReviews bool
 }
 
 // newApplying makes the webhooks of two sources. There need be no manifests.
 func newApplying(d *Deps, manifests, stored admission.View, compile compileFunc) applying {
 	from := []source{{stored, ""}}
 	if manifests == nil {
-		return applying{all: newHooks(d, from, compile)}
+		return applying{all: newHooks(d, from, compile), notReviews: d.NotReviews}
 	}
 	first := source{manifests, "manifest/"}
-	return applying{newHooks(d, append([]source{first}, from...), compile), newHooks(d, []source{first}, compile)}
+	return applying{newHooks(d, append([]source{first}, from...), compile), newHooks(d, []source{first}, compile), d.NotReviews}
 }
 
 // to returns the webhooks that apply to a write; nil: none.
 func (a *applying) to(ctx context.Context, write *admission.Attributes) (*set, error) {
+	if a.notReviews && match.IsReview(write) {
+		return nil, nil
+	}
 	if !match.IsConfiguration(write) {
 		return a.all.Get(ctx)
 	}

@@ -37,6 +37,8 @@ type Deps struct {
 	Log     *slog.Logger
 	// Guardrails are optional.
 	Guardrails *Guardrails
+	// NotReviews has no webhook called for reviews of who somebody is or what they may do.
+	NotReviews bool
 
 	trouble *Trouble // made with the plugin
 }

@@ -27,6 +27,8 @@ type Deps struct {
 	MayReadParams func(ctx context.Context, policyKind, policy string, ref *admissionv1.ParamRef) error
 	// Manifests reserves names for objects from manifests.
 	Manifests bool
+	// NotReviews warns of rules of webhooks for reviews, for which none is called.
+	NotReviews bool
 	// Advise warns of webhooks that can stop a cluster.
 	Advise bool
 }
@@ -69,7 +71,7 @@ func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateMutatingWebhooks,
 			ValidateUpdate:       v.validateMutatingWebhooksUpdate,
-			Warn:                 advised(v, AdviseMutating),
+			Warn:                 advised(v, mutatingHooks, AdviseMutating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: mutatingWebhookConfigurationTable(),
@@ -93,7 +95,7 @@ func validatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateValidatingWebhooks,
 			ValidateUpdate:       v.validateValidatingWebhooksUpdate,
-			Warn:                 advised(v, AdviseValidating),
+			Warn:                 advised(v, validatingHooks, AdviseValidating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: validatingWebhookConfigurationTable(),
