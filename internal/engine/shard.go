@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -64,19 +63,21 @@ func parseHash(s string) (uint64, error) {
 // holds returns a func that says whether items are in the shard. It is for one goroutine.
 func (s *shard) holds() func(*store.Item) (bool, error) {
 	var values store.Values
+	var field []byte
+	h := fnv.New64a()
 	return func(i *store.Item) (bool, error) {
 		if i.Err != nil {
 			return true, nil // what cannot be read is told of in every shard
 		}
-		field := i.Namespace()
-		if !s.byNamespace {
-			var err error
-			if field, err = uidOf(values.Of(i)); err != nil {
-				return false, err
-			}
+		if s.byNamespace {
+			field = append(field[:0], i.Namespace()...)
+		} else if uid, err := uidOf(values.Of(i)); err != nil {
+			return false, err
+		} else {
+			field = append(field[:0], uid...)
 		}
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, field) // a hash takes everything
+		h.Reset()
+		_, _ = h.Write(field) // a hash takes everything
 		hash := h.Sum64()
 		for _, r := range s.ranges {
 			if r.first <= hash && hash <= r.last {
@@ -90,34 +91,34 @@ func (s *shard) holds() func(*store.Item) (bool, error) {
 	}
 }
 
-// uidOf reads the UID from a stored value, in either encoding.
-func uidOf(value []byte) (string, error) {
+// uidOf reads the UID from a stored value, in either encoding. It is valid as long as the value.
+func uidOf(value []byte) ([]byte, error) {
 	if isJSON(value) {
 		found := jsonobject.Find(value, "metadata", "uid")
 		if found == nil {
-			return "", nil
+			return nil, nil
 		}
 		var uid string
 		err := json.Unmarshal(found, &uid)
-		return uid, err
+		return []byte(uid), err
 	}
 	raw, err := rawOf(value)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	meta, _, err := objectMeta(raw)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for len(meta) > 0 {
 		num, val, rest, err := wireField(meta)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if num == metaUID {
-			return string(val), nil
+			return val, nil
 		}
 		meta = rest
 	}
-	return "", nil
+	return nil, nil
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/sharding"
+
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // newShards is newKinds with shard selectors, and with UIDs of which the hashes are as different as those of real ones.
@@ -192,4 +195,27 @@ func TestShardSelectorErrors(t *testing.T) {
 	// Virtual resources do not look at it, and neither do others without the gate.
 	x.expect("GET /api/v1/componentstatuses?"+shardQuery("x"), "", "200 items.#=2")
 	newKinds(t).expect("GET "+deploys+"?"+shardQuery("x"), "", "200 metadata.shardInfo=")
+}
+
+// What finding out an item's shard costs.
+func BenchmarkShard(b *testing.B) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "ns", UID: "01234567-89ab-cdef-0123-456789abcdef"}}
+	raw, err := d.Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, value := range map[string][]byte{
+		"protobuf": append(appendEnvelope(nil, typeMeta(appsv1.SchemeGroupVersion.WithKind("Deployment")), len(raw)), append(raw, envelopeTail...)...),
+		"json":     []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"ns","uid":"01234567-89ab-cdef-0123-456789abcdef"}}`),
+	} {
+		b.Run(name, func(b *testing.B) {
+			item, holds := store.NewItem("ns/d", 1, value), (&shard{ranges: []hashRange{{0, 1 << 63}}}).holds()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := holds(item); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
