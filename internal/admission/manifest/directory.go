@@ -1,6 +1,6 @@
 // Package manifest reads webhooks and policies from the manifests in a directory. They belong to who runs the server: they are in
-// force from its start on, before etcd is reached, apply also to writes of what configures admission, and nobody can change them
-// through the API, where names of their kind are refused.
+// force from its start on, apply also to writes of what configures admission, and nobody can change them through the API, where names of
+// their kind are refused.
 //
 // A directory is for one plugin. Its files are read again when they change; if they are wrong then, what was read before
 // stays in force.
