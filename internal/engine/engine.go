@@ -64,6 +64,8 @@ type Config struct {
 	UnsafeDelete bool
 	// PagesAtZero has the limit hold for lists of any revision too (resourceVersion=0), as in a kube-apiserver without watch cache.
 	PagesAtZero bool
+	// Shards has lists and watches look at their shard selector.
+	Shards bool
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer

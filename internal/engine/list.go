@@ -63,12 +63,16 @@ type page struct {
 
 // page selects the objects of a list.
 func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page, error) {
+	sel, err := c.selects(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	ctx, s := c.reading(ctx, "cacher.GetList", c.namespace, o.ResourceVersion)
 	defer s.End()
 	var p *page
 	snap, start, err := c.snapshot(ctx, o)
 	if err == nil {
-		p, err = c.pageOf(ctx, snap, start, o)
+		p, err = c.pageOf(ctx, snap, start, sel, o)
 	}
 	if errors.Is(err, store.ErrCompacted) && o.Continue != "" {
 		err = continueExpired(start)
@@ -81,13 +85,15 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 
 // pageOf selects the objects of a list from a snapshot, from key start on. The
 // key is relative to the namespace.
-func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, o *internalversion.ListOptions) (*page, error) {
+func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, sel selected, o *internalversion.ListOptions) (*page, error) {
 	limit := int(o.Limit)
 	if o.ResourceVersion == "0" && o.ResourceVersionMatch != metav1.ResourceVersionMatchExact && !c.e.PagesAtZero {
 		limit = 0 // any revision is accepted, so the whole list is as cheap as a page
 	}
-	sel := c.selects(ctx, o)
 	p := &page{meta: metav1.ListMeta{ResourceVersion: formatRev(snap.Rev)}}
+	if sel.shard != nil {
+		p.meta.ShardInfo = sel.shard.info
+	}
 	read := 0
 	defer func() { snap.Listed(c.view, read, len(p.items)) }()
 	if sel.name != "" && (c.namespace != "" || !c.R.Namespaced) {

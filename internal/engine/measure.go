@@ -16,6 +16,8 @@ type Metrics struct {
 	serves        func(schema.GroupVersionResource) bool
 	events, sizes *prometheus.Desc
 	lists         *prometheus.HistogramVec
+	shards        *prometheus.GaugeVec
+	outside       *prometheus.CounterVec
 
 	mu sync.Mutex
 	// watched are the counts of resources that have been watched; guarded by mu.
@@ -33,6 +35,10 @@ func NewMetrics(r prometheus.Registerer, serves func(schema.GroupVersionResource
 		lists: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
 			Help:    "How long it took until a watch had sent the objects that existed when it began.",
 			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}, append(labels, "scope")),
+		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_watch_shards_total",
+			Help: "Watches of a shard that are open."}, []string{"group", "resource"}),
+		outside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_filtered_events_total",
+			Help: "Objects that were not sent to watches of a shard because they are in another."}, []string{"group", "resource"}),
 	}
 	r.MustRegister(m)
 	return m
@@ -43,6 +49,8 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.events
 	ch <- m.sizes
 	m.lists.Describe(ch)
+	m.shards.Describe(ch)
+	m.outside.Describe(ch)
 }
 
 // Collect is part of prometheus.Collector.
@@ -53,6 +61,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		if !m.serves(of) {
 			delete(m.watched, of)
 			m.lists.DeletePartialMatch(prometheus.Labels{"group": of.Group, "version": of.Version, "resource": of.Resource})
+			m.shards.DeleteLabelValues(of.Group, of.Resource)
+			m.outside.DeleteLabelValues(of.Group, of.Resource)
 			continue
 		}
 		buckets, n := map[float64]uint64{}, uint64(0)
@@ -65,6 +75,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstHistogram(m.sizes, n, float64(w.bytes.Load()), buckets, of.Group, of.Version, of.Resource)
 	}
 	m.lists.Collect(ch)
+	m.shards.Collect(ch)
+	m.outside.Collect(ch)
 }
 
 // eventSizes are the upper limits of the buckets of event sizes. They do not change.
@@ -134,6 +146,17 @@ func (m *Metrics) listed(gvr schema.GroupVersionResource, scope string, took tim
 	if m.watched[gvr] != nil { // else it is gone
 		m.lists.WithLabelValues(gvr.Group, gvr.Version, gvr.Resource, scope).Observe(took.Seconds())
 	}
+}
+
+// sharded counts a watch of a shard, until the func that it returns is called, and the items of other shards.
+func (m *Metrics) sharded(gvr schema.GroupVersionResource, s *shard) (ended func()) {
+	if m == nil {
+		return func() {}
+	}
+	watches := m.shards.WithLabelValues(gvr.Group, gvr.Resource)
+	watches.Inc()
+	s.outside = m.outside.WithLabelValues(gvr.Group, gvr.Resource).Inc
+	return watches.Dec
 }
 
 // scope is what a list is about, as metrics spell it.

@@ -116,13 +116,31 @@ type selected struct {
 	prefix string // of keys
 	name   string // of the only object that can match; "" if there can be several
 	match  func(i *store.Item) (bool, error)
-	all    bool // there are no label or field selectors
+	shard  *shard // nil for all
+	all    bool   // there are no selectors
 	// trigger is the required value of the resource's trigger field.
 	trigger string
 }
 
 // selects returns what options select. The result is valid until ctx ends.
-func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) selected {
+func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) (selected, error) {
+	s := c.selectsFields(ctx, o)
+	var err error
+	if s.shard, err = c.shardOf(o); s.shard == nil {
+		return s, err
+	}
+	holds, match := s.shard.holds(), s.match
+	s.all, s.match = false, func(i *store.Item) (bool, error) {
+		if ok, err := holds(i); !ok {
+			return false, err
+		}
+		return match(i)
+	}
+	return s, nil
+}
+
+// selectsFields returns what the selectors of fields and labels select.
+func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions) selected {
 	s := selected{all: everything(o.LabelSelector, o.FieldSelector)}
 	if c.namespace != "" {
 		s.prefix = c.namespace + "/"

@@ -49,7 +49,11 @@ func (c *call) watch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), timeout)
 	defer cancel()
 
-	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: c.selects(ctx, o), bookmarks: o.AllowWatchBookmarks}
+	sel, err := c.selects(ctx, o)
+	if err != nil {
+		return err
+	}
+	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: sel, bookmarks: o.AllowWatchBookmarks}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(out); err != nil {
 			return err
@@ -66,6 +70,9 @@ func (c *call) watch() error {
 		return c.storeError(err, "")
 	}
 	defer w.Close()
+	if sel.shard != nil {
+		defer c.e.Metrics.sharded(c.GVR, sel.shard)()
+	}
 	if isList {
 		_, s.serving = span.Start(c.req.Context(), "WatchServer.HandleHTTP")
 	}

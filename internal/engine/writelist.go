@@ -44,6 +44,9 @@ func (ep *Endpoint) listGVK() schema.GroupVersionKind {
 // writeList answers with a page, item by item: the memory it holds is bounded,
 // however long the list and however slow the client is.
 func (c *call) writeList(out output, p *page) error {
+	if out.shape != shapeObject || !c.typed {
+		p.meta.ShardInfo = nil // as in kube-apiserver, which has no place for it in the lists that it makes of others
+	}
 	if out.shape == shapeTable {
 		return c.writeTableList(out, p)
 	}

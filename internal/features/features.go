@@ -45,6 +45,7 @@ const (
 	DRAWorkloadResourceClaims                    = "DRAWorkloadResourceClaims"
 	DetectCacheInconsistency                     = "DetectCacheInconsistency"
 	EvictionRequestAPI                           = "EvictionRequestAPI"
+	ExcludeAdmissionWebhookVirtualResources      = "ExcludeAdmissionWebhookVirtualResources"
 	GenericWorkload                              = "GenericWorkload"
 	H2CContainerProbe                            = "H2CContainerProbe"
 	HPAGeneration                                = "HPAGeneration"
@@ -52,12 +53,14 @@ const (
 	ImageVolumeWithDigest                        = "ImageVolumeWithDigest"
 	InPlacePodVerticalScalingMemoryBackedVolumes = "InPlacePodVerticalScalingMemoryBackedVolumes"
 	KMSv1                                        = "KMSv1"
+	ManifestBasedAdmissionControlConfig          = "ManifestBasedAdmissionControlConfig"
 	MaxUnavailableStatefulSet                    = "MaxUnavailableStatefulSet"
 	MutablePVNodeAffinity                        = "MutablePVNodeAffinity"
 	PodCertificateRequest                        = "PodCertificateRequest"
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
+	ShardedListAndWatch                          = "ShardedListAndWatch"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
 	StorageVersionAPI                            = "StorageVersionAPI"
 	StorageVersionMigrator                       = "StorageVersionMigrator"
@@ -73,11 +76,12 @@ func switchable(name string) bool {
 		AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
-		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, GenericWorkload,
+		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
-		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
+		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
+		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }

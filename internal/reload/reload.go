@@ -23,6 +23,8 @@ const lookEvery = 3 * time.Second
 // the old one stays in use.
 type File struct {
 	Path string
+	// Content reads what is applied. Nil: it is what is in the file.
+	Content func() ([]byte, error)
 	// Take applies the content.
 	Take    func(ctx context.Context, data []byte) error
 	Metrics *Metrics
@@ -39,13 +41,20 @@ func NewPassing(err error) Passing { return Passing{err} }
 
 // Read returns the content at the start.
 func (r *File) Read() ([]byte, error) {
-	data, err := os.ReadFile(r.Path)
+	data, err := r.content()
 	if err != nil {
 		return nil, err
 	}
 	r.last = data
 	r.Metrics.inForce(data)
 	return data, nil
+}
+
+func (r *File) content() ([]byte, error) {
+	if r.Content != nil {
+		return r.Content()
+	}
+	return os.ReadFile(r.Path)
 }
 
 // Run checks the file until ctx ends.
@@ -63,7 +72,7 @@ func (r *File) Run(ctx context.Context) {
 }
 
 func (r *File) look(ctx context.Context) {
-	data, err := os.ReadFile(r.Path)
+	data, err := r.content()
 	if err == nil {
 		if bytes.Equal(data, r.last) {
 			return
@@ -92,7 +101,7 @@ type Metrics struct {
 	content atomic.Pointer[string]
 }
 
-// NewMetrics registers the metrics of the files of a kind: "authorization" or "authentication".
+// NewMetrics registers the metrics of the files of a kind, such as "authorization" or "authentication".
 func NewMetrics(r prometheus.Registerer, kind, server string) *Metrics {
 	name := func(s string) string { return "apiserver_" + kind + "_config_controller_" + s }
 	m := &Metrics{
@@ -115,13 +124,19 @@ func NewMetrics(r prometheus.Registerer, kind, server string) *Metrics {
 
 func hashOf(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
+// Loaded counts what was read at the start as a reload, for kinds of which kube-apiserver does.
+func (m *Metrics) Loaded(now time.Time) { m.tried(now, "success") }
+
 func (m *Metrics) tried(now time.Time, status string) {
 	m.total.WithLabelValues(status, m.server).Inc()
 	m.last.WithLabelValues(status, m.server).Set(float64(now.UnixNano()) / 1e9)
 }
 
 func (m *Metrics) inForce(data []byte) {
-	h := hashOf(data)
+	h := ""
+	if len(data) > 0 {
+		h = hashOf(data)
+	}
 	m.content.Store(&h)
 }
 

@@ -22,11 +22,12 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
 // admission makes the chain of plugins, in order.
-func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.Admission, error) {
+func (b *base) admission(ctx context.Context, a authz.Authorizer, rails *webhook.Guardrails) (engine.Admission, error) {
 	d := plugin.Deps{
 		Registry: b.metrics.Registry(), Gates: b.cfg.Gates(),
 		Objects: b.objects, Authorizer: a, Resources: b.objects.ResourcesOf, NameSuffix: engine.NameSuffix, Clock: b.process.Clock,
@@ -43,10 +44,12 @@ func (b *base) admission(a authz.Authorizer, rails *webhook.Guardrails) (engine.
 	measures := measure.New()
 	b.metrics.Register(measures.Collectors()...)
 	compiler := b.process.Expressions
-	if err := b.webhooks(&d, compiler, measures, rails); err != nil {
+	if err := b.webhooks(ctx, &d, compiler, measures, rails); err != nil {
 		return nil, err
 	}
-	b.policies(&d, compiler, measures)
+	if err := b.policies(ctx, &d, compiler, measures); err != nil {
+		return nil, err
+	}
 	enable, disable := b.cfg.AdmissionPlugins()
 	chain, err := plugin.Chain(d, enable, disable)
 	if err != nil {
@@ -62,20 +65,30 @@ func (b *base) guardrails() *webhook.Guardrails {
 }
 
 // webhooks makes the two plugins that call webhooks.
-func (b *base) webhooks(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, rails *webhook.Guardrails) error {
+func (b *base) webhooks(ctx context.Context, d *plugin.Deps, c *cel.Compiler, m *measure.Metrics, rails *webhook.Guardrails) error {
 	w := webhook.Deps{
 		Mutating: b.registered("mutatingwebhookconfigurations"), Validating: b.registered("validatingwebhookconfigurations"),
 		Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m,
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
 		Clock:  b.process.Clock, Log: b.log,
-		Guardrails: rails,
+		Guardrails: rails, Manifests: map[string]admission.View{}, NotReviews: d.Gates.Enabled(features.ExcludeAdmissionWebhookVirtualResources),
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,
 	} {
-		credentials, err := webhook.ReadCredentials(d.Config[name])
+		if !b.enabled(name) {
+			continue
+		}
+		credentials, dir, err := webhook.ReadConfig(d.Config[name])
 		if err != nil {
-			return fmt.Errorf("configuration of %s: %w", name, err)
+			return fmt.Errorf("couldn't init admission plugin %q: %w", name, err)
+		}
+		manifests, err := b.manifests(ctx, name, dir, "webhook")
+		if err != nil {
+			return err
+		}
+		if manifests != nil {
+			w.Manifests[name] = manifests.View(webhookKinds[name])
 		}
 		w.Clients = b.clients(credentials)
 		d.Others[name] = make(w)
@@ -93,13 +106,33 @@ func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 }
 
 // policies makes the two plugins that evaluate policies.
-func (b *base) policies(d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) {
+func (b *base) policies(ctx context.Context, d *plugin.Deps, c *cel.Compiler, m *measure.Metrics) error {
 	p := policy.Deps{
 		ValidatingPolicies: b.registered("validatingadmissionpolicies"), ValidatingBindings: b.registered("validatingadmissionpolicybindings"),
 		MutatingPolicies: b.registered("mutatingadmissionpolicies"), MutatingBindings: b.registered("mutatingadmissionpolicybindings"),
 		Params: catalog.Params{Raw: b.objects}, Namespaces: b.objects, Authorizer: d.Authorizer, Compiler: c, Metrics: m, Log: b.log,
+		Manifests: map[string]*policy.Source{},
 	}
-	d.Others[policy.ValidatingName], d.Others[policy.MutatingName] = policy.Validating(p), policy.Mutating(p)
+	for name, make := range map[string]func(policy.Deps) admission.Plugin{
+		policy.ValidatingName: policy.Validating, policy.MutatingName: policy.Mutating,
+	} {
+		if !b.enabled(name) {
+			continue
+		}
+		dir, err := policy.ReadConfig(name, d.Config[name])
+		if err != nil {
+			return fmt.Errorf("couldn't init admission plugin %q: %w", name, err)
+		}
+		manifests, err := b.manifests(ctx, name, dir, "policy")
+		if err != nil {
+			return err
+		}
+		if manifests != nil {
+			p.Manifests[name] = &policy.Source{Policies: manifests.View(name), Bindings: manifests.View(name + "Binding")}
+		}
+		d.Others[name] = make(p)
+	}
+	return nil
 }
 
 // registered gives the stored objects of one resource that configures

@@ -23,6 +23,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin/core"
 	"github.com/kanzen-io/kanzen/internal/builtin/resource"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -51,6 +52,8 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	access := policy.ParamAccess{Objects: b.objects, Resources: b.objects.ResourcesOf, Authorizer: a}
 	d.AdmissionRegistration.MayReadParamKind, d.AdmissionRegistration.MayReadParams = access.MayReadKind, access.MayRead
 	d.AdmissionRegistration.Advise = b.cfg.WebhookAdvice
+	d.AdmissionRegistration.NotReviews = b.cfg.Gates().Enabled(features.ExcludeAdmissionWebhookVirtualResources)
+	d.AdmissionRegistration.Manifests = b.cfg.Gates().Enabled(features.ManifestBasedAdmissionControlConfig)
 	d.APIRegistration.Now, d.Certificates.Now, d.Lifecycle.Now, d.Resource.Now = now, now, now, now
 	d.Certificates.MaySign = func(ctx context.Context, signer string) bool {
 		return csr.MayActFor(ctx, a, request.UserFrom(ctx), "sign", signer)

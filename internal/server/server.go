@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/admission/manifest"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
@@ -79,6 +80,8 @@ type base struct {
 	port   int
 	seams  Seams
 	opened *process.Closers // what is closed when the server has ended
+	// directories are the manifests that are followed.
+	directories []*manifest.Directory
 }
 
 // assemble makes a control plane on a process. Nothing is served before run.
@@ -160,7 +163,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	rails := b.guardrails()
-	admit, err := b.admission(authorizers, rails)
+	admit, err := b.admission(ctx, authorizers, rails)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +179,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
+		Shards:       cfg.Gates().Enabled(features.ShardedListAndWatch),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {

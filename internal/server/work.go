@@ -102,6 +102,9 @@ func (b *base) work(p runnables) (work, error) {
 	if p.keys.External != nil {
 		w.indexes = append(w.indexes, task{"external signer of tokens", quietly(func(ctx context.Context) { p.keys.External.Run(ctx) })})
 	}
+	for _, d := range b.directories {
+		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
+	}
 	if p.flow == nil {
 		p.steps.FlowConsumer.Set()
 	} else {

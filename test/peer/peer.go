@@ -4,6 +4,7 @@
 package peer
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,19 +76,7 @@ func Etcd(t testing.TB) string {
 func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 	t.Helper()
 	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), FreePort(t)
-	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
-	writeKey(t, key)
-	lines := token + ",admin,admin,system:masters\n"
-	for _, u := range Users() {
-		lines += u + "," + u + ",\n"
-	}
-	if err := os.WriteFile(tokens, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, path, append([]string{"--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
-		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
-		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
-		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--token-auth-file", tokens}, args...)...)
+	run(t, dir, path, append(flags(t, dir, port, etcd), args...)...)
 	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
 	deadline := time.Now().Add(time.Minute)
@@ -98,6 +88,48 @@ func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// flags are those that every kube-apiserver has, with files in a directory.
+func flags(t testing.TB, dir, port, etcd string) []string {
+	t.Helper()
+	key, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
+	writeKey(t, key)
+	lines := token + ",admin,admin,system:masters\n"
+	for _, u := range Users() {
+		lines += u + "," + u + ",\n"
+	}
+	if err := os.WriteFile(tokens, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", port,
+		"--cert-dir", filepath.Join(dir, "certs"), "--service-cluster-ip-range", "10.0.0.0/24", "--allow-privileged=true",
+		"--authorization-mode", "Node,RBAC", "--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--token-auth-file", tokens}
+}
+
+// Refusal is why kube-apiserver does not start on the data of an etcd with some arguments; "" if it does not end by itself.
+func Refusal(t testing.TB, etcd string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t, "kube-apiserver"), append(flags(t, dir, FreePort(t), etcd), args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		return ""
+	}
+	_, said, _ := strings.Cut(string(out), `"command failed" err=`)
+	said = strings.TrimSpace(said)
+	if lines, ok := strings.CutPrefix(said, "<\n"); ok { // as its log has what is of several lines
+		return strings.ReplaceAll(strings.TrimPrefix(strings.TrimSuffix(lines, "\n >"), "\t"), "\n\t", "\n")
+	}
+	why, err := strconv.Unquote(said)
+	if err != nil {
+		t.Fatalf("kube-apiserver says %s", out)
+	}
+	return why
 }
 
 // run starts a program that ends with the test.

@@ -125,8 +125,8 @@ func hasResource(items []string, resource, subresource string) bool {
 }
 
 // IsConfiguration says that a write is to one of the kinds that configure
-// admission. Webhooks are not called for those, so that a broken webhook cannot
-// prevent its own repair.
+// admission. Only webhooks of manifests are called for those: a broken webhook
+// that is stored could prevent its own repair.
 func IsConfiguration(a *admission.Attributes) bool {
 	if a.Kind.Group != admissionv1.GroupName {
 		return false
@@ -140,20 +140,31 @@ func IsConfiguration(a *admission.Attributes) bool {
 	return false
 }
 
-// BeyondPolicies says that policies do not apply to a write: to policies
-// themselves and to reviews, which a cluster needs to work at all.
-func BeyondPolicies(a *admission.Attributes) bool {
-	switch a.Resource.Group {
-	case admissionv1.GroupName:
-		switch a.Resource.Resource {
-		case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
-			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
-			return true
-		}
+// IsPolicy says that a write is to a policy or binding, to which only policies
+// of manifests apply.
+func IsPolicy(a *admission.Attributes) bool {
+	if a.Resource.Group != admissionv1.GroupName {
+		return false
+	}
+	switch a.Resource.Resource {
+	case "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+		return true
+	}
+	return false
+}
+
+// IsReview says that a write is a review of who somebody is or what they may do,
+// which a cluster needs to work at all: policies do not apply to it.
+func IsReview(a *admission.Attributes) bool { return Review(a.Resource.GroupResource()) }
+
+// Review says that a resource is one of those reviews.
+func Review(gr schema.GroupResource) bool {
+	switch gr.Group {
 	case "authentication.k8s.io":
-		return a.Resource.Resource == "selfsubjectreviews" || a.Resource.Resource == "tokenreviews"
+		return gr.Resource == "selfsubjectreviews" || gr.Resource == "tokenreviews"
 	case "authorization.k8s.io":
-		switch a.Resource.Resource {
+		switch gr.Resource {
 		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
 			return true
 		}

@@ -151,7 +151,7 @@ func Chain(d Deps, enable, disable []string) (admission.Chain, error) {
 	}
 	var chain admission.Chain
 	for _, e := range order {
-		if !slices.Contains(enable, e.name) && (!e.on || slices.Contains(disable, e.name)) {
+		if !e.enabled(enable, disable) {
 			continue
 		}
 		if e.make == nil {
@@ -167,6 +167,15 @@ func Chain(d Deps, enable, disable []string) (admission.Chain, error) {
 		chain = append(chain, p)
 	}
 	return chain, nil
+}
+
+func (e *entry) enabled(enable, disable []string) bool {
+	return slices.Contains(enable, e.name) || e.on && !slices.Contains(disable, e.name)
+}
+
+// Enabled says whether a plugin is: one that is not need not be made, and its configuration is not looked at.
+func Enabled(name string, enable, disable []string) bool {
+	return slices.ContainsFunc(order, func(e entry) bool { return e.name == name && e.enabled(enable, disable) })
 }
 
 // Names returns the names of all plugins, in their order.

@@ -58,7 +58,7 @@ func mutatingBinding(obj admission.Object) *binding {
 // mutating is the plugin that lets MutatingAdmissionPolicies change writes.
 type mutating struct {
 	Deps
-	policies *policies
+	policies applying
 }
 
 // invocation is the evaluation of a policy for a binding and one parameter.
@@ -91,12 +91,12 @@ func (p *problem) Error() string {
 }
 
 func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
-	if match.BeyondPolicies(a) {
-		return nil
-	}
-	set, err := m.policies.Get(ctx)
+	set, err := m.policies.to(ctx, a)
 	if err != nil {
 		return notReady(a, err)
+	}
+	if set == nil {
+		return nil
 	}
 	hits := set.table.Find(a)
 	if len(hits) == 0 {

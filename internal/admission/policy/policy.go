@@ -20,17 +20,19 @@ const (
 	MutatingName   = "MutatingAdmissionPolicy"
 )
 
-// Deps are the dependencies of the plugins. All fields are required.
+// Deps are the dependencies of the plugins. All fields are required except where noted.
 type Deps struct {
 	// The stored policies and bindings.
 	ValidatingPolicies, ValidatingBindings admission.View
 	MutatingPolicies, MutatingBindings     admission.View
-	Params                                 Params
-	Namespaces                             Namespaces
-	Authorizer                             authz.Authorizer
-	Compiler                               *cel.Compiler
-	Metrics                                *measure.Metrics
-	Log                                    *slog.Logger
+	// Manifests has the policies and bindings of manifests, by the name of the plugin. Optional.
+	Manifests  map[string]*Source
+	Params     Params
+	Namespaces Namespaces
+	Authorizer authz.Authorizer
+	Compiler   *cel.Compiler
+	Metrics    *measure.Metrics
+	Log        *slog.Logger
 }
 
 // Params finds parameters, objects of any kind that is served. The objects are
@@ -53,12 +55,12 @@ type Namespaces interface {
 // Validating makes the plugin that checks writes against
 // ValidatingAdmissionPolicies.
 func Validating(d Deps) admission.Plugin {
-	v := &validating{Deps: d, policies: newPolicies(d.ValidatingPolicies, d.ValidatingBindings, d.validatingPolicy, validatingBinding)}
+	v := &validating{Deps: d, policies: newApplying(d.Manifests[ValidatingName], Source{d.ValidatingPolicies, d.ValidatingBindings}, d.validatingPolicy, validatingBinding)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }
 
 // Mutating makes the plugin that lets MutatingAdmissionPolicies change writes.
 func Mutating(d Deps) admission.Plugin {
-	m := &mutating{Deps: d, policies: newPolicies(d.MutatingPolicies, d.MutatingBindings, d.mutatingPolicy, mutatingBinding)}
+	m := &mutating{Deps: d, policies: newApplying(d.Manifests[MutatingName], Source{d.MutatingPolicies, d.MutatingBindings}, d.mutatingPolicy, mutatingBinding)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }

@@ -54,6 +54,7 @@ func (params) List(context.Context, schema.GroupVersionKind, string) ([]admissio
 type rig struct {
 	policies, bindings                 admissiontest.View
 	mutatingPolicies, mutatingBindings admissiontest.View
+	deps                               policy.Deps
 	chain                              admission.Chain
 }
 
@@ -64,7 +65,7 @@ func newRig() *rig {
 		Params: params{}, Namespaces: namespaces{}, Authorizer: authz.AlwaysDeny{}, Compiler: cel.NewCompiler(), Metrics: measure.New(),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
-	r.chain = admission.Chain{policy.Mutating(d), policy.Validating(d)}
+	r.deps, r.chain = d, admission.Chain{policy.Mutating(d), policy.Validating(d)}
 	return r
 }
 

@@ -50,8 +50,7 @@ type bound struct {
 	bindings []*binding
 }
 
-// set is the policies in force at one revision of the stored policies and
-// bindings.
+// set is the policies in force at one revision of policies and bindings.
 type set struct {
 	bound []bound
 	table *match.Table
@@ -60,43 +59,95 @@ type set struct {
 	bindings map[string]*binding
 }
 
-// policies derives the set from two views when one of them changes.
+// Source is where policies and their bindings come from. A binding is for a policy of its own source.
+type Source struct{ Policies, Bindings admission.View }
+
+// policies derives a set from sources when one of their views changes.
 type policies struct {
 	*live.Derived[[2]int64, *set] // by the revisions of policies and bindings
 
-	policies, bindings admission.View
-	compile            func(obj admission.Object) *policy
-	bind               func(obj admission.Object) *binding
+	from    []Source
+	compile func(obj admission.Object) *policy
+	bind    func(obj admission.Object) *binding
 }
 
-func newPolicies(of, bindings admission.View, compile func(obj admission.Object) *policy, bind func(obj admission.Object) *binding) *policies {
-	p := &policies{policies: of, bindings: bindings, compile: compile, bind: bind}
+// applying are the policies of a kind: which apply to a write depends on what it is to.
+type applying struct {
+	all *policies // those of manifests, and then those that are stored
+	// manifests has only those of manifests. Nil if there are none.
+	manifests *policies
+}
+
+// newApplying makes the policies of two sources. There need be no manifests.
+func newApplying(manifests *Source, stored Source, compile func(obj admission.Object) *policy, bind func(obj admission.Object) *binding) applying {
+	if manifests == nil {
+		return applying{all: newPolicies([]Source{stored}, compile, bind)}
+	}
+	return applying{newPolicies([]Source{*manifests, stored}, compile, bind), newPolicies([]Source{*manifests}, compile, bind)}
+}
+
+// to returns the policies that apply to a write; nil: none.
+func (a *applying) to(ctx context.Context, write *admission.Attributes) (*set, error) {
+	if match.IsReview(write) {
+		return nil, nil
+	}
+	if !match.IsPolicy(write) {
+		return a.all.Get(ctx)
+	}
+	if a.manifests == nil {
+		return nil, nil
+	}
+	return a.manifests.Get(ctx)
+}
+
+func newPolicies(from []Source, compile func(obj admission.Object) *policy, bind func(obj admission.Object) *binding) *policies {
+	p := &policies{from: from, compile: compile, bind: bind}
 	p.Derived = &live.Derived[[2]int64, *set]{Revision: p.revision, Make: p.make}
 	return p
 }
 
+// revision sums up what each source has: it only rises.
 func (p *policies) revision(ctx context.Context) (at [2]int64, err error) {
-	if at[0], err = p.policies.Changed(ctx); err == nil {
-		at[1], err = p.bindings.Changed(ctx)
+	for _, s := range p.from {
+		for i, view := range [...]admission.View{s.Policies, s.Bindings} {
+			n, err := view.Changed(ctx)
+			if err != nil {
+				return at, err
+			}
+			at[i] += n
+		}
 	}
-	return at, err
+	return at, nil
 }
 
-// make combines policies with their bindings. A policy without bindings is not
-// in force, and is not compiled.
 func (p *policies) make(ctx context.Context, was *set) (*set, error) {
-	objs, err := p.policies.Objects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	bindings, err := p.bindings.Objects(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if was == nil {
 		was = &set{}
 	}
 	s := &set{policies: map[string]*policy{}, bindings: map[string]*binding{}}
+	for _, from := range p.from {
+		if err := p.add(ctx, s, from, was); err != nil {
+			return nil, err
+		}
+	}
+	rules := make([]*match.Rules, len(s.bound))
+	for i, b := range s.bound {
+		rules[i] = &b.rules
+	}
+	s.table = match.NewTable(rules)
+	return s, nil
+}
+
+// add combines a source's policies with their bindings. A policy without bindings is not in force, and is not compiled.
+func (p *policies) add(ctx context.Context, s *set, from Source, was *set) error {
+	objs, err := from.Policies.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	bindings, err := from.Bindings.Objects(ctx)
+	if err != nil {
+		return err
+	}
 	of := map[string][]*binding{}
 	for _, obj := range bindings {
 		v := version(obj)
@@ -111,7 +162,6 @@ func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 			of[b.policy] = append(of[b.policy], b)
 		}
 	}
-	var rules []*match.Rules
 	for _, obj := range objs {
 		if len(of[obj.GetName()]) == 0 {
 			continue
@@ -124,11 +174,9 @@ func (p *policies) make(ctx context.Context, was *set) (*set, error) {
 		if c != nil {
 			s.policies[v] = c
 			s.bound = append(s.bound, bound{c, of[c.name]})
-			rules = append(rules, &c.rules)
 		}
 	}
-	s.table = match.NewTable(rules)
-	return s, nil
+	return nil
 }
 
 func version(obj admission.Object) string { return obj.GetName() + "/" + obj.GetResourceVersion() }

@@ -17,23 +17,22 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
-	"github.com/kanzen-io/kanzen/internal/admission/match"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // validating is the plugin that checks writes against ValidatingAdmissionPolicies.
 type validating struct {
 	Deps
-	policies *policies
+	policies applying
 }
 
 func (v *validating) validate(ctx context.Context, a *admission.Attributes) error {
-	if match.BeyondPolicies(a) {
-		return nil
-	}
-	set, err := v.policies.Get(ctx)
+	set, err := v.policies.to(ctx, a)
 	if err != nil {
 		return notReady(a, err)
+	}
+	if set == nil {
+		return nil
 	}
 	hits := set.table.Find(a)
 	if len(hits) == 0 {

@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -23,41 +21,36 @@ import (
 // ("webhook.default.svc", "*.example.com:8443", "*").
 type Credentials struct{ config clientcmdapi.Config }
 
-// ReadCredentials reads the configuration of either plugin, a
-// WebhookAdmissionConfiguration (or its older name), and the kubeconfig that it
-// names. Without a configuration there are no credentials.
-func ReadCredentials(configuration []byte) (Credentials, error) {
-	if len(configuration) == 0 {
-		return Credentials{}, nil
-	}
+// ReadConfig reads the configuration of either plugin, a WebhookAdmissionConfiguration (or its older name): the credentials
+// of the kubeconfig that it names, and the path of the directory with manifests. Without a configuration there are neither.
+func ReadConfig(configuration []byte) (Credentials, string, error) {
 	var c struct {
 		metav1.TypeMeta    `json:",inline"`
 		KubeConfigFile     string `json:"kubeConfigFile"`
 		StaticManifestsDir string `json:"staticManifestsDir"`
 	}
-	asJSON, err := yaml.YAMLToJSONStrict(configuration)
-	if err != nil {
-		return Credentials{}, err
+	if len(configuration) == 0 {
+		return Credentials{}, "", nil
 	}
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return Credentials{}, err
+	if err := yaml.UnmarshalStrict(configuration, &c); err != nil {
+		return Credentials{}, "", err
 	}
 	old := c.APIVersion == "apiserver.config.k8s.io/v1alpha1" && c.Kind == "WebhookAdmission"
 	if !old && (c.APIVersion != "apiserver.config.k8s.io/v1" || c.Kind != "WebhookAdmissionConfiguration") {
-		return Credentials{}, fmt.Errorf("no WebhookAdmissionConfiguration but %s %s", c.APIVersion, c.Kind)
+		return Credentials{}, "", fmt.Errorf("no WebhookAdmissionConfiguration but %s %s", c.APIVersion, c.Kind)
 	}
-	if c.StaticManifestsDir != "" {
-		return Credentials{}, errors.New("staticManifestsDir needs the feature ManifestBasedAdmissionControlConfig, which is off")
-	}
-	if c.KubeConfigFile == "" {
+	credentials, err := readCredentials(c.KubeConfigFile)
+	return credentials, c.StaticManifestsDir, err
+}
+
+func readCredentials(kubeconfig string) (Credentials, error) {
+	if kubeconfig == "" {
 		return Credentials{}, nil
 	}
-	if !filepath.IsAbs(c.KubeConfigFile) {
-		return Credentials{}, fmt.Errorf("kubeConfigFile: Invalid value: %q: must be an absolute file path", c.KubeConfigFile)
+	if !filepath.IsAbs(kubeconfig) {
+		return Credentials{}, fmt.Errorf("kubeConfigFile: Invalid value: %q: must be an absolute file path", kubeconfig)
 	}
-	config, err := clientcmd.LoadFromFile(c.KubeConfigFile)
+	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		return Credentials{}, err
 	}

@@ -21,16 +21,16 @@ import (
 // mutating is the plugin that calls mutating webhooks.
 type mutating struct {
 	Deps
-	hooks *hooks
+	hooks applying
 }
 
 func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
-	if match.IsConfiguration(a) {
-		return nil
-	}
-	set, err := m.hooks.Get(ctx)
+	set, err := m.hooks.to(ctx, a)
 	if err != nil {
 		return notReady(a, err)
+	}
+	if set == nil {
+		return nil
 	}
 	hits := set.table.Find(a)
 	if len(hits) == 0 {

@@ -41,38 +41,104 @@ type set struct {
 	byVersion map[string][]*hook
 }
 
-// hooks derives the set from a view of configurations when they change.
+// source is where webhooks come from: a view of configurations.
+type source struct {
+	admission.View
+	// ids begins the ids of its webhooks: another source may have configurations of the same names.
+	ids string
+}
+
+// hooks derives a set from sources when they change.
 type hooks = live.Derived[int64, *set]
 
-func newHooks(d *Deps, view admission.View, compile func(d *Deps, obj admission.Object) []*hook) *hooks {
-	return &hooks{Revision: view.Changed, Make: func(ctx context.Context, was *set) (*set, error) {
-		objs, err := view.Objects(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s := &set{byVersion: map[string][]*hook{}}
-		for _, obj := range objs {
-			version := obj.GetName() + "/" + obj.GetResourceVersion()
-			var made []*hook
-			if was != nil {
-				made = was.byVersion[version]
+// applying are the webhooks of a kind: which apply to a write depends on its own kind.
+type applying struct {
+	all *hooks // those of manifests, and then those that are stored
+	// manifests has only those of manifests. Nil if there are none.
+	manifests *hooks
+	// notReviews says that none applies to reviews.
+	notReviews bool
+}
+
+// newApplying makes the webhooks of two sources. There need be no manifests.
+func newApplying(d *Deps, manifests, stored admission.View, compile compileFunc) applying {
+	from := []source{{stored, ""}}
+	if manifests == nil {
+		return applying{all: newHooks(d, from, compile), notReviews: d.NotReviews}
+	}
+	first := source{manifests, "manifest/"}
+	return applying{newHooks(d, append([]source{first}, from...), compile), newHooks(d, []source{first}, compile), d.NotReviews}
+}
+
+// to returns the webhooks that apply to a write; nil: none.
+func (a *applying) to(ctx context.Context, write *admission.Attributes) (*set, error) {
+	if a.notReviews && match.IsReview(write) {
+		return nil, nil
+	}
+	if !match.IsConfiguration(write) {
+		return a.all.Get(ctx)
+	}
+	if a.manifests == nil {
+		return nil, nil
+	}
+	return a.manifests.Get(ctx)
+}
+
+// compileFunc compiles the webhooks of a configuration.
+type compileFunc func(d *Deps, obj admission.Object) []*hook
+
+func newHooks(d *Deps, from []source, compile compileFunc) *hooks {
+	return &hooks{
+		Revision: func(ctx context.Context) (sum int64, err error) {
+			for _, s := range from { // each only rises, and so does the sum
+				n, err := s.Changed(ctx)
+				if err != nil {
+					return 0, err
+				}
+				sum += n
 			}
-			if made == nil {
-				made = compile(d, obj)
-				for _, h := range made {
-					h.shadow = obj.GetAnnotations()[ModeAnnotation] == Shadow
+			return sum, nil
+		},
+		Make: func(ctx context.Context, was *set) (*set, error) {
+			s := &set{byVersion: map[string][]*hook{}}
+			for _, source := range from {
+				if err := s.add(ctx, d, source, was, compile); err != nil {
+					return nil, err
 				}
 			}
-			s.byVersion[version] = made
-			s.hooks = append(s.hooks, made...)
+			rules := make([]*match.Rules, len(s.hooks))
+			for i, hook := range s.hooks {
+				rules[i] = &hook.rules
+			}
+			s.table = match.NewTable(rules)
+			return s, nil
+		},
+	}
+}
+
+// add adds the webhooks of a source. Those that are in the set before are not compiled again.
+func (s *set) add(ctx context.Context, d *Deps, from source, was *set, compile compileFunc) error {
+	objs, err := from.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		version := from.ids + obj.GetName() + "/" + obj.GetResourceVersion()
+		var made []*hook
+		if was != nil {
+			made = was.byVersion[version]
 		}
-		rules := make([]*match.Rules, len(s.hooks))
-		for i, hook := range s.hooks {
-			rules[i] = &hook.rules
+		if made == nil {
+			made = compile(d, obj)
+			for _, h := range made {
+				h.id = from.ids + h.id
+				h.shadow = obj.GetAnnotations()[ModeAnnotation] == Shadow
+			}
 		}
-		s.table = match.NewTable(rules)
-		return s, nil
-	}}
+		s.byVersion[version] = made
+		s.hooks = append(s.hooks, made...)
+	}
+	return nil
 }
 
 func mutatingHooks(d *Deps, obj admission.Object) []*hook {

@@ -17,7 +17,7 @@ import (
 // validating is the plugin that calls validating webhooks.
 type validating struct {
 	Deps
-	hooks *hooks
+	hooks applying
 }
 
 // due is a webhook to call for a write, with the subject to send.
@@ -27,12 +27,12 @@ type due struct {
 }
 
 func (v *validating) validate(ctx context.Context, a *admission.Attributes) error {
-	if match.IsConfiguration(a) {
-		return nil
-	}
-	set, err := v.hooks.Get(ctx)
+	set, err := v.hooks.to(ctx, a)
 	if err != nil {
 		return notReady(a, err)
+	}
+	if set == nil {
+		return nil
 	}
 	hits := set.table.Find(a)
 	if len(hits) == 0 {

@@ -20,14 +20,16 @@ const (
 	ValidatingName = "ValidatingAdmissionWebhook"
 )
 
-// Deps are the dependencies of the plugins. All fields but the last are required.
+// Deps are the dependencies of the plugins. All fields are required except where noted.
 type Deps struct {
 	// Mutating and Validating are the stored configurations.
 	Mutating, Validating admission.View
-	Namespaces           Namespaces
-	Authorizer           authz.Authorizer
-	Compiler             *cel.Compiler
-	Metrics              *measure.Metrics
+	// Manifests has the configurations of manifests, by the name of the plugin. Optional.
+	Manifests  map[string]admission.View
+	Namespaces Namespaces
+	Authorizer authz.Authorizer
+	Compiler   *cel.Compiler
+	Metrics    *measure.Metrics
 	// Clients connect to webhooks.
 	Clients *Clients
 	NewUID  func() types.UID
@@ -35,6 +37,8 @@ type Deps struct {
 	Log     *slog.Logger
 	// Guardrails are optional.
 	Guardrails *Guardrails
+	// NotReviews has no webhook called for reviews of who somebody is or what they may do.
+	NotReviews bool
 
 	trouble *Trouble // made with the plugin
 }
@@ -49,13 +53,13 @@ type Namespaces interface {
 // Mutating makes the plugin that calls mutating webhooks.
 func Mutating(d Deps) admission.Plugin {
 	d.trouble = NewTrouble("a webhook", d.Log, d.Clock)
-	m := &mutating{Deps: d, hooks: newHooks(&d, d.Mutating, mutatingHooks)}
+	m := &mutating{Deps: d, hooks: newApplying(&d, d.Manifests[MutatingName], d.Mutating, mutatingHooks)}
 	return admission.Plugin{Name: MutatingName, Mutator: admission.Func(m.admit)}
 }
 
 // Validating makes the plugin that calls validating webhooks.
 func Validating(d Deps) admission.Plugin {
 	d.trouble = NewTrouble("a webhook", d.Log, d.Clock)
-	v := &validating{Deps: d, hooks: newHooks(&d, d.Validating, validatingHooks)}
+	v := &validating{Deps: d, hooks: newApplying(&d, d.Manifests[ValidatingName], d.Validating, validatingHooks)}
 	return admission.Plugin{Name: ValidatingName, Validator: admission.Func(v.validate)}
 }

@@ -47,6 +47,7 @@ func (namespaces) Namespace(_ context.Context, name string) (*corev1.Namespace, 
 type site struct {
 	*httptest.Server
 	mutating, validating *admissiontest.View
+	deps                 webhook.Deps
 	chain                admission.Chain
 	log                  bytes.Buffer
 	clock                *clocktesting.FakePassiveClock
@@ -68,7 +69,7 @@ func newSite(t *testing.T) *site {
 		Clients: webhook.NewClients(webhook.Credentials{}, webhook.Dialers{}, nil, nil),
 		NewUID:  func() types.UID { return types.UID(fmt.Sprint(n.Add(1))) },
 	}
-	s.chain = admission.Chain{webhook.Mutating(d), webhook.Validating(d)}
+	s.deps, s.chain = d, admission.Chain{webhook.Mutating(d), webhook.Validating(d)}
 	return s
 }
 

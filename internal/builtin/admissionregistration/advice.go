@@ -87,9 +87,12 @@ func AdviseValidating(c *admissionv1.ValidatingWebhookConfiguration) (out []stri
 }
 
 // advised adds advice to the warnings for a new or changed configuration.
-func advised[T engine.Object](v *validator, advise func(T) []string) func(ctx context.Context, obj, old T) []string {
+func advised[T engine.Object](v *validator, hooks func(T) []hook, advise func(T) []string) func(ctx context.Context, obj, old T) []string {
 	return func(ctx context.Context, obj, old T) []string {
-		out := warnName(ctx, obj, old)
+		out := warnName[T](v)(ctx, obj, old)
+		if v.NotReviews {
+			out = append(out, warnReviews(hooks(obj))...)
+		}
 		if v.Advise {
 			out = append(out, advise(obj)...)
 		}

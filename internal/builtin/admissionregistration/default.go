@@ -1,13 +1,9 @@
 package admissionregistration
 
 import (
-	"context"
-	"strings"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -73,14 +69,4 @@ func defaultMatch(m *admissionv1.MatchResources) {
 			rules.DefaultPtr(&list[i].Scope, admissionv1.AllScopes)
 		}
 	}
-}
-
-// staticSuffix ends the names of configurations from files.
-const staticSuffix = ".static.k8s.io"
-
-func warnName[T engine.Object](_ context.Context, obj, _ T) []string {
-	if strings.HasSuffix(obj.GetName(), staticSuffix) {
-		return []string{"metadata.name: names ending in " + staticSuffix + " are reserved for admission configured by files"}
-	}
-	return nil
 }

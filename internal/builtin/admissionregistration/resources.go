@@ -25,6 +25,10 @@ type Deps struct {
 	// MayReadParams returns an error if the user may not read the objects to which a binding of the policy refers. Nil:
 	// no check.
 	MayReadParams func(ctx context.Context, policyKind, policy string, ref *admissionv1.ParamRef) error
+	// Manifests reserves names for objects from manifests.
+	Manifests bool
+	// NotReviews warns of rules of webhooks for reviews, for which none is called.
+	NotReviews bool
 	// Advise warns of webhooks that can stop a cluster.
 	Advise bool
 }
@@ -42,6 +46,7 @@ func Resources(d Deps) []*engine.Resource {
 	}
 	for _, r := range all {
 		r.AwaitSeen = true
+		r.Rules = v.reserves(r.Rules)
 	}
 	return all
 }
@@ -66,7 +71,7 @@ func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateMutatingWebhooks,
 			ValidateUpdate:       v.validateMutatingWebhooksUpdate,
-			Warn:                 advised(v, AdviseMutating),
+			Warn:                 advised(v, mutatingHooks, AdviseMutating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: mutatingWebhookConfigurationTable(),
@@ -90,7 +95,7 @@ func validatingWebhookConfigurations(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateValidatingWebhooks,
 			ValidateUpdate:       v.validateValidatingWebhooksUpdate,
-			Warn:                 advised(v, AdviseValidating),
+			Warn:                 advised(v, validatingHooks, AdviseValidating),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: validatingWebhookConfigurationTable(),
@@ -116,7 +121,7 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateValidatingPolicy,
 			ValidateUpdate:       v.validateValidatingPolicyUpdate,
-			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
+			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
 			Reset:                engine.ResetStatus,
 		}.Rules(),
@@ -126,7 +131,7 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 				metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
 			},
 			ValidateUpdate:       validateValidatingPolicyStatus,
-			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy],
+			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
 			Reset:                engine.ResetSpecAndMetadata,
 		})},
@@ -149,7 +154,7 @@ func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateValidatingBinding,
 			ValidateUpdate:       v.validateValidatingBindingUpdate,
-			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicyBinding],
+			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicyBinding](v),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: validatingAdmissionPolicyBindingTable(),
@@ -179,7 +184,7 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateMutatingPolicy,
 			ValidateUpdate:       v.validateMutatingPolicyUpdate,
-			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicy],
+			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: mutatingAdmissionPolicyTable(),
@@ -205,7 +210,7 @@ func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 			},
 			Validate:             v.validateMutatingBinding,
 			ValidateUpdate:       v.validateMutatingBindingUpdate,
-			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicyBinding],
+			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicyBinding](v),
 			NeedsResourceVersion: true,
 		}.Rules(),
 		Table: mutatingAdmissionPolicyBindingTable(),
