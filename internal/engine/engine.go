@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -64,6 +65,8 @@ type Config struct {
 	UnsafeDelete bool
 	// PagesAtZero has the limit hold for lists of any revision too (resourceVersion=0), as in a kube-apiserver without watch cache.
 	PagesAtZero bool
+	// StoreCBOR stores custom resources as CBOR, and not as JSON. Both are read in any case.
+	StoreCBOR bool
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer
@@ -160,6 +163,9 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	var t store.Transformer
 	if e.Transformer != nil {
 		t = e.Transformer(schema.GroupResource{Group: hub.Group, Resource: r.Plural})
+		if r.Codec != nil {
+			t = cbor.Storage(t, e.StoreCBOR)
+		}
 	}
 	return store.Kind{
 		Prefix:      r.Prefix + "/",

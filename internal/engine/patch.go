@@ -46,7 +46,7 @@ func (c *call) patch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	res, err := c.changeObject(ctx, &change{
-		rules: c.rules(), create: kind == types.ApplyYAMLPatchType,
+		rules: c.rules(), create: applies(kind),
 		options: &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation},
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			return c.patched(ctx, kind, body, options, old, exists)
@@ -64,6 +64,9 @@ func (c *call) patchKind() (types.PatchType, error) {
 	if !c.typed {
 		kinds = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType}
 	}
+	if c.info.CBOR {
+		kinds = append(kinds, types.ApplyCBORPatchType)
+	}
 	ct, _, _ := strings.Cut(c.req.Header.Get("Content-Type"), ";")
 	var names []string
 	for _, k := range kinds {
@@ -78,6 +81,12 @@ func (c *call) patchKind() (types.PatchType, error) {
 	return "", unsupportedMedia(names)
 }
 
+// applies says that a patch is a server-side apply.
+func applies(kind types.PatchType) bool {
+	return kind == types.ApplyYAMLPatchType || kind == types.ApplyCBORPatchType
+}
+
+// patchBody reads a patch and its options. What is sent as CBOR is JSON from here on.
 func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, error) {
 	body, err := c.body()
 	if err != nil {
@@ -89,6 +98,11 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 	}
 	if err := invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, kind)); err != nil {
 		return nil, nil, err
+	}
+	if kind == types.ApplyCBORPatchType {
+		if body, err = configFromCBOR(body); err != nil {
+			return nil, nil, err
+		}
 	}
 	if a := request.AuditFrom(c.req.Context()); a.Wants(request.AuditRequest) {
 		a.Request(nil, func() ([]byte, error) { return body, nil })
@@ -102,8 +116,8 @@ func (w *write) patched(ctx context.Context, kind types.PatchType, body []byte, 
 	var obj Object
 	var err error
 	switch {
-	case kind == types.ApplyYAMLPatchType:
-		obj, err = w.applied(ctx, body, options, old)
+	case applies(kind):
+		obj, err = w.applied(ctx, kind, body, options, old)
 	case !exists:
 		return nil, apierrors.NewNotFound(w.gr(), w.name)
 	default:

@@ -133,8 +133,8 @@ func (c *call) patchScale(kind types.PatchType) error {
 		}
 		return obj, c.fitName(obj)
 	}
-	if kind == types.ApplyYAMLPatchType {
-		return c.rescale(ctx, out, uo, "", nil, &scaleApply{body, options})
+	if applies(kind) {
+		return c.rescale(ctx, out, uo, "", nil, &scaleApply{kind, body, options})
 	}
 	return c.rescale(ctx, out, uo, "", patch, nil)
 }
@@ -145,6 +145,7 @@ const unset = math.MinInt32
 
 // scaleApply is a server-side apply of a scale.
 type scaleApply struct {
+	kind    types.PatchType
 	body    []byte
 	options *metav1.PatchOptions
 }
@@ -235,7 +236,7 @@ func trackedScale(ctx context.Context, m *fieldmanager.Manager, live, s *autosca
 }
 
 func (w *write) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
-	config, strict, err := decodeConfig(a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
+	config, strict, err := decodeConfig(a.kind, a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}

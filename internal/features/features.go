@@ -33,6 +33,7 @@ const (
 // Gates that kanzen switches, beside those of fields.
 const (
 	AllowUnsafeMalformedObjectDeletion           = "AllowUnsafeMalformedObjectDeletion"
+	CBORServingAndStorage                        = "CBORServingAndStorage"
 	CSIVolumeHealth                              = "CSIVolumeHealth"
 	ClusterTrustBundle                           = "ClusterTrustBundle"
 	ComponentFlagz                               = "ComponentFlagz"
@@ -68,7 +69,7 @@ const (
 
 func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
-		AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
+		AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
 		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, GenericWorkload,

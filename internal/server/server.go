@@ -176,6 +176,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		Wrote:        recorded.wrote(),
 		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
+		StoreCBOR:    cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -242,7 +243,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 	}).begin()
 	handler := chain.New(chain.Config{
-		Handler: root, Page: root.pages.filters,
+		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),
