@@ -48,9 +48,9 @@ func transcode(doc []byte, encode func(runtime.Object, io.Writer) error) ([]byte
 	return b.Bytes(), err
 }
 
-// ToJSON turns CBOR into JSON. What clients send is to be bounded before.
+// ToJSON turns a CBOR object into JSON. What clients send is to be bounded before.
 func ToJSON(data []byte) ([]byte, error) {
-	var v any
+	var v map[string]any
 	if err := direct.Unmarshal(data, &v); err != nil {
 		return nil, err
 	}

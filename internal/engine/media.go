@@ -91,6 +91,8 @@ func (o output) contentType(stream bool) string {
 // restrict says what an endpoint can produce.
 type restrict struct {
 	protobuf bool // the kind has a protobuf encoding
+	routed   bool // kube-apiserver's router knows its media types
+	list     bool // it can be watched too
 	table    bool
 	partial  string // the kind of metadata-only answers; "" if there are none
 	stream   bool
@@ -121,15 +123,7 @@ func negotiate(req *http.Request, can restrict) (output, error) {
 			}
 		}
 	}
-	if can.stream && namesMedia(header, names) {
-		// What no answer could be is told as for a single answer, before what no stream could be.
-		can.stream = false
-		if _, err := negotiate(req, can); err != nil {
-			return out, err
-		}
-		can.stream = true
-	}
-	return out, notAcceptable(can, header, names)
+	return out, can.refuse(req, header, names)
 }
 
 // encode says whether the endpoint can produce media type m with these
@@ -189,29 +183,39 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	return false
 }
 
-// notAcceptable answers a request that wants none of the media types that an endpoint has. kube-apiserver's words for
-// built-in kinds tell whether it is the type or its parameters.
-func notAcceptable(can restrict, header string, offered []string) error {
-	names := offered
-	if can.stream {
-		names = nil
-		for m := range offered {
-			if m := media(m); m != mediaYAML {
-				names = append(names, m.streamName())
-			}
+// refuse answers a request that wants none of the media types that an endpoint has, in kube-apiserver's order: its router, which knows the
+// names of built-in kinds' types, then what no answer could be, then what no stream could be.
+func (can restrict) refuse(req *http.Request, header string, names []string) error {
+	var streams []string
+	for m := range names {
+		if m := media(m); m != mediaYAML {
+			streams = append(streams, m.streamName())
 		}
 	}
-	if can.protobuf && !can.stream && !namesMedia(header, offered) {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
-			Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(names, ", "),
-		}}
+	if can.routed {
+		routes := slices.Clone(names)
+		if can.list {
+			routes = append(routes, streams...)
+		}
+		if !namesMedia(header, routes) {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+				Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(routes, ", "),
+			}}
+		}
+	}
+	if can.stream {
+		can.stream = false
+		if _, err := negotiate(req, can); err != nil {
+			return err
+		}
+		names = streams
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusNotAcceptable,
 		Reason:  metav1.StatusReasonNotAcceptable,
-		Message: fmt.Sprintf("only the following media types are accepted: %s", strings.Join(names, ", ")),
+		Message: "only the following media types are accepted: " + strings.Join(names, ", "),
 	}}
 }
 
@@ -261,9 +265,6 @@ func inputMedia(req *http.Request, protobuf bool) (media, error) {
 				return media(m), nil
 			}
 		}
-	}
-	if !protobuf {
-		names = slices.Delete(slices.Clone(names), int(mediaProtobuf), int(mediaProtobuf)+1)
 	}
 	return 0, unsupportedMedia(names)
 }

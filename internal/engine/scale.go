@@ -75,7 +75,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 
 // updateScale writes the replica count that a PUT asks for.
 func (c *call) updateScale() error {
-	in, options, err := c.updateInput(restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"}, true)
+	in, options, err := c.updateInput(restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"}, true)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *call) updateScale() error {
 
 // patchScale writes the replica count that a patch of the scale asks for.
 func (c *call) patchScale(kind types.PatchType) error {
-	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"})
+	out, err := negotiate(c.req, restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"})
 	if err != nil {
 		return err
 	}

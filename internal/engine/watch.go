@@ -30,7 +30,7 @@ const bookmarkEvery = time.Minute
 // watch streams the events of the selected objects.
 func (c *call) watch() error {
 	can := c.restrict()
-	can.stream = true
+	can.list, can.stream = true, true
 	out, err := negotiate(c.req, can)
 	if err != nil {
 		return err
