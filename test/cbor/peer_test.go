@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorilla/websocket"
+	"k8s.io/client-go/rest"
+
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
@@ -232,5 +235,34 @@ func TestBesidePeer(t *testing.T) {
 			}
 			t.Logf("%d of %d answers differ", differ, len(all))
 		})
+	}
+}
+
+// TestSockets: an event of a watch by websocket is a binary message of CBOR.
+func TestSockets(t *testing.T) {
+	t.Parallel()
+	there := peer.Start(t, gate)
+	here := kanzentest.Start(t, kanzentest.Flags(gate), kanzentest.Listen(), kanzentest.Controllers()).SocketConfig()
+	var got []string
+	for _, c := range []*rest.Config{there, here} {
+		tls, err := rest.TLSConfigFor(c)
+		must(t, err)
+		dialer := websocket.Dialer{TLSClientConfig: tls}
+		header := http.Header{"Accept": {cborType}, "Origin": {c.Host}}
+		if c.BearerToken != "" {
+			header.Set("Authorization", "Bearer "+c.BearerToken)
+		}
+		conn, resp, err := dialer.DialContext(t.Context(), strings.Replace(c.Host, "https", "wss", 1)+"/api/v1/namespaces?watch=1&fieldSelector=metadata.name=default", header)
+		must(t, err)
+		defer resp.Body.Close()
+		defer conn.Close()
+		kind, message, err := conn.ReadMessage()
+		must(t, err)
+		event := decoded(t, cborType, message).(map[string]any)
+		delete(event["object"].(map[string]any)["metadata"].(map[string]any), "managedFields") // by whoever has made it
+		got = append(got, fmt.Sprint(kind, same(event)))
+	}
+	if got[0] != got[1] {
+		t.Errorf("got %s\nwant %s", got[1], got[0])
 	}
 }
