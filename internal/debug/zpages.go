@@ -102,7 +102,7 @@ func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 		accept = "text/plain"
 	}
 	names := []string{"application/json", "application/yaml", "text/plain"}
-	if i := request.InfoFrom(r.Context()); i != nil && i.CBOR {
+	if request.HasCBOR(r.Context()) {
 		names = append(names, kruntime.ContentTypeCBOR)
 	}
 	for _, a := range goautoneg.ParseAccept(accept) {

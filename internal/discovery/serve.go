@@ -89,7 +89,7 @@ const (
 // offered are the media types of a document.
 func (d *document) offered(r *http.Request) []string {
 	names := []string{jsonType, yamlType, protobufType}
-	if i := request.InfoFrom(r.Context()); i != nil && i.CBOR && !d.noCBOR {
+	if request.HasCBOR(r.Context()) && !d.noCBOR {
 		names = append(names, cborType)
 	}
 	return names

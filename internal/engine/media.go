@@ -38,7 +38,7 @@ var mediaNames = [...]string{
 
 // offered are the names of the encodings that the server has: CBOR is behind a feature gate.
 func offered(req *http.Request) []string {
-	if i := request.InfoFrom(req.Context()); i != nil && i.CBOR {
+	if request.HasCBOR(req.Context()) {
 		return mediaNames[:]
 	}
 	return mediaNames[:mediaCBOR]
