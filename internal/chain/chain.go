@@ -41,6 +41,8 @@ type Config struct {
 	Authorizer    authz.Authorizer
 	// Page tells what filters have to know of a path that is no resource. Optional.
 	Page func(path string) request.Page
+	// CBOR adds CBOR to the media types.
+	CBOR bool
 	// WriteError writes refusals; nil is WriteStatus.
 	WriteError ErrorWriter
 	Log        *slog.Logger
@@ -144,7 +146,7 @@ func steps(c Config) []step {
 		// Deadlines and latencies count from here.
 		{"received timestamp", Received(c.Clock), nil},
 		// All filters below use the request info.
-		{"request info", Info(c.Page), nil},
+		{"request info", Info(c.Page, c.CBOR), nil},
 		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log include all requests that are refused below.
 		{"metrics", c.Metrics, nil},

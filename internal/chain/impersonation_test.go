@@ -68,7 +68,7 @@ func TestImpersonation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var passed *http.Request
 			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, clock.RealClock{}, nil, WriteStatus).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
-			as := Info(longProfiles).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			as := Info(longProfiles, false).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), c.who)))
 			}))
 			w := send(as, "GET /api/v1/namespaces/a/pods", c.headers...)
@@ -176,7 +176,7 @@ func TestImpersonationIsRemembered(t *testing.T) {
 	} {
 		clk.SetTime(clk.Now().Add(step.after))
 		o.questions, as = nil, ""
-		outer := Info(longProfiles).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer := Info(longProfiles, false).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), step.who)))
 		}))
 		send(outer, "GET "+step.path, "Impersonate-User: "+step.as)

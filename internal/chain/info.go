@@ -8,8 +8,8 @@ import (
 )
 
 // Info parses the request info. page tells about paths that are no resources; nil: they are like other requests. An invalid
-// path is answered in plain text, because the API to which it belongs is not known.
-func Info(page func(path string) request.Page) Filter {
+// path is answered in plain text, because the API to which it belongs is not known. cbor says that the server has CBOR.
+func Info(page func(path string) request.Page, cbor bool) Filter {
 	return func(next Handler) Handler {
 		return func(w http.ResponseWriter, r *http.Request) {
 			i, err := request.NewInfo(r)
@@ -17,6 +17,7 @@ func Info(page func(path string) request.Page) Filter {
 				http.Error(w, fmt.Sprintf("Internal Server Error: %q: %v", r.RequestURI, err), http.StatusInternalServerError)
 				return
 			}
+			i.CBOR = cbor
 			if !i.IsResource && page != nil {
 				i.Page = page(i.Path)
 			}

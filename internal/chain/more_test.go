@@ -48,7 +48,7 @@ func TestWatchesEndOneByOne(t *testing.T) {
 		s := NewWatches()
 		began := time.Now()
 		ended := make(chan time.Duration, 10)
-		h := Info(longProfiles).Then(WatchTermination(s, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info(longProfiles, false).Then(WatchTermination(s, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if request.InfoFrom(r.Context()).Verb == "watch" {
 				<-r.Context().Done()
 				ended <- time.Since(began)

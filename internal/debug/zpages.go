@@ -13,9 +13,11 @@ import (
 	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/version"
 )
@@ -99,6 +101,10 @@ func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 	if accept == "" {
 		accept = "text/plain"
 	}
+	names := []string{"application/json", "application/yaml", "text/plain"}
+	if request.HasCBOR(r.Context()) {
+		names = append(names, kruntime.ContentTypeCBOR)
+	}
 	for _, a := range goautoneg.ParseAccept(accept) {
 		media := a.Type + "/" + a.SubType
 		v := a.Params["v"]
@@ -107,7 +113,7 @@ func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(text()))
 			return
-		case media != "application/json" && media != "application/yaml":
+		case !slices.Contains(names, media):
 			continue
 		case a.Params["g"] != "config.k8s.io" || a.Params["as"] != kind || v != "v1alpha1" && v != "v1beta1":
 			continue
@@ -116,8 +122,11 @@ func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 			request.AddWarning(r.Context(), fmt.Sprintf("This version of the %s endpoint is deprecated. Please use a newer version.", strings.ToLower(kind)))
 		}
 		body, err := json.MarshalIndent(object(metav1.TypeMeta{Kind: kind, APIVersion: "config.k8s.io/" + v}), "", "  ")
-		if err == nil && media == "application/yaml" {
+		switch {
+		case err == nil && media == "application/yaml":
 			body, err = yaml.JSONToYAML(body)
+		case err == nil && media == kruntime.ContentTypeCBOR:
+			body, err = cbor.FromJSON(body)
 		}
 		if err != nil {
 			z.WriteError(w, r, err)
@@ -128,5 +137,5 @@ func (z *Zpages) answer(w http.ResponseWriter, r *http.Request, kind string, tex
 		return
 	}
 	z.WriteError(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: application/json, application/yaml, text/plain"}})
+		Message: "only the following media types are accepted: " + strings.Join(names, ", ")}})
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -64,7 +65,9 @@ func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version
 	case g.builtin() && r.Method != http.MethodGet:
 		return true, methodNotAllowed()
 	}
-	return true, serve(w, r, newDocument(func() runtime.Object { return gv.resourceList() }), nil)
+	d := newDocument(func() runtime.Object { return gv.resourceList() })
+	d.noCBOR = !g.builtin()
+	return true, serve(w, r, d, nil)
 }
 
 // encoding is the format of a response.
@@ -78,15 +81,26 @@ const (
 	jsonType     = "application/json"
 	yamlType     = "application/yaml"
 	protobufType = "application/vnd.kubernetes.protobuf"
+	cborType     = runtime.ContentTypeCBOR
 
 	aggregatedParams = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
+// offered are the media types of a document.
+func (d *document) offered(r *http.Request) []string {
+	names := []string{jsonType, yamlType, protobufType}
+	if request.HasCBOR(r.Context()) && !d.noCBOR {
+		names = append(names, cborType)
+	}
+	return names
+}
+
 // serve writes doc, or aggregated (nil: there is none) to clients that accept it.
 func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) error {
-	e, ok := negotiate(r, aggregated != nil)
+	names := doc.offered(r)
+	e, ok := negotiate(r, names, aggregated != nil)
 	if !ok {
-		return notAcceptable()
+		return notAcceptable(names)
 	}
 	contentType := e.mediaType
 	if e.aggregated {
@@ -122,6 +136,8 @@ func (d *document) encode(e encoding) ([]byte, error) {
 		var b bytes.Buffer
 		err := protobuf.NewSerializer(nil, nil).Encode(d.object(), &b)
 		return b.Bytes(), err
+	case e.mediaType == cborType:
+		return cbor.FromJSON(d.json())
 	case e.pretty:
 		var b bytes.Buffer
 		err := json.Indent(&b, bytes.TrimSuffix(d.json(), []byte("\n")), "", "  ")
@@ -147,15 +163,15 @@ func write(w http.ResponseWriter, r *http.Request, body []byte) error {
 	return nil
 }
 
-// negotiate evaluates the Accept header; aggregated means that there is an aggregated form.
-func negotiate(r *http.Request, aggregated bool) (encoding, bool) {
+// negotiate evaluates the Accept header by the offered media types; aggregated means that there is an aggregated form.
+func negotiate(r *http.Request, offered []string, aggregated bool) (encoding, bool) {
 	plain := encoding{mediaType: jsonType, pretty: wantsPretty(r)}
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		return plain, true
 	}
 	for _, clause := range goautoneg.ParseAccept(accept) {
-		for _, mediaType := range []string{jsonType, yamlType, protobufType} {
+		for _, mediaType := range offered {
 			t, sub, _ := strings.Cut(mediaType, "/")
 			if clause.Type != "*" && (clause.Type != t || clause.SubType != "*" && clause.SubType != sub) {
 				continue
@@ -207,10 +223,10 @@ func methodNotAllowed() error {
 	}}
 }
 
-func notAcceptable() error {
+func notAcceptable(offered []string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " + strings.Join([]string{jsonType, yamlType, protobufType}, ", "),
+		Message: "only the following media types are accepted: " + strings.Join(offered, ", "),
 	}}
 }
 

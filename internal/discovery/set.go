@@ -151,6 +151,7 @@ type document struct {
 	object func() runtime.Object
 	json   func() []byte // on one line
 	hash   func() string
+	noCBOR bool // version documents of custom resources, in kube-apiserver
 }
 
 func newDocument(object func() runtime.Object) *document {

@@ -8,13 +8,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // applied makes the hub object that a server-side apply asks for: the stored object merged
 // with the manager's new configuration, without the fields that the manager applied before
 // and no longer applies.
-func (w *write) applied(ctx context.Context, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
-	config, strict, err := decodeConfig(body, directive(options.FieldValidation) != metav1.FieldValidationIgnore)
+func (w *write) applied(ctx context.Context, kind types.PatchType, body []byte, options *metav1.PatchOptions, old Object) (Object, error) {
+	config, strict, err := decodeConfig(kind, body, directive(options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +42,13 @@ func (w *write) applied(ctx context.Context, body []byte, options *metav1.PatchO
 }
 
 // decodeConfig reads the body of an apply. With check it also returns the
-// errors of fields that occur more than once.
-func decodeConfig(body []byte, check bool) (*unstructured.Unstructured, []error, error) {
+// errors of fields that occur more than once, which CBOR cannot have.
+func decodeConfig(kind types.PatchType, body []byte, check bool) (*unstructured.Unstructured, []error, error) {
 	config := &unstructured.Unstructured{Object: map[string]any{}}
+	if kind == types.ApplyCBORPatchType {
+		_, err := unmarshalJSON(body, config, false)
+		return config, nil, err
+	}
 	doc, strict, err := yamlToJSON(body, check)
 	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return nil, nil, err

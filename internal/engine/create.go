@@ -93,7 +93,7 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 
 // createSubresource answers a POST to a subresource (binding, eviction, token).
 func (c *call) createSubresource() error {
-	in, options, err := c.createInput(restrict{protobuf: true}, true)
+	in, options, err := c.createInput(restrict{protobuf: true, routed: true}, true)
 	if err != nil {
 		return err
 	}

@@ -212,6 +212,10 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 			strict = append(strict, more...)
 		}
 		gvk = obj.GetObjectKind().GroupVersionKind()
+	case mediaCBOR:
+		if gvk, strict, err = decodeCBOR(data, obj, kindsOf(want, alike), check); err != nil {
+			return err
+		}
 	default:
 		strict, err = unmarshalJSON(data, obj, check)
 		gvk = obj.GetObjectKind().GroupVersionKind()
@@ -254,14 +258,21 @@ func decodeBody(ctx context.Context, data []byte, m media, obj Object, want sche
 		if err != nil {
 			return unhandled(want, err)
 		}
-		strict = append(strict, unknownFields(unknown)...)
+		if m != mediaCBOR { // of CBOR, kube-apiserver drops them without a word
+			strict = append(strict, unknownFields(unknown)...)
+		}
 	}
 	return strictErrors(ctx, strict, want, fieldValidation)
 }
 
 // unhandled refuses a body that cannot be decoded as its kind.
 func unhandled(want schema.GroupVersionKind, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+	return unhandledAs(want.Kind, want, err)
+}
+
+// unhandledAs is unhandled for a body that may say that it is of another kind.
+func unhandledAs(kind string, got schema.GroupVersionKind, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, kind, err))
 }
 
 // sameVersion refuses an untyped body that has no type, or that is of another

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -90,17 +92,20 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	return options, nil
 }
 
+// optionCodecs read options in all media types.
+var optionCodecs = serializer.NewCodecFactory(internalscheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+
 func (c *call) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {
 	m, err := inputMedia(c.req, true)
 	if err != nil {
 		return err
 	}
-	for _, info := range internalscheme.Codecs.SupportedMediaTypes() {
+	for _, info := range optionCodecs.SupportedMediaTypes() {
 		if info.MediaType != mediaNames[m] {
 			continue
 		}
 		want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
-		obj, _, err := internalscheme.Codecs.DecoderToVersion(info.Serializer, want.GroupVersion()).Decode(body, &want, into)
+		obj, _, err := optionCodecs.DecoderToVersion(info.Serializer, want.GroupVersion()).Decode(body, &want, into)
 		if err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}

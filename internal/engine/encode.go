@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/transcode"
@@ -438,6 +439,9 @@ func encodeAny(obj runtime.Object, m media, pretty bool) ([]byte, error) {
 	b, err := marshalJSON(obj)
 	if err != nil {
 		return nil, err
+	}
+	if m == mediaCBOR {
+		return cbor.FromJSON(b)
 	}
 	return finishJSON(b, pretty), nil
 }

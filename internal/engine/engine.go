@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -66,6 +67,8 @@ type Config struct {
 	PagesAtZero bool
 	// Shards has lists and watches look at their shard selector.
 	Shards bool
+	// StoreCBOR stores custom resources as CBOR, and not as JSON. Both are read in any case.
+	StoreCBOR bool
 	// Transformer returns how the values of a resource are stored. Optional: as
 	// they are.
 	Transformer func(schema.GroupResource) store.Transformer
@@ -162,6 +165,9 @@ func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	var t store.Transformer
 	if e.Transformer != nil {
 		t = e.Transformer(schema.GroupResource{Group: hub.Group, Resource: r.Plural})
+		if r.Codec != nil {
+			t = cbor.Storage(t, e.StoreCBOR)
+		}
 	}
 	return store.Kind{
 		Prefix:      r.Prefix + "/",

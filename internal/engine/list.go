@@ -19,7 +19,7 @@ import (
 // list answers with the selected objects, or a page of them.
 func (c *call) list() error {
 	can := c.restrict()
-	can.partial = "PartialObjectMetadataList"
+	can.partial, can.list = "PartialObjectMetadataList", true
 	out, err := negotiate(c.req, can)
 	if err != nil {
 		return err

@@ -12,7 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // media is an encoding of objects.
@@ -22,6 +25,7 @@ const (
 	mediaJSON media = iota
 	mediaYAML
 	mediaProtobuf
+	mediaCBOR
 )
 
 // Names of the encodings, as in Accept and Content-Type.
@@ -29,6 +33,23 @@ var mediaNames = [...]string{
 	mediaJSON:     "application/json",
 	mediaYAML:     "application/yaml",
 	mediaProtobuf: "application/vnd.kubernetes.protobuf",
+	mediaCBOR:     runtime.ContentTypeCBOR,
+}
+
+// offered are the names of the encodings that the server has: CBOR is behind a feature gate.
+func offered(req *http.Request) []string {
+	if request.HasCBOR(req.Context()) {
+		return mediaNames[:]
+	}
+	return mediaNames[:mediaCBOR]
+}
+
+// streamName is the name of the encoding of a watch.
+func (m media) streamName() string {
+	if m == mediaCBOR {
+		return runtime.ContentTypeCBORSequence
+	}
+	return mediaNames[m] + ";stream=watch"
 }
 
 // shape is the form into which an object is brought before it is encoded.
@@ -61,16 +82,17 @@ func (o output) metaKind(kind string) schema.GroupVersionKind {
 
 // contentType of a whole answer, or of a watch stream.
 func (o output) contentType(stream bool) string {
-	t := mediaNames[o.media]
-	if stream && o.media == mediaProtobuf {
-		t += ";stream=watch"
+	if stream && o.media != mediaJSON {
+		return o.media.streamName()
 	}
-	return t
+	return mediaNames[o.media]
 }
 
 // restrict says what an endpoint can produce.
 type restrict struct {
 	protobuf bool // the kind has a protobuf encoding
+	routed   bool // kube-apiserver's router knows its media types
+	list     bool // it can be watched too
 	table    bool
 	partial  string // the kind of metadata-only answers; "" if there are none
 	stream   bool
@@ -83,8 +105,9 @@ func negotiate(req *http.Request, can restrict) (output, error) {
 	if header == "" {
 		return out, nil
 	}
+	names := offered(req)
 	for _, clause := range goautoneg.ParseAccept(header) {
-		for m, name := range mediaNames {
+		for m, name := range names {
 			m := media(m)
 			if !can.encode(m, clause.Params) {
 				continue
@@ -100,15 +123,7 @@ func negotiate(req *http.Request, can restrict) (output, error) {
 			}
 		}
 	}
-	if can.stream && namesMedia(header) {
-		// What no answer could be is told as for a single answer, before what no stream could be.
-		can.stream = false
-		if _, err := negotiate(req, can); err != nil {
-			return out, err
-		}
-		can.stream = true
-	}
-	return out, notAcceptable(can, header)
+	return out, can.refuse(req, header, names)
 }
 
 // encode says whether the endpoint can produce media type m with these
@@ -160,7 +175,7 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	switch as {
 	case "Table":
 		o.shape = shapeTable
-		return can.table && o.media != mediaProtobuf
+		return can.table && (o.media == mediaJSON || o.media == mediaYAML)
 	case can.partial:
 		o.shape = shapePartial
 		return as != ""
@@ -168,30 +183,39 @@ func (o *output) accept(params map[string]string, can restrict) bool {
 	return false
 }
 
-// notAcceptable answers a request that wants none of the media types that an endpoint has. kube-apiserver's words for
-// built-in kinds tell whether it is the type or its parameters.
-func notAcceptable(can restrict, header string) error {
-	var names []string
-	for m, name := range mediaNames {
-		if can.stream && media(m) == mediaYAML {
-			continue
+// refuse answers a request that wants none of the media types that an endpoint has, in kube-apiserver's order: its router, which knows the
+// names of built-in kinds' types, then what no answer could be, then what no stream could be.
+func (can restrict) refuse(req *http.Request, header string, names []string) error {
+	var streams []string
+	for m := range names {
+		if m := media(m); m != mediaYAML {
+			streams = append(streams, m.streamName())
 		}
-		if can.stream {
-			name += ";stream=watch"
-		}
-		names = append(names, name)
 	}
-	if can.protobuf && !can.stream && !namesMedia(header) {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
-			Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(names, ", "),
-		}}
+	if can.routed {
+		routes := slices.Clone(names)
+		if can.list {
+			routes = append(routes, streams...)
+		}
+		if !namesMedia(header, routes) {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+				Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(routes, ", "),
+			}}
+		}
+	}
+	if can.stream {
+		can.stream = false
+		if _, err := negotiate(req, can); err != nil {
+			return err
+		}
+		names = streams
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusNotAcceptable,
 		Reason:  metav1.StatusReasonNotAcceptable,
-		Message: fmt.Sprintf("only the following media types are accepted: %s", strings.Join(names, ", ")),
+		Message: "only the following media types are accepted: " + strings.Join(names, ", "),
 	}}
 }
 
@@ -201,18 +225,18 @@ func (c *call) unroutable() bool {
 	if !c.typed {
 		return false
 	}
-	if accept := c.req.Header.Get("Accept"); accept != "" && !namesMedia(accept) {
+	if accept := c.req.Header.Get("Accept"); accept != "" && !namesMedia(accept, offered(c.req)) {
 		return true
 	}
 	_, err := c.patchKind()
 	return c.info.Verb == "patch" && err != nil
 }
 
-// namesMedia reports whether an Accept header has a media type that the API has, with whatever parameters.
-func namesMedia(header string) bool {
+// namesMedia reports whether an Accept header has one of the names, with whatever parameters.
+func namesMedia(header string, names []string) bool {
 	for clause := range strings.SplitSeq(header, ",") {
 		name, _, _ := strings.Cut(clause, ";")
-		if name = strings.TrimSpace(name); name == "*/*" || slices.Contains(mediaNames[:], name) {
+		if name = strings.TrimSpace(name); name == "*/*" || slices.Contains(names, name) {
 			return true
 		}
 	}
@@ -234,16 +258,13 @@ func inputMedia(req *http.Request, protobuf bool) (media, error) {
 	if header == "" {
 		return mediaJSON, nil
 	}
+	names := offered(req)
 	if t, _, err := mime.ParseMediaType(header); err == nil {
-		for m, name := range mediaNames {
+		for m, name := range names {
 			if t == name && (media(m) != mediaProtobuf || protobuf) {
 				return media(m), nil
 			}
 		}
-	}
-	names := mediaNames[:]
-	if !protobuf {
-		names = mediaNames[:mediaProtobuf]
 	}
 	return 0, unsupportedMedia(names)
 }

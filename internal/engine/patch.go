@@ -47,7 +47,7 @@ func (c *call) patch() error {
 	ctx, cancel := context.WithTimeout(c.req.Context(), writeTimeout)
 	defer cancel()
 	res, err := c.changeObject(ctx, &change{
-		rules: c.rules(), create: kind == types.ApplyYAMLPatchType,
+		rules: c.rules(), create: applies(kind),
 		options: &metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation},
 		mutate: func(ctx context.Context, old Object, exists bool) (Object, error) {
 			return c.patched(ctx, kind, body, options, old, exists)
@@ -65,6 +65,9 @@ func (c *call) patchKind() (types.PatchType, error) {
 	if !c.typed {
 		kinds = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType}
 	}
+	if c.info.CBOR {
+		kinds = append(kinds, types.ApplyCBORPatchType)
+	}
 	ct, _, _ := strings.Cut(c.req.Header.Get("Content-Type"), ";")
 	var names []string
 	for _, k := range kinds {
@@ -79,6 +82,12 @@ func (c *call) patchKind() (types.PatchType, error) {
 	return "", unsupportedMedia(names)
 }
 
+// applies says that a patch is a server-side apply.
+func applies(kind types.PatchType) bool {
+	return kind == types.ApplyYAMLPatchType || kind == types.ApplyCBORPatchType
+}
+
+// patchBody reads a patch and its options. What is sent as CBOR is JSON from here on.
 func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, error) {
 	body, err := c.body()
 	if err != nil {
@@ -92,8 +101,16 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 		return nil, nil, err
 	}
 	// The audit log has what is in JSON, and nothing is looked at for a patch that cannot be read.
-	if kind != types.ApplyYAMLPatchType && !json.Valid(body) {
-		return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
+	switch kind {
+	case types.ApplyYAMLPatchType:
+	case types.ApplyCBORPatchType:
+		if body, err = configFromCBOR(body); err != nil {
+			return nil, nil, err
+		}
+	default:
+		if !json.Valid(body) {
+			return nil, nil, apierrors.NewBadRequest("invalid JSON patch")
+		}
 	}
 	if a := request.AuditFrom(c.req.Context()); a.Wants(request.AuditRequest) {
 		a.Request(nil, func() ([]byte, error) { return body, nil })
@@ -107,8 +124,8 @@ func (w *write) patched(ctx context.Context, kind types.PatchType, body []byte, 
 	var obj Object
 	var err error
 	switch {
-	case kind == types.ApplyYAMLPatchType:
-		obj, err = w.applied(ctx, body, options, old)
+	case applies(kind):
+		obj, err = w.applied(ctx, kind, body, options, old)
 	case !exists:
 		return nil, apierrors.NewNotFound(w.gr(), w.name)
 	default:

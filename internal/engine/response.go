@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -217,14 +218,17 @@ func (f *form) object(b []byte) []byte {
 
 // writeJSON answers with a JSON document in the form the client wants.
 func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b []byte) error {
-	if out.media == mediaYAML {
-		y, err := yaml.JSONToYAML(b)
-		if err != nil {
-			return err
-		}
-		b = y
-	} else {
+	var err error
+	switch out.media {
+	case mediaYAML:
+		b, err = yaml.JSONToYAML(b)
+	case mediaCBOR:
+		b, err = cbor.FromJSON(b)
+	default:
 		b = finishJSON(b, out.pretty)
+	}
+	if err != nil {
+		return err
 	}
 	writeBytes(w, req, code, out.contentType(false), b)
 	return nil
@@ -301,7 +305,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 // restrict says what the request's endpoint can answer with.
 func (c *call) restrict() restrict {
 	// A review has no table.
-	return restrict{protobuf: c.typed, table: c.R.Create == nil, partial: "PartialObjectMetadata"}
+	return restrict{protobuf: c.typed, routed: c.typed, table: c.R.Create == nil, partial: "PartialObjectMetadata"}
 }
 
 // marshalRaw is json.Marshal for values whose encoding cannot fail.

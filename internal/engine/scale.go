@@ -74,7 +74,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 
 // updateScale writes the replica count that a PUT asks for.
 func (c *call) updateScale() error {
-	in, options, err := c.updateInput(restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"}, true)
+	in, options, err := c.updateInput(restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"}, true)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *call) updateScale() error {
 
 // patchScale writes the replica count that a patch of the scale asks for.
 func (c *call) patchScale(kind types.PatchType) error {
-	out, err := negotiate(c.req, restrict{protobuf: true, table: true, partial: "PartialObjectMetadata"})
+	out, err := negotiate(c.req, restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"})
 	if err != nil {
 		return err
 	}
@@ -132,8 +132,8 @@ func (c *call) patchScale(kind types.PatchType) error {
 		}
 		return obj, c.fitName(obj)
 	}
-	if kind == types.ApplyYAMLPatchType {
-		return c.rescale(ctx, out, uo, "", nil, &scaleApply{body, options})
+	if applies(kind) {
+		return c.rescale(ctx, out, uo, "", nil, &scaleApply{kind, body, options})
 	}
 	return c.rescale(ctx, out, uo, "", patch, nil)
 }
@@ -144,6 +144,7 @@ const unset = math.MinInt32
 
 // scaleApply is a server-side apply of a scale.
 type scaleApply struct {
+	kind    types.PatchType
 	body    []byte
 	options *metav1.PatchOptions
 }
@@ -236,7 +237,7 @@ func trackedScale(ctx context.Context, m *fieldmanager.Manager, live, s *autosca
 }
 
 func (w *write) appliedScale(ctx context.Context, m *fieldmanager.Manager, live *autoscalingv1.Scale, a *scaleApply) (*autoscalingv1.Scale, error) {
-	config, strict, err := decodeConfig(a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
+	config, strict, err := decodeConfig(a.kind, a.body, directive(a.options.FieldValidation) != metav1.FieldValidationIgnore)
 	if err != nil {
 		return nil, err
 	}

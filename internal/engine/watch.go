@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ const bookmarkEvery = time.Minute
 // watch streams the events of the selected objects.
 func (c *call) watch() error {
 	can := c.restrict()
-	can.stream = true
+	can.list, can.stream = true, true
 	out, err := negotiate(c.req, can)
 	if err != nil {
 		return err
@@ -349,6 +350,9 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 }
 
 func (s *watchStream) jsonFrame(t watch.EventType, object ...[]byte) error {
+	if s.out.media == mediaCBOR {
+		return s.cborFrame(t, slices.Concat(object...))
+	}
 	s.scratch = append(append(append(s.scratch[:0], `{"type":"`...), t...), `","object":`...)
 	s.pieces = append(append(append(s.pieces[:0], s.scratch), object...), frameTail)
 	return s.emitFrame()

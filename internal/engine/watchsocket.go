@@ -24,9 +24,8 @@ func isWebSocket(req *http.Request) bool {
 }
 
 // overSocket sends the watch over a websocket, a message for each event: text
-// for JSON, without the length in front for protobuf.
+// for JSON, binary for others, without the length in front for protobuf.
 func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Context) error) error {
-	binary := s.out.media == mediaProtobuf
 	var err error
 	websocket.Handler(func(ws *websocket.Conn) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -37,7 +36,7 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 			defer cancel()
 			_, _ = io.Copy(io.Discard, ws)
 		}()
-		s.emit = func(frame [][]byte) error { return message(ws, frame, binary) }
+		s.emit = func(frame [][]byte) error { return message(ws, frame, s.out.media) }
 		s.flush = func() error {
 			events, bytes := s.sent.report(s.counts)
 			s.progress.Ended(events, bytes, s.rev)
@@ -50,11 +49,14 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 }
 
 // message sends a frame as a message.
-func message(ws *websocket.Conn, frame [][]byte, binary bool) error {
+func message(ws *websocket.Conn, frame [][]byte, m media) error {
 	whole := slices.Concat(frame...)
-	ws.PayloadType = websocket.TextFrame
-	if binary {
-		ws.PayloadType, whole = websocket.BinaryFrame, whole[lengthSize:]
+	ws.PayloadType = websocket.BinaryFrame
+	switch m {
+	case mediaJSON:
+		ws.PayloadType = websocket.TextFrame
+	case mediaProtobuf:
+		whole = whole[lengthSize:]
 	}
 	_, err := ws.Write(whole)
 	return err

@@ -56,6 +56,8 @@ func (c *call) writeList(out output, p *page) error {
 	switch out.media {
 	case mediaProtobuf:
 		return c.writeProtobufList(out, p)
+	case mediaCBOR:
+		return c.writeCBORList(out, p)
 	case mediaYAML:
 		b, err := c.jsonList(out, p)
 		if err != nil {

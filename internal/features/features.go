@@ -34,6 +34,7 @@ const (
 const (
 	APIServerIdentity                            = "APIServerIdentity"
 	AllowUnsafeMalformedObjectDeletion           = "AllowUnsafeMalformedObjectDeletion"
+	CBORServingAndStorage                        = "CBORServingAndStorage"
 	CSIVolumeHealth                              = "CSIVolumeHealth"
 	ClusterTrustBundle                           = "ClusterTrustBundle"
 	ComponentFlagz                               = "ComponentFlagz"
@@ -73,7 +74,7 @@ const (
 
 func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
-		AllowUnsafeMalformedObjectDeletion, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
+		AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
 		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,

@@ -46,6 +46,7 @@ type Set struct {
 	docs   map[string]Document
 	parts  []Part
 	alone  bool // without the built-in documents
+	cbor   bool // with CBOR in the built-in documents
 	v2Hash string
 	// v3Index is the body of /openapi/v3.
 	v3Index func() []byte
@@ -66,10 +67,19 @@ func New(at time.Time, served func(path string) bool) (*Set, error) {
 // With returns a set of the built-in documents and these parts; it drops the parts of s. If two parts have the same
 // path the first wins; built-in documents come before all.
 func (s *Set) With(parts ...Part) *Set {
-	parts = append(s.ix.optional(s.at, s.served), parts...)
-	n := &Set{ix: s.ix, at: s.at, served: s.served, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
+	optional := s.ix.optional(s.at, s.served)
+	if s.cbor {
+		for i, p := range optional {
+			optional[i] = p.withCBOR()
+		}
+	}
+	parts = append(optional, parts...)
+	n := &Set{ix: s.ix, at: s.at, served: s.served, cbor: s.cbor, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
 	for _, d := range s.ix.builtinDocuments(s.at) {
 		if s.served == nil || s.served(d.Path) {
+			if s.cbor {
+				d = d.withCBOR()
+			}
 			n.docs[d.Path] = d
 		}
 	}
@@ -80,10 +90,14 @@ func (s *Set) With(parts ...Part) *Set {
 			}
 		}
 	}
-	n.v2Hash = s.ix.V2.Hash
+	base := s.ix.V2.Hash
+	if s.cbor {
+		base = cborHash(base)
+	}
+	n.v2Hash = base
 	if n.changesV2() {
 		h := sha512.New()
-		_, _ = fmt.Fprintln(h, s.ix.V2.Hash)
+		_, _ = fmt.Fprintln(h, base)
 		for _, p := range parts {
 			if p.V2 != nil {
 				_, _ = fmt.Fprintln(h, p.V2Hash)

@@ -18,31 +18,42 @@ func (s *Set) v2(protobuf bool) (doc []byte, err error) {
 	if s.alone {
 		return s.v2Alone(protobuf)
 	}
-	name := "v2.json.gz"
-	if protobuf {
-		name = "v2.pb.gz"
+	added := &Fragment{}
+	if s.changesV2() {
+		var all *Fragment
+		if all, err = s.added(); all != nil {
+			added = all
+		}
 	}
-	packed, err := data.ReadFile("data/" + name)
-	if err != nil {
-		return nil, err
-	}
-	base, err := gunzip(packed)
-	if err != nil {
-		return nil, err
-	}
-	if !s.changesV2() {
-		return base, nil
-	}
-	added, err := s.added()
-	if added == nil {
-		return base, err
+	base, errBase := s.baseV2(protobuf)
+	if errBase != nil {
+		return nil, errors.Join(err, errBase)
 	}
 	if !protobuf {
 		return s.insert(base, added), err
 	}
+	if len(added.Paths)+len(added.Definitions) == 0 {
+		return base, err
+	}
 	// Protobuf messages merge by concatenation: repeated fields (paths, definitions) are appended.
 	more, errProto := added.proto()
 	return append(base, more...), errors.Join(err, errProto)
+}
+
+// baseV2 is the v2 document of the built-in kinds. insert adds CBOR to its JSON.
+func (s *Set) baseV2(protobuf bool) ([]byte, error) {
+	if protobuf && !s.cbor {
+		packed, err := data.ReadFile("data/v2.pb.gz")
+		if err != nil {
+			return nil, err
+		}
+		return gunzip(packed)
+	}
+	doc, err := s.BuiltinV2()
+	if err != nil || !protobuf {
+		return doc, err
+	}
+	return protoV2(s.insert(doc, &Fragment{}))
 }
 
 // BuiltinV2 returns the v2 document of the built-in kinds, in JSON.
@@ -71,7 +82,7 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	if protobuf {
 		name, k = "data/v2.pb.gz", &s.proto
 	}
-	if !s.alone && !s.changesV2() {
+	if !s.alone && !s.cbor && !s.changesV2() {
 		return data.ReadFile(name)
 	}
 	k.mu.Lock()
@@ -126,10 +137,14 @@ func addMissing(to, base, from map[string]json.RawMessage) {
 	}
 }
 
-// insert adds the members of f to the JSON document base.
+// insert adds the members of f to the JSON document base, and CBOR if the set has it.
 func (s *Set) insert(base []byte, f *Fragment) []byte {
 	var b bytes.Buffer
-	b.Write(base[:s.ix.V2.PathsEnd])
+	if paths := base[:s.ix.V2.PathsEnd]; s.cbor {
+		b.WriteString(mediaV2.Replace(string(paths)))
+	} else {
+		b.Write(paths)
+	}
 	writeMembers(&b, f.Paths)
 	b.Write(base[s.ix.V2.PathsEnd:s.ix.V2.DefinitionsEnd])
 	writeMembers(&b, f.Definitions)

@@ -42,6 +42,8 @@ type Info struct {
 	LabelSelector string
 	// Page is what filters have to know of a path that is no resource. The server sets it.
 	Page Page
+	// CBOR is true if the server has CBOR among its media types. The server sets it.
+	CBOR bool
 }
 
 // Page says how long the answer of a page, a path that is no resource, may take. The zero value: as long as other requests.

@@ -34,6 +34,12 @@ func InfoFrom(ctx context.Context) *Info {
 	return i
 }
 
+// HasCBOR says that CBOR is among the media types for the request.
+func HasCBOR(ctx context.Context) bool {
+	i := InfoFrom(ctx)
+	return i != nil && i.CBOR
+}
+
 // WithUser returns a context with the request's user.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey, u)

@@ -15,6 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/discovery"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/live"
 	"github.com/kanzen-io/kanzen/internal/openapi"
@@ -66,6 +67,9 @@ func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi
 	docs, err := openapi.New(b.process.Clock.Now(), b.documented())
 	if err != nil {
 		return nil, err
+	}
+	if b.cfg.Gates().Enabled(features.CBORServingAndStorage) {
+		docs = docs.WithCBOR()
 	}
 	builder := crdopenapi.NewBuilder(docs)
 	started := b.process.Clock.Now()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/debug"
@@ -44,11 +45,12 @@ func (s sealed) of(gr schema.GroupResource) store.Transformer {
 	return s.Transformer(gr)
 }
 
+// ofKey is how values of custom resources are read of which there is no view.
 func (s sealed) ofKey(key string) store.Transformer {
 	if s.Encryption == nil {
-		return encryption.None{}
+		return cbor.Storage(encryption.None{}, false)
 	}
-	return s.ForKey(key)
+	return cbor.Storage(s.ForKey(key), false)
 }
 
 func (s sealed) checks() []debug.Check {

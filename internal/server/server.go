@@ -180,6 +180,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:  !cfg.WatchCache,
 		Shards:       cfg.Gates().Enabled(features.ShardedListAndWatch),
+		StoreCBOR:    cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -246,7 +247,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 	}).begin()
 	handler := chain.New(chain.Config{
-		Handler: root, Page: root.pages.filters,
+		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/kanzen-io/kanzen/internal/cbor"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -97,6 +98,11 @@ func (k *Kinds) decode(ctx context.Context, e Entry, id ID, builtin *engine.Reso
 	}
 	content := map[string]any{}
 	if builtin == nil {
+		if cbor.Is(plain) {
+			if plain, err = cbor.ToJSON(plain); err != nil {
+				return nil, err
+			}
+		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(plain, &content); err != nil {
 			return nil, err
 		}
