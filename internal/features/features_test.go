@@ -43,13 +43,13 @@ func TestWhatIsAsked(t *testing.T) {
 		ignored string
 		flagz   bool
 	}{
-		"":                                         {"", true},
-		"ComponentFlagz=false":                     {"", false},
-		"AllBeta=false":                            {"AllBeta=false", false},
-		"AllBeta=false,ComponentFlagz=true":        {"AllBeta=false", true},
-		"WatchList=true,AllAlpha=false":            {"", true}, // what kanzen does anyway
-		"WatchList=false,StorageVersionAPI=true":   {"StorageVersionAPI=true WatchList=false", true},
-		"ComponentFlagz=false,ComponentFlagz=true": {"", true},
+		"":                                  {"", true},
+		"ComponentFlagz=false":              {"", false},
+		"AllBeta=false":                     {"AllBeta=false", false},
+		"AllBeta=false,ComponentFlagz=true": {"AllBeta=false", true},
+		"WatchList=true,AllAlpha=false":     {"", true}, // what kanzen does anyway
+		"WatchList=false,APIServingWithRoutine=true": {"APIServingWithRoutine=true WatchList=false", true},
+		"ComponentFlagz=false,ComponentFlagz=true":   {"", true},
 	} {
 		s, err := Parse(strings.Split(value, ";"), Now())
 		if err != nil {
