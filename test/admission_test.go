@@ -22,7 +22,7 @@ import (
 )
 
 // These tests put questions about admission to a server and compare the
-// answers with those that kube-apiserver v1.36.3 gave. A script in
+// answers with those that kube-apiserver v1.37.2 gave. A script in
 // testdata/admission is YAML documents, each a request; the file next to it
 // has the answers. To ask kube-apiserver anew:
 //

@@ -410,6 +410,12 @@ func makes(args []string) error {
 	}
 	text := strings.ReplaceAll(string(b), "$(BIN)", "bin")
 	for _, target := range args {
+		if name, _, ok := strings.Cut(target, "="); ok { // a variable
+			if !strings.Contains(text, "$("+name+")") && !strings.Contains(text, "$(if $("+name) {
+				return fmt.Errorf("%s/Makefile has no %s", dir, name)
+			}
+			continue
+		}
 		names := regexp.QuoteMeta(target) + "|" + regexp.QuoteMeta(filepath.Dir(target)+"/%")
 		if !regexp.MustCompile(`(?m)^([^\t\n:=]*\s)?(` + names + `)(\s[^:\n]*)?:`).MatchString(text) {
 			return fmt.Errorf("%s/Makefile makes no %s", dir, target)

@@ -80,7 +80,7 @@ var wrongManifests = map[string][]edit{
 	},
 	"Policy": {
 		{"spec:\n", "spec:\n  paramKind: {apiVersion: v1, kind: ConfigMap}\n"}, {"policyName: one.static.k8s.io", "policyName: one.static.k8s.io, paramRef: {name: p, parameterNotFoundAction: Deny}"}, {"policyName: one.static.k8s.io", "policyName: two.static.k8s.io"},
-		{"policyName: one.static.k8s.io", "policyName: one"}, {"policyName: one.static.k8s.io, ", ""}, {"policyName: one.static.k8s.io", "policyName: ''"}, {"name: bound.static.k8s.io", "name: bound"}, {"validationActions: [Deny]", "validationActions: [Eat]"}, {", validationActions: [Deny]", ""},
+		{"policyName: one.static.k8s.io", "policyName: one"}, {"policyName: one.static.k8s.io, ", ""}, {"policyName: one.static.k8s.io", "policyName: ''"}, {"name: bound.static.k8s.io", "name: bound"}, {"validationActions: [Deny]", "validationActions: [Eat]"},
 		{"object.metadata.name", "objet.metadata.name"}, {"'policy'", "policy"}, {"reinvocationPolicy: Never", "reinvocationPolicy: Perhaps"}, {"  reinvocationPolicy: Never\n", ""}, {"spec:\n", "spec:\n  variables: [{name: a, expression: '1 +'}]\n"},
 	},
 }

@@ -49,6 +49,43 @@ func TestEmulatedVersions(t *testing.T) {
 	}
 }
 
+// noPanics asks whether background work has panicked, which the server survives.
+func noPanics(t *testing.T, c *rest.Config) {
+	t.Helper()
+	metrics, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil || !strings.Contains(string(metrics), "\nkanzen_background_panics_total 0\n") {
+		t.Errorf("controllers panic (%v)", err)
+	}
+}
+
+// What is newer than the emulated version is served if it is asked for so, and what it no longer has for one more release.
+func TestForwardCompatible(t *testing.T) {
+	t.Parallel()
+	const old, forward, asked = "--emulated-version=1.36", "--emulation-forward-compatible", "--runtime-config-emulation-forward-compatible"
+	for _, flags := range [][]string{
+		{old, forward}, {old, forward, "--runtime-config=api/beta=true"}, {"--emulated-version=1.34", forward, "--runtime-config=api/beta=true"},
+		{old, forward, "--runtime-config=certificates.k8s.io/v1beta1=true"},
+		{old, forward, "--runtime-config=api/beta=true,certificates.k8s.io/v1=false"}, {old, forward, "--runtime-config=resource.k8s.io/v1beta2/resourceclaims=true"},
+		{old, asked, "--runtime-config=certificates.k8s.io/v1/clustertrustbundles=true,storagemigration.k8s.io/v1=true"},
+		{old, asked, "--runtime-config=api/all=true"}, {old, asked, forward, "--runtime-config=api/all=true"},
+		{old, "--runtime-config=storagemigration.k8s.io/v1=true"}, {old, "--runtime-config=certificates.k8s.io/v1/clustertrustbundles=true"},
+		{"--emulated-version=1.34", "--runtime-config=resource.k8s.io/v1/devicetaintrules=true"},
+	} {
+		ours, err := kanzentest.New(t.Context(), kanzentest.Flags(flags...))
+		if err != nil {
+			if why := peer.Refusal(t, peer.Etcd(t), flags...); why == "" || !strings.Contains(why, strings.TrimPrefix(err.Error(), "kanzentest: the server did not become ready: ")) {
+				t.Errorf("%v: kanzen says %v, kube-apiserver %q", flags, err, why)
+			}
+			continue
+		}
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			sameDiscovery(t, listed(t, ours.Config()), listed(t, peer.Start(t, flags...)))
+			noPanics(t, ours.Config())
+		})
+		must(t, ours.Stop())
+	}
+}
+
 // Versions that are not served by default have their OpenAPI v3 documents, byte for byte, and are in the v2 document.
 func TestOpenAPIOfAll(t *testing.T) {
 	t.Parallel()
@@ -57,7 +94,7 @@ func TestOpenAPIOfAll(t *testing.T) {
 	ours, theirs := swagger(t, own), swagger(t, other)
 	for kind, members := range theirs {
 		for name, want := range members {
-			if !strings.Contains(name, "internal.apiserver.k8s.io") && !strings.Contains(name, "apiserverinternal") && !reflect.DeepEqual(ours[kind][name], want) {
+			if !reflect.DeepEqual(ours[kind][name], want) {
 				t.Errorf("v2 %s: %s is %.100v, want %.100v", kind, name, ours[kind][name], want)
 			}
 		}
@@ -81,9 +118,6 @@ func swagger(t *testing.T, c *rest.Config) map[string]map[string]any {
 
 func sameURLs(t *testing.T, ours, theirs map[string]string) {
 	for path, url := range theirs {
-		if strings.HasPrefix(path, "apis/internal.apiserver.k8s.io") {
-			continue // its kind is not served
-		}
 		if ours[path] != url {
 			t.Errorf("%s: got %q, want %q", path, ours[path], url)
 		}

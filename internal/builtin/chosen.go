@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
@@ -24,6 +23,8 @@ type Chosen struct {
 	resources map[schema.GroupVersionResource]bool
 	// absent are the versions that the Kubernetes version that is emulated does not have, or no longer.
 	absent map[schema.GroupVersionResource]bool
+	Emulation
+	wrong []error
 }
 
 type stage struct {
@@ -167,25 +168,20 @@ func (c *Chosen) Serves(gvr schema.GroupVersionResource) bool {
 	if on, ok := c.versions[gvr.GroupVersion()]; ok {
 		return on
 	}
+	return c.serves(gvr.GroupVersion()) || c.forward(gvr)
+}
+
+// serves reports whether a version is served, but for what is said of its resources.
+func (c *Chosen) serves(gv schema.GroupVersion) bool {
+	if on, ok := c.versions[gv]; ok {
+		return on
+	}
 	for _, s := range c.stages {
-		if s.matches.MatchString(gvr.Version) {
+		if s.matches.MatchString(gv.Version) {
 			return s.served
 		}
 	}
-	return !strings.Contains(gvr.Version, "alpha") && !strings.Contains(gvr.Version, "beta")
-}
-
-// emulate takes away what is newer than a version of Kubernetes, and what it no longer has.
-func (c *Chosen) emulate(emulated *version.Version, resources []*engine.Resource) {
-	c.absent = map[schema.GroupVersionResource]bool{}
-	for _, r := range resources {
-		for _, v := range r.Versions {
-			since, until := introduced(v), removed(v)
-			if since != nil && since.GreaterThan(emulated) || until != nil && !until.GreaterThan(emulated) {
-				c.absent[v.WithResource(r.Plural)] = true
-			}
-		}
-	}
+	return !strings.Contains(gv.Version, "alpha") && !strings.Contains(gv.Version, "beta")
 }
 
 // narrow drops the versions that are not served from new resources, apart from the storage version.

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // TestChooseErrors compares the errors with those of kube-apiserver v1.36.3.
@@ -69,5 +71,40 @@ func TestChosen(t *testing.T) {
 		if strings.Join(got, " ") != served {
 			t.Errorf("%s: %s, want %s", value, got, served)
 		}
+	}
+}
+
+// What a version of Kubernetes no longer has is served for one more release if that is asked for, and no longer.
+func TestRemovedForOneRelease(t *testing.T) {
+	served := func(minor uint, removed bool) map[string]bool {
+		c, err := builtin.Choose([]string{"api/all=true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Removed = removed
+		out := map[string]bool{}
+		for _, r := range builtin.Resources(builtin.Deps{Chosen: c, At: features.At{Emulated: version.MajorMinor(1, minor), Compatible: version.MajorMinor(1, minor-1)}}) {
+			for _, v := range r.Versions {
+				if gvr := v.WithResource(r.Plural); c.Serves(gvr) {
+					out[gvr.String()] = true
+				}
+			}
+		}
+		return out
+	}
+	found := false
+	for minor := uint(35); minor <= 37; minor++ {
+		former, without, with := served(minor-1, false), served(minor, false), served(minor, true)
+		for gvr := range with {
+			if !without[gvr] {
+				found = true
+				if !former[gvr] {
+					t.Errorf("1.%d: %s was not there before", minor, gvr)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("nothing is served for one release more")
 	}
 }

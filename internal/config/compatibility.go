@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.FeatureGates, "feature-gates", nil, "Feature gates to set, as name=true|false, separated by commas. Those of kube-apiserver are known; one without effect on this server is warned of.")
 	fs.StringArrayVar(&c.RuntimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
 	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted: kinds, fields, feature gates and defaults.")
+	fs.BoolVar(&c.EmulationForward, "emulation-forward-compatible", false, "With --emulated-version, also serve the newer versions of APIs of which an older one is served.")
+	fs.BoolVar(&c.EmulationForwardAsked, "runtime-config-emulation-forward-compatible", false, "With --emulated-version, let --runtime-config name APIs that are newer.")
 	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")
 	fs.StringSliceVar(&c.AdmissionControl, "admission-control", nil, "Admission plugins to run, in place of those on by default.")
 	// A flag that is marked as deprecated is left out of the help; scripts that look for this one find it in kube-apiserver's.
@@ -81,6 +84,13 @@ func (c *Config) validateCompatibility(bad func(flag, format string, args ...any
 	emulated, err := emulatedVersion(c.emulatedVersion)
 	if err != nil {
 		bad("emulated-version", "%v", err)
+	}
+	const notEmulated = "cannot be set to true if the emulation version is the same as the binary version"
+	if c.EmulationForward && emulated.EqualTo(features.Now().Emulated) {
+		bad("emulation-forward-compatible", notEmulated)
+	}
+	if c.EmulationForwardAsked && emulated.EqualTo(features.Now().Emulated) {
+		bad("runtime-config-emulation-forward-compatible", notEmulated)
 	}
 	compatible, err := componentVersion(c.MinCompatibilityVersion)
 	if err != nil {
@@ -144,6 +154,22 @@ func componentVersion(values []string) (*utilversion.Version, error) {
 		out = utilversion.MajorMinor(v.Major(), v.Minor())
 	}
 	return out, nil
+}
+
+// ServeRemovedVariable names kube-apiserver's environment variable for APIs that were to be removed.
+const ServeRemovedVariable = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
+
+// ServeRemoved says whether what the version no longer has is served for one more release.
+func (c *Config) ServeRemoved() (bool, error) {
+	text, ok := os.LookupEnv(ServeRemovedVariable)
+	if !ok {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", ServeRemovedVariable, err)
+	}
+	return on, nil
 }
 
 // Versions are those of the flags.

@@ -227,6 +227,9 @@ type Config struct {
 	FeatureGates            []string // values of --feature-gates
 	emulatedVersion         []string // [component=]version
 	MinCompatibilityVersion []string // [component=]version
+	// EmulationForward and EmulationForwardAsked serve what is newer than the emulated version: more stable versions of what is served, and
+	// what --runtime-config names.
+	EmulationForward, EmulationForwardAsked bool
 	// ReportedVersion is the gitVersion at /version; empty: this program's own.
 	ReportedVersion string
 	// ShowVersion is what --version asks to print in place of serving: "" (nothing), "true", "raw".

@@ -209,14 +209,13 @@ func (c *Config) addAuthFlags(fs *pflag.FlagSet) {
 // or need. Other unknown flags are errors, because ignoring them could change what a cluster allows, hides or
 // remembers.
 var harmless = map[string]string{
-	"delete-collection-workers": "string", "emulation-forward-compatible": "bool",
-	"enable-garbage-collector": "bool", "enable-logs-handler": "bool",
+	"delete-collection-workers": "string",
+	"enable-garbage-collector":  "bool", "enable-logs-handler": "bool",
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",
 	"peer-advertise-ip": "string", "peer-advertise-port": "string", "peer-ca-file": "string",
-	"runtime-config-emulation-forward-compatible": "bool",
-	"show-hidden-metrics-for-version":             "string", "storage-backend": "string",
+	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache-sizes": "string",
 }

@@ -95,6 +95,8 @@ func TestCompatibilityFlags(t *testing.T) {
 		"--feature-gates=A=true --feature-gates=B=true": "--feature-gates: unrecognized feature gate: A\nunrecognized feature gate: B",
 		"--emulated-version=1.36":                       "",
 		"--emulated-version=kube=1.34":                  "",
+		"--emulation-forward-compatible":                "--emulation-forward-compatible: cannot be set to true if the emulation version is the same as the binary version",
+		"--runtime-config-emulation-forward-compatible": "--runtime-config-emulation-forward-compatible: cannot be set to true if the emulation version is the same as the binary version",
 		"--emulated-version=1.20":                       "--emulated-version: emulation version 1.20 is not between [1.34, 1.37.0]",
 		"--emulated-version=kube=1.99":                  "--emulated-version: emulation version 1.99 is not between [1.34, 1.37.0]",
 		"--emulated-version=foo=1.36":                   "--emulated-version: component not registered: foo",

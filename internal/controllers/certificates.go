@@ -33,6 +33,9 @@ type csrWorker struct {
 // csrWork calls look for every request.
 func csrWork(ctx context.Context, c Config, name string, cl *inprocess.Client, look func(w *csrWorker, ctx context.Context, r *certificatesv1.CertificateSigningRequest) (time.Duration, error)) {
 	ep := c.endpoint(certificatesv1.Resource("certificatesigningrequests"))
+	if ep == nil {
+		return // --runtime-config does without the group
+	}
 	w := &csrWorker{ep, engine.IndexOf[*certificatesv1.CertificateSigningRequest](ep), cl, c.Authority, c.Clock}
 	c.work(ctx, name, func(ctx context.Context, name string) (time.Duration, error) {
 		r, ok, err := get(ctx, w.requests, name)

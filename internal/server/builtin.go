@@ -102,6 +102,10 @@ func (b *base) chosen() (*builtin.Chosen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
+	c.Emulation = builtin.Emulation{Forward: b.cfg.EmulationForward, ForwardAsked: b.cfg.EmulationForwardAsked}
+	if c.Removed, err = b.cfg.ServeRemoved(); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 

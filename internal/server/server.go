@@ -193,6 +193,9 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	resources := builtin.Resources(d)
+	if err := d.Chosen.Wrong(); err != nil {
+		return nil, err
+	}
 	if cfg.WarnWorkloads && len(cfg.Controllers) > 0 {
 		builtin.WarnUnattended(resources, objects, clk)
 	}
