@@ -120,11 +120,12 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 	if err == nil || ctx.Err() != nil {
 		return ""
 	}
-	_, said, _ := strings.Cut(string(out), `"command failed" err=`)
-	said = strings.TrimSpace(said)
+	_, said, _ := strings.Cut(string(out), `"command failed" err=`) // another goroutine may still log something after it
 	if lines, ok := strings.CutPrefix(said, "<\n"); ok { // as its log has what is of several lines
-		return strings.ReplaceAll(strings.TrimPrefix(strings.TrimSuffix(lines, "\n >"), "\t"), "\n\t", "\n")
+		lines, _, _ = strings.Cut(lines, "\n >")
+		return strings.ReplaceAll(strings.TrimPrefix(lines, "\t"), "\n\t", "\n")
 	}
+	said, _, _ = strings.Cut(said, "\n")
 	why, err := strconv.Unquote(said)
 	if err != nil {
 		t.Fatalf("kube-apiserver says %s", out)
