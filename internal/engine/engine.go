@@ -378,7 +378,10 @@ func (c *call) methodNotAllowed() error {
 		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, schema.GroupResource{}, "", "", 0, false)
 	}
 	if len(c.info.Parts) == 1 && c.info.InNamespace == c.R.Namespaced && (c.info.Verb == "update" || c.info.Verb == "patch") {
-		return apierrors.NewBadRequest("name must be provided") // kube-apiserver looks for it first
+		if _, err := c.patchKind(); err != nil && c.info.Verb == "patch" {
+			return err
+		}
+		return apierrors.NewBadRequest("name must be provided") // kube-apiserver looks for it before it looks for the method
 	}
 	return apierrors.NewMethodNotSupported(c.GVR.GroupResource(), c.info.Verb)
 }

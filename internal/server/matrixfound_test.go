@@ -23,6 +23,7 @@ func TestFoundByTheMatrix(t *testing.T) {
 		{"PATCH", foos + "/a?fieldManager=m", "application/apply-patch+yaml", manifest, 201, `"name":"a"`, `"deletionTimestamp":`},
 		{"POST", foos, "application/json", strings.Replace(manifest, `"a"`, `"b"`, 1), 201, `"name":"b"`, `"deletionTimestamp":`},
 		{"PATCH", foos, "application/merge-patch+json", `{}`, 400, "name must be provided", ""},
+		{"PATCH", foos, "application/strategic-merge-patch+json", `{}`, 415, "unknown format", ""},
 		{"PUT", foos, "application/json", `{}`, 400, "name must be provided", ""},
 		{"PATCH", "/apis/example.com/v1/bars", "application/merge-patch+json", `{}`, 400, "name must be provided", ""},
 		{"PATCH", "/api/v1/namespaces/ns1/configmaps", "application/merge-patch+json", `{}`, 405, "", ""},
