@@ -131,7 +131,7 @@ upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube
 
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.
-upstream: build
+upstream: build $(if $(VERSION),,bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./facts/upstream $(if $(VERSION),-version $(VERSION)) $(if $(RECORD),-record)
 
 # Known holes in what is built in; needs the vulnerability database to be in reach.

@@ -121,7 +121,7 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 		return ""
 	}
 	_, said, _ := strings.Cut(string(out), `"command failed" err=`) // another goroutine may still log something after it
-	if lines, ok := strings.CutPrefix(said, "<\n"); ok { // as its log has what is of several lines
+	if lines, ok := strings.CutPrefix(said, "<\n"); ok {            // as its log has what is of several lines
 		lines, _, _ = strings.Cut(lines, "\n >")
 		return strings.ReplaceAll(strings.TrimPrefix(lines, "\t"), "\n\t", "\n")
 	}
