@@ -378,8 +378,10 @@ func (c *call) methodNotAllowed() error {
 		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.req.Method, schema.GroupResource{}, "", "", 0, false)
 	}
 	if len(c.info.Parts) == 1 && c.info.InNamespace == c.R.Namespaced && (c.info.Verb == "update" || c.info.Verb == "patch") {
-		if _, err := c.patchKind(); err != nil && c.info.Verb == "patch" {
-			return err
+		if c.info.Verb == "patch" {
+			if _, err := c.patchKind(); err != nil {
+				return err
+			}
 		}
 		return apierrors.NewBadRequest("name must be provided") // kube-apiserver looks for it before it looks for the method
 	}
