@@ -160,6 +160,13 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	return p, nil
 }
 
+// With returns the process as it is for a control plane whose log is another.
+func (p *Process) With(db store.DB) *Process {
+	other := *p
+	other.DB, other.closers = db, Closers{}
+	return &other
+}
+
 // Use says that a control plane has come to be on the process, so that its data directory stays.
 func (p *Process) Use() { p.used.Store(true) }
 
