@@ -2,7 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/planes"
@@ -53,4 +59,37 @@ func (b *below) stop() error {
 	b.cancel()
 	<-b.done
 	return err
+}
+
+// planeWait is how long a plane that was just created is waited for.
+const planeWait = 30 * time.Second
+
+// planeKubeconfig returns the kubeconfig of a plane's administrator, which the server keeps in a secret.
+func planeKubeconfig(ctx context.Context, adminPath, name string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, planeWait)
+	defer cancel()
+	c, err := clientcmd.BuildConfigFromFlags("", adminPath)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", adminPath, oneLine(err))
+	}
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", adminPath, oneLine(err))
+	}
+	for {
+		data, state, err := planes.Kubeconfig(ctx, client.Transport, c.Host, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("--plane: the server at %s has no plane %q", c.Host, name)
+		case err != nil && ctx.Err() == nil:
+			return nil, fmt.Errorf("--plane: %s", oneLine(err))
+		case data != nil:
+			return data, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("--plane: %s is not ready: %s", name, state)
+		}
+	}
 }

@@ -462,6 +462,7 @@ func (c *Config) Validate() error {
 	c.validateCompatibility(bad)
 	c.validateMetrics(bad)
 	c.validateElection(bad)
+	c.validatePlanes(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

@@ -1,6 +1,11 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
 // This file has the settings of control planes that live below another one in its process.
 
@@ -42,4 +47,14 @@ func (c *Config) hostedUsers(d *Config) {
 	c.ServiceAccountJWKSURI, c.APIAudiences = "", nil
 	c.AuthorizationModes, c.AuthorizationPolicyFile, c.AuthorizationConfigFile, c.AuthorizationWebhookFile = d.AuthorizationModes, "", "", ""
 	c.AnonymousHealthOnly = true
+}
+
+func (c *Config) validatePlanes(bad func(flag, format string, args ...any)) {
+	switch domain := c.PlanesDomain; {
+	case domain == "":
+	case !c.Planes:
+		bad("planes-domain", "goes together with --planes")
+	case len(validation.IsDNS1123Subdomain(domain)) > 0:
+		bad("planes-domain", "%q is not a domain: %s", domain, strings.Join(validation.IsDNS1123Subdomain(domain), "; "))
+	}
 }

@@ -70,7 +70,7 @@ type Bootstrapper struct {
 	Range *DefaultRange
 	// Made says that an earlier run of this process has made everything, so that nothing is looked at.
 	Made bool
-	Now   func() time.Time
+	Now  func() time.Time
 
 	left tasks
 }

@@ -192,7 +192,7 @@ func (f *Fleet) settle(ctx context.Context, p *server.Plane, t *template) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	own := api{p.Transport(controlplane.Itself())}
+	own := api{RoundTripper: p.Transport(controlplane.Itself())}
 	if err := t.apply(ctx, f, own, t.same); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (f *Fleet) settings(prefix string) *config.Config {
 
 // Run keeps the fleet until ctx ends; the root has started before. Call Stop then.
 func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
-	f.root = api{root.Transport(controlplane.Itself())}
+	f.root = api{RoundTripper: root.Transport(controlplane.Itself())}
 	f.url, f.ca = root.URL(), root.Authority()
 	if err := f.findBases(ctx); err != nil {
 		return err

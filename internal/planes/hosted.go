@@ -24,11 +24,13 @@ type hosted struct {
 	fleet *Fleet
 	name  string
 	uid   types.UID
-	rate  atomic.Pointer[rate] // nil: not bounded
+	rate  atomic.Pointer[rate] // nil: its requests are not bounded
 
 	mu        sync.Mutex
-	created   time.Time     // guarded by mu, as are all below
-	base      string        // the ID of its base; "": it has none
+	created   time.Time // guarded by mu, as are all below
+	base      string    // the ID of its base; "": it has none
+	limits    Limits
+	bounds    *bounded      // its log while it is awake
 	plane     *server.Plane // nil: it is asleep
 	stopping  chan struct{} // closed when plane has stopped; nil: it does not stop
 	requests  int           // under way
@@ -151,6 +153,8 @@ func (h *hosted) begin(p *Plane) {
 // make makes the plane, stopped, on its part of the log.
 func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	f, on := h.fleet, h.fleet.on
+	h.bounds = &bounded{DB: on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: on.Clock, most: h.limits}
+	on = on.With(h.bounds)
 	if h.base != "" {
 		b, err := f.baseOf(ctx, h.base)
 		if err != nil {

@@ -155,7 +155,7 @@ func (f *Fleet) furnish(ctx context.Context, h *hosted, p *Plane, t *template) e
 		return err
 	}
 	defer h.leave()
-	return t.apply(ctx, f, api{plane.Transport(controlplane.Itself())}, objects)
+	return t.apply(ctx, f, api{RoundTripper: plane.Transport(controlplane.Itself())}, objects)
 }
 
 // errFurnishing is why a plane is not ready while its template is applied.

@@ -66,7 +66,7 @@ func start(t testing.TB, cfg *config.Config) *ground {
 			t.Error(err)
 		}
 	}()
-	g.root, g.front = api{root.Transport(controlplane.Itself())}, g.Front(root)
+	g.root, g.front = api{RoundTripper: root.Transport(controlplane.Itself())}, g.Front(root)
 	g.stop = sync.OnceFunc(func() {
 		err := g.Stop()
 		cancel()
@@ -291,5 +291,132 @@ func TestDelete(t *testing.T) {
 	g.create(t, "one", PlaneSpec{})
 	if code, _ := g.ask(t, "one", "one", "GET", configMaps+"/c", ""); code != http.StatusNotFound {
 		t.Errorf("an object of the one before: %d", code)
+	}
+}
+
+// The limits of a plane are those of its requests and of what it stores, and hold at once when they are changed.
+func TestLimits(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	make := func(n int) (int, string) {
+		return g.ask(t, "one", "one", "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"a":%q}}`, n, strings.Repeat("x", 1000)))
+	}
+	if code, answer := make(0); code != http.StatusCreated {
+		t.Fatal(code, answer)
+	}
+	stored, size, err := g.usage(t.Context(), g.find("one").prefix()+"/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(l Limits) {
+		t.Helper()
+		patch := map[string]any{"spec": map[string]any{"limits": l}}
+		if err := g.root.do(t.Context(), http.MethodPatch, planesPath+"/one", mergePatch, patch, nil); err != nil {
+			t.Fatal(err)
+		}
+		h := g.find("one")
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			h.mu.Lock()
+			same := h.limits == l
+			h.mu.Unlock()
+			if same || time.Now().After(end) {
+				break
+			}
+		}
+	}
+	limit(Limits{Objects: stored + 2})
+	for n := 1; n <= 2; n++ {
+		if code, answer := make(n); code != http.StatusCreated {
+			t.Errorf("object %d: %d %s", n, code, answer)
+		}
+	}
+	if code, answer := make(3); code != http.StatusForbidden || !strings.Contains(answer, fmt.Sprintf("it may have %d objects", stored+2)) {
+		t.Errorf("one too many: %d %s", code, answer)
+	}
+	g.must(t, "one", "PATCH", configMaps+"/c1?fieldManager=t", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c1"},"data":{"b":"c"}}`, nil)
+	g.find("one").bounds.counted = time.Time{} // as if a second had gone by
+	g.must(t, "one", "DELETE", configMaps+"/c1", "", nil)
+	if code, answer := make(4); code != http.StatusCreated {
+		t.Errorf("in the place of one that is gone: %d %s", code, answer)
+	}
+	patch := []byte(`{"spec":{"limits":null}}`)
+	if err := g.root.do(t.Context(), http.MethodPatch, planesPath+"/one", mergePatch, patch, nil); err != nil {
+		t.Fatal(err)
+	}
+	limit(Limits{Bytes: size + 3*2000, RequestsPerSecond: 2})
+	refused := map[int]int{}
+	for n := range 20 {
+		code, _ := make(10 + n)
+		refused[code]++
+	}
+	if refused[http.StatusTooManyRequests] == 0 || refused[http.StatusCreated] > 4 {
+		t.Errorf("20 requests of which 2 are answered in a second: %v", refused)
+	}
+}
+
+// A plane that nobody uses goes to sleep, and its next request finds what was there.
+func TestSleep(t *testing.T) {
+	cfg := settings(t.TempDir())
+	cfg.PlanesIdle = 200 * time.Millisecond
+	g := start(t, cfg)
+	g.create(t, "one", PlaneSpec{})
+	g.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	for range 2 {
+		g.await(t, "one", func(p *Plane) bool { return p.Status.State == asleep && !g.find("one").awake() })
+		if code, _ := g.ask(t, "", "one", "GET", "/api", ""); code != http.StatusUnauthorized || g.find("one").awake() {
+			t.Errorf("a request of nobody: %d, awake %v", code, g.find("one").awake())
+		}
+		g.must(t, "one", "GET", configMaps+"/c", "", nil)
+		g.await(t, "one", func(p *Plane) bool { return p.Status.State == awake })
+	}
+}
+
+// A plane begins with the objects of its template: those that are the same in all are stored once, those with parameters are its own.
+func TestTemplate(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	template := map[string]any{
+		"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "team"},
+		"spec": map[string]any{
+			"parameters": []any{map[string]any{"name": "OWNER"}, map[string]any{"name": "SIZE", "default": "small"}},
+			"objects": []any{
+				map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"},
+					"spec": map[string]any{"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": "things", "kind": "Thing"},
+						"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+							"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}},
+				map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "shared"}},
+				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "team"},
+					"data": map[string]any{"owner": "$(OWNER)", "size": "a $(SIZE) one", "other": "$(ELSE)"}},
+			},
+		},
+	}
+	if err := g.root.do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"ann", `b"ob`} {
+		name := "of-" + owner[:1]
+		g.create(t, name, PlaneSpec{Template: "team", Parameters: map[string]string{"OWNER": owner}})
+		var c corev1.ConfigMap
+		g.must(t, name, "GET", configMaps+"/team", "", &c)
+		if c.Data["owner"] != owner || c.Data["size"] != "a small one" || c.Data["other"] != "$(ELSE)" {
+			t.Errorf("%v", c.Data)
+		}
+		g.must(t, name, "GET", "/apis/example.com/v1/namespaces/default/things/shared", "", nil)
+		g.must(t, name, "POST", "/apis/example.com/v1/namespaces/default/things", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"own"}}`, nil)
+	}
+	if n := len(g.bases.byID); n != 1 {
+		t.Errorf("%d bases, want one for both planes", n)
+	}
+	for name, spec := range map[string]PlaneSpec{
+		"asks for the parameter OWNER": {Template: "team"}, "has no parameter COLOUR": {Template: "team", Parameters: map[string]string{"OWNER": "x", "COLOUR": "red"}},
+		"not found": {Template: "none"},
+	} {
+		plane := strings.ReplaceAll(strings.ToLower(name), " ", "-")
+		if err := g.tryCreate(t, plane, spec); err != nil {
+			t.Fatal(err)
+		}
+		p := g.await(t, plane, func(p *Plane) bool { return len(p.Status.Conditions) > 0 })
+		if c := p.Status.Conditions[0]; c.Status != "False" || !strings.Contains(c.Message, name) {
+			t.Errorf("%+v, want %q", c, name)
+		}
 	}
 }

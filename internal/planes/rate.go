@@ -17,6 +17,12 @@ type rate struct {
 
 // limit sets the bounds.
 func (h *hosted) limit(l Limits) {
+	h.mu.Lock()
+	h.limits = l
+	if h.bounds != nil {
+		h.bounds.bound(l)
+	}
+	h.mu.Unlock()
 	was := h.rate.Load()
 	switch {
 	case l.RequestsPerSecond == 0 && l.Watches == 0:

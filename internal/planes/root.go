@@ -2,6 +2,7 @@ package planes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,10 @@ import (
 const agent = "kanzen-planes"
 
 // api makes requests of an API.
-type api struct{ http.RoundTripper }
+type api struct {
+	http.RoundTripper
+	at string // its URL; "": RoundTripper knows
+}
 
 // The media types of patches.
 const (
@@ -62,7 +66,7 @@ func (a api) send(ctx context.Context, method, path, contentType string, body an
 		}
 		content = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "https://root"+path, content)
+	req, err := http.NewRequestWithContext(ctx, method, cmp.Or(a.at, "https://root")+path, content)
 	if err != nil {
 		return nil, err
 	}
