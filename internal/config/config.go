@@ -43,6 +43,8 @@ type Config struct {
 	Planes       bool
 	PlanesDomain string
 	PlanesIdle   time.Duration
+	// PlanesDialLocal lets them connect to this machine: to webhooks, extension servers and nodes on loopback and link-local addresses.
+	PlanesDialLocal bool
 	// IsHosted says that this is one of those; see Hosted.
 	IsHosted bool
 

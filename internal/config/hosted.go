@@ -25,6 +25,8 @@ func (c *Config) Hosted(prefix string) *Config {
 	h.EtcdCompactionInterval, h.SnapshotSchedule = 0, ""
 	h.FlightRecorderMemory, h.FlightRecorderDir, h.Console = 0, "", false
 	h.DebugSocketPath, h.TracingConfigFile = "", ""
+	h.Profiling, h.ContentionProfiling = false, false // they are of the process
+	h.EgressSelectorConfigFile = ""
 	h.EndpointReconcilerType, h.KubernetesServiceNodePort = "none", 0
 	h.MaxReadOnlyInFlight, h.MaxMutatingInFlight = min(c.MaxReadOnlyInFlight, hostedReading), min(c.MaxMutatingInFlight, hostedWriting)
 	h.ShutdownDelay, h.ShutdownRetryAfter, h.WatchTermination = 0, false, 0

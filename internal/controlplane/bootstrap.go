@@ -68,7 +68,7 @@ type Bootstrapper struct {
 	StorageVersions *StorageVersions
 	// Range keeps the default range of service addresses.
 	Range *DefaultRange
-	// Made says that an earlier run of this process has made everything, so that nothing is looked at.
+	// Made says that everything is there, but perhaps the settings for extension servers, so that nothing is looked at.
 	Made bool
 	Now  func() time.Time
 
@@ -95,6 +95,7 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	if b.Made {
 		b.Milestones.reach()
 		b.Service.Start(ctx)
+		b.left.add(b.AuthInfo.ensure)
 		return nil
 	}
 	static, err := b.static()

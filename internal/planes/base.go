@@ -156,7 +156,7 @@ func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) error {
 	if err != nil {
 		return err
 	}
-	p := server.New(f.settings(prefix), f.on, server.Seams{Keys: func(_ context.Context, cfg *config.Config) (*keys.Keys, error) {
+	p := server.New(f.settings(prefix), f.on.Hosted(f.on.DB, f.dial), server.Seams{Keys: func(_ context.Context, cfg *config.Config) (*keys.Keys, error) {
 		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
 	}})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*bootTimeout)

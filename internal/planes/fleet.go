@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
+	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/queue"
@@ -23,13 +24,15 @@ const workers = 8
 
 // Fleet is the control planes below a root.
 type Fleet struct {
-	cfg   *config.Config // of the root
-	below *config.Config // of its planes, but for their prefixes
-	on    *process.Process
-	log   *slog.Logger
-	guard *guard.Guard
-	queue *queue.Queue
-	bases bases
+	cfg     *config.Config // of the root
+	below   *config.Config // of its planes, but for their prefixes
+	on      *process.Process
+	dial    *egress.Selector // of its planes
+	log     *slog.Logger
+	guard   *guard.Guard
+	queue   *queue.Queue
+	bases   bases
+	metrics *metrics
 
 	root api    // the root's API, as the server itself; set by Run
 	url  string // of the root
@@ -45,10 +48,16 @@ type Fleet struct {
 // New makes the fleet of a root control plane of settings. Nothing is served before Run.
 func New(cfg *config.Config, on *process.Process) *Fleet {
 	g := guard.New(on.Log, on.Clock, func() {})
-	return &Fleet{
-		cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
+	dial := on.Egress
+	if !cfg.PlanesDialLocal {
+		dial = egress.RemoteOnly(dial)
+	}
+	f := &Fleet{
+		dial: dial, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
+	f.metrics = newMetrics(f, on.Metrics)
+	return f
 }
 
 // settings returns those of a plane whose objects are at a prefix.

@@ -94,6 +94,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	defer h.leave()
+	h.answered.Add(1)
 	p.ServeHTTP(w, r)
 }
 

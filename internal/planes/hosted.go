@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/layer"
 )
 
@@ -25,6 +26,8 @@ type hosted struct {
 	name  string
 	uid   types.UID
 	rate  atomic.Pointer[rate] // nil: its requests are not bounded
+
+	answered atomic.Int64 // requests
 
 	mu        sync.Mutex
 	created   time.Time // guarded by mu, as are all below
@@ -57,10 +60,12 @@ func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
 	if p.Running() {
 		return p, nil
 	}
+	began := h.fleet.on.Clock.Now()
 	if err := h.start(ctx, p); err != nil {
 		h.leave()
 		return nil, err
 	}
+	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
 	return p, nil
 }
 
@@ -152,9 +157,9 @@ func (h *hosted) begin(p *Plane) {
 
 // make makes the plane, stopped, on its part of the log.
 func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
-	f, on := h.fleet, h.fleet.on
-	h.bounds = &bounded{DB: on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: on.Clock, most: h.limits}
-	on = on.With(h.bounds)
+	f := h.fleet
+	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, most: h.limits}
+	db := store.DB(h.bounds)
 	if h.base != "" {
 		b, err := f.baseOf(ctx, h.base)
 		if err != nil {
@@ -164,9 +169,9 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 		if err != nil {
 			return nil, err
 		}
-		on = on.With(layer.New(on.DB, h.prefix()+"/", own))
+		db = layer.New(db, h.prefix()+"/", own)
 	}
-	return server.New(f.settings(h.prefix()), on, server.Seams{Made: h.furnished, Keys: func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
+	return server.New(f.settings(h.prefix()), f.on.Hosted(db, f.dial), server.Seams{Made: h.furnished, Keys: func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)
 		if err != nil {
 			return nil, err

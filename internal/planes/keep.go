@@ -134,6 +134,9 @@ func (f *Fleet) found(ctx context.Context, h *hosted, p *Plane, t *template) err
 	}
 	p.Status.Base = b.ID
 	h.begin(p)
+	h.mu.Lock()
+	h.furnished = true // by its base
+	h.mu.Unlock()
 	return nil
 }
 

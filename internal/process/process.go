@@ -160,10 +160,12 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	return p, nil
 }
 
-// With returns the process as it is for a control plane whose log is another.
-func (p *Process) With(db store.DB) *Process {
+// Hosted returns the process as it is for a control plane whose users are not those of the machine: its log is db, it sees no
+// metrics and no backup of the whole, and it connects to others by dial.
+func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
 	other := *p
-	other.DB, other.closers = db, Closers{}
+	other.DB, other.Others, other.Snapshot, other.Egress = db, nil, nil, dial
+	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
 	return &other
 }
 

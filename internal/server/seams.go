@@ -22,7 +22,7 @@ type Seams struct {
 	Webhook func(host string) http.RoundTripper
 	// Keys brings the keys, at each start; nil: they are loaded as the settings say. Optional.
 	Keys func(ctx context.Context, cfg *config.Config) (*keys.Keys, error)
-	// Made says that the first objects are there, as an earlier start in this process has seen: they are not looked for.
+	// Made says that the first objects are there, as an earlier start in this process has seen: none of them is looked for.
 	Made bool
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
