@@ -27,7 +27,7 @@ func newBelow(cfg *config.Config, on *process.Process) *below {
 	if !cfg.Planes {
 		return &below{}
 	}
-	return &below{Fleet: planes.New(cfg, on), done: make(chan struct{})}
+	return &below{Fleet: planes.New(cfg, on, server.Seams{}), done: make(chan struct{})}
 }
 
 func (b *below) seams() server.Seams {

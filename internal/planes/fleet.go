@@ -30,6 +30,7 @@ type Fleet struct {
 	dial    *egress.Selector // of its planes
 	log     *slog.Logger
 	guard   *guard.Guard
+	seams   server.Seams // of its planes
 	queue   *queue.Queue
 	bases   bases
 	metrics *metrics
@@ -48,15 +49,15 @@ type Fleet struct {
 	wakes   chan struct{}      // bounds how many start at a time
 }
 
-// New makes the fleet of a root control plane of settings. Nothing is served before Run.
-func New(cfg *config.Config, on *process.Process) *Fleet {
+// New makes the fleet of a root control plane of settings; seams are those of each plane. Nothing is served before Run.
+func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	g := guard.New(on.Log, on.Clock, func() {})
 	dial := on.Egress
 	if !cfg.PlanesDialLocal {
 		dial = egress.RemoteOnly(dial)
 	}
 	f := &Fleet{
-		dial: dial, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
+		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
@@ -140,7 +141,7 @@ func (f *Fleet) set(p *Plane) {
 	f.mu.Lock()
 	h := f.planes[p.Name]
 	if h == nil || h.uid != p.UID {
-		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{})}
+		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), over: f.stopped}
 		f.planes[p.Name] = h
 	}
 	f.mu.Unlock()

@@ -173,13 +173,16 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 		}
 		db = layer.New(db, h.prefix()+"/", own)
 	}
-	return server.New(f.settings(h.prefix()), f.on.Hosted(db, f.dial), server.Seams{Made: h.furnished, Keys: func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
+	seams := f.seams
+	seams.Made = h.furnished
+	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)
 		if err != nil {
 			return nil, err
 		}
 		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
-	}}), nil
+	}
+	return server.New(f.settings(h.prefix()), f.on.Hosted(db, f.dial), seams), nil
 }
 
 // leave says that a request has ended.

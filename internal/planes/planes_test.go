@@ -53,7 +53,7 @@ func start(t testing.TB, cfg *config.Config) *ground {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{Fleet: New(cfg, on), certs: map[string]*x509.Certificate{}}
+	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
 	root := server.New(cfg, on, server.Seams{})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)

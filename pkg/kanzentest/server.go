@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/planes"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -39,6 +41,9 @@ type Server struct {
 	// base is what Reset goes back to.
 	base memory.Snapshot
 	stop func() error
+
+	fleet  *planes.Fleet // nil: there are no planes
+	planes atomic.Int64  // how many there were
 }
 
 // Start starts a server and stops it when the test ends. It fails the test if the server does not come up. If the test
@@ -88,11 +93,14 @@ func New(ctx context.Context, options ...Option) (_ *Server, err error) {
 		return nil, err
 	}
 	inside, leave := context.WithCancel(ctx) // calls of webhooks in this process
-	s.plane = server.New(&s.cfg, s.ground, s.seams(inside))
+	s.plane = server.New(&s.cfg, s.ground, s.withPlanes(s.seams(inside)))
 	end := sync.OnceValue(func() error { leave(); return s.plane.Stop() })
 	release := context.AfterFunc(ctx, func() { _ = end() }) // Stop returns it again
 	undo = append(undo, func() error { release(); return end() })
-	return s, s.begin(ctx, seeded)
+	if err := s.begin(ctx, seeded); err != nil {
+		return nil, err
+	}
+	return s, s.startPlanes(&undo)
 }
 
 // defaultStartTimeout bounds how long a server may take to come up, on a machine that has other things to do.
