@@ -90,7 +90,11 @@ func (f *Fleet) baseFor(ctx context.Context, t *template) (*base, error) {
 			return b, nil
 		}
 	}
-	b := &base{ID: uuid.NewString(), Of: of}
+	id, err := uuid.NewV7() // which tells when
+	if err != nil {
+		return nil, err
+	}
+	b := &base{ID: id.String(), Of: of}
 	if err := f.makeBase(ctx, b, t); err != nil {
 		return nil, fmt.Errorf("make what planes begin with: %w", err)
 	}
@@ -103,8 +107,12 @@ func (f *Fleet) baseOf(ctx context.Context, id string) (*base, error) {
 	f.bases.mu.Lock()
 	defer f.bases.mu.Unlock()
 	b := f.bases.byID[id]
-	if b == nil {
-		return nil, fmt.Errorf("there is no base %s", id)
+	if b == nil { // another server has made it
+		b = &base{ID: id}
+		if found, err := f.readBase(ctx, b); err != nil || !found {
+			return nil, errors.Join(err, fmt.Errorf("there is no base %s", id))
+		}
+		f.bases.byID[id] = b
 	}
 	if b.keys == nil {
 		prefix := basesPrefix + id + "/"
@@ -121,7 +129,29 @@ func (f *Fleet) baseOf(ctx context.Context, id string) (*base, error) {
 	return b, nil
 }
 
-// findBases reads which bases there are, and removes what was left of one that was not finished.
+// readBase reads what a base is of; false: there is none, or it is not finished.
+func (f *Fleet) readBase(ctx context.Context, b *base) (found bool, err error) {
+	_, err = f.on.DB.Range(ctx, kv.Range{Key: basesPrefix + b.ID}, func(k kv.KeyValue) bool {
+		found = json.Unmarshal(k.Value, b) == nil
+		return false
+	})
+	return found, err
+}
+
+// unfinished is how old something must be that was not finished for nobody to be at it.
+const unfinished = time.Hour
+
+// abandoned reports whether a base that is not finished is so old: its ID tells when it was begun.
+func (f *Fleet) abandoned(id string) bool {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return true
+	}
+	seconds, _ := u.Time().UnixTime()
+	return f.on.Clock.Since(time.Unix(seconds, 0)) > unfinished
+}
+
+// findBases reads which bases there are, and removes what was left of those that were not finished.
 func (f *Fleet) findBases(ctx context.Context) error {
 	f.bases.byID = map[string]*base{}
 	for from := basesPrefix; ; {
@@ -137,12 +167,30 @@ func (f *Fleet) findBases(ctx context.Context) error {
 		id, below, _ := strings.Cut(id, "/")
 		if b := (&base{ID: id}); below == "" && json.Unmarshal(next.Value, b) == nil {
 			f.bases.byID[id] = b
-		} else if err := f.erase(ctx, basesPrefix+id+"/"); err != nil {
-			return err
+		} else if f.abandoned(id) {
+			if err := f.erase(ctx, basesPrefix+id+"/"); err != nil {
+				return err
+			}
 		}
 		from = kv.PrefixEnd(basesPrefix + id + "/")
 	}
-	return f.erase(ctx, Prefix+maker)
+	return f.clear(ctx)
+}
+
+// clear removes what was left of planes that were to make a base.
+func (f *Fleet) clear(ctx context.Context) error {
+	left := map[string]bool{}
+	_, err := f.on.DB.Range(ctx, kv.Range{Key: Prefix + maker, End: kv.PrefixEnd(Prefix + maker)}, func(k kv.KeyValue) bool {
+		id, _, _ := strings.Cut(strings.TrimPrefix(string(k.Key), Prefix+maker), "/")
+		left[id] = f.abandoned(id)
+		return true
+	})
+	for id, old := range left {
+		if err == nil && old {
+			err = f.erase(ctx, Prefix+maker+id+"/")
+		}
+	}
+	return err
 }
 
 // maker begins the names of prefixes at which bases are made.

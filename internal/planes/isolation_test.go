@@ -48,18 +48,25 @@ func TestCredentialsOfOthers(t *testing.T) {
 	}
 	for name, token := range tokens {
 		for _, at := range []string{"/planes/one", "/planes/neighbour", ""} {
-			r := httptest.NewRequest(http.MethodGet, "https://root"+at+"/api/v1/secrets", nil)
-			r.Header.Set("Authorization", "Bearer "+token)
 			own := at == "/planes/"+name
-			w := httptest.NewRecorder()
-			for g.front.ServeHTTP(w, r.WithContext(t.Context())); own && w.Code == http.StatusForbidden; g.front.ServeHTTP(w, r.WithContext(t.Context())) {
-				w = httptest.NewRecorder() // the binding takes effect a moment after it was written
+			code := g.withToken(t, token, at+"/api/v1/secrets")
+			for own && code == http.StatusForbidden { // the binding takes effect a moment after it was written
+				code = g.withToken(t, token, at+"/api/v1/secrets")
 			}
-			if own != (w.Code == http.StatusOK) || !own && w.Code != http.StatusUnauthorized {
-				t.Errorf("the token of %s at %q: %d", name, at, w.Code)
+			if own != (code == http.StatusOK) || !own && code != http.StatusUnauthorized {
+				t.Errorf("the token of %s at %q: %d", name, at, code)
 			}
 		}
 	}
+}
+
+// withToken asks the root's port with a token.
+func (g *ground) withToken(t *testing.T, token, path string) int {
+	r := httptest.NewRequest(http.MethodGet, "https://root"+path, nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	g.front.ServeHTTP(w, r.WithContext(t.Context()))
+	return w.Code
 }
 
 // A plane's webhook cannot reach what only this machine may.

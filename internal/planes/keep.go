@@ -51,12 +51,15 @@ func (f *Fleet) define(ctx context.Context) error {
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
 	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		p.Status.URL == f.address(p.Name) && p.Status.State == h.state()
+		f.placed(p) && p.Status.State == f.state(h)
 }
 
-// state is what the status says it is.
-func (h *hosted) state() string {
-	if h.awake() {
+// state is what the status says a plane is. Of several servers each has its own planes awake, so none says so.
+func (f *Fleet) state(h *hosted) string {
+	switch {
+	case !f.cfg.Embedded():
+		return ""
+	case h.awake():
 		return awake
 	}
 	return asleep
@@ -64,6 +67,11 @@ func (h *hosted) state() string {
 
 // address is the URL of a plane.
 func (f *Fleet) address(name string) string { return f.url + pathPrefix + name }
+
+// placed reports whether a plane's URL is right: its kubeconfig has it. Of several servers the first one says it.
+func (f *Fleet) placed(p *Plane) bool {
+	return p.Status.URL == f.address(p.Name) || !f.cfg.Embedded() && p.Status.URL != ""
+}
 
 // keep makes one Plane what it is to be.
 func (f *Fleet) keep(ctx context.Context, name string) error {
@@ -98,7 +106,7 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 
 // ensure makes what belongs to a plane, if it was not made before.
 func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
-	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) && p.Status.URL == f.address(p.Name) {
+	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) && f.placed(p) {
 		return nil
 	}
 	set, err := f.keysOf(ctx, h)
@@ -175,7 +183,10 @@ func (f *Fleet) mark(ctx context.Context, p *Plane, finalizers []string) error {
 // tell writes the status; failure is why the plane is not ready, nil if it is.
 func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) error {
 	before, _ := json.Marshal(p.Status)
-	p.Status.URL, p.Status.Kubeconfig, p.Status.State = f.address(p.Name), kubeconfigSecret(p.Name), h.state()
+	if !f.placed(p) {
+		p.Status.URL = f.address(p.Name)
+	}
+	p.Status.Kubeconfig, p.Status.State = kubeconfigSecret(p.Name), f.state(h)
 	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
 	if failure != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Failed", failure.Error()
@@ -241,19 +252,35 @@ func (f *Fleet) sweep(ctx context.Context) {
 		if err != nil || uid == "" {
 			return // the next start looks again
 		}
-		if !strings.HasPrefix(uid, maker) && !f.has(types.UID(uid)) {
-			if err := f.erase(ctx, Prefix+uid+"/"); err != nil {
-				return
-			}
+		exists, err := f.exists(ctx, types.UID(uid))
+		if err == nil && !exists && !strings.HasPrefix(uid, maker) {
+			err = f.erase(ctx, Prefix+uid+"/")
+		}
+		if err != nil {
+			return
 		}
 		from = kv.PrefixEnd(Prefix + uid + "/")
 	}
 }
 
-// has reports whether a plane of a UID is known. One that was created after the sweep began is in the root's API before anything of it
-// is stored.
-func (f *Fleet) has(uid types.UID) bool {
-	return slices.ContainsFunc(f.all(), func(h *hosted) bool { return h.uid == uid })
+// exists reports whether there is a plane of a UID, also one that another server has just created: it is in the root's API before
+// anything of it is stored.
+func (f *Fleet) exists(ctx context.Context, uid types.UID) (bool, error) {
+	if slices.ContainsFunc(f.all(), func(h *hosted) bool { return h.uid == uid }) {
+		return true, nil
+	}
+	var list struct {
+		Items []struct {
+			metav1.ObjectMeta `json:"metadata"`
+		}
+	}
+	err := f.root.do(ctx, http.MethodGet, planesPath, "", nil, &list)
+	for _, p := range list.Items {
+		if p.UID == uid {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // usage returns how many keys with a prefix there are, and how large they are together.

@@ -45,7 +45,11 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counts := make([]int64, len(all))
 	order := make([]int, len(all))
 	for n, h := range all {
-		states[h.state()]++
+		if h.awake() {
+			states[awake]++
+		} else {
+			states[asleep]++
+		}
 		counts[n], order[n] = h.answered.Load(), n
 	}
 	for state, n := range states {
