@@ -27,7 +27,7 @@ const discoveryTimeout = 5 * time.Second
 // ServeHTTP passes a request on to the extension server. The request has been authenticated and authorized.
 func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := c.service.Load()
-	if !clean(r.URL.Path) {
+	if !frontproxy.Clean(r.URL.Path) {
 		route.NotFound(w)
 		return
 	}
@@ -66,17 +66,6 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request.Watching(ctx)
 	forward := &forward{server: c.server, service: v, address: address, user: u}
 	forward.serve(w, r)
-}
-
-// clean reports whether a path has the same meaning for everybody. The extension server must not resolve a path to another
-// one than the user was authorized for.
-func clean(path string) bool {
-	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
 }
 
 // unavailable returns the error for requests while the APIService is not available, with the reason.

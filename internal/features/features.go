@@ -67,6 +67,7 @@ const (
 	StorageVersionMigrator                       = "StorageVersionMigrator"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
+	UnknownVersionInteroperabilityProxy          = "UnknownVersionInteroperabilityProxy"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
 	VolumeLimitScaling                           = "VolumeLimitScaling"
 	WorkloadWithJob                              = "WorkloadWithJob"
@@ -82,7 +83,7 @@ func switchable(name string) bool {
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
-		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }

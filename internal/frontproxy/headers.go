@@ -14,6 +14,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
+// Clean reports whether a path has the same meaning for everybody. The other server must not resolve a path to another
+// one than the user was authorized for.
+func Clean(path string) bool {
+	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
 // Target is the URL of a request to another server. Path and query are written anew from what was authorized.
 func Target(in *http.Request, address string) *url.URL {
 	u := &url.URL{Scheme: "https", Host: address, Path: in.URL.Path}

@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -216,6 +217,10 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	end := newEnding(b, cut)
 	agg := b.aggregator(secrets, custom, end.gone)
 	opened.Add(agg.Close)
+	others, err := b.peers(eng, secrets, end.gone)
+	if err != nil {
+		return nil, err
+	}
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
@@ -239,12 +244,12 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(append(agg.Checks(), sealed.started()...), steps.Gated(cfg.Gates())...)...)
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
 	root := (&root{
-		catalog: serving, discovery: b.discovery(agg), openapi: docs, health: health,
+		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
@@ -270,7 +275,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	first.StorageVersions = b.storageVersions(resources, d.Chosen.Serves)
-	work, err := b.work(runnables{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	work, err := b.work(runnables{stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}

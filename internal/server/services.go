@@ -4,7 +4,6 @@ import (
 	"context"
 	mathrand "math/rand/v2"
 	"net"
-	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/kanzen-io/kanzen/internal/aggregator"
@@ -99,10 +98,6 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	if err != nil {
 		return nil, err
 	}
-	address := ""
-	if ip, err := b.cfg.Advertise(); err == nil {
-		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
-	}
 	headers, names := b.cfg.FrontProxy()
 	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.process.Clock.Now, Lists: map[string][]string{
 		"requestheader-username-headers": headers.Username, "requestheader-uid-headers": headers.UID,
@@ -117,7 +112,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now,
 	}, nil
 }
 

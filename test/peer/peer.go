@@ -75,8 +75,29 @@ func Etcd(t testing.TB) string {
 // StartOn is Start on the data of an etcd. Servers with different arguments may share it.
 func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 	t.Helper()
-	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), FreePort(t)
-	run(t, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return StartAs(t, etcd, "", FreePort(t), args...)
+}
+
+// StartAs is StartOn for servers that know each other by the name of their machine, and at a port. It skips the test where names
+// cannot be given.
+func StartAs(t testing.TB, etcd, machine, port string, args ...string) *rest.Config {
+	t.Helper()
+	path, dir := program(t, "kube-apiserver"), t.TempDir()
+	runAs(t, machine, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port)
+}
+
+// StartProgram is StartAs for another program that has kube-apiserver's flags: kanzen, of which the test has built one.
+func StartProgram(t testing.TB, path, etcd, machine, port string, args ...string) *rest.Config {
+	t.Helper()
+	dir := t.TempDir()
+	runAs(t, machine, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port)
+}
+
+// awaitReady waits until a server that was just started is ready.
+func awaitReady(t testing.TB, dir, path, port string) *rest.Config {
+	t.Helper()
 	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
 	deadline := time.Now().Add(time.Minute)
@@ -84,7 +105,7 @@ func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 		if _, err := ready.Get().AbsPath("/readyz").DoRaw(t.Context()); err == nil {
 			return c
 		} else if time.Now().After(deadline) {
-			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, "kube-apiserver"))
+			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, filepath.Base(path)))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -136,6 +157,12 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 // run starts a program that ends with the test.
 func run(t testing.TB, dir, path string, args ...string) {
 	t.Helper()
+	runAs(t, "", dir, path, args...)
+}
+
+// runAs is run for a program that takes its machine to have a name; "": its own.
+func runAs(t testing.TB, machine, dir, path string, args ...string) {
+	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(path)+".log"))
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +170,13 @@ func run(t testing.TB, dir, path string, args ...string) {
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if machine != "" {
+		if os.Geteuid() != 0 {
+			t.Skip("only root may name a machine")
+		}
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `hostname "$0" && exec "$@"`, machine, path}, args...)
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUTS
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
