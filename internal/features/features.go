@@ -57,6 +57,7 @@ const (
 	ManifestBasedAdmissionControlConfig          = "ManifestBasedAdmissionControlConfig"
 	MaxUnavailableStatefulSet                    = "MaxUnavailableStatefulSet"
 	MutablePVNodeAffinity                        = "MutablePVNodeAffinity"
+	NativeHistograms                             = "NativeHistograms"
 	PodCertificateRequest                        = "PodCertificateRequest"
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
@@ -81,7 +82,7 @@ func switchable(name string) bool {
 		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
-		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
+		NativeHistograms, PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
 		TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,

@@ -108,7 +108,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		opened.Add(func() error { return closeSocket(socket) })
 	}
 	serving := catalog.New()
-	measured := metrics.New(serving, on.Metrics)
+	measured := metrics.New(serving, on.Metrics, cfg.Gates().Enabled(features.NativeHistograms))
 	shape, err := cfg.MetricsShape()
 	if err != nil {
 		return nil, err
