@@ -69,8 +69,13 @@ func acts(t *testing.T) []act {
 		opaque = "{kind: Secret, metadata: {namespace: default, name: s}, type: Opaque}"
 		robot  = "{kind: ServiceAccount, metadata: {namespace: default, name: robot}, secrets: [{name: s}]}"
 		owner  = "{kind: ConfigMap, metadata: {namespace: default, name: owner}}"
-		one    = "{kind: ConfigMap, metadata: {namespace: default, name: one}}"
+		group  = "{kind: PodGroup, metadata: {namespace: default, name: g}, spec: {schedulingPolicy: {gang: {minCount: %d}}}}"
+		// A request is answered at once.
+		poolRequest = "{kind: ResourcePoolStatusRequest, metadata: {name: r}, spec: {driver: d.example.com}}"
+		one         = "{kind: ConfigMap, metadata: {namespace: default, name: one}}"
 	)
+	groups := []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true"}
+	pools := []string{"--feature-gates=DRAResourcePoolStatus=true", "--runtime-config=resource.k8s.io/v1alpha3=true"}
 	node := certificateRequest(t, "kube-apiserver-client-kubelet", "n1", "digital signature, client auth")
 	other := certificateRequest(t, "kubelet-serving", "n2", "digital signature, server auth")
 	remove := func(plural, object string) func(*arena) {
@@ -169,5 +174,14 @@ func acts(t *testing.T) []act {
 				"{kind: Secret, metadata: {namespace: kube-system, name: bootstrap-token-aaaaaa}, type: bootstrap.kubernetes.io/token, stringData: {token-id: aaaaaa, token-secret: '0123456789abcdef', usage-bootstrap-signing: 'true'}}",
 				"{kind: ConfigMap, metadata: {namespace: kube-public, name: cluster-info}, data: {kubeconfig: first}}"},
 			second: "{kind: ConfigMap, metadata: {namespace: kube-public, name: cluster-info}}", change: `{"data":null}`},
+		{controller: "podgroup-protection-controller", verb: "update", on: "podgroups", object: "default/g", flags: groups,
+			prepare: []string{fmt.Sprintf(group, 1)}, step: remove("podgroups", "default/g"), second: fmt.Sprintf(group, 2)},
+		{controller: "resourcepoolstatusrequest-controller", verb: "update", on: "resourcepoolstatusrequests/status", object: "/r", flags: pools,
+			prepare: []string{poolRequest}, second: poolRequest, follows: true},
+		{controller: "resourcepoolstatusrequest-controller", verb: "delete", on: "resourcepoolstatusrequests", object: "/r", flags: pools,
+			prepare: []string{poolRequest}, step: func(a *arena) {
+				a.has("resourcepoolstatusrequests", "/r", "status", "conditions")
+				a.clock.Advance(61 * time.Minute)
+			}, second: poolRequest, follows: true},
 	}
 }

@@ -43,6 +43,8 @@ const (
 	ContainerStopSignals                         = "ContainerStopSignals"
 	CoordinatedLeaderElection                    = "CoordinatedLeaderElection"
 	DRAFractionalCapacityRange                   = "DRAFractionalCapacityRange"
+	DRADeviceTaintRules                          = "DRADeviceTaintRules"
+	DRAResourcePoolStatus                        = "DRAResourcePoolStatus"
 	DRAWorkloadResourceClaims                    = "DRAWorkloadResourceClaims"
 	DetectCacheInconsistency                     = "DetectCacheInconsistency"
 	EvictionRequestAPI                           = "EvictionRequestAPI"
@@ -79,7 +81,7 @@ func switchable(name string) bool {
 		AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
-		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
+		DRADeviceTaintRules, DRAResourcePoolStatus, DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		NativeHistograms, PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,

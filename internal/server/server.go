@@ -281,7 +281,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	work.controllers = func(ctx context.Context) {
 		c := controllers.Config{
-			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Election: b.election(),
+			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Gates: cfg.Gates(), Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,

@@ -229,3 +229,16 @@ func writeKey(t testing.TB, path string) {
 		t.Fatal(err)
 	}
 }
+
+// StartManager starts kube-controller-manager on a server, as its administrator. It skips the test where there is none.
+func StartManager(t testing.TB, c *rest.Config, args ...string) {
+	t.Helper()
+	path, dir := program(t, "kube-controller-manager"), t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: '" + c.Host + "', insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {token: '" + c.BearerToken + "'}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, path, append([]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0"}, args...)...)
+}
