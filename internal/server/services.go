@@ -9,6 +9,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -116,14 +117,16 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}, nil
 }
 
-// storageVersions tells others how this server stores resources; nil: the gate is off.
-func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) *controlplane.StorageVersions {
+// storageVersions tells others how this server stores resources, and untold what it has not told yet; nil: the gate is off.
+func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) (*controlplane.StorageVersions, chain.Untold) {
 	if gates := b.cfg.Gates(); !gates.Enabled(features.StorageVersionAPI) || !gates.Enabled(features.APIServerIdentity) {
-		return nil
+		return nil, nil
 	}
-	return &controlplane.StorageVersions{
+	v := &controlplane.StorageVersions{
 		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.cfg.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
 	}
+	v.Expect()
+	return v, v.Untold
 }
 
 func (b *base) defaultRange(services *services) *controlplane.DefaultRange {

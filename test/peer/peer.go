@@ -95,14 +95,31 @@ func StartProgram(t testing.TB, path, etcd, machine, port string, args ...string
 	return awaitReady(t, dir, path, port)
 }
 
+// StartUnready starts kube-apiserver, or another program with its flags ("": that one), which does not become ready; it waits until
+// it answers.
+func StartUnready(t testing.TB, path, etcd string, args ...string) *rest.Config {
+	t.Helper()
+	if path == "" {
+		path = program(t, "kube-apiserver")
+	}
+	dir, port := t.TempDir(), FreePort(t)
+	run(t, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return await(t, dir, path, port, "/livez/ping")
+}
+
 // awaitReady waits until a server that was just started is ready.
 func awaitReady(t testing.TB, dir, path, port string) *rest.Config {
+	t.Helper()
+	return await(t, dir, path, port, "/readyz")
+}
+
+func await(t testing.TB, dir, path, port, check string) *rest.Config {
 	t.Helper()
 	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		if _, err := ready.Get().AbsPath("/readyz").DoRaw(t.Context()); err == nil {
+		if _, err := ready.Get().AbsPath(check).DoRaw(t.Context()); err == nil {
 			return c
 		} else if time.Now().After(deadline) {
 			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, filepath.Base(path)))
