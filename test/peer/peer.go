@@ -177,8 +177,22 @@ func run(t testing.TB, dir, path string, args ...string) {
 	runAs(t, "", dir, path, args...)
 }
 
+// StartStoppable starts kube-apiserver, or another program with its flags ("": that one). stop sends it a signal and waits for its end.
+func StartStoppable(t testing.TB, path, etcd string, args ...string) (c *rest.Config, stop func(os.Signal)) {
+	t.Helper()
+	if path == "" {
+		path = program(t, "kube-apiserver")
+	}
+	dir, port := t.TempDir(), FreePort(t)
+	cmd := runAs(t, "", dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port), func(s os.Signal) {
+		_ = cmd.Process.Signal(s) // it may have ended already
+		_ = cmd.Wait()
+	}
+}
+
 // runAs is run for a program that takes its machine to have a name; "": its own.
-func runAs(t testing.TB, machine, dir, path string, args ...string) {
+func runAs(t testing.TB, machine, dir, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(path)+".log"))
 	if err != nil {
@@ -202,6 +216,7 @@ func runAs(t testing.TB, machine, dir, path string, args ...string) {
 		_ = cmd.Wait()
 		_ = log.Close()
 	})
+	return cmd
 }
 
 // tail is the end of what a program said.
