@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -94,6 +95,33 @@ func TestAddress(t *testing.T) {
 	for _, flag := range []string{"--peer-ca-file=x", "--peer-advertise-ip=10.0.0.1", "--peer-advertise-port=1"} {
 		if why := peer.Refusal(t, c.etcd, gateOff, flag); !strings.Contains(why, "requires UnknownVersionInteroperabilityProxy feature to be turned on") {
 			t.Errorf("kube-apiserver says %q", why)
+		}
+	}
+}
+
+// TestAddressIsTakenBack has servers take their address back when they end.
+func TestAddressIsTakenBack(t *testing.T) {
+	for kind, path := range map[string]string{kube: "", kanzen: program} {
+		address := peer.Etcd(t)
+		_, stop := peer.StartStoppable(t, path, address, "--advertise-address=10.1.2.3")
+		etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := func() int64 {
+			found, err := etcd.Get(t.Context(), "/registry/peerserverleases/", clientv3.WithPrefix())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found.Count
+		}
+		within(t, "the address is told", func() bool { return told() == 1 })
+		stop(syscall.SIGTERM)
+		if n := told(); n != 0 {
+			t.Errorf("%s leaves %d addresses behind", kind, n)
+		}
+		if err := etcd.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
