@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ import (
 
 // kubeconfigOptions are the flags of `kanzen kubeconfig`.
 type kubeconfigOptions struct {
-	dir, context, user, bind, namespace string
-	groups                              []string
-	ttl                                 time.Duration
-	merge                               bool
+	dir, plane, context, user, bind, namespace string
+	groups                                     []string
+	ttl                                        time.Duration
+	merge                                      bool
 }
 
 func kubeconfigCommand() *cobra.Command {
@@ -36,14 +37,16 @@ certificate is made now.
 
   kanzen kubeconfig > kubeconfig
   kanzen kubeconfig --merge                                into ~/.kube/config or $KUBECONFIG
+  kanzen kubeconfig --plane team-a --merge                 of a plane of 'kanzen serve --planes'
   kanzen kubeconfig --user alice --group dev --bind edit -n team > alice`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.dir, "data-dir", o.dir, "Data directory of the server.")
+	fs.StringVar(&o.plane, "plane", "", "Name of a plane below the server: the kubeconfig is of that one. It is waited for if it was just created.")
 	fs.BoolVar(&o.merge, "merge", false, "Add a context to ~/.kube/config, or to the file of $KUBECONFIG.")
-	fs.StringVar(&o.context, "context", "", "Name of that context. (default kanzen, or kanzen-USER)")
+	fs.StringVar(&o.context, "context", "", "Name of that context. (default kanzen, kanzen-USER or kanzen-PLANE)")
 	fs.StringVar(&o.user, "user", "", "Make a certificate for this user, in place of the administrator's.")
 	fs.StringSliceVar(&o.groups, "group", nil, "Groups of the user.")
 	fs.DurationVar(&o.ttl, "ttl", o.ttl, "How long the user's certificate is valid.")
@@ -64,6 +67,12 @@ func (o *kubeconfigOptions) validate(changed func(flag string) bool) error {
 			}
 		}
 	}
+	if o.plane == "" && changed("plane") {
+		return errors.New("--plane: names none; without the flag it is the server itself")
+	}
+	if o.plane != "" && o.user != "" {
+		return errors.New("--user: goes not together with --plane; its own roles and tokens say who uses a plane")
+	}
 	if o.ttl <= 0 {
 		return fmt.Errorf("--ttl: %s is not a time that a certificate can be valid", o.ttl)
 	}
@@ -83,6 +92,13 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	path, err := adminKubeconfig(o.dir)
 	if err != nil {
 		return err
+	}
+	if o.plane != "" {
+		data, err := planeKubeconfig(cmd.Context(), path, o.plane)
+		if err != nil {
+			return err
+		}
+		return o.show(cmd, data)
 	}
 	admin, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -126,6 +142,20 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	return err
 }
 
+// show prints a kubeconfig, or merges it.
+func (o *kubeconfigOptions) show(cmd *cobra.Command, data []byte) error {
+	if !o.merge {
+		_, err := cmd.OutOrStdout().Write(data)
+		return err
+	}
+	c, err := clientcmd.Load(data)
+	if err != nil {
+		return err
+	}
+	at := c.Contexts[c.CurrentContext]
+	return o.mergeInto(cmd, c.Clusters[at.Cluster].Server, userOf(at.AuthInfo, c))
+}
+
 // credentials are how a user is known, and how the server is, in PEM.
 type credentials struct{ ca, cert, key []byte }
 
@@ -147,8 +177,8 @@ func (o *kubeconfigOptions) mergeInto(cmd *cobra.Command, server string, c crede
 	name := o.context
 	if name == "" {
 		name = "kanzen"
-		if o.user != "" {
-			name += "-" + o.user
+		if part := cmp.Or(o.plane, o.user); part != "" {
+			name += "-" + part
 		}
 	}
 	path, err := kubeconfig.Path()

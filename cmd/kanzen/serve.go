@@ -84,7 +84,8 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 	if err != nil {
 		return err
 	}
-	s := server.New(cfg, ground, server.Seams{})
+	below := newBelow(cfg, ground)
+	s := server.New(cfg, ground, below.seams())
 	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })
 	if err := s.Start(cmd.Context()); err != nil {
 		if errors.Is(err, context.Cause(cmd.Context())) {
@@ -92,6 +93,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 		}
 		return errors.Join(err, ground.Close())
 	}
+	below.start(s, log)
 	up()
 	scr.show("")
 	notify(log, "READY=1")
@@ -101,7 +103,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 	case <-cmd.Context().Done():
 	case <-s.Done():
 	}
-	return errors.Join(s.Stop(), ground.Close())
+	return errors.Join(below.stop(), s.Stop(), ground.Close())
 }
 
 // verbosity is how much to log: the number of -v.

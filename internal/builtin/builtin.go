@@ -7,6 +7,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	apiversion "k8s.io/apimachinery/pkg/version"
@@ -148,20 +149,18 @@ func dropDisabled(r *engine.Resource, gates features.Set) {
 		return
 	}
 	hub := r.Versions[slices.IndexFunc(r.Versions, func(v *engine.Version) bool { return v.GroupVersion == r.Hub })]
-	drop := gated.For(reflect.TypeOf(hub.New()), gates.Off)
-	if drop == nil {
-		return
-	}
+	// Most control planes write few kinds, and what drops fields takes time to make.
+	dropper := sync.OnceValue(func() *gated.Dropper { return gated.For(reflect.TypeOf(hub.New()), gates.Off) })
 	before := func(rules *engine.Rules) {
 		create, update := rules.PrepareCreate, rules.PrepareUpdate
 		rules.PrepareCreate = func(ctx context.Context, obj engine.Object) {
-			drop.Drop(obj, nil)
+			dropper().Drop(obj, nil)
 			if create != nil {
 				create(ctx, obj)
 			}
 		}
 		rules.PrepareUpdate = func(ctx context.Context, obj, old engine.Object) {
-			drop.Drop(obj, old)
+			dropper().Drop(obj, old)
 			if update != nil {
 				update(ctx, obj, old)
 			}

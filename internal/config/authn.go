@@ -102,7 +102,7 @@ func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) 
 
 // OwnFrontProxy reports whether the server is its own front proxy, with a certificate that it makes.
 func (c *Config) OwnFrontProxy() bool {
-	return c.DataDir != "" && c.RequestHeaderCAFile == "" && c.ProxyClientCertFile == ""
+	return (c.DataDir != "" || c.IsHosted) && c.RequestHeaderCAFile == "" && c.ProxyClientCertFile == ""
 }
 
 // FrontProxy returns the headers in which front proxies name users, and the names of front proxies; none: any.

@@ -30,6 +30,7 @@ func (c *Config) bounds() []bound {
 		"etcd-compaction-interval": c.EtcdCompactionInterval, "etcd-count-metric-poll-period": c.EtcdCountMetricPoll,
 		"etcd-db-metric-poll-interval": c.EtcdSizeMetricPoll, "event-ttl": c.EventTTL, "livez-grace-period": c.LivezGrace,
 		"shutdown-delay-duration": c.ShutdownDelay, "shutdown-watch-termination-grace-period": c.WatchTermination,
+		"planes-idle": c.PlanesIdle,
 	} {
 		out = append(out, bound{flag, int64(d), 0, math.MaxInt64})
 	}

@@ -186,6 +186,9 @@ func (c *Config) Versions() features.At {
 
 // Gates are the features that are on.
 func (c *Config) Gates() features.Set {
+	if c.gates != nil {
+		return *c.gates
+	}
 	set, _ := features.Parse(c.FeatureGates, c.Versions()) // Validate has reported the error
 	return set
 }

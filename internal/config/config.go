@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
@@ -35,8 +36,17 @@ type Config struct {
 	ClusterKeyFile, ClusterKey string
 	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
 	UnsafeNoFsync bool
-	// NoListener serves only the in-process transport, for tests.
+	// NoListener serves only the in-process transport: for tests, and for control planes behind the port of another.
 	NoListener bool
+	// Planes serves control planes below this one, at /planes/NAME. PlanesDomain: at NAME.domain too; "": there only. PlanesIdle is
+	// after how long without requests one goes to sleep; 0: never.
+	Planes       bool
+	PlanesDomain string
+	PlanesIdle   time.Duration
+	// PlanesDialLocal lets them connect to this machine: to webhooks, extension servers and nodes on loopback and link-local addresses.
+	PlanesDialLocal bool
+	// IsHosted says that this is one of those; see Hosted.
+	IsHosted bool
 
 	// etcd
 	EtcdServers            []string
@@ -245,6 +255,8 @@ type Config struct {
 
 	// given reports whether a flag was given; nil if there were none.
 	given func(flag string) bool
+	// gates are those of FeatureGates, once Validate has read them.
+	gates *features.Set
 }
 
 // Default returns kube-apiserver's defaults: an etcd cluster, keys and certificates must be configured.
@@ -323,6 +335,7 @@ func Standalone() Config {
 	c.Console = true
 	c.WebSocketOriginCheck = true
 	c.WebhookAdvice = true
+	c.PlanesIdle = 5 * time.Minute
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
 	c.ClusterKey = os.Getenv(ClusterKeyVariable)
@@ -359,14 +372,17 @@ func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
 
 // Validate returns all errors in the settings, each with its flag.
 func (c *Config) Validate() error {
+	c.gates = nil
+	gates := c.Gates()
+	c.gates = &gates
 	var errs []error
 	bad := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
 	}
-	if c.DataDir == "" {
+	if c.DataDir == "" && !c.IsHosted {
 		c.validateBrought(bad)
 	}
-	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
+	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" && !c.IsHosted {
 		bad("secure-port", "%d is not a port", c.SecurePort)
 	}
 	c.validateEtcdServers(bad)
@@ -453,6 +469,7 @@ func (c *Config) Validate() error {
 	c.validateCompatibility(bad)
 	c.validateMetrics(bad)
 	c.validateElection(bad)
+	c.validatePlanes(bad)
 	if err := controllers.ValidNames(c.Controllers); err != nil {
 		bad("controllers", "%v", err)
 	}

@@ -78,6 +78,10 @@ func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
 	c.addEmbeddedFlags(fs)
 	fs.StringSliceVar(&c.Controllers, "controllers", c.Controllers, "Controllers to run in this process: '*' for all, 'name' to add one, '-name' to leave one out; empty for none.")
 	fs.StringVar(&c.ClusterKeyFile, "cluster-key-file", c.ClusterKeyFile, "File with the key (32 bytes or more in base64) under which the servers of a cluster share authorities and service-account keys through etcd; further lines are former keys. (default: the environment variable "+ClusterKeyVariable+"; without one nothing is shared)")
+	fs.BoolVar(&c.Planes, "planes", c.Planes, "Serve control planes below this one, each at /planes/NAME: the API planes.kanzen.io has them.")
+	fs.StringVar(&c.PlanesDomain, "planes-domain", c.PlanesDomain, "Serve planes at NAME.DOMAIN too, by the name that clients send in TLS; the serving certificate gets *.DOMAIN.")
+	fs.DurationVar(&c.PlanesIdle, "planes-idle", c.PlanesIdle, "After how long without requests a plane goes to sleep; the next request wakes it. 0: never.")
+	fs.BoolVar(&c.PlanesDialLocal, "planes-dial-local", c.PlanesDialLocal, "Let planes connect to webhooks, extension servers and nodes on loopback and link-local addresses, which reach what only this machine may.")
 	fs.StringSliceVar(&c.TLSSANs, "tls-san", c.TLSSANs, "Further names and addresses in the serving certificate that the server makes for itself.")
 }
 

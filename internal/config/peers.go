@@ -37,7 +37,7 @@ func (c *Config) validatePeers(bad func(flag, format string, args ...any)) {
 
 // PeerAddress returns where the other API servers of the cluster reach this one, which listens on a port; "": they do not.
 func (c *Config) PeerAddress(port int) string {
-	if !c.Gates().Enabled(features.UnknownVersionInteroperabilityProxy) {
+	if c.IsHosted || !c.Gates().Enabled(features.UnknownVersionInteroperabilityProxy) {
 		return ""
 	}
 	if c.PeerAdvertiseIP != "" && c.PeerAdvertisePort != "" {

@@ -84,34 +84,41 @@ type controller struct {
 	account string
 	// run runs until its context ends.
 	run func(ctx context.Context, c Config, client *inprocess.Client)
+	// of are the kinds without whose objects it has nothing to do: it runs from the first one on. None: it always runs.
+	of []schema.GroupResource
 }
+
+var (
+	signingRequests = []schema.GroupResource{{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}}
+	secrets         = []schema.GroupResource{{Resource: "secrets"}}
+)
 
 // all controllers.
 var all = []controller{
-	{"namespace-controller", "namespace", "namespace-controller", runNamespaces},
-	{"garbage-collector-controller", "garbagecollector", "generic-garbage-collector", runGarbageCollector},
-	{"serviceaccount-controller", "serviceaccount", "service-account-controller", runServiceAccounts},
-	{"resourcequota-controller", "resourcequota", "resourcequota-controller", runResourceQuotas},
-	{"clusterrole-aggregation-controller", "clusterrole-aggregation", "clusterrole-aggregation-controller", runAggregation},
-	{"validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller", runPolicyStatus},
-	{"root-ca-certificate-publisher-controller", "root-ca-cert-publisher", "root-ca-cert-publisher", runRootCA},
-	{"certificatesigningrequest-signing-controller", "csrsigning", "certificate-controller", runCSRSigning},
-	{"certificatesigningrequest-approving-controller", "csrapproving", "certificate-controller", runCSRApproving},
-	{"certificatesigningrequest-cleaner-controller", "csrcleaner", "certificate-controller", runCSRCleaner},
-	{"podcertificaterequest-cleaner-controller", "", "podcertificaterequestcleaner", runPodCertificateCleaner},
-	{"kube-apiserver-serving-clustertrustbundle-publisher-controller", "", "kube-apiserver-serving-clustertrustbundle-publisher", runTrustBundle},
-	{"persistentvolumeclaim-protection-controller", "pvc-protection", "pvc-protection-controller", runClaimProtection},
-	{"persistentvolume-protection-controller", "pv-protection", "pv-protection-controller", runVolumeProtection},
-	{"ttl-after-finished-controller", "ttl-after-finished", "ttl-after-finished-controller", runTTLAfterFinished},
-	{"serviceaccount-token-controller", "serviceaccount-token", "", runTokens},
-	{"token-cleaner-controller", "tokencleaner", "token-cleaner", runTokenCleaner},
-	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens},
-	{"service-cidr-controller", "", "service-cidrs-controller", runServiceCIDRs},
-	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection},
-	{"storage-version-migrator-controller", "svm", "storage-version-migrator-controller", runMigrations},
-	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner},
-	{"podgroup-protection-controller", "", "podgroup-protection-controller", runPodGroupProtection},
-	{"resourcepoolstatusrequest-controller", "", "resourcepoolstatusrequest-controller", runPoolStatusRequests},
+	{"namespace-controller", "namespace", "namespace-controller", runNamespaces, nil},
+	{"garbage-collector-controller", "garbagecollector", "generic-garbage-collector", runGarbageCollector, nil},
+	{"serviceaccount-controller", "serviceaccount", "service-account-controller", runServiceAccounts, nil},
+	{"resourcequota-controller", "resourcequota", "resourcequota-controller", runResourceQuotas, []schema.GroupResource{{Resource: "resourcequotas"}}},
+	{"clusterrole-aggregation-controller", "clusterrole-aggregation", "clusterrole-aggregation-controller", runAggregation, nil},
+	{"validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller", runPolicyStatus, []schema.GroupResource{{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}},
+	{"root-ca-certificate-publisher-controller", "root-ca-cert-publisher", "root-ca-cert-publisher", runRootCA, nil},
+	{"certificatesigningrequest-signing-controller", "csrsigning", "certificate-controller", runCSRSigning, signingRequests},
+	{"certificatesigningrequest-approving-controller", "csrapproving", "certificate-controller", runCSRApproving, signingRequests},
+	{"certificatesigningrequest-cleaner-controller", "csrcleaner", "certificate-controller", runCSRCleaner, signingRequests},
+	{"podcertificaterequest-cleaner-controller", "", "podcertificaterequestcleaner", runPodCertificateCleaner, []schema.GroupResource{{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}}},
+	{"kube-apiserver-serving-clustertrustbundle-publisher-controller", "", "kube-apiserver-serving-clustertrustbundle-publisher", runTrustBundle, nil},
+	{"persistentvolumeclaim-protection-controller", "pvc-protection", "pvc-protection-controller", runClaimProtection, []schema.GroupResource{{Resource: "persistentvolumeclaims"}}},
+	{"persistentvolume-protection-controller", "pv-protection", "pv-protection-controller", runVolumeProtection, []schema.GroupResource{{Resource: "persistentvolumes"}}},
+	{"ttl-after-finished-controller", "ttl-after-finished", "ttl-after-finished-controller", runTTLAfterFinished, []schema.GroupResource{{Group: "batch", Resource: "jobs"}}},
+	{"serviceaccount-token-controller", "serviceaccount-token", "", runTokens, secrets},
+	{"token-cleaner-controller", "tokencleaner", "token-cleaner", runTokenCleaner, secrets},
+	{"legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner", "legacy-service-account-token-cleaner", runLegacyTokens, secrets},
+	{"service-cidr-controller", "", "service-cidrs-controller", runServiceCIDRs, nil},
+	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection, []schema.GroupResource{{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}}},
+	{"storage-version-migrator-controller", "svm", "storage-version-migrator-controller", runMigrations, []schema.GroupResource{{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}}},
+	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner, nil},
+	{"podgroup-protection-controller", "", "podgroup-protection-controller", runPodGroupProtection, []schema.GroupResource{{Group: "scheduling.k8s.io", Resource: "podgroups"}}},
+	{"resourcepoolstatusrequest-controller", "", "resourcepoolstatusrequest-controller", runPoolStatusRequests, []schema.GroupResource{{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}}},
 }
 
 // ValidNames returns an error for names in --controllers that kube-controller-manager does not have either.
@@ -186,17 +193,19 @@ func Run(ctx context.Context, c Config, names []string) {
 
 func run(ctx context.Context, c Config, names []string) {
 	var wg sync.WaitGroup
+	later := &dormant{c: &c}
 	for _, ctl := range all {
 		if !Enabled(ctl.name, names) {
 			continue
 		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			client := c.Door.As(ctl.user(), "kanzen/"+ctl.name)
-			c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) { ctl.run(ctx, c, client) })
-		}()
+		later.begin(ctl.of, func() {
+			wg.Go(func() {
+				client := c.Door.As(ctl.user(), "kanzen/"+ctl.name)
+				c.Guard.Keep(ctx, ctl.name, func(ctx context.Context) { ctl.run(ctx, c, client) })
+			})
+		})
 	}
+	wg.Go(func() { c.Guard.Keep(ctx, "controllers that wait", later.run) })
 	wg.Wait()
 }
 

@@ -36,7 +36,10 @@ const (
 const dialTimeout = 30 * time.Second
 
 // Selector holds the dialers. A nil Selector has none.
-type Selector struct{ dialers map[Network]utilnet.DialFunc }
+type Selector struct {
+	dialers map[Network]utilnet.DialFunc
+	proxied map[Network]bool // those that go by a proxy
+}
 
 // Load creates the dialers of a configuration file.
 func Load(path string, r prometheus.Registerer, clk clock.PassiveClock) (*Selector, error) {
@@ -44,7 +47,7 @@ func Load(path string, r prometheus.Registerer, clk clock.PassiveClock) (*Select
 	if err != nil {
 		return nil, err
 	}
-	s := &Selector{dialers: map[Network]utilnet.DialFunc{}}
+	s := &Selector{dialers: map[Network]utilnet.DialFunc{}, proxied: map[Network]bool{}}
 	m := newMetrics(r)
 	for _, e := range c.EgressSelections {
 		n := networkOf(e.Name)
@@ -56,7 +59,7 @@ func Load(path string, r prometheus.Registerer, clk clock.PassiveClock) (*Select
 			s.dialers[n] = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 			continue
 		}
-		s.dialers[n] = p.dialer(m, clk)
+		s.dialers[n], s.proxied[n] = p.dialer(m, clk), true
 	}
 	return s, nil
 }

@@ -157,6 +157,19 @@ type Set struct {
 // Parse reads the values of --feature-gates: comma-separated pairs name=bool, each of which may begin with the
 // component's name and a colon. It returns every error.
 func Parse(values []string, at At) (Set, error) {
+	if now := Now(); len(values) == 0 && at.Emulated.EqualTo(now.Emulated) && at.Compatible.EqualTo(now.Compatible) {
+		return byDefault(), nil
+	}
+	return read(values, at)
+}
+
+// byDefault is the set without any flag. Many control planes in a process share it.
+var byDefault = sync.OnceValue(func() Set {
+	set, _ := read(nil, Now()) // nothing is asked for, so nothing is wrong
+	return set
+})
+
+func read(values []string, at At) (Set, error) {
 	known := Known(at)
 	asked := map[string]bool{}
 	var errs []error

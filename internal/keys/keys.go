@@ -145,6 +145,9 @@ func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, err
 		o.Hosts = append(o.Hosts, cfg.ExternalHostname)
 	}
 	o.Hosts = append(o.Hosts, cfg.TLSSANs...)
+	if cfg.PlanesDomain != "" {
+		o.Hosts = append(o.Hosts, "*."+cfg.PlanesDomain)
+	}
 	made, err := pki.Ensure(o)
 	if err != nil {
 		return nil, fmt.Errorf("keys and certificates in %s: %w", o.Dir, err)

@@ -3,7 +3,6 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,20 +86,9 @@ func readBundle(path string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bundle{pem: data, pool: x509.NewCertPool()}
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
-		b.pool.AddCert(cert)
-		b.certificates = append(b.certificates, cert)
-	}
-	if len(b.certificates) == 0 {
-		return nil, fmt.Errorf("read %s: %w", path, errors.New("no certificate in it"))
+	b, err := parseBundle(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return b, nil
 }

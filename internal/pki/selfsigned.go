@@ -63,12 +63,7 @@ func SelfSignedAlternates(bind, serviceIP net.IP) []string {
 
 // ephemeralAuthority returns an authority whose key is never stored.
 func ephemeralAuthority(name string, now time.Time) (*Authority, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	cert, err := selfSign(name, key, now, leafLife)
-	return &Authority{cert: cert, key: key}, err
+	return authority(name, now, leafLife)
 }
 
 func exists(path string) bool {

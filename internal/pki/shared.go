@@ -156,3 +156,33 @@ func samePublic(a, b crypto.PublicKey) bool {
 	public, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(b)
 }
+
+// NewShared makes a set. Its authorities have the name of whom they are for in theirs.
+func NewShared(of string, now time.Time) (Shared, error) {
+	made := Shared{}
+	for _, a := range sharedAuthorities {
+		authority, err := NewAuthority(a.name+" of "+of, now)
+		if err != nil {
+			return nil, err
+		}
+		p, err := authority.Pair()
+		if err != nil {
+			return nil, err
+		}
+		made[a.file+".crt"], made[a.file+".key"] = p.Cert, p.Key
+	}
+	var err error
+	made[serviceAccountKeyFile], err = NewSigningKey()
+	return made, err
+}
+
+// ClientAuthority is the authority of clients' certificates.
+func (s Shared) ClientAuthority() Pair { return Pair{Cert: s["ca.crt"], Key: s["ca.key"]} }
+
+// FrontProxyAuthority is the authority of the certificates of front proxies.
+func (s Shared) FrontProxyAuthority() Pair {
+	return Pair{Cert: s["front-proxy-ca.crt"], Key: s["front-proxy-ca.key"]}
+}
+
+// ServiceAccountKey is the key that signs the tokens of service accounts.
+func (s Shared) ServiceAccountKey() []byte { return s[serviceAccountKeyFile] }

@@ -160,6 +160,15 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	return p, nil
 }
 
+// Hosted returns the process as it is for a control plane whose users are not those of the machine: its log is db, it sees no
+// metrics and no backup of the whole, and it connects to others by dial.
+func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
+	other := *p
+	other.DB, other.Others, other.Snapshot, other.Egress = db, nil, nil, dial
+	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
+	return &other
+}
+
 // Use says that a control plane has come to be on the process, so that its data directory stays.
 func (p *Process) Use() { p.used.Store(true) }
 

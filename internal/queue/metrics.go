@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ type Metrics struct {
 	unfinished, longest *prometheus.Desc
 	clock               clock.PassiveClock
 
-	mu    sync.Mutex
-	begun map[string]map[string]time.Time // by queue and name: when its work began; guarded by mu
+	mu     sync.Mutex
+	begun  map[string]map[string]time.Time // by queue and name: when its work began; guarded by mu
+	queues map[*Queue]bool                 // those that are not shut down; guarded by mu
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -27,7 +30,7 @@ func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
 	labels := []string{"name"}
 	buckets := prometheus.ExponentialBuckets(10e-9, 10, 12)
 	m := &Metrics{
-		clock: clk, begun: map[string]map[string]time.Time{},
+		clock: clk, begun: map[string]map[string]time.Time{}, queues: map[*Queue]bool{},
 		depth:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Names that wait in the queue."}, labels),
 		adds:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Names put into the queue."}, labels),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Names put into the queue again after a failure."}, labels),
@@ -181,6 +184,45 @@ func (m *Metrics) States() []State {
 		out = append(out, s)
 	}
 	return out
+}
+
+// Due returns when the next name in a queue is due: now if one waits or is worked on, zero if there is none.
+func (m *Metrics) Due() time.Time {
+	m.mu.Lock()
+	queues := slices.Collect(maps.Keys(m.queues))
+	for _, begun := range m.begun {
+		if len(begun) > 0 {
+			m.mu.Unlock()
+			return m.clock.Now()
+		}
+	}
+	m.mu.Unlock()
+	var due time.Time
+	for _, q := range queues {
+		if at := q.due(); !at.IsZero() && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
+	return due
+}
+
+// made and ended keep the queues that are there.
+func (m *Metrics) made(q *Queue) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queues[q] = true
+}
+
+func (m *Metrics) ended(q *Queue) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.queues, q)
 }
 
 func written(metric any) *dto.Metric {

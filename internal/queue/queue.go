@@ -37,11 +37,28 @@ type delay struct {
 
 // New creates an empty queue; its name is for metrics (nil: none) and the log.
 func New(name string, clk clock.WithTickerAndDelayedExecution, g *guard.Guard, m *Metrics, log *slog.Logger) *Queue {
-	return &Queue{
+	q := &Queue{
 		TypedInterface: workqueue.NewTypedWithConfig(m.of(workqueue.TypedQueueConfig[string]{Name: name, Clock: clk})),
 		pauses:         workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
 		name:           name, clock: clk, guard: g, metrics: m, log: log, delayed: map[string]delay{},
 	}
+	m.made(q)
+	return q
+}
+
+// due is when the next name is: now if one waits, zero if there is none.
+func (q *Queue) due() (due time.Time) {
+	if q.Len() > 0 {
+		return q.clock.Now()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range q.delayed {
+		if due.IsZero() || d.due.Before(due) {
+			due = d.due
+		}
+	}
+	return due
 }
 
 // AddAfter adds a name after a pause. A name that waits already is added at the earlier of the two times.
@@ -82,6 +99,7 @@ func (q *Queue) over(name string, due time.Time) {
 // ShutDown ends the queue: nothing is added any more.
 func (q *Queue) ShutDown() {
 	q.TypedInterface.ShutDown()
+	q.metrics.ended(q)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, d := range q.delayed {

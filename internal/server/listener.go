@@ -107,7 +107,10 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 	if b.cfg.DisableHTTP2 {
 		c.NextProtos = []string{"http/1.1"}
 	}
-	if k.ClientCA != nil || k.RequestHeaderCA != nil {
+	switch {
+	case b.cfg.Planes:
+		c.ClientAuth = tls.RequestClientCert // of any authority: each plane has its own
+	case k.ClientCA != nil || k.RequestHeaderCA != nil:
 		c.ClientAuth = tls.RequestClientCert // verified by the authenticators
 		c.GetConfigForClient = k.NameAuthorities(c.Clone())
 	}

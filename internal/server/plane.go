@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -101,7 +102,10 @@ func (p *Plane) serve(ctx context.Context, ready func()) error {
 	}
 	p.serving.Store(s)
 	defer p.serving.Store(nil)
-	return s.run(ctx, ready)
+	return s.run(ctx, func() {
+		s.ready.Store(true)
+		ready()
+	})
 }
 
 // Stop ends the control plane: requests under way are answered, watches end, and nothing of it is left. It returns when that is
@@ -162,6 +166,30 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.Transport(t.user).RoundTrip(r)
 }
 
+// ServeHTTP answers a request that has come by a port of somebody else's. A stopped one answers 503.
+func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := p.serving.Load()
+	if s == nil {
+		http.Error(w, ErrStopped.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// Running reports whether it has become ready and was not stopped since.
+func (p *Plane) Running() bool {
+	s := p.serving.Load()
+	return s != nil && s.ready.Load()
+}
+
+// Due returns when its controllers have to do something next: now if they work, zero if nothing waits.
+func (p *Plane) Due() time.Time {
+	if s := p.serving.Load(); s != nil {
+		return s.base.queues.Due()
+	}
+	return time.Time{}
+}
+
 // CatchUp returns once everything that requests depend on (the catalog, authorizers) reflects the writes that were acknowledged
 // before the call.
 func (p *Plane) CatchUp(ctx context.Context) error {
@@ -202,6 +230,14 @@ func (p *Plane) Files() pki.Files {
 		return s.files
 	}
 	return pki.Files{}
+}
+
+// Authority returns the authority of the certificate on its port, in PEM; nil: it is not known, or the control plane is stopped.
+func (p *Plane) Authority() []byte {
+	if s := p.serving.Load(); s != nil {
+		return s.rootCA
+	}
+	return nil
 }
 
 // Kubeconfig returns the path of the administrator's kubeconfig; "" if there is none.

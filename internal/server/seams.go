@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/keys"
 )
 
 // Seams are where a program that holds a control plane, such as a test, takes part in it. The zero value is none: the
@@ -17,4 +20,10 @@ type Seams struct {
 	// Webhook returns a transport to a webhook in this process, by the host and port that its configuration names
 	// ("NAME.NAMESPACE.svc:443" for a service); nil: it is reached over the network. Optional.
 	Webhook func(host string) http.RoundTripper
+	// Keys brings the keys, at each start; nil: they are loaded as the settings say. Optional.
+	Keys func(ctx context.Context, cfg *config.Config) (*keys.Keys, error)
+	// Made says that the first objects are there, as an earlier start in this process has seen: none of them is looked for.
+	Made bool
+	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
+	Front func(http.Handler) http.Handler
 }

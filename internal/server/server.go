@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,10 +59,12 @@ type server struct {
 	handler  http.Handler
 	listener *listener // nil: only in-process requests are served
 	files    pki.Files
+	rootCA   []byte // the authority of its serving certificate; nil: it is not known
 	work     work
 	ending   *ending
 	notReady func(context.Context) error // why it is not ready yet
 	closers  process.Closers
+	ready    atomic.Bool // it was ready
 }
 
 // base has what most parts are made of.
@@ -88,8 +91,10 @@ type base struct {
 // assemble makes a control plane on a process. Nothing is served before run.
 // If assemble fails, it closes what it has opened.
 func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seams Seams) (_ *server, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+	if !cfg.IsHosted { // those of a hosted one were derived from what is valid
+		if err := cfg.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	log, clk := on.Log, on.Clock
 	var opened process.Closers
@@ -133,7 +138,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, cfg), seams: seams, opened: &opened,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
-	secrets, err := keys.Load(ctx, cfg, on.DB, b.port, clk, measured.Registry(), log)
+	secrets, err := b.keys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -294,9 +299,13 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s := &server{base: b, handler: handler, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s := &server{base: b, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
-		if s.listener, err = b.listener(handler, secrets, requests); err != nil {
+		front := http.Handler(handler)
+		if seams.Front != nil {
+			front = seams.Front(handler)
+		}
+		if s.listener, err = b.listener(front, secrets, requests); err != nil {
 			return nil, err
 		}
 	}
@@ -305,6 +314,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	on.Use()
 	return s, nil
+}
+
+// keys returns the keys that the seams bring or the settings name.
+func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
+	if b.seams.Keys != nil {
+		return b.seams.Keys(ctx, b.cfg)
+	}
+	return keys.Load(ctx, b.cfg, b.process.DB, b.port, b.process.Clock, b.metrics.Registry(), b.log)
 }
 
 // Transport returns a transport for requests of a user to this server.

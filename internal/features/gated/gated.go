@@ -119,6 +119,9 @@ func (d *Dropper) gate(t *apitype.Type, f *apitype.Field, off func(string) bool)
 
 // Drop drops the fields of obj whose gates old (nil: a new object) has no field of. Both are pointers of the Dropper's type.
 func (d *Dropper) Drop(obj, old any) {
+	if d == nil {
+		return
+	}
 	uses := make([]bool, len(d.gates))
 	if old != nil {
 		d.root.visit(reflect.ValueOf(old).UnsafePointer(), false, func(s *step, at unsafe.Pointer) {

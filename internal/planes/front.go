@@ -1,0 +1,151 @@
+package planes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// pathPrefix is where planes are on the root's port.
+const pathPrefix = "/planes/"
+
+// patience is how long a request waits for a plane that was just made.
+const patience = 10 * time.Second
+
+// Front returns a handler that passes requests for planes to them, and all others to the root.
+func (f *Fleet) Front(root http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, inner := f.route(r)
+		if name == "" {
+			root.ServeHTTP(w, r)
+			return
+		}
+		f.serve(w, inner, name)
+	})
+}
+
+// route returns the plane that a request is for, and the request as the plane is to see it; "": it is for the root.
+func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
+	if domain := f.cfg.PlanesDomain; domain != "" && r.TLS != nil {
+		if name, ok := strings.CutSuffix(strings.ToLower(r.TLS.ServerName), "."+domain); ok && !strings.Contains(name, ".") {
+			return name, r
+		}
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, pathPrefix)
+	if !ok {
+		return "", nil
+	}
+	name, rest, _ = strings.Cut(rest, "/")
+	if name == "" {
+		return "", nil
+	}
+	prefix := pathPrefix + name
+	u := *r.URL
+	u.Path = "/" + rest
+	if u.RawPath != "" {
+		raw, ok := strings.CutPrefix(u.RawPath, prefix)
+		if !ok { // the name itself is written with escapes, which nobody needs
+			return "", nil
+		}
+		u.RawPath = slashed(raw)
+	}
+	inner = new(http.Request)
+	*inner = *r
+	inner.URL = &u
+	inner.RequestURI = slashed(strings.TrimPrefix(r.RequestURI, prefix))
+	return name, inner
+}
+
+func slashed(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return "/" + path
+}
+
+// serve has a plane answer a request.
+func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
+	h := f.await(r, name)
+	if h == nil || !h.awake() && !presents(r) {
+		// Who shows nothing wakes nobody and learns nothing, not even which planes there are.
+		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		return
+	}
+	watching, limit := longRunning(r), h.rate.Load()
+	if refused := limit.refuses(f.on.Clock.Now(), watching); refused != "" {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
+		return
+	}
+	defer limit.done(watching)
+	p, err := h.enter(r.Context())
+	if err != nil {
+		if r.Context().Err() == nil && !errors.Is(err, errOver) {
+			f.log.Error("a plane could not be started", "plane", name, "error", err)
+		}
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
+		return
+	}
+	defer h.leave()
+	h.answered.Add(1)
+	p.ServeHTTP(w, r)
+}
+
+// await returns the plane of a name; nil: there is none. The creator of one may be faster than the watch that tells of it, and than
+// what is made for it.
+func (f *Fleet) await(r *http.Request, name string) *hosted {
+	h := f.find(name)
+	if h != nil && h.isMade() {
+		return h
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	select {
+	case <-f.listed:
+	case <-ctx.Done():
+		return nil
+	}
+	if h == nil && presents(r) && f.root.do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil {
+		for h = f.find(name); h == nil && ctx.Err() == nil; h = f.find(name) {
+			<-f.on.Clock.After(time.Millisecond)
+		}
+	}
+	if h != nil {
+		select {
+		case <-h.made:
+		case <-ctx.Done():
+		}
+	}
+	return h
+}
+
+// presents reports whether a request has credentials.
+func presents(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0 ||
+		strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), "base64url.bearer.authorization.k8s.io.")
+}
+
+// longRunning reports whether a request asks for a watch or a stream.
+func longRunning(r *http.Request) bool {
+	if r.Header.Get("Upgrade") != "" {
+		return true
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	return err == nil && (query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true")
+}
+
+// refuse answers with a Status.
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(&metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	}) // the client is gone if this fails
+}

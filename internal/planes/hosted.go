@@ -1,0 +1,263 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/layer"
+)
+
+// errOver says that a plane takes no requests any more.
+var errOver = errors.New("the plane is being deleted, or the server stops")
+
+// hosted is one plane of the fleet.
+type hosted struct {
+	fleet *Fleet
+	name  string
+	uid   types.UID
+	rate  atomic.Pointer[rate] // nil: its requests are not bounded
+
+	answered atomic.Int64 // requests
+
+	mu        sync.Mutex
+	created   time.Time // guarded by mu, as are all below
+	base      string    // the ID of its base; "": it has none
+	limits    Limits
+	bounds    *bounded      // its log while it is awake
+	plane     *server.Plane // nil: it is asleep
+	stopping  chan struct{} // closed when plane has stopped; nil: it does not stop
+	requests  int           // under way
+	used      time.Time     // when the last one ended
+	over      bool          // none begins any more
+	furnished bool          // it was started before, and so has its first objects
+	due       time.Time     // when its controllers have something to do next, as of its last sleep; zero: never
+	alarm     clock.Timer   // wakes it then; nil: there is none
+	made      chan struct{} // closed once all that belongs to it is there
+}
+
+// prefix is where its objects are in the log.
+func (h *hosted) prefix() string { return Prefix + string(h.uid) }
+
+// Prefix is where the objects of all planes are in the log.
+const Prefix = "/kanzen/planes/"
+
+// enter says that a request begins, and returns the plane for it, started. leave must be called if there is no error.
+func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
+	p, err := h.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.Running() {
+		return p, nil
+	}
+	began := h.fleet.on.Clock.Now()
+	if err := h.start(ctx, p); err != nil {
+		h.leave()
+		return nil, err
+	}
+	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
+	return p, nil
+}
+
+// isMade reports whether all that belongs to the plane is there.
+func (h *hosted) isMade() bool {
+	select {
+	case <-h.made:
+		return true
+	default:
+		return false
+	}
+}
+
+// complete says that all that belongs to the plane is there.
+func (h *hosted) complete() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.made:
+	default:
+		close(h.made)
+	}
+}
+
+// hold keeps the plane from going to sleep.
+func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
+	for {
+		h.mu.Lock()
+		if h.over {
+			h.mu.Unlock()
+			return nil, errOver
+		}
+		stopping := h.stopping
+		if stopping == nil {
+			break
+		}
+		h.mu.Unlock()
+		select {
+		case <-stopping:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer h.mu.Unlock()
+	if h.plane == nil {
+		var err error
+		if h.plane, err = h.make(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if h.alarm != nil {
+		h.alarm.Stop()
+		h.alarm = nil
+	}
+	h.requests++
+	return h.plane, nil
+}
+
+// start starts the plane, one of few at a time.
+func (h *hosted) start(ctx context.Context, p *server.Plane) error {
+	select {
+	case h.fleet.wakes <- struct{}{}:
+		defer func() { <-h.fleet.wakes }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// Others may wait for it too, and whoever began it may go away.
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTimeout)
+	defer cancel()
+	if err := p.Start(lasting); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.furnished = true
+	h.mu.Unlock()
+	h.fleet.queue.AddAfter(h.name, 0) // its status
+	return nil
+}
+
+// begin takes up what it began with.
+func (h *hosted) begin(p *Plane) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.created = p.CreationTimestamp.Time
+	if p.Status.Base != "" { // what is told late may be from before
+		h.base = p.Status.Base
+	}
+}
+
+// make makes the plane, stopped, on its part of the log.
+func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
+	f := h.fleet
+	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, most: h.limits}
+	db := store.DB(h.bounds)
+	if h.base != "" {
+		b, err := f.baseOf(ctx, h.base)
+		if err != nil {
+			return nil, err
+		}
+		own, err := b.personalize(h.uid, h.created)
+		if err != nil {
+			return nil, err
+		}
+		db = layer.New(db, h.prefix()+"/", own)
+	}
+	return server.New(f.settings(h.prefix()), f.on.Hosted(db, f.dial), server.Seams{Made: h.furnished, Keys: func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
+		set, err := f.keysOf(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
+	}}), nil
+}
+
+// leave says that a request has ended.
+func (h *hosted) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests--
+	h.used = h.fleet.on.Clock.Now()
+}
+
+// awake reports whether it is.
+func (h *hosted) awake() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.plane != nil
+}
+
+// tired reports whether nobody has used it since a time, and its controllers have nothing to do before another.
+func (h *hosted) tired(since, until time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.plane == nil || h.stopping != nil || h.requests > 0 || !h.used.Before(since) {
+		return false
+	}
+	due := h.plane.Due()
+	h.due = due
+	return due.IsZero() || due.After(until)
+}
+
+// sleep stops the plane if no request is under way.
+func (h *hosted) sleep() error { return h.halt(false) }
+
+// end refuses requests from now on.
+func (h *hosted) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
+// stop ends the plane, and requests under way.
+func (h *hosted) stop() error {
+	h.end()
+	return h.halt(true)
+}
+
+func (h *hosted) halt(whatever bool) error {
+	h.mu.Lock()
+	p, stopping := h.plane, h.stopping
+	if stopping != nil {
+		h.mu.Unlock()
+		<-stopping
+		return nil
+	}
+	if p == nil || h.requests > 0 && !whatever {
+		h.mu.Unlock()
+		return nil
+	}
+	h.stopping = make(chan struct{})
+	h.mu.Unlock()
+	err := p.Stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.stopping)
+	h.plane, h.stopping = nil, nil
+	if !h.over {
+		h.fleet.queue.AddAfter(h.name, 0) // its status
+		h.rouseLater()
+	}
+	return err
+}
+
+// rouseLater sets the alarm for what its controllers have to do.
+func (h *hosted) rouseLater() {
+	if h.due.IsZero() {
+		return
+	}
+	clk := h.fleet.on.Clock
+	h.alarm = clk.AfterFunc(h.due.Sub(clk.Now()), func() {
+		if _, err := h.enter(context.Background()); err == nil {
+			h.leave() // the controllers have until it is tired again
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package planes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// What its administrator may see and do in a plane is of that plane: nothing of the process, of the root or of others.
+func TestNothingOfOthers(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	g.create(t, "neighbour", PlaneSpec{})
+	g.must(t, "neighbour", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	for _, path := range []string{"/debug/pprof/heap", "/debug/flags/v", "/snapshot", "/console/", "/planes/neighbour/api", "/apis/" + Group + "/" + Version + "/planes",
+		"/apis/flightrecorder.kanzen.io/v1alpha1/requests"} {
+		if code, answer := g.ask(t, "one", "one", "GET", path, ""); code != http.StatusNotFound {
+			t.Errorf("%s: %d %.200s", path, code, answer)
+		}
+	}
+	for _, path := range []string{"/metrics", "/metrics/slis", "/flagz", "/", "/api/v1/namespaces", "/api/v1/namespaces/" + Namespace + "/secrets", "/readyz?verbose"} {
+		_, answer := g.ask(t, "one", "one", "GET", path, "")
+		for _, word := range []string{"neighbour", Group, "kanzen_plane", "process_resident", "go_memstats", "data-dir"} {
+			if strings.Contains(answer, word) {
+				t.Errorf("%s says %q", path, word)
+			}
+		}
+	}
+}
+
+// Tokens and certificates of a plane say nothing in another one and in the root.
+func TestCredentialsOfOthers(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	tokens := map[string]string{}
+	for _, name := range []string{"one", "neighbour"} {
+		g.create(t, name, PlaneSpec{})
+		g.must(t, name, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"all"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io",
+			"kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"ServiceAccount","name":"default","namespace":"default"}]}`, nil)
+		var r authenticationv1.TokenRequest
+		g.must(t, name, "POST", "/api/v1/namespaces/default/serviceaccounts/default/token", `{}`, &r)
+		tokens[name] = r.Status.Token
+	}
+	for name, token := range tokens {
+		for _, at := range []string{"/planes/one", "/planes/neighbour", ""} {
+			r := httptest.NewRequest(http.MethodGet, "https://root"+at+"/api/v1/secrets", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			own := at == "/planes/"+name
+			w := httptest.NewRecorder()
+			for g.front.ServeHTTP(w, r.WithContext(t.Context())); own && w.Code == http.StatusForbidden; g.front.ServeHTTP(w, r.WithContext(t.Context())) {
+				w = httptest.NewRecorder() // the binding takes effect a moment after it was written
+			}
+			if own != (w.Code == http.StatusOK) || !own && w.Code != http.StatusUnauthorized {
+				t.Errorf("the token of %s at %q: %d", name, at, w.Code)
+			}
+		}
+	}
+}
+
+// A plane's webhook cannot reach what only this machine may.
+func TestLocalConnections(t *testing.T) {
+	asked := false
+	local := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer local.Close()
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	g.must(t, "one", "POST", "/api/v1/nodes", `{"metadata":{"name":"n"}}`, nil)
+	host, port, _ := strings.Cut(strings.TrimPrefix(local.URL, "http://"), ":")
+	g.must(t, "one", "PATCH", "/api/v1/nodes/n/status?fieldManager=t&force=true", fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},
+		"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, host, port), nil)
+	for _, path := range []string{"/api/v1/nodes/n/proxy/", "/api/v1/nodes/n:" + port + "/proxy/", "/api/v1/nodes/http:n:" + port + "/proxy/"} {
+		if code, answer := g.ask(t, "one", "one", "GET", path, ""); code < 400 || asked {
+			t.Errorf("%s: %d %s, asked %v", path, code, answer, asked)
+		}
+	}
+	g.must(t, "one", "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com",
+		"clientConfig":{"url":"https://%s:%s/"},"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],
+		"sideEffects":"None","admissionReviewVersions":["v1"],"failurePolicy":"Fail"}]}`, host, port), nil)
+	if code, answer := g.ask(t, "one", "one", "POST", configMaps, `{"metadata":{"name":"c"}}`); code != http.StatusInternalServerError || !strings.Contains(answer, "not allowed") {
+		t.Errorf("a write that a webhook on this machine judges: %d %s", code, answer)
+	}
+}
+
+// A plane that is flooded does not keep others from being answered: each has seats of its own.
+func TestFlood(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	g.create(t, "neighbour", PlaneSpec{})
+	g.administrator(t, "one")
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for range 200 {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				g.ask(t, "one", "one", "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles", "")
+			}
+		})
+	}
+	for range 20 {
+		g.must(t, "neighbour", "GET", "/api/v1/namespaces", "", nil)
+	}
+	cancel()
+	flood.Wait()
+}
