@@ -117,6 +117,7 @@ var all = []controller{
 	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection, []schema.GroupResource{{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}}},
 	{"storage-version-migrator-controller", "svm", "storage-version-migrator-controller", runMigrations, []schema.GroupResource{{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}}},
 	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner, nil},
+	{"storageversion-garbage-collector-controller", "storage-version-gc", "storage-version-garbage-collector", runStorageVersionCollector, []schema.GroupResource{{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}}},
 	{"podgroup-protection-controller", "", "podgroup-protection-controller", runPodGroupProtection, []schema.GroupResource{{Group: "scheduling.k8s.io", Resource: "podgroups"}}},
 	{"resourcepoolstatusrequest-controller", "", "resourcepoolstatusrequest-controller", runPoolStatusRequests, []schema.GroupResource{{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}}},
 }

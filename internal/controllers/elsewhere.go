@@ -14,7 +14,6 @@ const (
 	nodes      reason = "it looks after nodes"
 	volumes    reason = "it provisions, binds or attaches volumes for pods"
 	cloud      reason = "it needs a cloud; cloud-controller-manager has it"
-	notServed  reason = "its API is off in Kubernetes 1.37 unless it is asked for; kube-controller-manager has it"
 	serveNodes reason = "it lists the pods behind services"
 )
 
@@ -47,7 +46,6 @@ var elsewhere = []absent{
 	{"selinux-warning-controller", "", volumes},
 	{"service-lb-controller", "service", cloud},
 	{"statefulset-controller", "statefulset", workloads},
-	{"storageversion-garbage-collector-controller", "storage-version-gc", notServed},
 	{"taint-eviction-controller", "", nodes},
 	{"ttl-controller", "ttl", nodes},
 }

@@ -66,6 +66,8 @@ var kinds = map[string]schema.GroupVersionResource{
 	"PodCertificateRequest":     {Group: "certificates.k8s.io", Version: "v1", Resource: "podcertificaterequests"},
 	"ServiceCIDR":               {Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
 	"VolumeAttributesClass":     {Group: "storage.k8s.io", Version: "v1", Resource: "volumeattributesclasses"},
+	"StorageVersion":            {Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
+	"Lease":                     {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 	"PodGroup":                  {Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
 	"ResourcePoolStatusRequest": {Group: "resource.k8s.io", Version: "v1alpha3", Resource: "resourcepoolstatusrequests"},
 	"StorageVersionMigration":   {Group: "storagemigration.k8s.io", Version: "v1", Resource: "storageversionmigrations"},

@@ -167,23 +167,5 @@ func (v *StorageVersions) fill(obj *internalv1alpha1.StorageVersion, own interna
 	} else {
 		s.StorageVersions[n] = own
 	}
-	before := s.CommonEncodingVersion
-	s.CommonEncodingVersion = apiserverinternal.CommonVersion(s.StorageVersions)
-	c := internalv1alpha1.StorageVersionCondition{
-		Type: internalv1alpha1.AllEncodingVersionsEqual, Status: internalv1alpha1.ConditionFalse, ObservedGeneration: obj.Generation,
-		LastTransitionTime: metav1.NewTime(v.Now()), Reason: "CommonEncodingVersionUnset", Message: "Common encoding version unset",
-	}
-	if s.CommonEncodingVersion != nil {
-		c.Status, c.Reason, c.Message = internalv1alpha1.ConditionTrue, "CommonEncodingVersionSet", "Common encoding version set"
-	}
-	n = slices.IndexFunc(s.Conditions, func(other internalv1alpha1.StorageVersionCondition) bool { return other.Type == c.Type })
-	if n < 0 {
-		s.Conditions = append(s.Conditions, c)
-		return
-	}
-	another := before != nil && s.CommonEncodingVersion != nil && *before != *s.CommonEncodingVersion
-	if s.Conditions[n].Status == c.Status && !another {
-		c.LastTransitionTime = s.Conditions[n].LastTransitionTime
-	}
-	s.Conditions[n] = c
+	apiserverinternal.Agree(obj, v.Now())
 }
