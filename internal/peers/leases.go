@@ -41,13 +41,10 @@ type Leases struct {
 	subsets []corev1.EndpointSubset
 }
 
-// NewLeases makes the addresses, for the server with a name and an address. They are a resource of the engine without a path.
+// NewLeases makes the addresses, for the server with a name and an address; "": it has none to tell. They are a resource of the
+// engine without a path.
 func NewLeases(e *engine.Engine, server, address string) (*Leases, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
+	subsets, err := subsetsOf(address)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +60,26 @@ func NewLeases(e *engine.Engine, server, address string) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Leases{ep: ep, server: server, subsets: []corev1.EndpointSubset{{
+	return &Leases{ep: ep, server: server, subsets: subsets}, nil
+}
+
+// subsetsOf is how an address is stored.
+func subsetsOf(address string) ([]corev1.EndpointSubset, error) {
+	if address == "" {
+		return nil, nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return []corev1.EndpointSubset{{
 		Addresses: []corev1.EndpointAddress{{IP: host}},
 		Ports:     []corev1.EndpointPort{{Name: "https", Port: int32(number), Protocol: corev1.ProtocolTCP}},
-	}}}, nil
+	}}, nil
 }
 
 // Keep tells the address of this server from when it is ready until ctx ends.

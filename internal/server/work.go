@@ -107,7 +107,7 @@ func (b *base) work(p runnables) (work, error) {
 		{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
 	}
 	if p.others.roster != nil {
-		w.indexes = append(w.indexes, task{"other servers of the cluster", quietly(p.others.roster.Run)})
+		w.indexes = append(w.indexes, task{"", quietly(p.others.roster.Run)})
 	}
 	if p.keys.External != nil {
 		w.indexes = append(w.indexes, task{"external signer of tokens", quietly(func(ctx context.Context) { p.keys.External.Run(ctx) })})

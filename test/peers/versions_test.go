@@ -99,6 +99,17 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// TestNoAddress has a server ask others that cannot reach it: it listens on loopback only, and names no other address.
+func TestNoAddress(t *testing.T) {
+	c := newCluster(t)
+	more := c.start(t, kanzen, "more")
+	less := peer.StartProgram(t, program, c.etcd, "less", peer.FreePort(t), append(c.flags, "--runtime-config=batch/v1=false")...)
+	within(t, "jobs are passed on", func() bool { return ask(t, less, "GET", jobs, "").code == http.StatusOK })
+	if a := ask(t, more, "GET", "/apis/batch/v2/jobs", ""); a.code != http.StatusNotFound {
+		t.Error(a)
+	}
+}
+
 // TestAddressIsTakenBack has servers take their address back when they end.
 func TestAddressIsTakenBack(t *testing.T) {
 	for kind, path := range map[string]string{kube: "", kanzen: program} {
