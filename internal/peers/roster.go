@@ -24,6 +24,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/frontproxy"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/span/spanhttp"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -65,6 +66,7 @@ type Roster struct {
 	forget          func()
 	owned           owned
 	queue           *queue.Queue
+	seldom          *logs.Seldom
 	// present is closed when the leases, and the definitions of what all servers serve, have been read.
 	present chan struct{}
 	changes atomic.Int64 // of what the others serve
@@ -88,7 +90,7 @@ func New(c Config) *Roster {
 	return &Roster{
 		Config: c, shared: frontproxy.Retrying{Next: spanhttp.Transport(shared)}, upgrade: frontproxy.NewUpgrade(c.Dial, c.TLS), forget: shared.CloseIdleConnections,
 		queue: queue.New("peer-discovery-cache-sync", c.Clock, c.Guard, c.Queues, c.Log), present: make(chan struct{}), others: map[string]*server{},
-		owned: owned{now: c.Clock.Now},
+		owned: owned{now: c.Clock.Now}, seldom: logs.NewSeldom(c.Log, c.Clock, time.Minute),
 	}
 }
 
@@ -164,10 +166,12 @@ func (p *Roster) look(ctx context.Context, name string) error {
 	found, err := p.fetch(ctx, address)
 	if err != nil {
 		p.Metrics.syncs.WithLabelValues(fetchFailed).Inc()
+		p.seldom.Warn(name, "another API server does not tell what it serves", "server", name, "address", address, "error", err)
 		return err // what is known of it is most probably still true
 	}
 	found.holder = *lease.Spec.HolderIdentity
 	p.put(name, found)
+	p.seldom.Forget(name)
 	p.Log.Info("another API server has told what it serves", "server", name, "address", address, "resources", len(found.serves))
 	return nil
 }
