@@ -38,6 +38,9 @@ type Fleet struct {
 	url  string // of the root
 	ca   []byte // the authority of the root's serving certificate; nil: clients know it
 
+	running context.Context // that of Run
+	ending  sync.WaitGroup  // of planes that are gone
+
 	mu      sync.RWMutex
 	planes  map[string]*hosted // by name; guarded by mu
 	listed  chan struct{}      // closed once all that exist are in planes
@@ -69,6 +72,7 @@ func (f *Fleet) settings(prefix string) *config.Config {
 
 // Run keeps the fleet until ctx ends; the root has started before. Call Stop then.
 func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
+	f.running = ctx
 	f.root = api{RoundTripper: root.Transport(controlplane.Itself())}
 	f.url, f.ca = root.URL(), root.Authority()
 	if err := f.findBases(ctx); err != nil {
@@ -81,7 +85,10 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	defer all.Wait()
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
-	first := sync.OnceFunc(func() { close(f.listed) })
+	first := sync.OnceFunc(func() {
+		close(f.listed)
+		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
+	})
 	f.root.follow(ctx, f.on.Clock.After, func(list []Plane) { f.replace(list); first() }, f.set, f.gone,
 		func(err error) { f.log.Warn("could not follow planes, trying again", "error", err) })
 	return nil
@@ -93,6 +100,7 @@ func (f *Fleet) Stop() error {
 	f.stopped = true
 	f.mu.Unlock()
 	f.queue.ShutDown()
+	f.ending.Wait()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -161,10 +169,17 @@ func (f *Fleet) forget(name string, uid types.UID) {
 		h = nil
 	}
 	f.mu.Unlock()
-	if h != nil { // its finalizer was taken away by somebody
-		h.end()
-		go func() { f.logged(h, h.stop()) }()
+	if h == nil {
+		return
 	}
+	h.end()
+	f.ending.Go(func() {
+		f.logged(h, h.stop())
+		// Somebody may have taken its finalizer away.
+		if err := f.erase(context.WithoutCancel(f.running), h.prefix()+"/"); err != nil {
+			f.log.Warn("something of a plane is left in the log until the next start", "plane", h.name, "error", err)
+		}
+	})
 }
 
 // replace takes up all Planes.

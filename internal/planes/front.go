@@ -95,6 +95,15 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	defer h.leave()
 	h.answered.Add(1)
+	if !watching {
+		seats := h.seats.Load()
+		if !seats.sit(r.Context()) {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
+			return
+		}
+		defer seats.stand()
+	}
 	p.ServeHTTP(w, r)
 }
 
@@ -132,9 +141,9 @@ func presents(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), "base64url.bearer.authorization.k8s.io.")
 }
 
-// longRunning reports whether a request asks for a watch or a stream.
+// longRunning reports whether a request asks for a watch or a stream, or goes through to a node, a pod or a service.
 func longRunning(r *http.Request) bool {
-	if r.Header.Get("Upgrade") != "" {
+	if r.Header.Get("Upgrade") != "" || strings.Contains(r.URL.Path, "/proxy") {
 		return true
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)

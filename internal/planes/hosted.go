@@ -27,7 +27,8 @@ type hosted struct {
 	uid   types.UID
 	rate  atomic.Pointer[rate] // nil: its requests are not bounded
 
-	answered atomic.Int64 // requests
+	answered atomic.Int64          // requests
+	seats    atomic.Pointer[seats] // nil: it was not awake yet
 
 	mu        sync.Mutex
 	created   time.Time // guarded by mu, as are all below
@@ -160,6 +161,7 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	f := h.fleet
 	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, most: h.limits}
 	db := store.DB(h.bounds)
+	h.seats.CompareAndSwap(nil, newSeats())
 	if h.base != "" {
 		b, err := f.baseOf(ctx, h.base)
 		if err != nil {

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -226,6 +228,32 @@ func (f *Fleet) erase(ctx context.Context, prefix string) error {
 			return err
 		}
 	}
+}
+
+// sweep removes what is stored of planes that are gone. It is called when all that exist are known, and looks at what was there then.
+func (f *Fleet) sweep(ctx context.Context) {
+	for from := Prefix; ; {
+		uid := ""
+		_, err := f.on.DB.Range(ctx, kv.Range{Key: from, End: kv.PrefixEnd(Prefix), Limit: 1}, func(k kv.KeyValue) bool {
+			uid, _, _ = strings.Cut(strings.TrimPrefix(string(k.Key), Prefix), "/")
+			return false
+		})
+		if err != nil || uid == "" {
+			return // the next start looks again
+		}
+		if !strings.HasPrefix(uid, maker) && !f.has(types.UID(uid)) {
+			if err := f.erase(ctx, Prefix+uid+"/"); err != nil {
+				return
+			}
+		}
+		from = kv.PrefixEnd(Prefix + uid + "/")
+	}
+}
+
+// has reports whether a plane of a UID is known. One that was created after the sweep began is in the root's API before anything of it
+// is stored.
+func (f *Fleet) has(uid types.UID) bool {
+	return slices.ContainsFunc(f.all(), func(h *hosted) bool { return h.uid == uid })
 }
 
 // usage returns how many keys with a prefix there are, and how large they are together.
