@@ -30,7 +30,13 @@ type peering struct {
 // peers makes the peering. Streams through it end when ending is closed.
 func (b *base) peers(eng *engine.Engine, k *keys.Keys, ending <-chan struct{}) (p peering, err error) {
 	address, name := b.cfg.PeerAddress(b.port), controlplane.IdentityName(b.cfg.Hostname())
-	if address == "" && b.cfg.PeerCAFile == "" || b.cfg.Embedded() && len(b.cfg.EtcdListenClients) == 0 {
+	var authorities *pki.BundleFile
+	if file := b.cfg.PeerCAFile; file != "" { // a wrong one is an error although there may be nobody to trust
+		if authorities, err = pki.NewBundleFile(file, b.process.Clock, b.log); err != nil {
+			return peering{}, fmt.Errorf("--peer-ca-file: %w", err)
+		}
+	}
+	if address == "" && authorities == nil || b.cfg.Embedded() && len(b.cfg.EtcdListenClients) == 0 {
 		return peering{}, nil // the only server of its cluster
 	}
 	addresses, err := peers.NewLeases(eng, name, address)
@@ -40,12 +46,8 @@ func (b *base) peers(eng *engine.Engine, k *keys.Keys, ending <-chan struct{}) (
 	if address != "" {
 		p.address = addresses
 	}
-	if b.cfg.PeerCAFile == "" {
+	if authorities == nil {
 		return p, nil
-	}
-	authorities, err := pki.NewBundleFile(b.cfg.PeerCAFile, b.process.Clock, b.log)
-	if err != nil {
-		return peering{}, fmt.Errorf("--peer-ca-file: %w", err)
 	}
 	p.roster = peers.New(peers.Config{
 		Server: name, Addresses: addresses,
