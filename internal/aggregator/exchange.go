@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/kanzen-io/kanzen/internal/frontproxy"
 	"github.com/kanzen-io/kanzen/internal/span/spanhttp"
 )
 
@@ -51,7 +52,7 @@ func (f *forward) exchange(w http.ResponseWriter, r *http.Request) bool {
 			return true
 		}
 	}
-	target := f.target(r)
+	target := frontproxy.Target(r, f.address)
 	ctx, traced, end := spanhttp.Request(r.Context(), r.Method, target)
 	l, resp, err := f.ask(ctx, w, r, &message{target: target, traced: traced, body: body})
 	if errors.Is(err, errNoLine) {
@@ -136,7 +137,7 @@ func (f *forward) write(l *line, r *http.Request, m *message) bool {
 		valid = valid && httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value)
 		out = append(append(append(append(out, name...), ": "...), value...), "\r\n"...)
 	}
-	f.headers(r, m.target.EscapedPath(), func(name, value string) {
+	frontproxy.Headers(r, f.user, f.address, m.target.EscapedPath(), func(name, value string) {
 		if m.traced[name] == nil {
 			add(name, value)
 		}
@@ -153,9 +154,9 @@ func (f *forward) write(l *line, r *http.Request, m *message) bool {
 
 // exchange sends what write has made, and reads the head of the answer. sent reports whether the server may have got it.
 func (h *held) exchange(w http.ResponseWriter, r *http.Request) (resp *http.Response, sent bool, err error) {
-	h.left = maxHeader
+	h.left = frontproxy.MaxHeader
 	if _, err := h.conn.Write(h.out); err != nil {
-		return nil, !unsent(err), err
+		return nil, !frontproxy.Unsent(err), err
 	}
 	for range maxInformational + 1 {
 		resp, err := http.ReadResponse(h.reader, r)
@@ -212,7 +213,7 @@ func (f *forward) pass(w http.ResponseWriter, r *http.Request, l *held, resp *ht
 	}
 	h := w.Header()
 	for name, values := range resp.Header {
-		if !hopByHop(name, resp.Header["Connection"]) {
+		if !frontproxy.HopByHop(name, resp.Header["Connection"]) {
 			h[name] = append(h[name], values...)
 		}
 	}

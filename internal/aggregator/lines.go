@@ -15,6 +15,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/frontproxy"
 )
 
 // Bounds of the lines of a backend.
@@ -175,7 +177,7 @@ func (p *lines) connect(ctx context.Context, address string) (*line, error) {
 		return nil, errNoLine
 	}
 	conn := tls.Client(plain, p.config)
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errHandshake)
+	ctx, cancel := context.WithTimeoutCause(ctx, frontproxy.HandshakeTimeout, errHandshake)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = plain.Close()

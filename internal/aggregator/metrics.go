@@ -1,9 +1,6 @@
 package aggregator
 
 import (
-	"net/http"
-	"strings"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/remote"
@@ -11,9 +8,9 @@ import (
 
 // Metrics measure the Aggregator Server under kube-apiserver's names.
 type Metrics struct {
-	registry               prometheus.Registerer
-	unavailable            *prometheus.CounterVec
-	aggregations, requests prometheus.Counter
+	registry     prometheus.Registerer
+	unavailable  *prometheus.CounterVec
+	aggregations prometheus.Counter
 	// certificates counts deprecated certificates of extension servers.
 	certificates remote.Certificates
 }
@@ -30,7 +27,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		unavailable: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aggregator_unavailable_apiservice_total",
 			Help: "Times that an APIService became unavailable, by name and reason."}, []string{"name", "reason"}),
 		aggregations: counter("aggregator_discovery_aggregation_count_total", "Times that the discovery documents were made anew."),
-		requests:     counter("aggregator_discovery_nopeer_requests_total", "Requests for discovery documents of this server alone."),
 		certificates: remote.Certificates{
 			MissingNames: counter("apiserver_kube_aggregator_x509_missing_san_total",
 				"Answers and failures of extension servers whose certificate has no alternative names.").Inc,
@@ -44,13 +40,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // Aggregated counts that the discovery documents were made anew.
 func (m *Metrics) Aggregated() { m.aggregations.Inc() }
-
-// DiscoveryRequested counts a request for an aggregated discovery document without those of other servers of the cluster.
-func (m *Metrics) DiscoveryRequested(r *http.Request) {
-	if strings.Contains(r.Header.Get("Accept"), "profile=nopeer") {
-		m.requests.Inc()
-	}
-}
 
 var serviceDesc = prometheus.NewDesc("aggregator_unavailable_apiservice", "1 for each APIService that is not available.", []string{"name"}, nil)
 

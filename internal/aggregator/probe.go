@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/kanzen-io/kanzen/internal/frontproxy"
 )
 
 // How backends are checked: at least every probeEvery, and sooner after a failure.
@@ -161,7 +163,7 @@ func (b *backend) send(ctx context.Context, address, path string, header http.He
 	if header != nil {
 		req.Header = header.Clone()
 	}
-	userHeaders(itself, req.Header.Add)
+	frontproxy.UserHeaders(itself, req.Header.Add)
 	return b.shared.RoundTrip(req)
 }
 

@@ -1,13 +1,11 @@
 package aggregator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/frontproxy"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
 )
@@ -28,7 +27,7 @@ const discoveryTimeout = 5 * time.Second
 // ServeHTTP passes a request on to the extension server. The request has been authenticated and authorized.
 func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := c.service.Load()
-	if !clean(r.URL.Path) {
+	if !frontproxy.Clean(r.URL.Path) {
 		route.NotFound(w)
 		return
 	}
@@ -58,8 +57,8 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	if upgradeOf(r.Header) != "" {
-		stream, leave := newStream(ctx, w, c.server.Ending)
+	if frontproxy.Upgrade(r.Header) != "" {
+		stream, leave := frontproxy.NewStream(ctx, w, c.server.Ending)
 		defer leave()
 		r = r.WithContext(stream)
 	}
@@ -67,17 +66,6 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request.Watching(ctx)
 	forward := &forward{server: c.server, service: v, address: address, user: u}
 	forward.serve(w, r)
-}
-
-// clean reports whether a path has the same meaning for everybody. The extension server must not resolve a path to another
-// one than the user was authorized for.
-func clean(path string) bool {
-	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
 }
 
 // unavailable returns the error for requests while the APIService is not available, with the reason.
@@ -96,89 +84,38 @@ type forward struct {
 	service *service
 	address string
 	user    user.Info
-	// upgrades: the request wants to take over the connection.
-	upgrades bool
 	// body is what was read of the request's body, which is all of it; nil: nothing was.
 	body []byte
-	// cut is the error that ended the answer's body before its end; nil: none did.
-	cut error
 }
 
 func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
 	backend := f.service.backend
 	transport := backend.shared
-	if f.upgrades = upgradeOf(r.Header) != ""; f.upgrades {
+	if frontproxy.Upgrade(r.Header) != "" {
 		transport = backend.upgrade
 	} else if short(r) && backend.lines.fit() && f.exchange(w, r) {
 		return
 	}
-	(&httputil.ReverseProxy{
-		Rewrite: f.rewrite, Transport: transport, ModifyResponse: f.modify, ErrorHandler: f.fail,
-		// Without a FlushInterval: answers of unknown length, such as watches, are sent on at once, others need no flush.
-		BufferPool: buffers{r.Context(), f.server}, ErrorLog: f.server.silent,
-	}).ServeHTTP(w, r)
-	if f.cut != nil {
-		panic(http.ErrAbortHandler) // what there is of the answer must not be taken for all of it
-	}
+	(&frontproxy.Forward{
+		Address: f.address, User: f.user, Transport: transport, Body: f.body, Check: f.redirects, Fail: f.fail,
+		Buffers: buffers{r.Context(), f.server}, ErrorLog: f.server.silent,
+	}).Serve(w, r)
 }
 
-// rewrite makes the extension server's request.
-func (f *forward) rewrite(p *httputil.ProxyRequest) {
-	in, out := p.In, p.Out
-	h := http.Header{}
-	if te := out.Header["Te"]; te != nil {
-		h["Te"] = te
-	}
-	if f.upgrades {
-		h["Connection"], h["Upgrade"] = out.Header["Connection"], out.Header["Upgrade"]
-	}
-	out.URL, out.Host, out.Header = f.target(in), f.address, h
-	f.headers(in, out.URL.EscapedPath(), h.Add)
-	if len(f.body) > 0 {
-		out.Body = io.NopCloser(bytes.NewReader(f.body))
-	}
-}
-
-// modify prepares an answer for httputil.ReverseProxy.
-func (f *forward) modify(resp *http.Response) error {
-	if err := f.check(resp); err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		streamBegins(resp.Request.Context())
-	} else { // whose body is the connection
-		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
-	}
-	return nil
-}
-
-// check refuses answers that must not be passed on, and removes from others what must not.
-func (f *forward) check(resp *http.Response) error {
-	for _, name := range [...]string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
-		resp.Header.Del(name)
-	}
-	if code := resp.StatusCode; f.upgrades && code != http.StatusSwitchingProtocols && code < 400 {
-		return refused(fmt.Sprintf("invalid upgrade response: status code %d", code))
-	}
+// redirects replaces a redirect that is not passed on.
+func (f *forward) redirects(resp *http.Response) error {
 	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" && !f.mayRedirect(resp) {
 		refuseRedirect(resp)
 	}
 	return nil
 }
 
-// body records the error that ends a body too early.
-type body struct {
-	io.ReadCloser
-	cut *error
-}
-
-// Read is part of io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		*b.cut = err
+// check is what frontproxy.Forward does with an answer that has come over a line.
+func (f *forward) check(resp *http.Response) error {
+	if err := frontproxy.Check(resp, false); err != nil {
+		return err
 	}
-	return n, err
+	return f.redirects(resp)
 }
 
 // mayRedirect reports whether a redirect is passed on: only if that is allowed, and if it stays on this server.
@@ -200,7 +137,7 @@ func refuseRedirect(resp *http.Response) {
 
 // fail answers a request that the extension server did not.
 func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
-	ctx := ofRequest(r.Context())
+	ctx := frontproxy.OfRequest(r.Context())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
@@ -209,17 +146,11 @@ func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // the deadline's filter answers
 	}
 	message := "error trying to reach service: " + err.Error()
-	if answer := refused(""); errors.As(err, &answer) {
+	if answer := frontproxy.Refused(""); errors.As(err, &answer) {
 		message = string(answer)
 	}
 	f.server.WriteError(w, r, unavailable(message))
 }
-
-// refused is an answer that is not passed on.
-type refused string
-
-// Error is part of error.
-func (r refused) Error() string { return string(r) }
 
 // buffers lends the buffers of proxied bodies to a request.
 type buffers struct {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/frontproxy"
 	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
 )
 
@@ -35,11 +36,7 @@ func TestCertificateRotates(t *testing.T) {
 	current := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return now.Load(), nil }
 	use("first")
 	config := &tls.Config{InsecureSkipVerify: true, GetClientCertificate: current}
-	shared := &rotating{certificate: current, open: func() *http.Transport {
-		h := newTransport(nil, config)
-		h.Protocols.SetHTTP2(true)
-		return h
-	}}
+	shared := frontproxy.NewShared(nil, config)
 	defer shared.CloseIdleConnections()
 	all := newLines(&Server{Config: Config{Certificate: current, Clock: clock.RealClock{}}}, new(net.Dialer).DialContext, config)
 	defer all.end()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -25,8 +26,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		addresses:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_total", Help: "Cluster IPs allocated."}, []string{"cidr", "scope"}),
 		addressErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_errors_total", Help: "Cluster IPs that could not be allocated."}, []string{"cidr", "scope"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: ips + "allocation_duration_seconds", Help: "How long allocating a cluster IP took.",
-			Buckets: prometheus.DefBuckets}, []string{"cidr"}),
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: ips + "allocation_duration_seconds", Help: "How long allocating a cluster IP took.",
+			Buckets: prometheus.DefBuckets}), []string{"cidr"}),
 		ports:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_total", Help: "Node ports allocated."}, []string{"scope"}),
 		portErrors:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_errors_total", Help: "Node ports that could not be allocated."}, []string{"scope"}),
 		repairs:     prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_clusterip_repair_reconcile_errors_total", Help: "Repairs of cluster IPs that failed."}),

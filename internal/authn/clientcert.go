@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // clientCert authenticates by a client certificate: the common name is the user name, the organizations are groups, an
@@ -32,9 +33,9 @@ type clientCert struct {
 // newExpirations makes the metric of how long certificates of clients will be valid, and registers it.
 func newExpirations(r prometheus.Registerer) prometheus.Observer {
 	const hour, day = 3600, 24 * 3600
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
+	h := prometheus.NewHistogram(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
 		Help:    "How long the certificates with which clients authenticate will be valid.",
-		Buckets: []float64{0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
+		Buckets: []float64{0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}}))
 	r.MustRegister(h)
 	return h
 }

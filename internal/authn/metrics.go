@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Measured returns a with metrics of its results and latency.
@@ -18,8 +20,8 @@ func Measured(a Authenticator, r prometheus.Registerer, clk clock.PassiveClock) 
 			Help: "Counter of authenticated requests broken out by username."}, []string{"username"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts",
 			Help: "Counter of authenticated attempts."}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_duration_seconds",
-			Help: "Authentication duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, []string{"result"}),
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authentication_duration_seconds",
+			Help: "Authentication duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
 	}
 	r.MustRegister(m.users, m.attempts, m.seconds)
 	m.succeeded = sync.OnceValue(func() outcome { return m.of("success") })

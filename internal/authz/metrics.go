@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics count the decisions of authorizers.
@@ -52,8 +54,8 @@ func Measured(a Authorizer, r prometheus.Registerer, clk clock.PassiveClock) Aut
 		Authorizer: a, clock: clk,
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
 			Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authorization_duration_seconds",
-			Help: "Authorization duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, []string{"result"}),
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authorization_duration_seconds",
+			Help: "Authorization duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
 	}
 	r.MustRegister(m.attempts, m.seconds)
 	m.allowed = sync.OnceValue(func() outcome { return m.of("allowed") })

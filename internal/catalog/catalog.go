@@ -7,6 +7,7 @@ package catalog
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -146,7 +147,7 @@ func (c *Catalog) CustomVersions(group string) []string {
 type Live struct {
 	now    atomic.Pointer[Catalog]
 	places atomic.Pointer[places]
-	// builtin are the groups of the resources that always exist.
+	// builtin are the groups of the resources that always exist, if some are served.
 	builtin map[string]bool
 	mu      sync.Mutex // held to create the next state
 	// followers are the calls of Follow that are under way; guarded by mu.
@@ -156,11 +157,13 @@ type Live struct {
 	settle []func(ctx context.Context) error
 	// changed is called with the group of each custom resource that was put or removed; set before anything is served.
 	changed func(group string)
+	// elsewhere serves a request that nobody serves here, if another server of the cluster does; set before anything is served.
+	elsewhere func(w http.ResponseWriter, r *http.Request) bool
 }
 
 // New creates an empty catalog.
 func New() *Live {
-	l := &Live{builtin: map[string]bool{}, followers: map[*store.Progress]bool{}}
+	l := &Live{builtin: map[string]bool{}, followers: map[*store.Progress]bool{}, elsewhere: func(http.ResponseWriter, *http.Request) bool { return false }}
 	l.now.Store(&Catalog{})
 	return l
 }
@@ -168,7 +171,7 @@ func New() *Live {
 // Begin adds the resources that always exist. It is called once, before anything is served.
 func (l *Live) Begin(resources ...*Resource) {
 	for _, r := range resources {
-		l.builtin[r.Group] = true
+		l.builtin[r.Group] = l.builtin[r.Group] || r.Listed
 	}
 	l.Put(resources...)
 }

@@ -73,6 +73,12 @@ func wellFormed(i *request.Info) bool {
 	return strings.HasPrefix(i.Path, "/"+i.Prefix+"/") && (i.Prefix != "apis" || i.Group != "")
 }
 
+// Elsewhere sets the func that serves requests for what nobody serves here, if another server of the cluster does; otherwise it
+// returns false, having done nothing. It is called once, before anything is served.
+func (l *Live) Elsewhere(serve func(w http.ResponseWriter, r *http.Request) bool) {
+	l.elsewhere = serve
+}
+
 // ServeHTTP serves a request for a resource.
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := request.InfoFrom(r.Context())
@@ -87,6 +93,7 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		ep.ServeHTTP(w, r)
+	case wellFormed(i) && l.elsewhere(w, r):
 	case l.builtin[i.Group] && wellFormed(i):
 		engine.WriteError(w, r, gv, engine.NoPath())
 	default:

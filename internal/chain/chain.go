@@ -93,6 +93,8 @@ type Config struct {
 
 	// Filters of other packages; nil leaves one out. OwnRequests counts the server's requests to itself.
 	Metrics, Recorder, Tracing, OwnRequests, FlowControl Filter
+	// Untold holds back writes until others know how this server stores the resource. Optional.
+	Untold Untold
 	// Console changes paths, so it comes before whatever looks at them.
 	Console Filter
 	// Observe and Intervene are the program's that holds the server: around every request, and once its user is known.
@@ -179,6 +181,7 @@ func steps(c Config) []step {
 		// After impersonation: the impersonated user pays for the request.
 		{"flow control", c.FlowControl, c.timer("priorityandfairness", noLayer)},
 		{"authorization", Authorization(auditedAuthorizer{c.Authorizer}, c.Log, c.WriteError), c.timer("authorization", request.LayerAuthorization)},
+		{"storage versions", StorageVersions(c.Untold, c.WriteError), nil},
 	}
 }
 

@@ -203,7 +203,11 @@ type Config struct {
 	AggregatorRejectRedirects bool
 	// ProxyClientCertFile and ProxyClientKeyFile identify this server to extension API servers.
 	ProxyClientCertFile, ProxyClientKeyFile string
-	NotReadySeconds, UnreachableSeconds     int64
+	// PeerCAFile has the authorities of the other API servers of the cluster, to which requests are passed on; empty: none is.
+	PeerCAFile string
+	// PeerAdvertiseIP and PeerAdvertisePort are where they reach this one, both or none.
+	PeerAdvertiseIP, PeerAdvertisePort  string
+	NotReadySeconds, UnreachableSeconds int64
 
 	// connections to kubelets
 	KubeletAddressTypes         []string // of nodes, the preferred first
@@ -415,6 +419,7 @@ func (c *Config) Validate() error {
 	c.validateAuthentication(bad)
 	c.validateAuthorization(bad)
 	c.validateServices(bad)
+	c.validatePeers(bad)
 	if _, err := TLSVersion(c.TLSMinVersion); err != nil {
 		bad("tls-min-version", "%v", err)
 	}

@@ -183,6 +183,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CoordinatedRetry, "coordinated-leadership-retry-period", c.CoordinatedRetry, "How often a server tries to become the one that elects leaders, or to remain it.")
 	fs.DurationVar(&c.LivezGrace, "livez-grace-period", c.LivezGrace, "How long /livez is patient with starting up.")
 	c.addMetricsFlags(fs)
+	c.addPeerFlags(fs)
 	fs.BoolVar(&c.Profiling, "profiling", c.Profiling, "Serve /debug/pprof.")
 	fs.BoolVar(&c.ContentionProfiling, "contention-profiling", c.ContentionProfiling, "With --profiling, record where goroutines wait for each other (/debug/pprof/block).")
 }
@@ -218,7 +219,6 @@ var harmless = map[string]string{
 	"kubelet-read-only-port":       "string",
 	"lease-reuse-duration-seconds": "string", "log-flush-frequency": "string", "log-json-info-buffer-size": "string", "log-json-split-stream": "bool",
 	"log-text-info-buffer-size": "string", "log-text-split-stream": "bool",
-	"peer-advertise-ip": "string", "peer-advertise-port": "string", "peer-ca-file": "string",
 	"show-hidden-metrics-for-version": "string", "storage-backend": "string",
 	"storage-initialization-timeout": "string", "storage-media-type": "string",
 	"vmodule": "string", "watch-cache-sizes": "string",

@@ -28,6 +28,7 @@ func (c *Config) Hosted(prefix string) *Config {
 	h.Profiling, h.ContentionProfiling = false, false // they are of the process
 	h.EgressSelectorConfigFile = ""
 	h.EndpointReconcilerType, h.KubernetesServiceNodePort = "none", 0
+	h.PeerCAFile, h.PeerAdvertiseIP, h.PeerAdvertisePort = "", "", "" // all servers of the process serve it the same
 	h.MaxReadOnlyInFlight, h.MaxMutatingInFlight = min(c.MaxReadOnlyInFlight, hostedReading), min(c.MaxMutatingInFlight, hostedWriting)
 	h.ShutdownDelay, h.ShutdownRetryAfter, h.WatchTermination = 0, false, 0
 	d := Standalone()

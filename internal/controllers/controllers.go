@@ -31,6 +31,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/controllers/garbagecollector"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/pki"
@@ -62,6 +63,8 @@ type Config struct {
 	Authority *pki.Authority
 	// Tokens signs legacy service account tokens; nil: they are not signed.
 	Tokens *serviceaccount.Signer
+	// Gates are the feature gates that some controllers are for.
+	Gates features.Set
 	// Election elects the server that runs the controllers; nil: this one always
 	// runs them.
 	Election *Election
@@ -114,6 +117,9 @@ var all = []controller{
 	{"volumeattributesclass-protection-controller", "", "volumeattributesclass-protection-controller", runAttributesClassProtection, []schema.GroupResource{{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}}},
 	{"storage-version-migrator-controller", "svm", "storage-version-migrator-controller", runMigrations, []schema.GroupResource{{Group: "storagemigration.k8s.io", Resource: "storageversionmigrations"}}},
 	{"bootstrap-signer-controller", "bootstrapsigner", "bootstrap-signer", runBootstrapSigner, nil},
+	{"storageversion-garbage-collector-controller", "storage-version-gc", "storage-version-garbage-collector", runStorageVersionCollector, []schema.GroupResource{{Group: "internal.apiserver.k8s.io", Resource: "storageversions"}}},
+	{"podgroup-protection-controller", "", "podgroup-protection-controller", runPodGroupProtection, []schema.GroupResource{{Group: "scheduling.k8s.io", Resource: "podgroups"}}},
+	{"resourcepoolstatusrequest-controller", "", "resourcepoolstatusrequest-controller", runPoolStatusRequests, []schema.GroupResource{{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}}},
 }
 
 // ValidNames returns an error for names in --controllers that kube-controller-manager does not have either.

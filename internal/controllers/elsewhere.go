@@ -14,7 +14,6 @@ const (
 	nodes      reason = "it looks after nodes"
 	volumes    reason = "it provisions, binds or attaches volumes for pods"
 	cloud      reason = "it needs a cloud; cloud-controller-manager has it"
-	notServed  reason = "its API is off in Kubernetes 1.37 unless it is asked for; kube-controller-manager has it"
 	serveNodes reason = "it lists the pods behind services"
 )
 
@@ -41,15 +40,12 @@ var elsewhere = []absent{
 	{"persistentvolume-binder-controller", "persistentvolume-binder", volumes},
 	{"persistentvolume-expander-controller", "persistentvolume-expander", volumes},
 	{"pod-garbage-collector-controller", "podgc", workloads},
-	{"podgroup-protection-controller", "", notServed},
 	{"replicaset-controller", "replicaset", workloads},
 	{"replicationcontroller-controller", "replicationcontroller", workloads},
 	{"resourceclaim-controller", "resource-claim-controller", workloads},
-	{"resourcepoolstatusrequest-controller", "", notServed},
 	{"selinux-warning-controller", "", volumes},
 	{"service-lb-controller", "service", cloud},
 	{"statefulset-controller", "statefulset", workloads},
-	{"storageversion-garbage-collector-controller", "storage-version-gc", notServed},
 	{"taint-eviction-controller", "", nodes},
 	{"ttl-controller", "ttl", nodes},
 }

@@ -25,7 +25,9 @@ type protector[T engine.Object] struct {
 	objects   *store.Index[T]
 	client    *inprocess.Client
 	finalizer string
-	used      func(ctx context.Context, obj T) (bool, error)
+	// removesOnly: something else puts the finalizer on objects.
+	removesOnly bool
+	used        func(ctx context.Context, obj T) (bool, error)
 }
 
 func (p *protector[T]) look(ctx context.Context, key string) error {
@@ -35,7 +37,7 @@ func (p *protector[T]) look(ctx context.Context, key string) error {
 	}
 	has := slices.Contains(obj.GetFinalizers(), p.finalizer)
 	switch {
-	case obj.GetDeletionTimestamp() == nil && !has:
+	case obj.GetDeletionTimestamp() == nil && !has && !p.removesOnly:
 		return p.edit(ctx, obj, func(f []string) []string { return append(f, p.finalizer) })
 	case obj.GetDeletionTimestamp() == nil || !has:
 		return nil
@@ -73,8 +75,11 @@ func (p *protector[T]) again(ctx context.Context, q *queue.Queue) {
 
 // changed names the objects that may have to be looked at.
 func (p *protector[T]) changed(c store.Change[T]) (string, bool) {
-	return c.Key, !c.Gone && c.Err == nil &&
-		(c.Now.GetDeletionTimestamp() != nil) == slices.Contains(c.Now.GetFinalizers(), p.finalizer)
+	if c.Gone || c.Err != nil {
+		return "", false
+	}
+	deleted, has := c.Now.GetDeletionTimestamp() != nil, slices.Contains(c.Now.GetFinalizers(), p.finalizer)
+	return c.Key, deleted == has && (deleted || !p.removesOnly)
 }
 
 // runVolumeProtection keeps PersistentVolumes until no claim is bound to them.

@@ -27,6 +27,8 @@ type act struct {
 	controller, verb, on string
 	// prepare are the objects that the controller needs to act.
 	prepare []string
+	// flags are for the server. Optional.
+	flags []string
 	// step does what no manifest can, after prepare. Optional.
 	step func(a *arena)
 	// each is the time that passes again and again until the controller acts. Optional.
@@ -64,6 +66,10 @@ var kinds = map[string]schema.GroupVersionResource{
 	"PodCertificateRequest":     {Group: "certificates.k8s.io", Version: "v1", Resource: "podcertificaterequests"},
 	"ServiceCIDR":               {Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
 	"VolumeAttributesClass":     {Group: "storage.k8s.io", Version: "v1", Resource: "volumeattributesclasses"},
+	"StorageVersion":            {Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"},
+	"Lease":                     {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+	"PodGroup":                  {Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
+	"ResourcePoolStatusRequest": {Group: "resource.k8s.io", Version: "v1alpha3", Resource: "resourcepoolstatusrequests"},
 	"StorageVersionMigration":   {Group: "storagemigration.k8s.io", Version: "v1", Resource: "storageversionmigrations"},
 }
 
@@ -162,7 +168,7 @@ func (a *arena) purge(plural, object string) {
 func (c *act) race(t *testing.T, swap func(a *arena) *unstructured.Unstructured) (made, after *unstructured.Unstructured, code int) {
 	t.Helper()
 	clk := kanzentest.NewClock(time.Time{})
-	a := &arena{t: t, server: kanzentest.Start(t, kanzentest.WithClock(clk)), clock: clk}
+	a := &arena{t: t, server: kanzentest.Start(t, kanzentest.WithClock(clk), kanzentest.Flags(c.flags...)), clock: clk}
 	var err error
 	a.objects, err = dynamic.NewForConfig(a.server.Config())
 	must(t, err)

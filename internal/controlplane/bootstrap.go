@@ -105,8 +105,14 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 	m, slots := b.Milestones, make(chan struct{}, together)
 	// Namespaces first: most other objects are in one.
 	b.left.take()
-	if err := b.run(ctx, step{reached: &m.namespaces, tasks: b.namespaces()}, slots); err != nil {
-		return err
+	first := []step{{reached: &m.namespaces, tasks: b.namespaces()}}
+	if b.StorageVersions != nil { // other writes wait for them, and they belong to the server of the lease
+		first = append(first, step{reached: new(Milestone), tasks: []task{b.Identity.renew}, late: true}, step{reached: &m.storageVersions, tasks: b.StorageVersions.tasks(), late: true})
+	}
+	for _, s := range first {
+		if err := b.run(ctx, s, slots); err != nil {
+			return err
+		}
 	}
 	start := func(ctx context.Context) error { b.Service.Start(ctx); return nil }
 	// Lines wait for the disk side by side, the steps of a line for each other.
@@ -120,7 +126,6 @@ func (b *Bootstrapper) Run(ctx context.Context) error {
 		{{reached: &m.identity, tasks: []task{b.Identity.renew}, late: true}, {reached: &m.leaseCollection, tasks: []task{b.Identity.collect}, late: true}},
 		{{reached: &m.tokenTracking, tasks: []task{b.tokenTracking}, late: true}},
 		{{reached: new(Milestone), tasks: []task{b.APIServices}}},
-		{{reached: &m.storageVersions, tasks: b.StorageVersions.tasks(), late: true}},
 	}
 	return each(lines, func(steps []step) error {
 		for _, s := range steps {

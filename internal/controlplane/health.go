@@ -115,7 +115,6 @@ func (m *Milestones) checks(st *store.Cluster) []debug.Check {
 		{Name: "poststarthook/start-apiextensions-controllers", Test: m.Definitions.test}, // they run once the definitions are read
 		{Name: "poststarthook/crd-informer-synced", Test: m.Definitions.test},
 		{Name: "poststarthook/start-system-namespaces-controller", Test: m.namespaces.test},
-		{Name: "poststarthook/peer-endpoint-reconciler-controller", Test: ok}, // no requests are passed on, so no addresses are kept
 		{Name: "poststarthook/start-cluster-authentication-info-controller", Test: m.authenticationInfo.test},
 		{Name: "poststarthook/start-kube-apiserver-identity-lease-controller", Test: m.identity.test},
 		{Name: "poststarthook/start-kube-apiserver-identity-lease-garbage-collector", Test: m.leaseCollection.test},
@@ -132,6 +131,9 @@ func (m *Milestones) checks(st *store.Cluster) []debug.Check {
 
 // Gated returns the checks that are there if their features are on.
 func (m *Milestones) Gated(gates features.Set) (out []debug.Check) {
+	if gates.Enabled(features.UnknownVersionInteroperabilityProxy) {
+		out = append(out, debug.Check{Name: "poststarthook/peer-endpoint-reconciler-controller", Test: ok}) // it waits for the others
+	}
 	if gates.Enabled(features.StorageVersionAPI) && gates.Enabled(features.APIServerIdentity) {
 		out = append(out, debug.Check{Name: "poststarthook/built-in-resources-storage-version-updater", Test: m.storageVersions.test})
 	}

@@ -66,7 +66,10 @@ func (i *Identity) renew(ctx context.Context) error {
 	fill := func(l *coordinationv1.Lease) error {
 		renewed, seconds := metav1.NewMicroTime(i.now()), int32(identityDuration/time.Second)
 		l.Labels = map[string]string{identityLabel: "kube-apiserver", corev1.LabelHostname: i.host}
-		l.Annotations = map[string]string{peerAddress: i.address}
+		l.Annotations = nil
+		if i.address != "" {
+			l.Annotations = map[string]string{peerAddress: i.address}
+		}
 		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &i.holder, &renewed, &seconds
 		return nil
 	}

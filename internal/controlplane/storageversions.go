@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
@@ -33,6 +35,63 @@ type StorageVersions struct {
 	Resources []*engine.Resource
 	Serves    func(schema.GroupVersionResource) bool
 	Now       func() time.Time
+
+	mu sync.Mutex
+	// untold are the resources that have not been told yet, with the last error; nil: none was tried. Guarded by mu.
+	untold map[schema.GroupResource]error
+	all    atomic.Bool // all of them have been told
+}
+
+// Untold reports whether a resource has not been told yet, and the last error. A resource in several groups is told once.
+func (v *StorageVersions) Untold(of schema.GroupResource) (untold bool, last error) {
+	if v.all.Load() {
+		return false, nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	last, untold = v.untold[of]
+	return untold, last
+}
+
+// Expect begins to hold back what will be told.
+func (v *StorageVersions) Expect() {
+	v.untold = map[schema.GroupResource]error{}
+	for _, r := range v.Resources {
+		if v.told(r) {
+			for _, of := range groupsOf(r) {
+				v.untold[of] = nil
+			}
+		}
+	}
+}
+
+// told reports whether others are told of a resource: it is stored, and served.
+func (v *StorageVersions) told(r *engine.Resource) bool {
+	return r.Prefix != "" && len(v.own(r).ServedVersions) > 0
+}
+
+// groupsOf returns the names that a resource has in its groups.
+func groupsOf(r *engine.Resource) (all []schema.GroupResource) {
+	for _, version := range r.Versions {
+		if of := version.WithResource(r.Plural).GroupResource(); !slices.Contains(all, of) {
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
+// attempted remembers the outcome of telling a resource.
+func (v *StorageVersions) attempted(r *engine.Resource, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, of := range groupsOf(r) {
+		if err != nil {
+			v.untold[of] = err
+		} else {
+			delete(v.untold, of)
+		}
+	}
+	v.all.Store(len(v.untold) == 0)
 }
 
 // tasks are one for each resource; nil makes none.
@@ -41,16 +100,20 @@ func (v *StorageVersions) tasks() (out []task) {
 		return nil
 	}
 	for _, r := range v.Resources {
-		own := v.own(r)
-		if r.Prefix == "" || len(own.ServedVersions) == 0 {
+		if !v.told(r) {
 			continue
 		}
+		own := v.own(r)
 		group := r.Hub.Group
 		if group == "" {
 			group = "core" // the name of an object begins with a domain
 		}
 		name := group + "." + r.Plural
-		out = append(out, func(ctx context.Context) error { return v.tell(ctx, name, own) })
+		out = append(out, func(ctx context.Context) error {
+			err := v.tell(ctx, name, own)
+			v.attempted(r, err)
+			return err
+		})
 	}
 	return out
 }
@@ -104,23 +167,5 @@ func (v *StorageVersions) fill(obj *internalv1alpha1.StorageVersion, own interna
 	} else {
 		s.StorageVersions[n] = own
 	}
-	before := s.CommonEncodingVersion
-	s.CommonEncodingVersion = apiserverinternal.CommonVersion(s.StorageVersions)
-	c := internalv1alpha1.StorageVersionCondition{
-		Type: internalv1alpha1.AllEncodingVersionsEqual, Status: internalv1alpha1.ConditionFalse, ObservedGeneration: obj.Generation,
-		LastTransitionTime: metav1.NewTime(v.Now()), Reason: "CommonEncodingVersionUnset", Message: "Common encoding version unset",
-	}
-	if s.CommonEncodingVersion != nil {
-		c.Status, c.Reason, c.Message = internalv1alpha1.ConditionTrue, "CommonEncodingVersionSet", "Common encoding version set"
-	}
-	n = slices.IndexFunc(s.Conditions, func(other internalv1alpha1.StorageVersionCondition) bool { return other.Type == c.Type })
-	if n < 0 {
-		s.Conditions = append(s.Conditions, c)
-		return
-	}
-	another := before != nil && s.CommonEncodingVersion != nil && *before != *s.CommonEncodingVersion
-	if s.Conditions[n].Status == c.Status && !another {
-		c.LastTransitionTime = s.Conditions[n].LastTransitionTime
-	}
-	s.Conditions[n] = c
+	apiserverinternal.Agree(obj, v.Now())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/schema"
 )
 
@@ -27,10 +28,10 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Name: "apiserver_cel_compilation_duration_seconds", Help: "CEL compilation time in seconds.", Buckets: prometheus.DefBuckets}),
 		evaluation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "apiserver_cel_evaluation_duration_seconds", Help: "CEL evaluation time in seconds.", Buckets: prometheus.DefBuckets}),
-		ratcheting: prometheus.NewHistogram(prometheus.HistogramOpts{
+		ratcheting: prometheus.NewHistogram(histogram.Opts(r, prometheus.HistogramOpts{
 			Name:    "apiextensions_apiserver_validation_ratcheting_seconds",
 			Help:    "Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
-			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}),
+			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)})),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_conversion_webhook_request_total",
 			Help: "Counter for conversion webhook requests with success/failure and failure error type",
@@ -39,10 +40,10 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Name: "apiserver_conversion_webhook_duration_seconds", Help: "Conversion webhook request latency",
 			Buckets: []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
 		}, []string{"result", "failure_type"}),
-		conversions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		conversions: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name: "apiserver_crd_conversion_webhook_duration_seconds", Help: "CRD webhook conversion duration in seconds",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-		}, []string{"crd_name", "from_version", "to_version", "succeeded"}),
+		}), []string{"crd_name", "from_version", "to_version", "succeeded"}),
 	}
 	r.MustRegister(m.compilation, m.evaluation, m.ratcheting, m.requests, m.requestSeconds, m.conversions)
 	return m

@@ -29,7 +29,7 @@ func (s *Set) Serve(w http.ResponseWriter, r *http.Request) (found bool, err err
 	case path == "/api":
 		return true, s.serveCore(w, r)
 	case path == "/apis":
-		return true, serve(w, r, s.apis, s.apisAggregated)
+		return true, serve(w, r, s.apis, s.aggregatedGroups)
 	case parts[0] == "api" && len(parts) == 2:
 		return s.serveVersion(w, r, "", parts[1])
 	case parts[0] == "apis" && len(parts) == 2:
@@ -48,7 +48,11 @@ func (s *Set) serveCore(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet {
 		return methodNotAllowed()
 	}
-	return serve(w, r, newDocument(func() runtime.Object { return s.apiVersions(r) }), s.coreAggregated)
+	versions := newDocument(func() runtime.Object { return s.apiVersions(r) })
+	if s.coreAggregated == nil {
+		return serve(w, r, versions, nil)
+	}
+	return serve(w, r, versions, s.aggregatedCore)
 }
 
 func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version string) (found bool, err error) {
@@ -74,6 +78,7 @@ func (s *Set) serveVersion(w http.ResponseWriter, r *http.Request, name, version
 type encoding struct {
 	mediaType  string
 	aggregated bool
+	alone      bool // of an aggregated document: without what other servers of the cluster serve
 	pretty     bool
 }
 
@@ -96,7 +101,7 @@ func (d *document) offered(r *http.Request) []string {
 }
 
 // serve writes doc, or aggregated (nil: there is none) to clients that accept it.
-func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) error {
+func serve(w http.ResponseWriter, r *http.Request, doc *document, aggregated func(alone bool) *document) error {
 	names := doc.offered(r)
 	e, ok := negotiate(r, names, aggregated != nil)
 	if !ok {
@@ -104,7 +109,7 @@ func serve(w http.ResponseWriter, r *http.Request, doc, aggregated *document) er
 	}
 	contentType := e.mediaType
 	if e.aggregated {
-		doc = aggregated
+		doc = aggregated(e.alone)
 		contentType += aggregatedParams
 	}
 	if e.aggregated {
@@ -197,6 +202,7 @@ func (e *encoding) accept(params map[string]string, aggregated bool) bool {
 	if params["as"] == "" && params["g"] == "" && params["v"] == "" {
 		return true
 	}
+	e.alone = params["profile"] == "nopeer"
 	e.aggregated = params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2"
 	return e.aggregated && aggregated
 }

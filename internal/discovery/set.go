@@ -26,6 +26,16 @@ type Set struct {
 	apis      *document
 	// The aggregated documents of /api and /apis.
 	coreAggregated, apisAggregated *document
+	peers                          Peers     // nil: there is no other server
+	merged                         *document // that of /apis of all servers of the cluster
+}
+
+// Peers are the other servers of the cluster.
+type Peers interface {
+	// Merge returns what all servers serve, of which local is this server's part.
+	Merge(local []apidiscoveryv2.APIGroupDiscovery) []apidiscoveryv2.APIGroupDiscovery
+	// Asked is told of each request for an aggregated document: that of this server alone, or that of all servers.
+	Asked(alone bool)
 }
 
 // group is one API group with its versions sorted by priority. Its documents are small and generated for each request:
@@ -69,6 +79,37 @@ func New(addresses []metav1.ServerAddressByClientCIDR, gvs []GroupVersion) *Set 
 		s.coreAggregated = newDocument(func() runtime.Object { return aggregate([]*group{core}) })
 	}
 	return s
+}
+
+// With adds what other servers of the cluster serve to the aggregated document of /apis.
+func (s *Set) With(peers Peers) *Set {
+	s.peers = peers
+	s.merged = newDocument(func() runtime.Object {
+		all := aggregate(s.order)
+		all.Items = peers.Merge(all.Items)
+		return all
+	})
+	return s
+}
+
+// aggregatedCore returns the aggregated document of /api: others serve the same.
+func (s *Set) aggregatedCore(alone bool) *document {
+	if s.peers != nil && alone {
+		s.peers.Asked(alone)
+	}
+	return s.coreAggregated
+}
+
+// aggregatedGroups returns the aggregated document of /apis: of this server alone, or of all servers.
+func (s *Set) aggregatedGroups(alone bool) *document {
+	if s.peers == nil {
+		return s.apisAggregated
+	}
+	s.peers.Asked(alone)
+	if alone {
+		return s.apisAggregated
+	}
+	return s.merged
 }
 
 // add adds a version. Of two with the same name, the first counts.

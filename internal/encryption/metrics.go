@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Directions of a transformation, as metrics name them.
@@ -53,9 +55,9 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 	const storage, envelopes = "apiserver_storage_", "apiserver_envelope_encryption_"
 	keyLabels := []string{"transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"}
 	m := &metrics{clock: clk, server: hashOf(server),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: storage + "transformation_duration_seconds",
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "transformation_duration_seconds",
 			Help:    "Latencies in seconds of value transformation operations.",
-			Buckets: prometheus.ExponentialBuckets(5e-6, 2, 25)}, []string{"transformation_type", "transformer_prefix"}),
+			Buckets: prometheus.ExponentialBuckets(5e-6, 2, 25)}), []string{"transformation_type", "transformer_prefix"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: storage + "transformation_operations_total",
 			Help: "Total number of transformations, by the gRPC code of their error (OK: none)."},
 			[]string{"resource", "transformation_type", "transformer_prefix", "status"}),
@@ -65,11 +67,11 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 			Help: "Total number of failed data encryption key(DEK) generation operations."}),
 		keysFilled: prometheus.NewGauge(prometheus.GaugeOpts{Name: envelopes + "dek_cache_fill_percent",
 			Help: "Percent of the cache slots currently occupied by cached DEKs."}),
-		seedSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: storage + "data_key_generation_duration_seconds",
-			Help: "Latencies in seconds of data encryption key(DEK) generation operations.", Buckets: prometheus.ExponentialBuckets(5e-6, 2, 14)}),
-		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
+		seedSeconds: prometheus.NewHistogram(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "data_key_generation_duration_seconds",
+			Help: "Latencies in seconds of data encryption key(DEK) generation operations.", Buckets: prometheus.ExponentialBuckets(5e-6, 2, 14)})),
+		calls: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
 			Help:    "KMS operation duration with gRPC error code status total.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20)}, []string{"provider_name", "method_name", "grpc_status_code"}),
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20)}), []string{"provider_name", "method_name", "grpc_status_code"}),
 		seedsKept: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "dek_source_cache_size",
 			Help: "Number of records in data encryption key (DEK) source cache. On a restart, this value is an approximation of the number of decrypt RPC calls the server will make to the KMS plugin."},
 			[]string{"provider_name"}),

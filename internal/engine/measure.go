@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics are the metrics of watches, under kube-apiserver's names.
@@ -32,9 +34,9 @@ func NewMetrics(r prometheus.Registerer, serves func(schema.GroupVersionResource
 		watched: map[schema.GroupVersionResource]*watchCounts{},
 		events:  prometheus.NewDesc("apiserver_watch_events_total", "Events sent to watchers.", labels, nil),
 		sizes:   prometheus.NewDesc("apiserver_watch_events_sizes", "Bytes of the events sent to watchers.", labels, nil),
-		lists: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
+		lists: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
 			Help:    "How long it took until a watch had sent the objects that existed when it began.",
-			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}, append(labels, "scope")),
+			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}), append(labels, "scope")),
 		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_watch_shards_total",
 			Help: "Watches of a shard that are open."}, []string{"group", "resource"}),
 		outside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_filtered_events_total",

@@ -43,6 +43,8 @@ const (
 	ContainerStopSignals                         = "ContainerStopSignals"
 	CoordinatedLeaderElection                    = "CoordinatedLeaderElection"
 	DRAFractionalCapacityRange                   = "DRAFractionalCapacityRange"
+	DRADeviceTaintRules                          = "DRADeviceTaintRules"
+	DRAResourcePoolStatus                        = "DRAResourcePoolStatus"
 	DRAWorkloadResourceClaims                    = "DRAWorkloadResourceClaims"
 	DetectCacheInconsistency                     = "DetectCacheInconsistency"
 	EvictionRequestAPI                           = "EvictionRequestAPI"
@@ -57,6 +59,7 @@ const (
 	ManifestBasedAdmissionControlConfig          = "ManifestBasedAdmissionControlConfig"
 	MaxUnavailableStatefulSet                    = "MaxUnavailableStatefulSet"
 	MutablePVNodeAffinity                        = "MutablePVNodeAffinity"
+	NativeHistograms                             = "NativeHistograms"
 	PodCertificateRequest                        = "PodCertificateRequest"
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
@@ -67,6 +70,7 @@ const (
 	StorageVersionMigrator                       = "StorageVersionMigrator"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
+	UnknownVersionInteroperabilityProxy          = "UnknownVersionInteroperabilityProxy"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
 	VolumeLimitScaling                           = "VolumeLimitScaling"
 	WorkloadWithJob                              = "WorkloadWithJob"
@@ -77,12 +81,12 @@ func switchable(name string) bool {
 		AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
-		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
+		DRADeviceTaintRules, DRAResourcePoolStatus, DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
-		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
+		NativeHistograms, PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
-		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
+		TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WorkloadWithJob,
 	}, name)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics are the metrics of flow control, under kube-apiserver's names.
@@ -53,32 +55,32 @@ type levelVectors struct {
 const namespace, subsystem = "apiserver", "flowcontrol"
 
 // NewMetrics makes the metrics and registers them.
-func NewMetrics(register func(...prometheus.Collector), now func() time.Time) *Metrics {
+func NewMetrics(r prometheus.Registerer, now func() time.Time) *Metrics {
 	both, one := []string{"priority_level", "flow_schema"}, []string{"priority_level"}
 	name := func(n string) string { return prometheus.BuildFQName(namespace, subsystem, n) }
 	counter := func(n, help string, labels []string, more ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
-		register(v)
+		r.MustRegister(v)
 		return v
 	}
 	gauge := func(n, help string, labels []string, more ...string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
-		register(v)
+		r.MustRegister(v)
 		return v
 	}
 	histogram := func(n, help string, buckets []float64, labels []string, more ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name(n), Help: help, Buckets: buckets}, append(labels[:len(labels):len(labels)], more...))
-		register(v)
+		v := prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: name(n), Help: help, Buckets: buckets}), append(labels[:len(labels):len(labels)], more...))
+		r.MustRegister(v)
 		return v
 	}
 	timedBy := func(n, help string, buckets []float64, labels ...string) *timed {
 		v := newTimed(name(n), help, buckets, labels, now)
-		register(v)
+		r.MustRegister(v)
 		return v
 	}
 	seconds := []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
 	m := &Metrics{fairFrac: prometheus.NewGauge(prometheus.GaugeOpts{Name: name("seat_fair_frac"), Help: "The part of its demand that a level gets where no limit of its own intervenes."})}
-	register(m.fairFrac)
+	r.MustRegister(m.fairFrac)
 	m.byFlow = flowVectors{
 		rejected:         counter("rejected_requests_total", "Requests refused, by reason.", both, "reason"),
 		dispatched:       counter("dispatched_requests_total", "Requests that began to be served.", both),
@@ -122,7 +124,7 @@ func NewMetrics(register func(...prometheus.Collector), now func() time.Time) *M
 		append([]float64{0.001, 0.01}, percent[1:]...), "phase", "request_kind")
 	for kind, p := range map[string]*phases{"readOnly": &m.reading, "mutating": &m.writing} {
 		p.executing.as, p.waiting.as = m.current.with("executing", kind), m.current.with("waiting", kind)
-		register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inqueue_requests",
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inqueue_requests",
 			Help:        "The most requests that waited in queues at a time since this was last asked.",
 			ConstLabels: prometheus.Labels{"request_kind": kind}}, p.waiting.take))
 	}

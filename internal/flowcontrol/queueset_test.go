@@ -16,7 +16,7 @@ import (
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func testMetrics() *Metrics {
-	return NewMetrics(prometheus.NewRegistry().MustRegister, func() time.Time { return epoch })
+	return NewMetrics(prometheus.NewRegistry(), func() time.Time { return epoch })
 }
 
 func testFlow(name string) *flow {

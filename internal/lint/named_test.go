@@ -15,6 +15,7 @@ var named = map[string]string{
 	"internal/controlplane/identity.go":                        "the lease of the server's own name",
 	"internal/controlplane/storageversions.go":                 "this server's part is added to whatever is there",
 	"internal/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
+	"internal/peers/leases.go":                                 "the lease belongs to the name of the server",
 	"internal/builtin/core/binding.go":                         "the client names the pod, by its UID if it wants",
 	"internal/crd/controller.go":                               "a custom resource that cannot be read has no UID",
 	"internal/kubernetesservice/leases.go":                     "the lease belongs to the address",

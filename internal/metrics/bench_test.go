@@ -22,7 +22,7 @@ func (all) Serves(schema.GroupVersionResource) bool { return true }
 
 // The measurement of a request, without the request itself.
 func BenchmarkFilter(b *testing.B) {
-	m := metrics.New(all{}, prometheus.NewRegistry())
+	m := metrics.New(all{}, prometheus.NewRegistry(), true)
 	next := func(http.ResponseWriter, *http.Request) {}
 	for _, c := range []struct{ name, method, path string }{
 		{"get", http.MethodGet, "/api/v1/namespaces/default/pods/web"},

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Impersonation measures impersonation attempts and their authorization checks. It is the chain's observer.
@@ -22,7 +24,7 @@ func NewImpersonation(r prometheus.Registerer) *Impersonation {
 		return v
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, labels)
+		v := prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), labels)
 		r.MustRegister(v)
 		return v
 	}

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -21,6 +22,7 @@ import (
 type Metrics struct {
 	served   Served // nil: nothing is
 	registry *prometheus.Registry
+	native   bool
 	others   prometheus.Gatherer  // metrics of the process
 	slis     *prometheus.Registry // service level indicators, served at their own path
 
@@ -70,16 +72,16 @@ func Process() []prometheus.Collector {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 }
 
-// New creates the metrics of a server. process gathers the metrics of the process.
-func New(served Served, process prometheus.Gatherer) *Metrics {
-	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), series: map[labels]*series{}}
+// New creates the metrics of a server. process gathers the metrics of the process. native: histograms are native too.
+func New(served Served, process prometheus.Gatherer, native bool) *Metrics {
+	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), native: native, slis: prometheus.NewRegistry(), series: map[labels]*series{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
 		return v
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		v := prometheus.NewHistogramVec(histogram.Opts(m.Registry(), prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}), labels)
 		m.registry.MustRegister(v)
 		return v
 	}
@@ -129,7 +131,7 @@ func bodyBuckets() []float64 {
 func (m *Metrics) Register(c ...prometheus.Collector) { m.registry.MustRegister(c...) }
 
 // Registry returns the registerer for other packages.
-func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+func (m *Metrics) Registry() prometheus.Registerer { return histogram.Registry(m.registry, m.native) }
 
 // Handler serves the metrics as text, in a shape (nil: as they are). With reset, a DELETE request resets the request metrics to zero.
 func (m *Metrics) Handler(reset bool, shape *Shape) http.Handler {

@@ -147,6 +147,9 @@ func add(to, m *dto.Metric) {
 		sum(to.Summary.SampleSum, m.Summary.SampleSum)
 		*to.Summary.SampleCount += m.Summary.GetSampleCount()
 	case to.Histogram != nil && m.Histogram != nil:
+		// Native buckets of two series may have different bounds. Without them there are the named ones.
+		h := to.Histogram
+		h.Schema, h.ZeroThreshold, h.ZeroCount, h.PositiveSpan, h.PositiveDelta, h.NegativeSpan, h.NegativeDelta = nil, nil, nil, nil, nil, nil, nil
 		sum(to.Histogram.SampleSum, m.Histogram.SampleSum)
 		*to.Histogram.SampleCount += m.Histogram.GetSampleCount()
 		for n, b := range to.Histogram.Bucket { // the buckets of a metric are the same for all of its series

@@ -23,7 +23,7 @@ func (o *only) Serves(gvr schema.GroupVersionResource) bool { return gvr.Resourc
 // those add at their end would be there for ever.
 func TestSweep(t *testing.T) {
 	served := &only{"widgets"}
-	m := metrics.New(served, prometheus.NewRegistry())
+	m := metrics.New(served, prometheus.NewRegistry(), false)
 	page := func() string {
 		w := httptest.NewRecorder()
 		m.Handler(false, nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -16,6 +16,8 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/features"
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -61,7 +63,7 @@ type opener struct {
 }
 
 func newOpener(cfg *config.Config, proxies *egress.Selector, metrics prometheus.Registerer, log *slog.Logger) *opener {
-	return &opener{cfg, proxies, metrics, etcd.NewLeaseSizes(metrics), log}
+	return &opener{cfg, proxies, metrics, etcd.NewLeaseSizes(histogram.Registry(metrics, cfg.Gates().Enabled(features.NativeHistograms))), log}
 }
 
 // open opens the database of the settings: one inside this process, or a cluster.

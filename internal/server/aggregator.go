@@ -49,15 +49,15 @@ func (b *base) resolver() *resolver.Resolver {
 // documents are the discovery documents. They are made anew after the catalog has changed.
 type documents struct {
 	*live.Value[*discovery.Set]
-	metrics *aggregator.Metrics
 }
 
 // discovery makes the discovery documents of everything served.
-func (b *base) discovery(agg *aggregator.Server) documents {
-	return documents{live.New(b.objects.Changes, func() *discovery.Set {
+func (b *base) discovery(agg *aggregator.Server, others peering) documents {
+	changes := func() int64 { return b.objects.Changes() + others.roster.Changes() }
+	return documents{live.New(changes, func() *discovery.Set {
 		agg.Metrics.Aggregated()
-		return discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions())
-	}), agg.Metrics}
+		return others.documents(discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions()))
+	})}
 }
 
 // openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide

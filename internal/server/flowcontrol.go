@@ -17,7 +17,7 @@ func (b *base) flowControl() *flowcontrol.Controller {
 	if !b.cfg.PriorityAndFairness {
 		return nil
 	}
-	m := flowcontrol.NewMetrics(b.metrics.Register, b.process.Clock.Now)
+	m := flowcontrol.NewMetrics(b.metrics.Registry(), b.process.Clock.Now)
 	return flowcontrol.New(b.cfg.MaxReadOnlyInFlight+b.cfg.MaxMutatingInFlight, clock.RealClock{}, b.objects.Size, m)
 }
 

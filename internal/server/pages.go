@@ -185,7 +185,6 @@ func (h *root) serveDiscovery(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	h.discovery.metrics.DiscoveryRequested(r)
 	found, err := h.discovery.Get().Serve(w, r)
 	if err != nil {
 		engine.WriteError(w, r, schema.GroupVersion{}, err)

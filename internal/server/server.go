@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		opened.Add(func() error { return closeSocket(socket) })
 	}
 	serving := catalog.New()
-	measured := metrics.New(serving, on.Metrics)
+	measured := metrics.New(serving, on.Metrics, cfg.Gates().Enabled(features.NativeHistograms))
 	shape, err := cfg.MetricsShape()
 	if err != nil {
 		return nil, err
@@ -221,6 +222,10 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	end := newEnding(b, cut)
 	agg := b.aggregator(secrets, custom, end.gone)
 	opened.Add(agg.Close)
+	others, err := b.peers(eng, secrets, end.gone)
+	if err != nil {
+		return nil, err
+	}
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
@@ -244,16 +249,17 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, append(append(agg.Checks(), sealed.started()...), steps.Gated(cfg.Gates())...)...)
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
 	root := (&root{
-		catalog: serving, discovery: b.discovery(agg), openapi: docs, health: health,
+		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
 	}).begin()
+	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{
 		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
@@ -264,7 +270,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
-		Console: page.filter(), Observe: seams.Observe, Intervene: seams.Intervene,
+		Console: page.filter(), Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)
@@ -274,14 +280,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
-	first.StorageVersions = b.storageVersions(resources, d.Chosen.Serves)
-	work, err := b.work(runnables{stored, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	first.StorageVersions = versions
+	work, err := b.work(runnables{stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}
 	work.controllers = func(ctx context.Context) {
 		c := controllers.Config{
-			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Election: b.election(),
+			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Gates: cfg.Gates(), Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
 			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,

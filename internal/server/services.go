@@ -4,12 +4,12 @@ import (
 	"context"
 	mathrand "math/rand/v2"
 	"net"
-	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/allocation"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -99,10 +99,6 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	if err != nil {
 		return nil, err
 	}
-	address := ""
-	if ip, err := b.cfg.Advertise(); err == nil {
-		address = net.JoinHostPort(ip.String(), strconv.Itoa(b.port))
-	}
 	headers, names := b.cfg.FrontProxy()
 	info := &controlplane.AuthInfo{Raw: b.objects, Client: b.itself, Now: b.process.Clock.Now, Lists: map[string][]string{
 		"requestheader-username-headers": headers.Username, "requestheader-uid-headers": headers.UID,
@@ -117,18 +113,20 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), address, b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now, Made: b.seams.Made,
+		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now, Made: b.seams.Made,
 	}, nil
 }
 
-// storageVersions tells others how this server stores resources; nil: the gate is off.
-func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) *controlplane.StorageVersions {
+// storageVersions tells others how this server stores resources, and untold what it has not told yet; nil: the gate is off.
+func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) (*controlplane.StorageVersions, chain.Untold) {
 	if gates := b.cfg.Gates(); !gates.Enabled(features.StorageVersionAPI) || !gates.Enabled(features.APIServerIdentity) {
-		return nil
+		return nil, nil
 	}
-	return &controlplane.StorageVersions{
+	v := &controlplane.StorageVersions{
 		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.cfg.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
 	}
+	v.Expect()
+	return v, v.Untold
 }
 
 func (b *base) defaultRange(services *services) *controlplane.DefaultRange {

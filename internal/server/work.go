@@ -51,6 +51,8 @@ type task struct {
 // runnables are the parts of a control plane that run.
 type runnables struct {
 	store          *store.Cluster
+	others         peering
+	notReady       func(context.Context) error
 	authorizers    *modes.Set
 	authenticators *methods.Set
 	keys           *keys.Keys
@@ -79,8 +81,13 @@ func (b *base) work(p runnables) (work, error) {
 			}
 			return b.bootstrap(ctx, p.first)
 		},
-		judged:  p.authorizers.RBAC.Ready(),
-		service: task{"kubernetes service", quietly(p.first.Service.Run)},
+		judged: p.authorizers.RBAC.Ready(),
+		service: task{"kubernetes service", quietly(func(ctx context.Context) {
+			var left sync.WaitGroup
+			left.Go(func() { b.keepPeering(ctx, p.others, p.notReady) })
+			p.first.Service.Run(ctx)
+			left.Wait()
+		})},
 	}
 	if p.sealed.Encryption != nil {
 		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
@@ -98,6 +105,9 @@ func (b *base) work(p runnables) (work, error) {
 		{"", p.aggregator.Run},
 		{"", quietly(reached(p.authorizers.RBAC.Ready(), &p.steps.Authorizer))},
 		{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
+	}
+	if p.others.roster != nil {
+		w.indexes = append(w.indexes, task{"", quietly(p.others.roster.Run)})
 	}
 	if p.keys.External != nil {
 		w.indexes = append(w.indexes, task{"external signer of tokens", quietly(func(ctx context.Context) { p.keys.External.Run(ctx) })})

@@ -14,6 +14,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -52,7 +53,7 @@ func NewScheduler(c ScheduleConfig) *Scheduler {
 		failed:         prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_snapshot_failures_total", Help: "Scheduled snapshots that failed."}),
 		last:           prometheus.NewGauge(prometheus.GaugeOpts{Name: "kanzen_snapshot_last_success_timestamp_seconds", Help: "When the last scheduled snapshot was made; 0: none since the start."}),
 		bytes:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "kanzen_snapshot_last_bytes", Help: "Size of the last scheduled snapshot."}),
-		took:           prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kanzen_snapshot_duration_seconds", Help: "How long scheduled snapshots took.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 8)}),
+		took:           prometheus.NewHistogram(histogram.Opts(c.Registry, prometheus.HistogramOpts{Name: "kanzen_snapshot_duration_seconds", Help: "How long scheduled snapshots took.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 8)})),
 	}
 	c.Registry.MustRegister(s.taken, s.failed, s.last, s.bytes, s.took)
 	return s

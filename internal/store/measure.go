@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can
@@ -27,15 +29,15 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	operation, resource := []string{"operation", "group", "resource"}, []string{"group", "resource"}
 	m := &Metrics{
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
-			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}}, operation),
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}}), operation),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
 		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
 		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
 			[]string{"group", "resource", "status"}),
-		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
+		waits: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
-			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}, resource),
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}), resource),
 	}
 	r.MustRegister(m.seconds, m.requests, m.failed, m.compared, m.waits)
 	return m

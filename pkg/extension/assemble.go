@@ -72,7 +72,7 @@ func (s *Server) assemble(ctx context.Context, o *Options, clk clock.WithTickerA
 			err = errors.Join(err, p.close())
 		}
 	}()
-	p.metrics = metrics.New(p.serving, prometheus.NewRegistry())
+	p.metrics = metrics.New(p.serving, prometheus.NewRegistry(), false)
 	p.guard = guard.New(o.Log, clk, p.metrics.BackgroundPanicked)
 	config, err := hostConfig(o)
 	if err != nil {

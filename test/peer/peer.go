@@ -75,16 +75,54 @@ func Etcd(t testing.TB) string {
 // StartOn is Start on the data of an etcd. Servers with different arguments may share it.
 func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 	t.Helper()
-	path, dir, port := program(t, "kube-apiserver"), t.TempDir(), FreePort(t)
+	return StartAs(t, etcd, "", FreePort(t), args...)
+}
+
+// StartAs is StartOn for servers that know each other by the name of their machine, and at a port. It skips the test where names
+// cannot be given.
+func StartAs(t testing.TB, etcd, machine, port string, args ...string) *rest.Config {
+	t.Helper()
+	path, dir := program(t, "kube-apiserver"), t.TempDir()
+	runAs(t, machine, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port)
+}
+
+// StartProgram is StartAs for another program that has kube-apiserver's flags: kanzen, of which the test has built one.
+func StartProgram(t testing.TB, path, etcd, machine, port string, args ...string) *rest.Config {
+	t.Helper()
+	dir := t.TempDir()
+	runAs(t, machine, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port)
+}
+
+// StartUnready starts kube-apiserver, or another program with its flags ("": that one), which does not become ready; it waits until
+// it answers.
+func StartUnready(t testing.TB, path, etcd string, args ...string) *rest.Config {
+	t.Helper()
+	if path == "" {
+		path = program(t, "kube-apiserver")
+	}
+	dir, port := t.TempDir(), FreePort(t)
 	run(t, dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return await(t, dir, path, port, "/livez/ping")
+}
+
+// awaitReady waits until a server that was just started is ready.
+func awaitReady(t testing.TB, dir, path, port string) *rest.Config {
+	t.Helper()
+	return await(t, dir, path, port, "/readyz")
+}
+
+func await(t testing.TB, dir, path, port, check string) *rest.Config {
+	t.Helper()
 	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		if _, err := ready.Get().AbsPath("/readyz").DoRaw(t.Context()); err == nil {
+		if _, err := ready.Get().AbsPath(check).DoRaw(t.Context()); err == nil {
 			return c
 		} else if time.Now().After(deadline) {
-			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, "kube-apiserver"))
+			t.Fatalf("the peer does not become ready: %v\n%s", err, tail(dir, filepath.Base(path)))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -136,6 +174,26 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 // run starts a program that ends with the test.
 func run(t testing.TB, dir, path string, args ...string) {
 	t.Helper()
+	runAs(t, "", dir, path, args...)
+}
+
+// StartStoppable starts kube-apiserver, or another program with its flags ("": that one). stop sends it a signal and waits for its end.
+func StartStoppable(t testing.TB, path, etcd string, args ...string) (c *rest.Config, stop func(os.Signal)) {
+	t.Helper()
+	if path == "" {
+		path = program(t, "kube-apiserver")
+	}
+	dir, port := t.TempDir(), FreePort(t)
+	cmd := runAs(t, "", dir, path, append(flags(t, dir, port, etcd), args...)...)
+	return awaitReady(t, dir, path, port), func(s os.Signal) {
+		_ = cmd.Process.Signal(s) // it may have ended already
+		_ = cmd.Wait()
+	}
+}
+
+// runAs is run for a program that takes its machine to have a name; "": its own.
+func runAs(t testing.TB, machine, dir, path string, args ...string) *exec.Cmd {
+	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(path)+".log"))
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +201,13 @@ func run(t testing.TB, dir, path string, args ...string) {
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if machine != "" {
+		if os.Geteuid() != 0 {
+			t.Skip("only root may name a machine")
+		}
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `hostname "$0" && exec "$@"`, machine, path}, args...)
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUTS
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +216,7 @@ func run(t testing.TB, dir, path string, args ...string) {
 		_ = cmd.Wait()
 		_ = log.Close()
 	})
+	return cmd
 }
 
 // tail is the end of what a program said.
@@ -194,4 +260,17 @@ func writeKey(t testing.TB, path string) {
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// StartManager starts kube-controller-manager on a server, as its administrator. It skips the test where there is none.
+func StartManager(t testing.TB, c *rest.Config, args ...string) {
+	t.Helper()
+	path, dir := program(t, "kube-controller-manager"), t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: '" + c.Host + "', insecure-skip-tls-verify: true}}]\nusers: [{name: u, user: {token: '" + c.BearerToken + "'}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, path, append([]string{"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0"}, args...)...)
 }

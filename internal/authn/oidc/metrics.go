@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics measure the issuers of a server. Issuers, server and key sets are identified by hashes.
@@ -27,11 +29,11 @@ func NewMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 	const prefix = "apiserver_authentication_jwt_authenticator_"
 	m := &Metrics{
 		server: hash([]byte(server)), clock: clk, sets: map[string]string{},
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		latency: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name:    prefix + "latency_seconds",
 			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"result", "jwt_issuer_hash"}),
+		}), []string{"result", "jwt_issuer_hash"}),
 		fetches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "jwks_fetch_last_timestamp_seconds",
 			Help: "Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",

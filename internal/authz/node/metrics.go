@@ -3,6 +3,8 @@ package node
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics measure changes of a Graph.
@@ -13,8 +15,8 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: clk, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "node_authorizer_graph_actions_duration_seconds",
-		Help: "How long changes of the graph took.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12)}, []string{"operation"})}
+	m := &Metrics{clock: clk, seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "node_authorizer_graph_actions_duration_seconds",
+		Help: "How long changes of the graph took.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12)}), []string{"operation"})}
 	r.MustRegister(m.seconds)
 	return m
 }

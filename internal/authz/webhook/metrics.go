@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics measure webhooks and their conditions.
@@ -24,14 +26,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Total number of exclusions when an authorization webhook is skipped because match conditions exclude it.", "type", "name"),
 		errors: counter("match_condition_evaluation_errors_total",
 			"Total number of errors when an authorization webhook encounters a match condition error split by authorizer type and name.", "type", "name"),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name: "apiserver_authorization_webhook_duration_seconds", Help: "Request latency in seconds.", Buckets: prometheus.DefBuckets,
-		}, []string{"name", "result"}),
-		matchSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		}), []string{"name", "result"}),
+		matchSeconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name:    "apiserver_authorization_match_condition_evaluation_seconds",
 			Help:    "Authorization match condition evaluation time in seconds, split by authorizer type and name.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
-		}, []string{"type", "name"}),
+		}), []string{"type", "name"}),
 	}
 	r.MustRegister(m.evaluations, m.failOpen, m.exclusions, m.errors, m.seconds, m.matchSeconds)
 	return m

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -71,7 +73,7 @@ func server(v *internalv1alpha1.ServerStorageVersion, e rules.Errors) {
 
 // common checks that the common version is the one in which all servers store, and is not there if they store in several.
 func common(s *internalv1alpha1.StorageVersionStatus, e rules.Errors) {
-	switch actual := CommonVersion(s.StorageVersions); {
+	switch actual := commonVersion(s.StorageVersions); {
 	case actual == nil && s.CommonEncodingVersion != nil:
 		e.Invalid(*s.CommonEncodingVersion, "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the supported versions yet")
 	case actual != nil && s.CommonEncodingVersion == nil:
@@ -81,8 +83,32 @@ func common(s *internalv1alpha1.StorageVersionStatus, e rules.Errors) {
 	}
 }
 
-// CommonVersion returns the version in which all servers store; nil: they store in several, or there is none.
-func CommonVersion(servers []internalv1alpha1.ServerStorageVersion) *string {
+// Agree puts in what follows from what all servers have told: the version in which they store, and whether there is one.
+func Agree(obj *internalv1alpha1.StorageVersion, now time.Time) {
+	s := &obj.Status
+	before := s.CommonEncodingVersion
+	s.CommonEncodingVersion = commonVersion(s.StorageVersions)
+	c := internalv1alpha1.StorageVersionCondition{
+		Type: internalv1alpha1.AllEncodingVersionsEqual, Status: internalv1alpha1.ConditionFalse, ObservedGeneration: obj.Generation,
+		LastTransitionTime: metav1.NewTime(now), Reason: "CommonEncodingVersionUnset", Message: "Common encoding version unset",
+	}
+	if s.CommonEncodingVersion != nil {
+		c.Status, c.Reason, c.Message = internalv1alpha1.ConditionTrue, "CommonEncodingVersionSet", "Common encoding version set"
+	}
+	n := slices.IndexFunc(s.Conditions, func(other internalv1alpha1.StorageVersionCondition) bool { return other.Type == c.Type })
+	if n < 0 {
+		s.Conditions = append(s.Conditions, c)
+		return
+	}
+	another := before != nil && s.CommonEncodingVersion != nil && *before != *s.CommonEncodingVersion
+	if s.Conditions[n].Status == c.Status && !another {
+		c.LastTransitionTime = s.Conditions[n].LastTransitionTime
+	}
+	s.Conditions[n] = c
+}
+
+// commonVersion returns the version in which all servers store; nil: they store in several, or there is none.
+func commonVersion(servers []internalv1alpha1.ServerStorageVersion) *string {
 	if len(servers) == 0 {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/kanzen-io/kanzen/internal/histogram"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -87,8 +88,8 @@ func (l *leaser) forget(ctx context.Context) {
 // NewLeaseSizes makes and registers the metric of how many keys shared a lease,
 // under kube-apiserver's name.
 func NewLeaseSizes(r prometheus.Registerer) prometheus.Observer {
-	sizes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "etcd_lease_object_counts", Help: "How many objects shared a lease.",
-		Buckets: []float64{10, 50, 100, 500, 1000, 2500, 5000}})
+	sizes := prometheus.NewHistogram(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_lease_object_counts", Help: "How many objects shared a lease.",
+		Buckets: []float64{10, 50, 100, 500, 1000, 2500, 5000}}))
 	r.MustRegister(sizes)
 	return sizes
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/histogram"
 )
 
 // Metrics measure requests to a signer.
@@ -31,9 +33,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Total attempts at syncing supported JWKs"}, []string{"code"}),
 		signatures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "sign_request_total",
 			Help: "Total attempts at signing JWT"}, []string{"code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds",
+		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: prefix + "request_duration_seconds",
 			Help:    "Request duration and time for calls to external-jwt-signer",
-			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"method", "code"}),
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}), []string{"method", "code"}),
 	}
 	r.MustRegister(m.fetchedAt, m.dataAt, m.fetches, m.signatures, m.seconds)
 	return m

@@ -1,4 +1,4 @@
-package aggregator
+package frontproxy
 
 import (
 	"net"
@@ -14,29 +14,40 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// target is the URL of a request to the extension server. Path and query are written anew from what was authorized.
-func (f *forward) target(in *http.Request) *url.URL {
-	u := &url.URL{Scheme: "https", Host: f.address, Path: in.URL.Path}
+// Clean reports whether a path has the same meaning for everybody. The other server must not resolve a path to another
+// one than the user was authorized for.
+func Clean(path string) bool {
+	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// Target is the URL of a request to another server. Path and query are written anew from what was authorized.
+func Target(in *http.Request, address string) *url.URL {
+	u := &url.URL{Scheme: "https", Host: address, Path: in.URL.Path}
 	if in.URL.RawQuery != "" {
 		u.RawQuery = in.URL.Query().Encode()
 	}
 	return u
 }
 
-// headers calls add with the headers of a request to the extension server: the client's, without its credentials and
+// Headers calls add with the headers of a request for another server: the client's, without its credentials and
 // those that concern its connection, and what this server states: the user, the audit ID, and where the request came from.
-func (f *forward) headers(in *http.Request, uri string, add func(name, value string)) {
+func Headers(in *http.Request, u user.Info, address, uri string, add func(name, value string)) {
 	id := request.AuditIDFrom(in.Context())
 	for name, values := range in.Header {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if stated(name) || name == "Content-Length" || hopByHop(name, in.Header["Connection"]) || id != "" && name == auditID {
+		if stated(name) || name == "Content-Length" || HopByHop(name, in.Header["Connection"]) || id != "" && name == auditID {
 			continue
 		}
 		for _, value := range values {
 			add(name, value)
 		}
 	}
-	userHeaders(f.user, add)
+	UserHeaders(u, add)
 	if id != "" {
 		add(auditID, id)
 	}
@@ -47,7 +58,7 @@ func (f *forward) headers(in *http.Request, uri string, add func(name, value str
 		add("X-Forwarded-For", client)
 	}
 	add("X-Forwarded-Uri", uri)
-	add("X-Forwarded-Host", f.address)
+	add("X-Forwarded-Host", address)
 	add("X-Forwarded-Proto", "https")
 }
 
@@ -67,9 +78,9 @@ func hasPrefix(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// hopByHop reports whether a header concerns one connection only; connection are the values of its header Connection. Among
+// HopByHop reports whether a header concerns one connection only; connection are the values of its header Connection. Among
 // them are those that the HTTP libraries write by themselves.
-func hopByHop(name string, connection []string) bool {
+func HopByHop(name string, connection []string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Host", "Expect":
@@ -78,8 +89,8 @@ func hopByHop(name string, connection []string) bool {
 	return len(connection) > 0 && httpguts.HeaderValuesContainsToken(connection, name)
 }
 
-// userHeaders calls add with the headers by which a front proxy names a user.
-func userHeaders(u user.Info, add func(name, value string)) {
+// UserHeaders calls add with the headers by which a front proxy names a user.
+func UserHeaders(u user.Info, add func(name, value string)) {
 	add("X-Remote-User", u.GetName())
 	if uid := u.GetUID(); uid != "" {
 		add("X-Remote-Uid", uid)
@@ -112,10 +123,10 @@ func escapeKey(key string) string {
 	return b.String()
 }
 
-// upgradeOf returns the protocol to which a request wants to change its connection; "" if it stays with HTTP. Only
+// Upgrade returns the protocol to which a request wants to change its connection; "" if it stays with HTTP. Only
 // protocols of streams are passed on: over a connection that spoke HTTP again, the client could send requests in the name
 // of the front proxy.
-func upgradeOf(h http.Header) string {
+func Upgrade(h http.Header) string {
 	if !slices.ContainsFunc(h["Connection"], func(v string) bool { return strings.Contains(strings.ToLower(v), "upgrade") }) {
 		return ""
 	}

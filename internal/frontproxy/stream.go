@@ -1,4 +1,4 @@
-package aggregator
+package frontproxy
 
 import (
 	"context"
@@ -17,10 +17,10 @@ type stream struct {
 
 type streamKey struct{}
 
-// newStream returns the context of a request that wants to change its protocol. It ends with ctx, unless that has only
+// NewStream returns the context of a request that wants to change its protocol. It ends with ctx, unless that has only
 // passed its deadline after the stream has begun: a stream lasts as long as both sides want. A stream that has begun also ends
 // when ending is closed. The client's connection then ends, too: a client that takes nothing must not hold the other side.
-func newStream(ctx context.Context, w http.ResponseWriter, ending <-chan struct{}) (context.Context, func()) {
+func NewStream(ctx context.Context, w http.ResponseWriter, ending <-chan struct{}) (context.Context, func()) {
 	s := &stream{request: ctx}
 	inner, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), streamKey{}, s))
 	end := func() {
@@ -51,15 +51,15 @@ func newStream(ctx context.Context, w http.ResponseWriter, ending <-chan struct{
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// streamBegins marks the stream of a context, if it has one, as begun.
-func streamBegins(ctx context.Context) {
+// StreamBegins marks the stream of a context, if it has one, as begun.
+func StreamBegins(ctx context.Context) {
 	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
 		s.begins()
 	}
 }
 
-// ofRequest returns the context of the client's request, which says why that has ended.
-func ofRequest(ctx context.Context) context.Context {
+// OfRequest returns the context of the client's request, which says why that has ended.
+func OfRequest(ctx context.Context) context.Context {
 	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
 		return s.request
 	}

@@ -1,4 +1,4 @@
-package aggregator
+package frontproxy
 
 import (
 	"context"
@@ -29,15 +29,15 @@ func TestStreamOutlivesDeadline(t *testing.T) {
 			}
 			defer cancel()
 			if !test.leaves && !test.begun {
-				inner, end := newStream(request, httptest.NewRecorder(), nil)
+				inner, end := NewStream(request, httptest.NewRecorder(), nil)
 				defer end()
 				<-inner.Done()
 				return
 			}
 			late := make(chan struct{})
-			inner, end := newStream(lateContext{request, late}, httptest.NewRecorder(), nil)
+			inner, end := NewStream(lateContext{request, late}, httptest.NewRecorder(), nil)
 			defer end()
-			streamBegins(inner)
+			StreamBegins(inner)
 			if test.leaves {
 				leave()
 				close(late)
@@ -50,7 +50,7 @@ func TestStreamOutlivesDeadline(t *testing.T) {
 				t.Error("the deadline has ended the stream")
 			case <-time.After(50 * time.Millisecond):
 			}
-			if ofRequest(inner).Err() == nil {
+			if OfRequest(inner).Err() == nil {
 				t.Error("the request has no deadline")
 			}
 		})

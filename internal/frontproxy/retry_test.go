@@ -1,4 +1,4 @@
-package aggregator
+package frontproxy
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func TestRetries(t *testing.T) {
 		if c.body == "" {
 			r.Body = http.NoBody
 		}
-		resp, err := retrying{next}.RoundTrip(r)
+		resp, err := Retrying{Next: next}.RoundTrip(r)
 		if resp != nil {
 			_ = resp.Body.Close()
 		}

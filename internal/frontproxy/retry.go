@@ -1,4 +1,4 @@
-package aggregator
+package frontproxy
 
 import (
 	"errors"
@@ -9,31 +9,31 @@ import (
 	"syscall"
 )
 
-// retrying sends a request once more if the kept connection had died before anything of it was sent. net/http does so where
+// Retrying sends a request once more if the kept connection had died before anything of it was sent. net/http does so where
 // it has learned of the end of the connection in time; over HTTP/2 it often has not.
-type retrying struct{ next http.RoundTripper }
+type Retrying struct{ Next http.RoundTripper }
 
 // RoundTrip is part of http.RoundTripper.
-func (t retrying) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t Retrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
-		resp, err := t.next.RoundTrip(r)
-		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && unsent(err) {
-			return t.next.RoundTrip(r)
+		resp, err := t.Next.RoundTrip(r)
+		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && Unsent(err) {
+			return t.Next.RoundTrip(r)
 		}
 		return resp, err
 	}
 	body := &untouched{ReadCloser: r.Body}
 	again := r.WithContext(r.Context())
 	again.Body = body
-	resp, err := t.next.RoundTrip(again)
-	if !body.read.Load() && unsent(err) {
-		return t.next.RoundTrip(r)
+	resp, err := t.Next.RoundTrip(again)
+	if !body.read.Load() && Unsent(err) {
+		return t.Next.RoundTrip(r)
 	}
 	return resp, err
 }
 
-// unsent reports whether an error means that the connection was at its end before it was written to.
-func unsent(err error) bool {
+// Unsent reports whether an error means that the connection was at its end before it was written to.
+func Unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "write" && (errors.Is(op.Err, syscall.ECONNRESET) || errors.Is(op.Err, syscall.EPIPE))
 }
