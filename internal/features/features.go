@@ -69,6 +69,7 @@ const (
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
 	VolumeLimitScaling                           = "VolumeLimitScaling"
+	WebhookRoundTripLoadBalancing                = "WebhookRoundTripLoadBalancing"
 	WorkloadWithJob                              = "WorkloadWithJob"
 )
 
@@ -83,7 +84,7 @@ func switchable(name string) bool {
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
 		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
-		VolumeLimitScaling, WorkloadWithJob,
+		VolumeLimitScaling, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 	}, name)
 }
 
