@@ -62,9 +62,13 @@ const (
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
 	ShardedListAndWatch                          = "ShardedListAndWatch"
+	PodTopologyLabelsAdmission                   = "PodTopologyLabelsAdmission"
+	RelaxedServiceNameValidation                 = "RelaxedServiceNameValidation"
+	ServiceAccountNodeAudienceRestriction        = "ServiceAccountNodeAudienceRestriction"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
 	StorageVersionAPI                            = "StorageVersionAPI"
 	StorageVersionMigrator                       = "StorageVersionMigrator"
+	StrictIPCIDRValidation                       = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
@@ -82,7 +86,8 @@ func switchable(name string) bool {
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
 		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
+		PodTopologyLabelsAdmission, RelaxedServiceNameValidation, ServiceAccountNodeAudienceRestriction, ShardedListAndWatch,
+		StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation, TaintTolerationComparisonOperators,
 		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 	}, name)
