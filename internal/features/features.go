@@ -60,6 +60,7 @@ const (
 	PodCertificateRequest                        = "PodCertificateRequest"
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
+	PodLevelResourcesFixKubeletQOSClass          = "PodLevelResourcesFixKubeletQOSClass"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
 	ShardedListAndWatch                          = "ShardedListAndWatch"
 	PodTopologyLabelsAdmission                   = "PodTopologyLabelsAdmission"
@@ -85,7 +86,7 @@ func switchable(name string) bool {
 		DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
-		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
+		PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLevelResourcesFixKubeletQOSClass, PodLogsQuerySplitStreams,
 		PodTopologyLabelsAdmission, RelaxedServiceNameValidation, ServiceAccountNodeAudienceRestriction, ShardedListAndWatch,
 		StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation, TaintTolerationComparisonOperators,
 		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
