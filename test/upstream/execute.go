@@ -95,7 +95,12 @@ func (r *run) process(server server, tests string, limit time.Duration, log io.W
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		whole = follow(io.TeeReader(out, log), outcomes, reasons)
+		logged := io.TeeReader(out, log)
+		if whole = follow(logged, outcomes, reasons); whole {
+			kill := time.AfterFunc(wait, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+			defer kill.Stop()
+		}
+		_, _ = io.Copy(io.Discard, logged)
 	}()
 	_ = cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -104,15 +109,18 @@ func (r *run) process(server server, tests string, limit time.Duration, log io.W
 	return whole, nil
 }
 
+// wait is how long a process may take to end after its last test. Some wait for minutes for goroutines to end.
+const wait = 5 * time.Second
+
 var (
 	begins = regexp.MustCompile(`^=== RUN +(\S+)$`)
 	ends   = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \(`)
 	says   = regexp.MustCompile(`^ +\S+\.go:\d+: (.*)$`)
 )
 
-// follow reads what tests print, and tells whether they came to their end. A test that has begun and not ended is cut off. What a test
+// follow reads what tests print until they come to their end, and tells whether they did. A test that has begun and not ended is cut off. What a test
 // says last before it is skipped is why.
-func follow(out io.Reader, outcomes map[string]outcome, reasons map[string]string) (whole bool) {
+func follow(out io.Reader, outcomes map[string]outcome, reasons map[string]string) bool {
 	lines := bufio.NewReaderSize(out, 1<<20)
 	last := ""
 	for {
@@ -121,7 +129,7 @@ func follow(out io.Reader, outcomes map[string]outcome, reasons map[string]strin
 		if m := begins.FindStringSubmatch(line); m != nil {
 			outcomes[m[1]] = "cut"
 		} else if line == "PASS" || line == "FAIL" {
-			whole = true
+			return true
 		} else if m := says.FindStringSubmatch(line); m != nil {
 			last = m[1]
 		} else if m := ends.FindStringSubmatch(line); m != nil {
@@ -131,7 +139,7 @@ func follow(out io.Reader, outcomes map[string]outcome, reasons map[string]strin
 			}
 		}
 		if err != nil {
-			return whole
+			return false
 		}
 	}
 }
