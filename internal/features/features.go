@@ -74,6 +74,7 @@ const (
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
 	VolumeLimitScaling                           = "VolumeLimitScaling"
+	WatchListCompression                         = "WatchListCompression"
 	WebhookRoundTripLoadBalancing                = "WebhookRoundTripLoadBalancing"
 	WorkloadWithJob                              = "WorkloadWithJob"
 )
@@ -90,7 +91,7 @@ func switchable(name string) bool {
 		PodTopologyLabelsAdmission, RelaxedServiceNameValidation, ServiceAccountNodeAudienceRestriction, ShardedListAndWatch,
 		StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation, TaintTolerationComparisonOperators,
 		TopologyAwareWorkloadScheduling, UserNamespacesHostNetworkSupport,
-		VolumeLimitScaling, WebhookRoundTripLoadBalancing, WorkloadWithJob,
+		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 	}, name)
 }
 
