@@ -30,6 +30,9 @@ const (
 	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
 )
 
+// APIServerWebhookAuthenticationToken is a gate that kanzen names and does not switch.
+const APIServerWebhookAuthenticationToken = "APIServerWebhookAuthenticationToken"
+
 // Gates that kanzen switches, beside those of fields. (APIServerIdentity is one that others need.)
 const (
 	APIServerIdentity                            = "APIServerIdentity"
