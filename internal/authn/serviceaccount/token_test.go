@@ -483,3 +483,20 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	})
 }
+
+// TestWebhookTokens refuses tokens that another server has bound to the configuration of a webhook: nobody here would see that it is gone.
+func TestWebhookTokens(t *testing.T) {
+	f := newFixture(t, newTestKey(t))
+	account := boundClaims{Namespace: "ns", ServiceAccount: ref{Name: "sa", UID: "sa-uid"}}
+	validating, mutating := account, account
+	validating.ValidatingWebhook, mutating.MutatingWebhook = &ref{Name: "hook"}, &ref{Name: "hook"}
+	for _, claims := range []boundClaims{validating, mutating} {
+		token, err := f.issuer.sign(t.Context(), claims, []string{issuer}, "id", now, minLife)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.verifier.Verify(t.Context(), token); err == nil || !strings.Contains(err.Error(), "token is webhook bound") {
+			t.Errorf("%+v: %v", claims, err)
+		}
+	}
+}
