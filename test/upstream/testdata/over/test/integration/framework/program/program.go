@@ -76,8 +76,11 @@ func New(tb TB) (*Launch, error) {
 	l.Options.GenericServerRunOptions.ComponentGlobalsRegistry = registry
 	flagsOf(l.Options).VisitAll(func(f *pflag.Flag) { l.usual[f.Name] = f.DefValue })
 	var err error
-	l.Dir, err = os.MkdirTemp("", "server")
-	return l, err
+	if l.Dir, err = os.MkdirTemp("", "server"); err != nil {
+		return nil, err
+	}
+	l.Options.SecureServing.ServerCert.CertDirectory = l.Dir // where tests look for the certificates
+	return l, nil
 }
 
 func flagsOf(o *options.ServerRunOptions) *pflag.FlagSet {
