@@ -124,10 +124,15 @@ e2e-controller-runtime:
 
 # Kubernetes' own integration tests (docs/upstream-integration.md) on kanzen, and with PEER=1 on kube-apiserver at the same time.
 # PACKAGES are folders of its test/integration; PACKAGE:TESTS runs those that a regular expression matches.
-PACKAGES ?= apiserver/admissionwebhook apiserver controlplane quota servicecidr controlplane/transformation examples disruption evictions tls metrics serviceaccount \
-	certificates dryrun pods service auth apiserver/flowcontrol node endpointslice podcertificaterequests apiserver/coordinatedleaderelection
+# RUN is such an expression for all of them.
+PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/apidefinitions apiserver/apply apiserver/cel apiserver/certreload \
+	apiserver/coordinatedleaderelection apiserver/discovery apiserver/egressselector apiserver/flowcontrol apiserver/httpproxy apiserver/oidc \
+	apiserver/openapi apiserver/podlogs apiserver/portforward apiserver/tracing apimachinery apimachinery/apply auth certificates client \
+	clustertrustbundles controlplane controlplane/audit controlplane/transformation disruption dryrun endpoints endpointslice etcd events \
+	evictions examples garbagecollector kubelet metrics namespace node podcertificaterequests pods pvc quota scale secrets service serviceaccount \
+	servicecidr serving staleness storageclasses storageversion storageversionmigrator tls ttlcontroller
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
-	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(PACKAGES),'$(p)')
+	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(addsuffix $(if $(RUN),:$(RUN)),$(PACKAGES)),'$(p)')
 
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.

@@ -95,7 +95,7 @@ func (c *cluster) server(t testing.TB, seed uint64, first, last int) *server {
 		Clock:  fakeTicker{c.clock},
 		NewUID: func() string { return fmt.Sprintf("uid-%d", c.uids.Add(1)) },
 	})
-	resources := append(networking.Resources(), core.Resources(core.Deps{Now: c.clock.Now, Objects: s, Addresses: s.addresses, NodePorts: s.ports})...)
+	resources := append(networking.Resources(networking.Deps{}), core.Resources(core.Deps{Now: c.clock.Now, Objects: s, Addresses: s.addresses, NodePorts: s.ports})...)
 	for _, r := range resources {
 		eps, err := e.Endpoints(r)
 		if err != nil {

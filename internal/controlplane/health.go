@@ -62,9 +62,9 @@ func Health(log *slog.Logger, st *store.Cluster, m *Milestones, stopping <-chan 
 	// Writable is not among the checks of /livez: a restart makes no room.
 	ready := []debug.Check{{Name: "etcd-readiness", Test: within(timeouts.Ready, etcd.Ping)}, {Name: "etcd-writable", Test: within(timeouts.Ready, etcd.Writable)}}
 	for n, other := range all[1:] {
-		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Test: within(timeouts.Health, other.Ping)})
-		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Test: within(timeouts.Ready, other.Ping)},
-			debug.Check{Name: fmt.Sprintf("etcd-override-writable-%d", n), Test: within(timeouts.Ready, other.Writable)})
+		common = append(common, debug.Check{Name: fmt.Sprintf("etcd-override-%d", n), Group: "etcd", Test: within(timeouts.Health, other.Ping)})
+		ready = append(ready, debug.Check{Name: fmt.Sprintf("etcd-override-readiness-%d", n), Group: "etcd-readiness", Test: within(timeouts.Ready, other.Ping)},
+			debug.Check{Name: fmt.Sprintf("etcd-override-writable-%d", n), Group: "etcd-writable", Test: within(timeouts.Ready, other.Writable)})
 	}
 	started := append(m.checks(st), others...)
 	// kube-apiserver's own certificate for requests to itself can expire. Here such requests need no socket, so no certificate.

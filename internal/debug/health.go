@@ -17,6 +17,8 @@ import (
 // Check is one named condition of the server's health.
 type Check struct {
 	Name string
+	// Group is what the check is excluded by, too; "": only by its name.
+	Group string
 	// Test returns an error if the condition does not hold.
 	Test func(ctx context.Context) error
 }
@@ -90,10 +92,16 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 	}
 	var text bytes.Buffer
 	var failed []string
+	unknown := maps.Clone(excluded)
 	for _, c := range checks {
 		if excluded[c.Name] {
-			delete(excluded, c.Name)
+			delete(unknown, c.Name)
 			fmt.Fprintf(&text, "[+]%s excluded: ok\n", c.Name)
+			continue
+		}
+		if c.Group != "" && excluded[c.Group] {
+			delete(unknown, c.Group)
+			fmt.Fprintf(&text, "[+]%s excluded with %s: ok\n", c.Name, c.Group)
 			continue
 		}
 		err := c.Test(r.Context())
@@ -106,9 +114,9 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request, root string, c
 		}
 		fmt.Fprintf(&text, "[+]%s ok\n", c.Name)
 	}
-	if len(excluded) > 0 {
+	if len(unknown) > 0 {
 		var names []string
-		for _, n := range slices.Sorted(maps.Keys(excluded)) {
+		for _, n := range slices.Sorted(maps.Keys(unknown)) {
 			names = append(names, fmt.Sprintf("%q", n))
 		}
 		fmt.Fprintf(&text, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(names, ","))
@@ -145,7 +153,7 @@ func (h *Health) Paths() []string {
 
 // After returns a Check that succeeds until a time, and then behaves like c.
 func (c Check) After(t time.Time, clk clock.PassiveClock) Check {
-	return Check{Name: c.Name, Test: func(ctx context.Context) error {
+	return Check{Name: c.Name, Group: c.Group, Test: func(ctx context.Context) error {
 		if !clk.Now().After(t) {
 			return nil
 		}

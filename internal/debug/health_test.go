@@ -36,3 +36,23 @@ func TestLivezGrace(t *testing.T) {
 	clk.Step(time.Minute + time.Second)
 	want(http.StatusInternalServerError)
 }
+
+// TestExclude excludes checks by name and by group.
+func TestExclude(t *testing.T) {
+	gone := func(context.Context) error { return errors.New("gone") }
+	h := &Health{Log: slog.New(slog.DiscardHandler), Checked: func(string, string, bool) {}, Healthz: []Check{
+		{Name: "etcd", Test: gone}, {Name: "etcd-override-0", Group: "etcd", Test: gone}, {Name: "ping", Test: func(context.Context) error { return nil }},
+	}}
+	for query, want := range map[string]string{
+		"exclude=etcd":            "[+]etcd excluded: ok\n[+]etcd-override-0 excluded with etcd: ok\n[+]ping ok\nhealthz check passed\n",
+		"exclude=etcd-override-0": "[-]etcd failed: reason withheld\n[+]etcd-override-0 excluded: ok\n[+]ping ok\nhealthz check failed\n",
+		"exclude=etcd,b,a": "[+]etcd excluded: ok\n[+]etcd-override-0 excluded with etcd: ok\n[+]ping ok\n" +
+			"warn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nhealthz check passed\n",
+	} {
+		w := httptest.NewRecorder()
+		h.Serve(w, httptest.NewRequest("GET", "/healthz?verbose&"+query, nil))
+		if got := w.Body.String(); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func decodeConfig(kind types.PatchType, body []byte, check bool) (*unstructured.
 // of apply itself.
 func strictConfig(ctx context.Context, strict []error, fieldValidation string) error {
 	if len(strict) > 0 && directive(fieldValidation) == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", errors.Join(strict...)))
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: error converting YAML to JSON: %v", errors.Join(strict...)))
 	}
 	warnStrict(ctx, strict)
 	return nil

@@ -67,6 +67,8 @@ type Config struct {
 	PagesAtZero bool
 	// Shards has lists and watches look at their shard selector.
 	Shards bool
+	// CompressWatchLists has the initial events of watches compressed for clients that accept it.
+	CompressWatchLists bool
 	// StoreCBOR stores custom resources as CBOR, and not as JSON. Both are read in any case.
 	StoreCBOR bool
 	// Transformer returns how the values of a resource are stored. Optional: as

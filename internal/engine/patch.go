@@ -113,7 +113,13 @@ func (c *call) patchBody(kind types.PatchType) ([]byte, *metav1.PatchOptions, er
 		}
 	}
 	if a := request.AuditFrom(c.req.Context()); a.Wants(request.AuditRequest) {
-		a.Request(nil, func() ([]byte, error) { return body, nil })
+		a.Request(nil, func() ([]byte, error) {
+			if kind != types.ApplyYAMLPatchType {
+				return body, nil
+			}
+			doc, _, err := yamlToJSON(body, false)
+			return doc, err
+		})
 	}
 	return body, options, nil
 }

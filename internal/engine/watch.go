@@ -83,7 +83,7 @@ func (c *call) watch() error {
 	if isWebSocket(c.req) {
 		return s.overSocket(ctx, run)
 	}
-	s.begin()
+	s.begin(isList && c.e.CompressWatchLists && acceptsGzip(c.req))
 	return run(ctx)
 }
 
@@ -140,7 +140,8 @@ type watchStream struct {
 	sent      sentEvents
 	counts    *watchCounts // what sent is added to
 	progress  *request.WatchProgress
-	rev       int64 // that the client will have after the next flush
+	rev       int64   // that the client will have after the next flush
+	packer    *packer // nil: the watch is not compressed
 
 	emit  func(frame [][]byte) error // takes the pieces of one frame
 	flush func() error               // sends what emit has gathered
@@ -161,12 +162,18 @@ func (s *watchStream) keyPrefix() string {
 }
 
 // begin sends the header, so that the client knows that the watch has begun.
-func (s *watchStream) begin() {
-	s.w.Header().Set("Content-Type", s.out.contentType(true))
-	s.w.Header().Set("Transfer-Encoding", "chunked")
+func (s *watchStream) begin(compressed bool) {
+	g, h := gatherer{w: s.w}, s.w.Header()
+	h.Set("Content-Type", s.out.contentType(true))
+	h.Set("Transfer-Encoding", "chunked")
+	if compressed {
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		s.packer = &packer{w: s.w}
+		g.w = s.packer
+	}
 	s.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(s.w)
-	g := gatherer{w: s.w}
 	s.emit = func(frame [][]byte) error {
 		for _, p := range frame {
 			g.write(p)
@@ -178,6 +185,11 @@ func (s *watchStream) begin() {
 		s.progress.Began(s.e.Clock)
 		if g.flush(); g.err != nil {
 			return g.err
+		}
+		if s.packer != nil {
+			if err := s.packer.end(); err != nil {
+				return err
+			}
 		}
 		err := rc.Flush()
 		s.progress.Ended(events, bytes, s.rev)
@@ -192,6 +204,9 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	if initial != nil {
 		if err := s.sendInitial(ctx, initial, initialEnd); err != nil {
 			return s.sendError(err)
+		}
+		if s.packer != nil {
+			s.packer.stored = true
 		}
 		if initialEnd {
 			s.e.Metrics.listed(s.GVR, s.scope(), time.Since(s.began))

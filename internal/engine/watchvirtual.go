@@ -59,7 +59,7 @@ func (c *call) watchVirtual(out output, o *internalversion.ListOptions) error {
 	if isWebSocket(c.req) {
 		return s.overSocket(ctx, run)
 	}
-	s.begin()
+	s.begin(false)
 	return run(ctx)
 }
 

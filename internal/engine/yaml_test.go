@@ -158,7 +158,7 @@ func TestFieldsTwiceInYAML(t *testing.T) {
 	if err := strictErrors(ctx, strict, schema.GroupVersionKind{}, metav1.FieldValidationStrict); err == nil || !strings.HasSuffix(err.Error(), ": strict decoding error: "+lines) {
 		t.Errorf("a write is refused by %q", err)
 	}
-	if err := strictConfig(ctx, strict, metav1.FieldValidationStrict); err == nil || err.Error() != "error strict decoding YAML: error converting YAML to JSON: "+lines {
+	if err := strictConfig(ctx, strict, metav1.FieldValidationStrict); err == nil || err.Error() != "error strict decoding patch: error converting YAML to JSON: "+lines {
 		t.Errorf("an apply is refused by %q", err)
 	}
 }

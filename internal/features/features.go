@@ -30,6 +30,9 @@ const (
 	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
 )
 
+// APIServerWebhookAuthenticationToken is a gate that kanzen names and does not switch.
+const APIServerWebhookAuthenticationToken = "APIServerWebhookAuthenticationToken"
+
 // Gates that kanzen switches, beside those of fields. (APIServerIdentity is one that others need.)
 const (
 	APIServerIdentity                            = "APIServerIdentity"
@@ -63,16 +66,23 @@ const (
 	PodCertificateRequest                        = "PodCertificateRequest"
 	PodGroupPreemptionPolicy                     = "PodGroupPreemptionPolicy"
 	PodLevelResourcesFixDefaulting               = "PodLevelResourcesFixDefaulting"
+	PodLevelResourcesFixKubeletQOSClass          = "PodLevelResourcesFixKubeletQOSClass"
 	PodLogsQuerySplitStreams                     = "PodLogsQuerySplitStreams"
 	ShardedListAndWatch                          = "ShardedListAndWatch"
+	PodTopologyLabelsAdmission                   = "PodTopologyLabelsAdmission"
+	RelaxedServiceNameValidation                 = "RelaxedServiceNameValidation"
+	ServiceAccountNodeAudienceRestriction        = "ServiceAccountNodeAudienceRestriction"
 	StatefulSetRecreateStrategy                  = "StatefulSetRecreateStrategy"
 	StorageVersionAPI                            = "StorageVersionAPI"
 	StorageVersionMigrator                       = "StorageVersionMigrator"
+	StrictIPCIDRValidation                       = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators           = "TaintTolerationComparisonOperators"
 	TopologyAwareWorkloadScheduling              = "TopologyAwareWorkloadScheduling"
 	UnknownVersionInteroperabilityProxy          = "UnknownVersionInteroperabilityProxy"
 	UserNamespacesHostNetworkSupport             = "UserNamespacesHostNetworkSupport"
 	VolumeLimitScaling                           = "VolumeLimitScaling"
+	WatchListCompression                         = "WatchListCompression"
+	WebhookRoundTripLoadBalancing                = "WebhookRoundTripLoadBalancing"
 	WorkloadWithJob                              = "WorkloadWithJob"
 )
 
@@ -84,10 +94,11 @@ func switchable(name string) bool {
 		DRADeviceTaintRules, DRAResourcePoolStatus, DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,
 		H2CContainerProbe, HPAGeneration, HPAScaleToZero, ImageVolumeWithDigest,
 		InPlacePodVerticalScalingMemoryBackedVolumes, KMSv1, ManifestBasedAdmissionControlConfig, MaxUnavailableStatefulSet, MutablePVNodeAffinity,
-		NativeHistograms, PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLogsQuerySplitStreams,
-		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, TaintTolerationComparisonOperators,
-		TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
-		VolumeLimitScaling, WorkloadWithJob,
+		NativeHistograms, PodCertificateRequest, PodGroupPreemptionPolicy, PodLevelResourcesFixDefaulting, PodLevelResourcesFixKubeletQOSClass,
+		PodLogsQuerySplitStreams, PodTopologyLabelsAdmission, RelaxedServiceNameValidation, ServiceAccountNodeAudienceRestriction,
+		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation,
+		TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
+		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 	}, name)
 }
 

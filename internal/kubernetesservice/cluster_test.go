@@ -73,7 +73,7 @@ func (c *cluster) server(address string) *server {
 		NewUID: func() string { return fmt.Sprintf("uid-%d", c.uids.Add(1)) },
 	})
 	endpoint := map[string]*engine.Endpoint{}
-	for _, r := range append(core.Resources(core.Deps{Now: s.clock.Now, Objects: others{}, Addresses: allocator{}, NodePorts: ports{}}), discovery.Resources()...) {
+	for _, r := range append(core.Resources(core.Deps{Now: s.clock.Now, Objects: others{}, Addresses: allocator{}, NodePorts: ports{}}), discovery.Resources(discovery.Deps{})...) {
 		eps, err := s.eng.Endpoints(r)
 		must(c.t, err)
 		endpoint[r.Plural] = eps[0]

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 func TestPullPolicyTag(t *testing.T) {
@@ -84,12 +86,14 @@ func TestQOSClass(t *testing.T) {
 		{`{containers: [{name: a, image: a, resources: {limits: {cpu: 1}}}]}`, corev1.PodQOSBurstable},
 		{`{containers: [{name: a, image: a, resources: {limits: {cpu: 1, memory: 1Gi}}}, {name: b, image: b}]}`, corev1.PodQOSBurstable},
 		{`{resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1, memory: 1Gi}}, containers: [{name: a, image: a}]}`, corev1.PodQOSGuaranteed},
+		{`{resources: {requests: {}, limits: {}}, containers: [{name: a, image: a, resources: {limits: {cpu: 1, memory: 1Gi}}}]}`, corev1.PodQOSGuaranteed},
+		{`{resources: {limits: {hugepages-2Mi: 2Mi}}, containers: [{name: a, image: a, resources: {limits: {cpu: 1}}}]}`, corev1.PodQOSBestEffort},
 		{`{containers: [{name: a, image: a, resources: {limits: {example.com/x: 1}}}]}`, corev1.PodQOSBestEffort},
 	}
 	for _, tt := range tests {
 		p := parsePod(t, "{metadata: {name: a}, spec: "+tt.spec+"}")
 		Policy{}.DefaultPod(p)
-		if got := QOSClass(&p.Spec); got != tt.want {
+		if got := QOSClass(&p.Spec, features.Set{}); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.spec, got, tt.want)
 		}
 	}

@@ -1,10 +1,16 @@
 package podspec
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kanzen-io/kanzen/internal/features"
+)
 
 // QOSClass returns the QoS class: BestEffort has no requests or limits, in Guaranteed all requests equal the limits,
 // everything else is Burstable. Only CPU and memory count.
-func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+func QOSClass(spec *corev1.PodSpec, gates features.Set) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	guaranteed := true
 	add := func(r *corev1.ResourceRequirements, must bool) {
@@ -15,7 +21,7 @@ func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 			guaranteed = false
 		}
 	}
-	if r := spec.Resources; r != nil {
+	if r := spec.Resources; r != nil && (setsResources(r) || gates.Off(features.PodLevelResourcesFixKubeletQOSClass)) {
 		add(r, len(r.Limits) > 0)
 	} else {
 		for i := range spec.Containers {
@@ -37,6 +43,18 @@ func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 		}
 	}
 	return corev1.PodQOSGuaranteed
+}
+
+// setsResources reports whether the resources of a whole pod have an amount of what pods may have as a whole.
+func setsResources(r *corev1.ResourceRequirements) bool {
+	for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+		for name := range list {
+			if name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // computeResources returns the positive entries of list for CPU and memory.

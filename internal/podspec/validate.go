@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -29,7 +30,7 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, path *field.Path, o Options) fi
 // ValidateSpec validates a pod spec. meta is the pod's metadata, nil if the spec is a template's.
 func ValidateSpec(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, o Options) field.ErrorList {
 	v := &validator{Options: o, spec: spec, meta: meta}
-	e := rules.At(path)
+	e := rules.At(path).Sloppy(o.Gates.Off(features.StrictIPCIDRValidation))
 	v.volumes(e.Field("volumes"))
 	v.resourceClaims(e.Field("resourceClaims"))
 	v.containers(e.Field("containers"))

@@ -9,8 +9,9 @@ import (
 //
 // Validation mostly finds nothing, so the methods with a field's name create its path only to report an error.
 type Errors struct {
-	Path *field.Path
-	list *field.ErrorList
+	Path   *field.Path
+	list   *field.ErrorList
+	sloppy bool
 }
 
 // At starts to collect errors about the value at path.
@@ -19,17 +20,23 @@ func At(path *field.Path) Errors { return Errors{Path: path, list: new(field.Err
 // List returns the collected errors.
 func (e Errors) List() field.ErrorList { return *e.list }
 
+// Apart starts a list of its own.
+func (e Errors) Apart() Errors { return Errors{e.Path, new(field.ErrorList), e.sloppy} }
+
+// Sloppy says whether IP and CIDR take forms that are no longer valid, such as leading zeros, in the whole of the value.
+func (e Errors) Sloppy(sloppy bool) Errors { return Errors{e.Path, e.list, sloppy} }
+
 // Field steps into a field.
-func (e Errors) Field(name string) Errors { return Errors{e.Path.Child(name), e.list} }
+func (e Errors) Field(name string) Errors { return Errors{e.Path.Child(name), e.list, e.sloppy} }
 
 // Item steps into an element of a list.
-func (e Errors) Item(i int) Errors { return Errors{e.Path.Index(i), e.list} }
+func (e Errors) Item(i int) Errors { return Errors{e.Path.Index(i), e.list, e.sloppy} }
 
 // Key steps into an entry of a map.
-func (e Errors) Key(key string) Errors { return Errors{e.Path.Key(key), e.list} }
+func (e Errors) Key(key string) Errors { return Errors{e.Path.Key(key), e.list, e.sloppy} }
 
 // Elsewhere returns Errors for another path, for the few rules that report an error at a different field.
-func (e Errors) Elsewhere(path *field.Path) Errors { return Errors{path, e.list} }
+func (e Errors) Elsewhere(path *field.Path) Errors { return Errors{path, e.list, e.sloppy} }
 
 // Add adds the errors of other checks.
 func (e Errors) Add(list field.ErrorList) {

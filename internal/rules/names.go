@@ -17,6 +17,11 @@ func Subdomain(name string, prefix bool) []string {
 // Label is the rule for names that must be a DNS label.
 func Label(name string, prefix bool) []string { return apivalidation.NameIsDNSLabel(name, prefix) }
 
+// LabelOfLetter is the rule for names that must be a DNS label and begin with a letter.
+func LabelOfLetter(name string, prefix bool) []string {
+	return apivalidation.NameIsDNS1035Label(name, prefix)
+}
+
 // NamespaceName is the rule for namespaces.
 func NamespaceName(name string, prefix bool) []string {
 	return apivalidation.ValidateNamespaceName(name, prefix)

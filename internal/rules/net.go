@@ -40,12 +40,12 @@ func (e Errors) PortOrName(name string, port intstr.IntOrString) {
 // IP reports a value that is not an IP address. Formerly valid forms (leading zeros, IPv4 in IPv6) are accepted if old
 // contains them.
 func (e Errors) IP(value string, old []string) {
-	e.Add(validation.IsValidIPForLegacyField(e.Path, value, true, old))
+	e.Add(validation.IsValidIPForLegacyField(e.Path, value, !e.sloppy, old))
 }
 
 // CIDR is IP for address ranges.
 func (e Errors) CIDR(value string, old []string) {
-	e.Add(validation.IsValidCIDRForLegacyField(e.Path, value, true, old))
+	e.Add(validation.IsValidCIDRForLegacyField(e.Path, value, !e.sloppy, old))
 }
 
 // EndpointIP reports an address that other hosts cannot send to.

@@ -100,7 +100,7 @@ func (b *base) webhooks(ctx context.Context, d *plugin.Deps, c *cel.Compiler, m 
 func (b *base) clients(c webhook.Credentials) *webhook.Clients {
 	d := webhook.Dialers{Services: b.process.Egress.Dial(egress.Cluster), URLs: b.process.Egress.Dial(egress.ControlPlane), InProcess: b.seams.Webhook}
 	made := webhook.NewClients(c, d, b.resolver(), b.door.Transport(controlplane.Itself()))
-	made.Measured = b.sends.Webhooks
+	made.Measured, made.ByEndpoint = b.sends.Webhooks, b.cfg.Gates().Enabled(features.WebhookRoundTripLoadBalancing)
 	b.opened.Add(made.Close)
 	return made
 }

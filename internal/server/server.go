@@ -182,11 +182,12 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
 		Connect: connect.New(kubelets, objects, cfg.Gates()).Connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
-		Wrote:        recorded.wrote(),
-		UnsafeDelete: cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
-		PagesAtZero:  !cfg.WatchCache,
-		Shards:       cfg.Gates().Enabled(features.ShardedListAndWatch),
-		StoreCBOR:    cfg.Gates().Enabled(features.CBORServingAndStorage),
+		Wrote:              recorded.wrote(),
+		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
+		PagesAtZero:        !cfg.WatchCache,
+		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
+		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
+		StoreCBOR:          cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {

@@ -358,6 +358,27 @@ func TestAuditLogOfAServer(t *testing.T) {
 	}
 }
 
+// The audit log has what is applied as an object, though it comes as YAML.
+func TestAuditLogOfAnApply(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "audit.log")
+	s := startWith(t, func(c *config.Config) {
+		c.AuditPolicyFile, c.AuditLog.Path = filepath.Join(dir, "policy"), log
+		policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Request, verbs: [patch], resources: [{resources: [configmaps]}]}]\n"
+		if err := os.WriteFile(c.AuditPolicyFile, []byte(policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	do(t, s, "PATCH", "/api/v1/namespaces/default/configmaps/x?fieldManager=m", "application/apply-patch+yaml", "", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: b\n"), 201)
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(data, []byte(`"requestObject":{"apiVersion":"v1","data":{"a":"b"},"kind":"ConfigMap","metadata":{"name":"x"}}`)) {
+		t.Errorf("%s", data)
+	}
+}
+
 // fails returns the error of making a server of settings.
 func fails(t *testing.T, cfg *config.Config) error {
 	on, err := process.Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))

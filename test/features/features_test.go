@@ -121,6 +121,45 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+// TestCompressedWatch reads the initial events of a watch and one that follows.
+func TestCompressedWatch(t *testing.T) {
+	s := start(t)
+	const maps = "/api/v1/namespaces/default/configmaps"
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.host+maps+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept-Encoding", "gzip")
+	resp, err := s.plain.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := resp.Header.Get("Content-Encoding"); got != "gzip" || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
+		t.Fatalf("%q: %v", got, resp.Header)
+	}
+	z, err := gzip.NewReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := json.NewDecoder(z)
+	next := func() (event struct {
+		Type   string
+		Object struct{ Metadata metav1.ObjectMeta }
+	}) {
+		if err := events.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		return event
+	}
+	for next().Type != "BOOKMARK" {
+	}
+	s.do("POST", maps, `{"metadata":{"name":"new"}}`)
+	if e := next(); e.Type != "ADDED" || e.Object.Metadata.Name != "new" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // A watch without timeoutSeconds ends by itself, after --min-request-timeout to twice as long.
 func TestWatchesEnd(t *testing.T) {
 	s := start(t, kanzentest.Flags("--min-request-timeout=1"))

@@ -1,4 +1,5 @@
-// Upstream runs Kubernetes' own integration tests on kanzen and, with -peer, on kube-apiserver beside it. It is run in test/:
+// Upstream runs Kubernetes' own integration tests on kanzen and, with -peer, those that do not pass there on kube-apiserver. It is run in
+// test/:
 //
 //	go run ./upstream [flags] PACKAGE[:TESTS]...
 //
@@ -10,27 +11,29 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
-	kanzen := flag.String("kanzen", "../bin/kanzen", "the program to test; it is started under the name kube-apiserver")
-	peer := flag.String("peer", "", "kube-apiserver, to run each package on it too, at the same time")
-	etcd := flag.String("etcd", "../bench/peer/bin/etcd", "etcd")
-	cache := flag.String("cache", "../bin/upstream", "folder for the copy of the kubernetes module, test binaries, logs and results")
-	timeout := flag.Duration("timeout", 20*time.Minute, "for each package")
-	results := flag.String("results", "", "file of the results (JSON), to which those of this run are added (default CACHE/results.json)")
+	var s settings
+	flag.StringVar(&s.kanzen, "kanzen", "../bin/kanzen", "the program to test; it is started under the name kube-apiserver")
+	flag.StringVar(&s.peer, "peer", "", "kube-apiserver, to run on it too what does not pass on kanzen")
+	flag.StringVar(&s.etcd, "etcd", "../bench/peer/bin/etcd", "etcd")
+	flag.StringVar(&s.cache, "cache", "../bin/upstream", "folder for the copy of the kubernetes module, test binaries, logs and results")
+	flag.DurationVar(&s.timeout, "timeout", 20*time.Minute, "for each package")
+	flag.StringVar(&s.results, "results", "", "file of the results (JSON), to which those of this run are added (default CACHE/results.json)")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if *results == "" {
-		*results = filepath.Join(*cache, "results.json")
+	if s.results == "" {
+		s.results = filepath.Join(s.cache, "results.json")
 	}
-	if err := run(settings{kanzen: *kanzen, peer: *peer, etcd: *etcd, cache: *cache, timeout: *timeout, results: *results}, flag.Args()); err != nil {
+	if err := runAll(s, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -41,22 +44,15 @@ type settings struct {
 	timeout                            time.Duration
 }
 
-func run(s settings, selections []string) error {
-	var err error
-	for _, path := range []*string{&s.kanzen, &s.etcd, &s.cache, &s.results} {
-		if *path, err = filepath.Abs(*path); err != nil {
-			return err
-		}
+func runAll(s settings, selections []string) error {
+	if err := s.check(); err != nil {
+		return err
 	}
 	module, err := prepare(s.cache)
 	if err != nil {
 		return err
 	}
 	skips, err := readSkips("upstream/skipped.txt")
-	if err != nil {
-		return err
-	}
-	servers, err := s.servers()
 	if err != nil {
 		return err
 	}
@@ -72,9 +68,9 @@ func run(s settings, selections []string) error {
 		if err != nil {
 			return err
 		}
-		p := runPackage(module, binary, pkg, tests, skips[pkg], servers, s)
-		all.add(p, tests != "")
+		p := runPackage(module, binary, pkg, tests, skips[pkg], s)
 		differ = p.print() || differ
+		all.add(p, tests != "")
 		if err := all.write(s.results); err != nil {
 			return err
 		}
@@ -86,33 +82,44 @@ func run(s settings, selections []string) error {
 	return nil
 }
 
+// The names of the servers, in results and logs.
+const (
+	kanzen = "kanzen"
+	peer   = "kube-apiserver"
+)
+
 // server is a program that tests run on.
 type server struct{ name, path string }
 
-// servers gives kanzen the name that it serves under as kube-apiserver does.
-func (s settings) servers() ([]server, error) {
+// check makes the paths absolute, and gives kanzen the name under which it serves as kube-apiserver does.
+func (s *settings) check() error {
+	for _, path := range []*string{&s.kanzen, &s.peer, &s.etcd, &s.cache, &s.results} {
+		if *path == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	for _, program := range []string{s.kanzen, s.peer, s.etcd} {
+		if program == "" {
+			continue
+		}
+		if _, err := os.Stat(program); err != nil {
+			return err
+		}
+	}
 	link := filepath.Join(s.cache, "kanzen", "kube-apiserver")
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	_ = os.Remove(link)
 	if err := os.Symlink(s.kanzen, link); err != nil {
-		return nil, err
+		return err
 	}
-	servers := []server{{"kanzen", link}}
-	if s.peer != "" {
-		peer, err := filepath.Abs(s.peer)
-		if err != nil {
-			return nil, err
-		}
-		servers = append(servers, server{"kube-apiserver", peer})
-	}
-	for _, file := range append([]string{s.etcd}, servers[len(servers)-1].path, s.kanzen) {
-		if _, err := os.Stat(file); err != nil {
-			return nil, err
-		}
-	}
-	return servers, nil
+	s.kanzen = link
+	return nil
 }
 
 // readSkips reads lines of "package test reason"; empty lines and those that begin with # are remarks. It maps a package to its tests
@@ -140,11 +147,19 @@ func readSkips(path string) (map[string]map[string]string, error) {
 	return skips, nil
 }
 
-// skipPattern matches the names of the tests and nothing else.
-func skipPattern(skips map[string]string) string {
+// skipPattern matches the tests that are left out, those that have an outcome, and nothing else.
+func skipPattern(skips map[string]string, outcomes map[string]outcome) string {
 	var names []string
 	for name := range skips {
-		names = append(names, "^"+strings.ReplaceAll(name, "/", "$/^")+"$")
+		names = append(names, name)
+	}
+	for name := range outcomes {
+		if name == root(name) {
+			names = append(names, name)
+		}
+	}
+	for i, name := range names {
+		names[i] = "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
 	}
 	slices.Sort(names)
 	return strings.Join(names, "|")

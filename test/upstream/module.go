@@ -82,7 +82,12 @@ func copyModule(from, to string) error {
 			}
 			b = bytes.Replace(b, []byte(change.from), []byte(change.to), 1)
 		}
-		return os.WriteFile(filepath.Join(part, rel), b, 0o644)
+		mode := os.FileMode(0o644)
+		// The module cache does not keep that a script may be executed. One is for a test that wants it not to be.
+		if bytes.HasPrefix(b, []byte("#!")) && !strings.HasSuffix(rel, "-not-executable.sh") {
+			mode = 0o755
+		}
+		return os.WriteFile(filepath.Join(part, rel), b, mode)
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 func TestFollow(t *testing.T) {
 	outcomes, reasons := map[string]outcome{}, map[string]string{}
-	follow(strings.NewReader(`=== RUN   TestA
+	whole := follow(strings.NewReader(`=== RUN   TestA
 === RUN   TestA/one
     a_test.go:3: text
 --- PASS: TestA (0.10s)
@@ -21,6 +21,9 @@ func TestFollow(t *testing.T) {
 --- SKIP: TestB (0.00s)
 === RUN   TestC
 panic: test timed out`), outcomes, reasons)
+	if whole {
+		t.Error("a panic is no end")
+	}
 	if want := (map[string]outcome{"TestA": "pass", "TestA/one": "fail", "TestB": "skip", "TestC": "cut"}); !maps.Equal(outcomes, want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
@@ -55,8 +58,8 @@ func TestSkipped(t *testing.T) {
 	if skips, err = readSkips(path); err != nil {
 		t.Fatal(err)
 	}
-	pattern := regexp.MustCompile(skipPattern(skips["a"]))
-	for name, want := range map[string]bool{"TestX": true, "TestXY": true, "TestXYZ": false, "ATestX": false} {
+	pattern := regexp.MustCompile(skipPattern(skips["a"], map[string]outcome{"TestZ": "cut", "TestZ/part": "pass"}))
+	for name, want := range map[string]bool{"TestX": true, "TestXY": true, "TestXYZ": false, "ATestX": false, "TestZ": true, "part": false} {
 		if pattern.MatchString(name) != want {
 			t.Errorf("%s: %t", name, !want)
 		}

@@ -90,7 +90,7 @@ var order = []entry{
 	{antiaffinity.Name, false, is(func(*Deps) admission.Plugin { return antiaffinity.New() })},
 	{limitranger.Name, true, is(func(d *Deps) admission.Plugin { return limitranger.New(d.Objects) })},
 	{serviceaccount.Name, true, is(func(d *Deps) admission.Plugin { return serviceaccount.New(d.Objects, d.NameSuffix, d.Clock) })},
-	{noderestriction.Name, false, is(func(d *Deps) admission.Plugin { return noderestriction.New(d.Objects, d.Authorizer) })},
+	{noderestriction.Name, false, is(func(d *Deps) admission.Plugin { return noderestriction.New(d.Objects, d.Authorizer, d.Gates) })},
 	{nodetaint.Name, true, is(func(*Deps) admission.Plugin { return nodetaint.New() })},
 	{alwayspullimages.Name, false, is(func(*Deps) admission.Plugin { return alwayspullimages.New() })},
 	{imagepolicy.Name, false, func(d *Deps) (admission.Plugin, error) {
@@ -125,7 +125,7 @@ var order = []entry{
 	{csr.SubjectName, true, is(func(*Deps) admission.Plugin { return csr.Subject() })},
 	{defaultclass.IngressName, true, is(func(d *Deps) admission.Plugin { return defaultclass.Ingress(d.Objects) })},
 	{denyexternalips.Name, false, is(func(*Deps) admission.Plugin { return denyexternalips.New() })},
-	{podtopologylabels.Name, true, is(func(d *Deps) admission.Plugin { return podtopologylabels.New(d.Objects) })},
+	{podtopologylabels.Name, true, is(func(d *Deps) admission.Plugin { return podtopologylabels.New(d.Objects, d.Gates) })},
 	{podresize.FeaturesName, true, is(func(d *Deps) admission.Plugin { return podresize.Features(d.Objects) })},
 	{podresize.ResizeName, true, is(func(d *Deps) admission.Plugin { return podresize.Resize(d.Objects) })},
 	{"MutatingAdmissionPolicy", true, nil},

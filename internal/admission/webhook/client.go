@@ -60,6 +60,8 @@ type Clients struct {
 	self http.RoundTripper
 	// Measured wraps the transports to webhooks; set before the first use. Optional.
 	Measured func(http.RoundTripper) http.RoundTripper
+	// ByEndpoint resolves a service for each request, and not for each connection; set before the first use.
+	ByEndpoint bool
 
 	mu      sync.Mutex
 	decoder decoder
@@ -186,14 +188,12 @@ func (c *Clients) forService(cc *admissionv1.WebhookClientConfig) (*client, erro
 	if dial == nil {
 		dial = plain()
 	}
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr == host {
-			var err error
-			if addr, err = c.services.Resolve(ctx, s.Namespace, s.Name, port); err != nil {
-				return nil, err
-			}
-		}
-		return dial(ctx, network, addr)
+	resolve := func(ctx context.Context) (string, error) { return c.services.Resolve(ctx, s.Namespace, s.Name, port) }
+	if c.ByEndpoint {
+		cfg.Dial = dial
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &byEndpoint{next, host, resolve} })
+	} else {
+		cfg.Dial = resolvingDialer(dial, host, resolve)
 	}
 	return newClient(cfg, url.URL{Scheme: "https", Host: host, Path: at}, cc.CABundle)
 }

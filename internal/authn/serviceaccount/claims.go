@@ -21,12 +21,15 @@ type privateClaims struct {
 }
 
 type boundClaims struct {
-	Namespace      string           `json:"namespace,omitempty"`
-	ServiceAccount ref              `json:"serviceaccount,omitempty"`
-	Pod            *ref             `json:"pod,omitempty"`
-	Secret         *ref             `json:"secret,omitempty"`
-	Node           *ref             `json:"node,omitempty"`
-	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
+	Namespace      string `json:"namespace,omitempty"`
+	ServiceAccount ref    `json:"serviceaccount,omitempty"`
+	Pod            *ref   `json:"pod,omitempty"`
+	Secret         *ref   `json:"secret,omitempty"`
+	Node           *ref   `json:"node,omitempty"`
+	// Configurations of webhooks are never in tokens of this server. A kube-apiserver beside it may have bound one to them.
+	ValidatingWebhook *ref             `json:"validatingwebhookconfiguration,omitempty"`
+	MutatingWebhook   *ref             `json:"mutatingwebhookconfiguration,omitempty"`
+	WarnAfter         *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
 // ref refers to an object that existed when the token was created.

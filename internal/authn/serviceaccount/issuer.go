@@ -132,15 +132,15 @@ func matchesPath(r *authenticationv1.TokenRequest, namespace, name string) error
 	return nil
 }
 
-func validateTokenRequest(r *authenticationv1.TokenRequest) field.ErrorList {
+func validateTokenRequest(r *authenticationv1.TokenRequest) (errs field.ErrorList) {
 	path, life := field.NewPath("spec", "expirationSeconds"), *r.Spec.ExpirationSeconds
 	switch {
 	case life < minLife:
-		return field.ErrorList{field.Invalid(path, life, "may not specify a duration less than 10 minutes")}
+		errs = append(errs, field.Invalid(path, life, "may not specify a duration less than 10 minutes"))
 	case life > maxLife:
-		return field.ErrorList{field.Invalid(path, life, "must not be more than 2^32 seconds")}
+		errs = append(errs, field.Invalid(path, life, "may not specify a duration larger than 2^32 seconds"))
 	}
-	return nil
+	return append(errs, validateAttestations(&r.Spec)...)
 }
 
 // bind returns the claims of a token that is revoked with the object it refers to.
@@ -150,6 +150,9 @@ func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, 
 		return claims, nil
 	}
 	kind := schema.FromAPIVersionAndKind(to.APIVersion, to.Kind)
+	if isWebhook(to) {
+		return claims, refuseWebhook(kind)
+	}
 	var found *ref
 	switch kind.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:

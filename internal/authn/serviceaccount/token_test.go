@@ -282,6 +282,15 @@ func TestCreateRefuses(t *testing.T) {
 		change(r)
 		return r
 	}
+	webhook := &authenticationv1.BoundObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration", Name: "w"}
+	attested := func(to *authenticationv1.BoundObjectReference, groups ...string) *authenticationv1.TokenRequest {
+		return request(func(r *authenticationv1.TokenRequest) {
+			r.Spec.Audiences, r.Spec.BoundObjectRef = []string{"hook"}, to
+			if len(groups) > 0 {
+				r.Spec.Attestations = map[string]authenticationv1.AttestationValue{attestedGroups: groups}
+			}
+		})
+	}
 	for _, c := range []struct {
 		name, account string
 		request       *authenticationv1.TokenRequest
@@ -298,6 +307,12 @@ func TestCreateRefuses(t *testing.T) {
 		{"another's pod", "sa", &authenticationv1.TokenRequest{Spec: boundTokenSpec("Pod", "other", "")}, metav1.StatusReasonBadRequest, ""},
 		{"pod of another time", "sa", &authenticationv1.TokenRequest{Spec: boundTokenSpec("Pod", "pod", "old")}, metav1.StatusReasonConflict, ""},
 		{"config map", "sa", &authenticationv1.TokenRequest{Spec: boundTokenSpec("ConfigMap", "x", "")}, metav1.StatusReasonBadRequest, ""},
+		{"attestation of nothing", "sa", attested(nil, "apps"), metav1.StatusReasonInvalid, "spec.attestations"},
+		{"for a webhook without one", "sa", attested(webhook), metav1.StatusReasonInvalid, "spec.attestations"},
+		{"of two groups", "sa", attested(webhook, "apps", "batch"), metav1.StatusReasonInvalid, "spec.attestations[admissionReviewAPIGroups]"},
+		{"of no group", "sa", attested(webhook, ""), metav1.StatusReasonInvalid, "spec.attestations[admissionReviewAPIGroups][0]"},
+		{"of a group that is none", "sa", attested(webhook, "a/b"), metav1.StatusReasonInvalid, "spec.attestations[admissionReviewAPIGroups][0]"},
+		{"for a webhook", "sa", attested(webhook, "*"), metav1.StatusReasonBadRequest, ""},
 	} {
 		_, err := newFixture(t, newTestKey(t)).issuer.Create(t.Context(), "ns", c.account, c.request)
 		if got := apierrors.ReasonForError(err); got != c.reason {
@@ -467,4 +482,21 @@ func BenchmarkVerify(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestWebhookTokens refuses tokens that another server has bound to the configuration of a webhook: nobody here would see that it is gone.
+func TestWebhookTokens(t *testing.T) {
+	f := newFixture(t, newTestKey(t))
+	account := boundClaims{Namespace: "ns", ServiceAccount: ref{Name: "sa", UID: "sa-uid"}}
+	validating, mutating := account, account
+	validating.ValidatingWebhook, mutating.MutatingWebhook = &ref{Name: "hook"}, &ref{Name: "hook"}
+	for _, claims := range []boundClaims{validating, mutating} {
+		token, err := f.issuer.sign(t.Context(), claims, []string{issuer}, "id", now, minLife)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.verifier.Verify(t.Context(), token); err == nil || !strings.Contains(err.Error(), "token is webhook bound") {
+			t.Errorf("%+v: %v", claims, err)
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	authnjwt "github.com/kanzen-io/kanzen/internal/authn/jwt"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -92,6 +93,9 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 	}
 	if err := stands(account, claims.ServiceAccount, now); err != nil {
 		return Identity{}, fmt.Errorf("service account %s/%s: %w", claims.Namespace, claims.ServiceAccount.Name, err)
+	}
+	if claims.ValidatingWebhook != nil || claims.MutatingWebhook != nil {
+		return Identity{}, fmt.Errorf("feature gate %q is disabled, but token is webhook bound", features.APIServerWebhookAuthenticationToken)
 	}
 	if claims.Secret != nil {
 		secret, err := v.objects.Referent(ctx, "secrets", claims.Namespace, claims.Secret.Name)

@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func endpoints() *engine.Resource {
+func endpoints(d Deps) *engine.Resource {
 	version := engine.VersionOf[corev1.Endpoints, corev1.EndpointsList](v1, defaultEndpoints)
 	return &engine.Resource{
 		Plural: "endpoints", Singular: "endpoints", Kind: "Endpoints",
@@ -24,10 +24,12 @@ func endpoints() *engine.Resource {
 		Versions:   only(version),
 		Rules: engine.Typed[*corev1.Endpoints]{
 			CreateOnUpdate: true,
-			Validate:       func(_ context.Context, ep *corev1.Endpoints) field.ErrorList { return validateEndpoints(ep, nil) },
-			Warn:           warnEndpoints,
+			Validate: func(_ context.Context, ep *corev1.Endpoints) field.ErrorList {
+				return validateEndpoints(ep, nil, d.sloppy())
+			},
+			Warn: warnEndpoints,
 			ValidateUpdate: func(_ context.Context, ep, old *corev1.Endpoints) field.ErrorList {
-				return append(rules.ObjectMetaUpdate(&ep.ObjectMeta, &old.ObjectMeta), validateEndpoints(ep, old)...)
+				return append(rules.ObjectMetaUpdate(&ep.ObjectMeta, &old.ObjectMeta), validateEndpoints(ep, old, d.sloppy())...)
 			},
 		}.Rules(),
 		Table: endpointsTable(),
@@ -43,10 +45,10 @@ func defaultEndpoints(e *corev1.Endpoints) {
 }
 
 // validateEndpoints accepts unchanged subsets: many were written before there was validation.
-func validateEndpoints(ep, old *corev1.Endpoints) field.ErrorList {
+func validateEndpoints(ep, old *corev1.Endpoints, sloppy bool) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.ObjectMeta(&ep.ObjectMeta, true, rules.Subdomain))
-	subsets := rules.At(field.NewPath("subsets"))
+	subsets := rules.At(field.NewPath("subsets")).Sloppy(sloppy)
 	for i := range ep.Subsets {
 		endpointSubset(&ep.Subsets[i], subsets.Item(i))
 	}

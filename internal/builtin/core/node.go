@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func nodes() *engine.Resource {
+func nodes(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "nodes", Singular: "node", Kind: "Node",
 		ShortNames: []string{"no"},
@@ -29,7 +29,7 @@ func nodes() *engine.Resource {
 				n.Spec.ConfigSource = nil
 				n.Status.Config = nil
 			},
-			Validate: func(_ context.Context, n *corev1.Node) field.ErrorList { return validateNode(n) },
+			Validate: func(_ context.Context, n *corev1.Node) field.ErrorList { return validateNode(n, d.sloppy()) },
 			Warn:     func(_ context.Context, n, _ *corev1.Node) []string { return warnNode(n) },
 			PrepareUpdate: func(_ context.Context, n, old *corev1.Node) {
 				n.Status = old.Status
@@ -38,7 +38,7 @@ func nodes() *engine.Resource {
 				}
 			},
 			ValidateUpdate: func(ctx context.Context, n, old *corev1.Node) field.ErrorList {
-				return append(validateNode(n), validateNodeUpdate(ctx, n, old)...)
+				return append(validateNode(n, d.sloppy()), validateNodeUpdate(ctx, n, old)...)
 			},
 			Reset: resetStatus,
 		}.Rules(),

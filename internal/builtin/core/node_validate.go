@@ -17,8 +17,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func validateNode(n *corev1.Node) field.ErrorList {
-	e := rules.At(nil)
+func validateNode(n *corev1.Node, sloppy bool) field.ErrorList {
+	e := rules.At(nil).Sloppy(sloppy)
 	e.Add(rules.ObjectMeta(&n.ObjectMeta, false, rules.Subdomain))
 	anyNode(n, e)
 	preemptionPolicy(n.Spec.PodPreemptionPolicy, e.Field("spec").Field("podPreemptionPolicy"))

@@ -80,7 +80,7 @@ func TestNodePreemption(t *testing.T) {
 	n.Name = "n"
 	n.Spec.PodPreemptionPolicy = &corev1.NodePodPreemptionPolicy{DisableResizePreemption: []string{"a/b", "a/b", "-"}}
 	want := []string{"spec.podPreemptionPolicy.disableResizePreemption[1] Duplicate", "spec.podPreemptionPolicy.disableResizePreemption[2] Invalid"}
-	if got := faults(validateNode(n)); !slices.Equal(got, want) {
+	if got := faults(validateNode(n, false)); !slices.Equal(got, want) {
 		t.Errorf("got %q, not %q", got, want)
 	}
 	n.ResourceVersion = "1"

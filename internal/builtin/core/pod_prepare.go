@@ -27,7 +27,7 @@ func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 	mergeLabelKeys(p)
 	podspec.SyncAppArmor(ctx, p)
 	d.Pods.CompletePodResources(&p.Spec)
-	p.Status.QOSClass = podspec.QOSClass(&p.Spec)
+	p.Status.QOSClass = podspec.QOSClass(&p.Spec, d.Pods.Gates)
 }
 
 // keepPodResources keeps the resources of a pod from clients that do not know them.

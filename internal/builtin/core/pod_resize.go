@@ -123,9 +123,9 @@ func validateResize(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	e.Add(validatePod(p, o))
 	class := old.Status.QOSClass
 	if class == "" {
-		class = podspec.QOSClass(&old.Spec)
+		class = podspec.QOSClass(&old.Spec, o.Gates)
 	}
-	if class != podspec.QOSClass(&p.Spec) {
+	if class != podspec.QOSClass(&p.Spec, o.Gates) {
 		e.Invalid(class, "the pod's quality of service may not change by resizing")
 	}
 	if !nodeResizes(&old.Status) {

@@ -13,12 +13,12 @@ func resizeVolumes(s, old *corev1.PodSpec, e rules.Errors) {
 	asked := s.Volumes
 	s.Volumes = old.Volumes
 	if len(asked) != len(old.Volumes) {
-		e.Forbidden("volumes may not be added or taken away by resizing")
+		e.Forbidden("volumes may not be added or removed on resize")
 		return
 	}
 	for i := range asked {
 		if v, was, at := &asked[i], &old.Volumes[i], e.Item(i); v.Name != was.Name {
-			at.Field("name").Forbidden("volumes may not be renamed or reordered by resizing")
+			at.Field("name").Forbidden("volumes may not be renamed or reordered on resize")
 		} else {
 			resizeVolume(v, was, at)
 		}
@@ -31,7 +31,7 @@ func resizeVolume(v, was *corev1.Volume, e rules.Errors) {
 		same.EmptyDir.SizeLimit = was.EmptyDir.SizeLimit
 	}
 	if !apiequality.Semantic.DeepEqual(same, was) {
-		e.Forbidden("only the sizeLimit of an emptyDir in memory may be changed")
+		e.Forbidden("only sizeLimit of memory-backed emptyDir volumes is mutable on resize")
 		return
 	}
 	if v.EmptyDir == nil {
@@ -41,8 +41,8 @@ func resizeVolume(v, was *corev1.Volume, e rules.Errors) {
 	limited, wasLimited := size != nil && !size.IsZero(), before != nil && !before.IsZero()
 	switch {
 	case limited != wasLimited:
-		at.Forbidden("a sizeLimit may not be added or taken away")
+		at.Forbidden("adding or removing sizeLimit on an existing volume is not allowed")
 	case limited && size.Cmp(*before) != 0 && v.EmptyDir.Medium != corev1.StorageMediumMemory:
-		at.Forbidden("only an emptyDir in memory can be resized")
+		at.Forbidden("sizeLimit is only mutable for memory-backed emptyDir volumes")
 	}
 }

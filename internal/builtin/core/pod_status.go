@@ -33,7 +33,21 @@ func (d Deps) preparePodStatus(_ context.Context, p, old *corev1.Pod) {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
 	keepObservedGenerations(&p.Status, &old.Status)
+	keepClaimStatuses(&p.Status, &old.Status)
 	d.Pods.DropDisabledStatus(&p.Status, &old.Status)
+}
+
+// keepClaimStatuses copies what clients that are older than resource claims leave out. An empty list clears a field.
+func keepClaimStatuses(s, old *corev1.PodStatus) {
+	if s.ResourceClaimStatuses == nil {
+		s.ResourceClaimStatuses = old.ResourceClaimStatuses
+	}
+	if s.ExtendedResourceClaimStatus == nil {
+		s.ExtendedResourceClaimStatus = old.ExtendedResourceClaimStatus
+	}
+	if s.NodeAllocatableResourceClaimStatuses == nil {
+		s.NodeAllocatableResourceClaimStatuses = old.NodeAllocatableResourceClaimStatuses
+	}
 }
 
 // keepObservedGenerations copies observed generations from old that the client omitted. A condition type may occur more

@@ -16,7 +16,7 @@ import (
 )
 
 func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
-	e := rules.At(field.NewPath("status"))
+	e := rules.At(field.NewPath("status")).Sloppy(o.Gates.Off(features.StrictIPCIDRValidation))
 	e.Add(rules.ObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta))
 	e.Add(validatePodAnnotations(p, old, o))
 	s, before := &p.Status, &old.Status

@@ -186,8 +186,17 @@ func TestPodStatus(t *testing.T) {
 	p.Status.PodIPs = []corev1.PodIP{{IP: "1.2.3.4"}, {IP: "1.2.3.5"}}
 	p.Status.HostIPs = []corev1.HostIP{{IP: "1.2.3.4"}}
 	p.Spec.NodeName = "other"
+	claims := []corev1.PodResourceClaimStatus{{Name: "gpu"}}
+	old.Status.ResourceClaimStatuses = claims
 	rules := podStatus(d).Rules
 	rules.PrepareUpdate(ctx, p, old)
+	if !slices.Equal(p.Status.ResourceClaimStatuses, claims) {
+		t.Error("a client that does not know claims took their status away")
+	}
+	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{}
+	if rules.PrepareUpdate(ctx, p, old); len(p.Status.ResourceClaimStatuses) > 0 {
+		t.Error("an empty list does not clear them")
+	}
 	want := []string{
 		"status.containerStatuses[0].state Forbidden", "status.hostIPs[0].ip Invalid",
 		"status.nominatedNodeName Forbidden", "status.podIPs Invalid",

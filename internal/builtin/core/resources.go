@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -37,6 +38,9 @@ type Deps struct {
 	ComponentStatuses func(ctx context.Context) ([]*corev1.ComponentStatus, error)
 }
 
+// sloppy says that addresses may have forms that are no longer valid.
+func (d Deps) sloppy() bool { return d.Pods.Gates.Off(features.StrictIPCIDRValidation) }
+
 // Objects reads and changes stored objects of other resources. Errors are API
 // errors (not found, conflict).
 type Objects interface {
@@ -54,11 +58,11 @@ func Resources(d Deps) []*engine.Resource {
 		bindings(d),
 		componentStatuses(d),
 		configMaps(),
-		endpoints(),
+		endpoints(d),
 		events(d),
 		limitRanges(d),
 		namespaces(),
-		nodes(),
+		nodes(d),
 		persistentVolumeClaims(),
 		persistentVolumes(d),
 		pods(d),

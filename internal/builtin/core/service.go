@@ -14,7 +14,7 @@ import (
 )
 
 func services(d Deps) *engine.Resource {
-	a := allocator{d.Addresses, d.NodePorts}
+	a := allocator{d.Addresses, d.NodePorts, d.sloppy()}
 	return &engine.Resource{
 		Plural: "services", Singular: "service", Kind: "Service",
 		ShortNames:    []string{"svc"},
@@ -31,7 +31,7 @@ func services(d Deps) *engine.Resource {
 				s.Status = corev1.ServiceStatus{}
 				dropInternalPolicy(s)
 			},
-			Validate:    func(_ context.Context, s *corev1.Service) field.ErrorList { return validateServiceCreate(s) },
+			Validate:    func(_ context.Context, s *corev1.Service) field.ErrorList { return d.validateServiceCreate(s) },
 			Warn:        func(_ context.Context, s, _ *corev1.Service) []string { return warnService(s) },
 			BeginUpdate: a.beginUpdate,
 			PrepareUpdate: func(_ context.Context, s, old *corev1.Service) {
@@ -39,16 +39,18 @@ func services(d Deps) *engine.Resource {
 				dropForType(s, old)
 				dropInternalPolicy(s)
 			},
-			ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList { return validateServiceUpdate(s, old) },
-			Deleted:        a.deleted,
-			Reset:          resetStatus,
+			ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList {
+				return validateServiceUpdate(s, old, d.sloppy())
+			},
+			Deleted: a.deleted,
+			Reset:   resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			proxySubresource("ServiceProxyOptions", func(path string) runtime.Object { return &corev1.ServiceProxyOptions{Path: path} }),
 			engine.Status(engine.Typed[*corev1.Service]{
 				PrepareUpdate: func(_ context.Context, s, old *corev1.Service) { s.Spec = old.Spec },
 				ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList {
-					return append(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta), loadBalancerStatus(s, old)...)
+					return append(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta), loadBalancerStatus(s, old, d.sloppy())...)
 				},
 				Warn:  func(_ context.Context, s, _ *corev1.Service) []string { return warnServiceStatus(s) },
 				Reset: resetSpec,

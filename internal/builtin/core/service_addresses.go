@@ -22,11 +22,11 @@ var (
 )
 
 // validateAddresses checks that addresses, families and the family policy agree.
-func validateAddresses(s, old *corev1.Service) field.ErrorList {
+func validateAddresses(s, old *corev1.Service, sloppy bool) field.ErrorList {
 	if !hasClusterIP(s) {
 		return nil
 	}
-	e := rules.At(field.NewPath("spec"))
+	e := rules.At(field.NewPath("spec")).Sloppy(sloppy)
 	spec, ips := &s.Spec, e.Field("clusterIPs")
 	switch {
 	case spec.ClusterIP != "" && len(spec.ClusterIPs) == 0:
@@ -73,7 +73,7 @@ func wellFormedAddresses(list, before []string, e rules.Errors) bool {
 			}
 			continue
 		}
-		one := rules.At(e.Path.Index(i))
+		one := e.Item(i).Apart()
 		one.IP(ip, before)
 		ok = ok && len(one.List()) == 0
 		e.Add(one.List())

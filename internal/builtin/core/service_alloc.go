@@ -38,6 +38,7 @@ var ErrExhausted = errors.New("range is full")
 type allocator struct {
 	addresses Addresses
 	ports     NodePorts
+	sloppy    bool // addresses may have forms that are no longer valid
 }
 
 // acquisition is what one write has allocated, and what is released once it is stored.

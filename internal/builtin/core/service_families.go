@@ -102,7 +102,7 @@ func (a allocator) chooseFamilies(s, old *corev1.Service) error {
 		}
 		spec.IPFamilyPolicy = &policy
 	}
-	if errs := validateAddresses(s, old); len(errs) > 0 {
+	if errs := validateAddresses(s, old, a.sloppy); len(errs) > 0 {
 		return invalidService(s, errs)
 	}
 	e := rules.At(field.NewPath("spec"))

@@ -177,7 +177,7 @@ func TestValidateService(t *testing.T) {
 	for _, tt := range tests {
 		s := parse[*corev1.Service](t, r, `{metadata: {name: a, namespace: b}, spec: `+tt.spec+`}`)
 		alignAddresses(s, nil)
-		if got := faults(validateServiceCreate(s)); !slices.Equal(got, append([]string{}, tt.want...)) {
+		if got := faults(d.validateServiceCreate(s)); !slices.Equal(got, append([]string{}, tt.want...)) {
 			t.Errorf("%s: got %q, want %q", tt.spec, got, tt.want)
 		}
 	}
@@ -192,11 +192,11 @@ func TestLoadBalancerStatus(t *testing.T) {
 		"status.loadBalancer.ingress[1].hostname Invalid", "status.loadBalancer.ingress[2].ipMode Forbidden",
 		"status.loadBalancer.ingress[3].ip Invalid", "status.loadBalancer.ingress[3].ipMode NotSupported",
 	}
-	if got := faults(loadBalancerStatus(s, old)); !slices.Equal(got, want) {
+	if got := faults(loadBalancerStatus(s, old, false)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	old.Status.LoadBalancer.Ingress = s.Status.LoadBalancer.Ingress
-	if got := loadBalancerStatus(s, old); slices.ContainsFunc(got, func(e *field.Error) bool { return strings.HasSuffix(e.Field, ".ip") }) {
+	if got := loadBalancerStatus(s, old, false); slices.ContainsFunc(got, func(e *field.Error) bool { return strings.HasSuffix(e.Field, ".ip") }) {
 		t.Errorf("a stored address is refused: %v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -26,11 +27,15 @@ var (
 	ipModes = []corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP}
 )
 
-func validateServiceCreate(s *corev1.Service) field.ErrorList {
-	return append(rules.ObjectMeta(&s.ObjectMeta, true, rules.Label), validateService(s, nil)...)
+func (d Deps) validateServiceCreate(s *corev1.Service) field.ErrorList {
+	name := rules.Label
+	if d.Pods.Gates.Off(features.RelaxedServiceNameValidation) {
+		name = rules.LabelOfLetter
+	}
+	return append(rules.ObjectMeta(&s.ObjectMeta, true, name), validateService(s, nil, d.sloppy())...)
 }
 
-func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
+func validateServiceUpdate(s, old *corev1.Service, sloppy bool) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta))
 	changedAddresses(s, old, e)
@@ -43,13 +48,13 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	if hasHealthPort(s) && hasHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		e.Field("healthCheckNodePort").Forbidden("field is immutable")
 	}
-	e.Add(validateService(s, old))
+	e.Add(validateService(s, old, sloppy))
 	return e.List()
 }
 
 // validateService validates a service; old is nil on create.
-func validateService(s, old *corev1.Service) field.ErrorList {
-	e := rules.At(field.NewPath("spec"))
+func validateService(s, old *corev1.Service, sloppy bool) field.ErrorList {
+	e := rules.At(field.NewPath("spec")).Sloppy(sloppy)
 	hints, hasHints := s.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
 	mode, hasMode := s.Annotations[corev1.AnnotationTopologyMode]
 	if hasHints && hasMode && hints != mode {
@@ -60,7 +65,7 @@ func validateService(s, old *corev1.Service) field.ErrorList {
 	checkPorts(s, e.Field("ports"))
 	e.Labels("selector", s.Spec.Selector)
 	sessionAffinity(&s.Spec, e)
-	e.Add(validateAddresses(s, old))
+	e.Add(validateAddresses(s, old, sloppy))
 	externalIPs(s, old, e)
 	loadBalancerRanges(s, old, e)
 	loadBalancer(s, e)
@@ -164,7 +169,7 @@ func externalIPs(s, old *corev1.Service, e rules.Errors) {
 		before = old.Spec.ExternalIPs
 	}
 	for i, ip := range s.Spec.ExternalIPs {
-		one := rules.At(e.Path.Child("externalIPs").Index(i))
+		one := e.Field("externalIPs").Item(i).Apart()
 		one.IP(ip, before)
 		if len(one.List()) == 0 {
 			one.EndpointIP(ip)
@@ -255,8 +260,8 @@ func trafficPolicies(s *corev1.Service, e rules.Errors) {
 }
 
 // loadBalancerStatus validates the addresses of a load balancer.
-func loadBalancerStatus(s, old *corev1.Service) field.ErrorList {
-	e := rules.At(field.NewPath("status", "loadBalancer", "ingress"))
+func loadBalancerStatus(s, old *corev1.Service, sloppy bool) field.ErrorList {
+	e := rules.At(field.NewPath("status", "loadBalancer", "ingress")).Sloppy(sloppy)
 	list := s.Status.LoadBalancer.Ingress
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		if len(list) > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestEndpointSlices(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "endpointslices", `
+	k := rulestest.Of(t, Resources(Deps{}), "endpointslices", `
 metadata: {name: s}
 addressType: IPv4
 endpoints: [{addresses: [10.0.0.1]}]

@@ -12,17 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
 var v1 = discoveryv1.SchemeGroupVersion
 
-// Resources returns every resource of the group.
-func Resources() []*engine.Resource {
-	return []*engine.Resource{endpointSlices()}
+// Deps are what the resources need of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
 }
 
-func endpointSlices() *engine.Resource {
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{endpointSlices(d)}
+}
+
+func endpointSlices(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "endpointslices", Singular: "endpointslice", Kind: "EndpointSlice",
 		Namespaced: true,
@@ -35,8 +42,8 @@ func endpointSlices() *engine.Resource {
 				dropTopology(s, nil)
 			},
 			PrepareUpdate:  prepareUpdate,
-			Validate:       validate,
-			ValidateUpdate: validateUpdate,
+			Validate:       d.validate,
+			ValidateUpdate: d.validateUpdate,
 			Warn:           warn,
 		}.Rules(),
 		Table: endpointSliceTable(),

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -22,16 +23,16 @@ const (
 	maxHints          = 8
 )
 
-func validate(_ context.Context, s *discoveryv1.EndpointSlice) field.ErrorList {
-	return append(slice(s), endpoints(s)...)
+func (d Deps) validate(_ context.Context, s *discoveryv1.EndpointSlice) field.ErrorList {
+	return append(slice(s), d.endpoints(s)...)
 }
 
-func validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) field.ErrorList {
+func (d Deps) validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, slice(s)...)
 	// Stored endpoints stay valid while they do not change.
 	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
-		errs = append(errs, endpoints(s)...)
+		errs = append(errs, d.endpoints(s)...)
 	}
 	e := rules.At(nil)
 	e.Fixed("addressType", s.AddressType, old.AddressType)
@@ -74,8 +75,8 @@ func ports(list []discoveryv1.EndpointPort, e rules.Errors) {
 	}
 }
 
-func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
-	e := rules.At(field.NewPath("endpoints"))
+func (d Deps) endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
+	e := rules.At(field.NewPath("endpoints")).Sloppy(d.Gates.Off(features.StrictIPCIDRValidation))
 	if n := len(s.Endpoints); n > maxEndpoints {
 		e.AddError(field.TooMany(e.Path, n, maxEndpoints))
 		return e.List()
@@ -119,7 +120,9 @@ func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 		var faults field.ErrorList
 		switch t {
 		case discoveryv1.AddressTypeIPv4:
-			faults = validation.IsValidIPForLegacyField(at.Path, a, true, nil)
+			one := at.Apart()
+			one.IP(a, nil)
+			faults = one.List()
 		case discoveryv1.AddressTypeIPv6:
 			faults = validation.IsValidIP(at.Path, a)
 		case discoveryv1.AddressTypeFQDN:

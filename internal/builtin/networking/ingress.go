@@ -13,7 +13,7 @@ import (
 // classAnnotation contained the class before the field existed.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-func ingresses() *engine.Resource {
+func ingresses(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "ingresses", Singular: "ingress", Kind: "Ingress",
 		ShortNames: []string{"ing"},
@@ -30,14 +30,14 @@ func ingresses() *engine.Resource {
 				i.Status = old.Status
 				rules.RaiseGeneration(&i.ObjectMeta, &old.ObjectMeta, i.Spec, old.Spec)
 			},
-			Validate:       validateIngress,
-			ValidateUpdate: validateIngressUpdate,
+			Validate:       d.validateIngress,
+			ValidateUpdate: d.validateIngressUpdate,
 			Warn:           warnIngress,
 			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*networkingv1.Ingress]{
 			PrepareUpdate:  func(_ context.Context, i, old *networkingv1.Ingress) { i.Spec = old.Spec },
-			ValidateUpdate: validateIngressStatus,
+			ValidateUpdate: d.validateIngressStatus,
 			Warn:           warnIngressStatus,
 			Reset:          engine.ResetSpec,
 		})},

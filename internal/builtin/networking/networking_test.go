@@ -7,7 +7,7 @@ import (
 )
 
 func TestIngresses(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "ingresses", `
+	k := rulestest.Of(t, Resources(Deps{}), "ingresses", `
 metadata: {name: i}
 spec:
   rules: [{host: a.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]
@@ -28,7 +28,7 @@ spec:
 }
 
 func TestNetworkPolicies(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "networkpolicies", `
+	k := rulestest.Of(t, Resources(Deps{}), "networkpolicies", `
 metadata: {name: p}
 spec: {podSelector: {}, ingress: [{ports: [{port: 80}], from: [{podSelector: {}}]}]}
 `)
@@ -44,7 +44,7 @@ spec: {podSelector: {}, ingress: [{ports: [{port: 80}], from: [{podSelector: {}}
 }
 
 func TestServiceCIDRs(t *testing.T) {
-	k := rulestest.Of(t, Resources(), "servicecidrs", `{metadata: {name: c}, spec: {cidrs: [10.0.0.0/24]}}`)
+	k := rulestest.Of(t, Resources(Deps{}), "servicecidrs", `{metadata: {name: c}, spec: {cidrs: [10.0.0.0/24]}}`)
 	k.Create(t, []rulestest.Case{
 		{Name: "host bits", Edit: `{spec: {cidrs: [10.0.0.1/24]}}`, Want: []string{"spec.cidrs[0] Invalid"}},
 		{Name: "one family twice", Edit: `{spec: {cidrs: [10.0.0.0/24, 10.0.1.0/24]}}`, Want: []string{"spec.cidrs Invalid"}},

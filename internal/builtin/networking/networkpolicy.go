@@ -13,7 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
-func networkPolicies() *engine.Resource {
+func networkPolicies(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "networkpolicies", Singular: "networkpolicy", Kind: "NetworkPolicy",
 		ShortNames: []string{"netpol"},
@@ -29,8 +29,8 @@ func networkPolicies() *engine.Resource {
 					p.Generation = old.Generation + 1
 				}
 			},
-			Validate:       validateNetworkPolicy,
-			ValidateUpdate: validateNetworkPolicyUpdate,
+			Validate:       d.validateNetworkPolicy,
+			ValidateUpdate: d.validateNetworkPolicyUpdate,
 			Warn:           warnNetworkPolicy,
 		}.Rules(),
 		Table: networkPolicyTable(),

@@ -6,17 +6,27 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 var v1 = networkingv1.SchemeGroupVersion
 
+// Deps are what the resources need of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
+}
+
+// sloppy says that addresses may have forms that are no longer valid.
+func (d Deps) sloppy() bool { return d.Gates.Off(features.StrictIPCIDRValidation) }
+
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource {
+func Resources(d Deps) []*engine.Resource {
 	return []*engine.Resource{
-		ingresses(),
+		ingresses(d),
 		ingressClasses(),
 		ipAddresses(),
-		networkPolicies(),
+		networkPolicies(d),
 		serviceCIDRs(),
 	}
 }

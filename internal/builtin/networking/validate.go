@@ -18,15 +18,16 @@ import (
 type policyOptions struct {
 	allowInvalidSelector bool
 	oldCIDRs             []string
+	sloppy               bool
 }
 
-func validateNetworkPolicy(_ context.Context, p *networkingv1.NetworkPolicy) field.ErrorList {
+func (d Deps) validateNetworkPolicy(_ context.Context, p *networkingv1.NetworkPolicy) field.ErrorList {
 	errs := rules.ObjectMeta(&p.ObjectMeta, true, rules.Subdomain)
-	return append(errs, networkPolicy(&p.Spec, policyOptions{})...)
+	return append(errs, networkPolicy(&p.Spec, policyOptions{sloppy: d.sloppy()})...)
 }
 
-func validateNetworkPolicyUpdate(_ context.Context, p, old *networkingv1.NetworkPolicy) field.ErrorList {
-	o := policyOptions{allowInvalidSelector: rules.InvalidLabelSelector(&old.Spec.PodSelector)}
+func (d Deps) validateNetworkPolicyUpdate(_ context.Context, p, old *networkingv1.NetworkPolicy) field.ErrorList {
+	o := policyOptions{sloppy: d.sloppy(), allowInvalidSelector: rules.InvalidLabelSelector(&old.Spec.PodSelector)}
 	collect := func(peers []networkingv1.NetworkPolicyPeer) {
 		for i := range peers {
 			if b := peers[i].IPBlock; b != nil {
@@ -45,7 +46,7 @@ func validateNetworkPolicyUpdate(_ context.Context, p, old *networkingv1.Network
 }
 
 func networkPolicy(s *networkingv1.NetworkPolicySpec, o policyOptions) field.ErrorList {
-	e := rules.At(specPath)
+	e := rules.At(specPath).Sloppy(o.sloppy)
 	e.LabelSelector("podSelector", &s.PodSelector, o.allowInvalidSelector)
 	for i := range s.Ingress {
 		policyRule(s.Ingress[i].Ports, s.Ingress[i].From, "from", e.Field("ingress").Item(i), o)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
 
@@ -22,10 +23,11 @@ var (
 type ingressOptions struct {
 	allowInvalidSecretName   bool
 	allowInvalidWildcardRule bool
+	serviceName              rules.NameRule
 }
 
-func validateIngress(_ context.Context, i *networkingv1.Ingress) field.ErrorList {
-	errs := ingress(i, ingressOptions{})
+func (d Deps) validateIngress(_ context.Context, i *networkingv1.Ingress) field.ErrorList {
+	errs := ingress(i, ingressOptions{serviceName: d.serviceName(nil)})
 	class, found := i.Annotations[classAnnotation]
 	if found && i.Spec.IngressClassName != nil && class != *i.Spec.IngressClassName {
 		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(classAnnotation), class,
@@ -34,8 +36,8 @@ func validateIngress(_ context.Context, i *networkingv1.Ingress) field.ErrorList
 	return errs
 }
 
-func validateIngressUpdate(_ context.Context, i, old *networkingv1.Ingress) field.ErrorList {
-	var o ingressOptions
+func (d Deps) validateIngressUpdate(_ context.Context, i, old *networkingv1.Ingress) field.ErrorList {
+	o := ingressOptions{serviceName: d.serviceName(old)}
 	for _, t := range old.Spec.TLS {
 		if t.SecretName != "" && len(rules.Subdomain(t.SecretName, false)) > 0 {
 			o.allowInvalidSecretName = true
@@ -44,13 +46,37 @@ func validateIngressUpdate(_ context.Context, i, old *networkingv1.Ingress) fiel
 	for k := range old.Spec.Rules {
 		r := &old.Spec.Rules[k]
 		e := rules.At(nil)
-		ingressPaths(r.HTTP, e)
+		ingressPaths(r.HTTP, e, rules.LabelOfLetter)
 		if strings.Contains(r.Host, "*") && len(e.List()) > 0 {
 			o.allowInvalidWildcardRule = true
 		}
 	}
 	errs := rules.ObjectMetaUpdate(&i.ObjectMeta, &old.ObjectMeta)
 	return append(errs, ingress(i, o)...)
+}
+
+// serviceName is the rule for the names of services that an ingress leads to; old is the stored one, nil on create.
+func (d Deps) serviceName(old *networkingv1.Ingress) rules.NameRule {
+	relaxed := func(b *networkingv1.IngressBackend) bool {
+		return b != nil && b.Service != nil && len(rules.Label(b.Service.Name, false)) == 0 && len(rules.LabelOfLetter(b.Service.Name, false)) > 0
+	}
+	if !d.Gates.Off(features.RelaxedServiceNameValidation) || old != nil && relaxed(old.Spec.DefaultBackend) {
+		return rules.Label
+	}
+	if old == nil {
+		return rules.LabelOfLetter
+	}
+	for _, r := range old.Spec.Rules {
+		if r.HTTP == nil {
+			continue
+		}
+		for i := range r.HTTP.Paths {
+			if relaxed(&r.HTTP.Paths[i].Backend) {
+				return rules.Label
+			}
+		}
+	}
+	return rules.LabelOfLetter
 }
 
 func ingress(i *networkingv1.Ingress, o ingressOptions) field.ErrorList {
@@ -61,7 +87,7 @@ func ingress(i *networkingv1.Ingress, o ingressOptions) field.ErrorList {
 		e.Invalid(s.Rules, "either `defaultBackend` or `rules` must be specified")
 	}
 	if s.DefaultBackend != nil {
-		ingressBackend(s.DefaultBackend, e.Field("defaultBackend"))
+		ingressBackend(s.DefaultBackend, e.Field("defaultBackend"), o.serviceName)
 	}
 	for k := range s.Rules {
 		r, at := &s.Rules[k], e.Field("rules").Item(k)
@@ -72,7 +98,7 @@ func ingress(i *networkingv1.Ingress, o ingressOptions) field.ErrorList {
 			at.Field("host").Messages(r.Host, hostMessages(r.Host))
 		}
 		if !strings.Contains(r.Host, "*") || !o.allowInvalidWildcardRule {
-			ingressPaths(r.HTTP, at)
+			ingressPaths(r.HTTP, at, o.serviceName)
 		}
 	}
 	for k := range s.TLS {
@@ -98,7 +124,7 @@ func hostMessages(host string) []string {
 	return validation.IsDNS1123Subdomain(host)
 }
 
-func ingressPaths(r *networkingv1.HTTPIngressRuleValue, e rules.Errors) {
+func ingressPaths(r *networkingv1.HTTPIngressRuleValue, e rules.Errors, serviceName rules.NameRule) {
 	if r == nil {
 		return
 	}
@@ -107,11 +133,11 @@ func ingressPaths(r *networkingv1.HTTPIngressRuleValue, e rules.Errors) {
 		e.Required("")
 	}
 	for i := range r.Paths {
-		ingressPath(&r.Paths[i], e.Item(i))
+		ingressPath(&r.Paths[i], e.Item(i), serviceName)
 	}
 }
 
-func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors) {
+func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors, serviceName rules.NameRule) {
 	if p.PathType == nil {
 		e.Field("pathType").Required("pathType must be specified")
 		return
@@ -140,17 +166,17 @@ func ingressPath(p *networkingv1.HTTPIngressPath, e rules.Errors) {
 			networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix,
 		})
 	}
-	ingressBackend(&p.Backend, e.Field("backend"))
+	ingressBackend(&p.Backend, e.Field("backend"), serviceName)
 }
 
-func ingressBackend(b *networkingv1.IngressBackend, e rules.Errors) {
+func ingressBackend(b *networkingv1.IngressBackend, e rules.Errors, serviceName rules.NameRule) {
 	switch {
 	case b.Resource != nil && b.Service != nil:
 		e.Invalid("", "cannot set both resource and service backends")
 	case b.Resource != nil:
 		ingressObject(b.Resource, e.Field("resource"))
 	case b.Service != nil:
-		ingressService(b.Service, e)
+		ingressService(b.Service, e, serviceName)
 	default:
 		e.Invalid("", "resource or service backend is required")
 	}
@@ -164,10 +190,10 @@ func ingressObject(r *corev1.TypedLocalObjectReference, e rules.Errors) {
 	e.PathSegment("name", r.Name)
 }
 
-func ingressService(s *networkingv1.IngressServiceBackend, e rules.Errors) {
+func ingressService(s *networkingv1.IngressServiceBackend, e rules.Errors, name rules.NameRule) {
 	service := e.Field("service")
 	if service.Present("name", s.Name) {
-		service.Name("name", s.Name, rules.Label)
+		service.Name("name", s.Name, name)
 	}
 	switch port := service.Field("port"); {
 	case s.Port.Name != "" && s.Port.Number != 0:
@@ -181,8 +207,8 @@ func ingressService(s *networkingv1.IngressServiceBackend, e rules.Errors) {
 	}
 }
 
-func validateIngressStatus(_ context.Context, i, old *networkingv1.Ingress) field.ErrorList {
-	e := rules.At(statusPath)
+func (d Deps) validateIngressStatus(_ context.Context, i, old *networkingv1.Ingress) field.ErrorList {
+	e := rules.At(statusPath).Sloppy(d.sloppy())
 	e.Add(rules.ObjectMetaUpdate(&i.ObjectMeta, &old.ObjectMeta))
 	var oldIPs []string
 	for _, in := range old.Status.LoadBalancer.Ingress {

@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/csr"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // Name of the plugin in --enable-admission-plugins.
@@ -35,13 +36,14 @@ var (
 type plugin struct {
 	objects    admission.Objects
 	authorizer authz.Authorizer
+	gates      features.Set
 }
 
 // New makes the plugin. It is one of the mutating plugins, so that it refuses a
 // write before others see it.
-func New(objects admission.Objects, authorizer authz.Authorizer) admission.Plugin {
+func New(objects admission.Objects, authorizer authz.Authorizer, gates features.Set) admission.Plugin {
 	return admission.Plugin{
-		Name: Name, Mutator: &plugin{objects, authorizer},
+		Name: Name, Mutator: &plugin{objects, authorizer, gates},
 		On: []admission.Operation{admission.Create, admission.Update, admission.Delete},
 		Of: []schema.GroupResource{
 			admission.Pods, admission.Nodes, admission.PersistentVolumeClaims, admission.ServiceAccounts,

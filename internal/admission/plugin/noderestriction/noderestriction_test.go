@@ -15,6 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission"
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // nobody allows only tokens for one audience, and certificates of one signer.
@@ -133,11 +134,30 @@ func TestNode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asking.Name = "asking"
-			p := New(at.NewObjects(pod(nil), other, asking, node("me", nil)), nobody{})
+			p := New(at.NewObjects(pod(nil), other, asking, node("me", nil)), nobody{}, features.Set{})
 			c.a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
 			at.Check(t, at.Run(p, c.a), c.want)
 			c.a.User = &user.DefaultInfo{Name: "system:node:me"}
 			at.Check(t, at.Run(p, c.a), "") // without the group the user is not a node
 		})
+	}
+}
+
+// TestAudiencesUnrestricted switches the gate off: whatever the audience, the pod must be the node's.
+func TestAudiencesUnrestricted(t *testing.T) {
+	off, err := features.Parse([]string{features.ServiceAccountNodeAudienceRestriction + "=false"}, features.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := &corev1.Pod{ObjectMeta: meta("ns", "p"), Spec: corev1.PodSpec{NodeName: "me"}}
+	other := &corev1.Pod{ObjectMeta: meta("ns", "other"), Spec: corev1.PodSpec{NodeName: "you"}}
+	mine.UID, other.UID = "u-1", "u-1"
+	p := New(at.NewObjects(mine, other, node("me", nil)), nobody{}, off)
+	for _, c := range []struct {
+		a    *admission.Attributes
+		want string
+	}{{token("p", "any", "number"), ""}, {token("other"), "different node"}} {
+		c.a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
+		at.Check(t, at.Run(p, c.a), c.want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // TestPodCertificate has the words of kube-apiserver where it forbids. What it may not have seen yet it does not forbid.
@@ -62,7 +63,7 @@ func TestPodCertificate(t *testing.T) {
 			c.edit(&r.Spec)
 			a := at.Create(admission.PodCertificateRequests, r)
 			a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
-			err := at.Run(New(objects, nobody{}), a)
+			err := at.Run(New(objects, nobody{}, features.Set{}), a)
 			if !c.unseen {
 				at.Check(t, err, c.want)
 			} else if err == nil || apierrors.ReasonForError(err) != "" || !strings.Contains(err.Error(), c.want) {

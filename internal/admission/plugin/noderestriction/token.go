@@ -13,6 +13,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // admitToken lets a node request tokens of service accounts, each bound to a
@@ -42,6 +43,9 @@ func (p *plugin) admitToken(ctx context.Context, a *admission.Attributes, node s
 		return admission.Forbiddenf(a, "the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
 	case pod.Spec.NodeName != node:
 		return admission.Forbiddenf(a, "node requested token bound to a pod scheduled on a different node")
+	}
+	if p.gates.Off(features.ServiceAccountNodeAudienceRestriction) {
+		return nil
 	}
 	if len(tr.Spec.Audiences) > 1 {
 		return admission.Forbiddenf(a, "node may only request 0 or 1 audiences")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // TestMissingDriver has what leads to a CSI driver missing, one after the other: the words are those of kube-apiserver.
@@ -36,7 +37,7 @@ func TestMissingDriver(t *testing.T) {
 		{ephemeral, []admission.Object{claim("c")}, `error validating audience "vault": persistentvolumeclaim "p-v" not found`},
 		{ephemeral, []admission.Object{claim("p-v"), volume, driver}, ""},
 	} {
-		p := New(at.NewObjects(append(c.have, c.pod, node("me", nil))...), nobody{})
+		p := New(at.NewObjects(append(c.have, c.pod, node("me", nil))...), nobody{}, features.Set{})
 		a := token("p", "vault")
 		a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
 		at.Check(t, at.Run(p, a), c.want)

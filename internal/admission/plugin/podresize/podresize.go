@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -137,6 +138,26 @@ var needs = []struct {
 		}
 		return false
 	}},
+	{"InPlacePodVerticalScalingMemoryBackedVolumes", func(spec, old *corev1.PodSpec) bool {
+		if len(spec.Volumes) != len(old.Volumes) {
+			return false // validation refuses that, and what else is wrong with volumes
+		}
+		for i := range spec.Volumes {
+			v, was := &spec.Volumes[i], &old.Volumes[i]
+			if v.Name == was.Name && memorySize(v) != nil && memorySize(was) != nil && memorySize(v).Cmp(*memorySize(was)) != 0 {
+				return true
+			}
+		}
+		return false
+	}},
+}
+
+// memorySize is the limit of a volume in memory; nil: it is none, or has no limit.
+func memorySize(v *corev1.Volume) *resource.Quantity {
+	if v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory {
+		return nil
+	}
+	return v.EmptyDir.SizeLimit
 }
 
 func (p *plugin) validateFeatures(ctx context.Context, a *admission.Attributes) error {

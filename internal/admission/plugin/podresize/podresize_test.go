@@ -66,6 +66,12 @@ func TestFeatures(t *testing.T) {
 		p.Spec.InitContainers = []corev1.Container{{Resources: cpu(n)}}
 		return p
 	}
+	volume := func(medium corev1.StorageMedium, size string) *corev1.Pod {
+		p := pod(2, "n", "1")
+		limit := resource.MustParse(size)
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &limit}}}}
+		return p
+	}
 	old := func(p *corev1.Pod) *corev1.Pod { p.Generation = 1; return p }
 	for _, c := range []struct {
 		name     string
@@ -78,6 +84,9 @@ func TestFeatures(t *testing.T) {
 		{"whole pod on a node that can", whole, pod(1, "n", "1"), []string{"InPlacePodLevelResourcesVerticalScaling"}, ""},
 		{"init container", init("2"), old(init("1")), nil, "InPlacePodVerticalScalingInitContainers"},
 		{"init container on a node that can", init("2"), old(init("1")), []string{"InPlacePodVerticalScalingInitContainers"}, ""},
+		{"volume in memory", volume("Memory", "2Gi"), old(volume("Memory", "1Gi")), nil, "InPlacePodVerticalScalingMemoryBackedVolumes"},
+		{"volume in memory on a node that can", volume("Memory", "2Gi"), old(volume("Memory", "1Gi")), []string{"InPlacePodVerticalScalingMemoryBackedVolumes"}, ""},
+		{"volume on disk", volume("", "2Gi"), old(volume("", "1Gi")), nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Features(at.NewObjects(node("n", "linux", c.features...)))

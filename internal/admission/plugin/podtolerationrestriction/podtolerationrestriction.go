@@ -16,6 +16,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/tolerations"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 )
 
@@ -68,7 +69,7 @@ func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	}
 	class := pod.Status.QOSClass
 	if class == "" {
-		class = podspec.QOSClass(&pod.Spec)
+		class = podspec.QOSClass(&pod.Spec, features.Set{})
 	}
 	if class != corev1.PodQOSBestEffort {
 		extra = append(extra[:len(extra):len(extra)], corev1.Toleration{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 // Name of the plugin in --enable-admission-plugins.
@@ -21,7 +22,10 @@ type plugin struct {
 }
 
 // New makes the plugin.
-func New(objects admission.Objects) admission.Plugin {
+func New(objects admission.Objects, gates features.Set) admission.Plugin {
+	if gates.Off(features.PodTopologyLabelsAdmission) {
+		return admission.Plugin{Name: Name}
+	}
 	p := &plugin{objects}
 	return admission.Plugin{
 		Name: Name, Mutator: p,

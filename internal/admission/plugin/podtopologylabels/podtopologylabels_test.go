@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	at "github.com/kanzen-io/kanzen/internal/admission/admissiontest"
+	"github.com/kanzen-io/kanzen/internal/features"
 )
 
 func TestLabels(t *testing.T) {
@@ -32,9 +33,24 @@ func TestLabels(t *testing.T) {
 	} {
 		a := at.Create(admission.Pods, c.obj)
 		a.Subresource = c.subresource
-		at.Check(t, at.Run(New(at.NewObjects(node)), a), "")
+		at.Check(t, at.Run(New(at.NewObjects(node), features.Set{}), a), "")
 		if got := c.obj.GetLabels(); !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v", c.name, got)
 		}
+	}
+}
+
+func TestGateOff(t *testing.T) {
+	off, err := features.Parse([]string{features.PodTopologyLabelsAdmission + "=false"}, features.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z"}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}
+	if p := New(at.NewObjects(node), off); p.Mutator != nil {
+		at.Check(t, at.Run(p, at.Create(admission.Pods, pod)), "")
+	}
+	if len(pod.Labels) > 0 {
+		t.Errorf("got %v", pod.Labels)
 	}
 }

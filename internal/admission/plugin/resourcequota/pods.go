@@ -14,6 +14,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/plugin/podresources"
+	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podspec"
 	"github.com/kanzen-io/kanzen/internal/rules"
 )
@@ -183,7 +184,7 @@ func podInScope(obj runtime.Object, s corev1.ScopedResourceSelectorRequirement) 
 func isBestEffort(pod *corev1.Pod) bool {
 	class := pod.Status.QOSClass
 	if class == "" {
-		class = podspec.QOSClass(&pod.Spec)
+		class = podspec.QOSClass(&pod.Spec, features.Set{})
 	}
 	return class == corev1.PodQOSBestEffort
 }

@@ -49,7 +49,8 @@ type Launch struct {
 	Options *options.ServerRunOptions
 	Dir     string // of certificates and files that are made for the server
 	tb      TB
-	flags   *pflag.FlagSet
+	usual   map[string]string // flags and their defaults
+	flags   *pflag.FlagSet    // of Options; nil before Run
 	gate    featuregate.MutableVersionedFeatureGate
 	version basecompatibility.MutableEffectiveVersion
 	given   []string // gates and versions that the test set in its own process
@@ -59,7 +60,7 @@ type Launch struct {
 
 // New reads the gates and versions that the test has set, and prepares the options.
 func New(tb TB) (*Launch, error) {
-	l := &Launch{tb: tb, Options: options.NewServerRunOptions(), flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
+	l := &Launch{tb: tb, Options: options.NewServerRunOptions(), usual: map[string]string{}}
 	l.gate = utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	l.version = compatibility.DefaultKubeEffectiveVersionForTest()
 	if v := l.gate.EmulationVersion(); !v.EqualTo(l.version.EmulationVersion()) {
@@ -73,12 +74,21 @@ func New(tb TB) (*Launch, error) {
 		return nil, err
 	}
 	l.Options.GenericServerRunOptions.ComponentGlobalsRegistry = registry
-	for _, set := range l.Options.Flags().FlagSets {
-		l.flags.AddFlagSet(set)
-	}
+	flagsOf(l.Options).VisitAll(func(f *pflag.Flag) { l.usual[f.Name] = f.DefValue })
 	var err error
-	l.Dir, err = os.MkdirTemp("", "server")
-	return l, err
+	if l.Dir, err = os.MkdirTemp("", "server"); err != nil {
+		return nil, err
+	}
+	l.Options.SecureServing.ServerCert.CertDirectory = l.Dir // where tests look for the certificates
+	return l, nil
+}
+
+func flagsOf(o *options.ServerRunOptions) *pflag.FlagSet {
+	all := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	for _, set := range o.Flags().FlagSets {
+		all.AddFlagSet(set)
+	}
+	return all
 }
 
 func majorMinor(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
@@ -101,7 +111,7 @@ func gateFlags(gate featuregate.FeatureGate) []string {
 // arguments are those of the program: what the test set in the options, its own flags as they stand, and what must be so.
 func (l *Launch) arguments(own []string) ([]string, error) {
 	args := l.given
-	set := changed(l.flags)
+	set := l.changed()
 	if err := l.flags.Parse(own); err != nil {
 		return nil, err
 	}
@@ -115,10 +125,10 @@ func (l *Launch) arguments(own []string) ([]string, error) {
 }
 
 // changed maps the name of each flag whose value is not its default to the argument that gives it this value.
-func changed(flags *pflag.FlagSet) map[string]string {
+func (l *Launch) changed() map[string]string {
 	args := map[string]string{}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Value.String() == f.DefValue || f.Name == "feature-gates" || f.Name == "emulated-version" || f.Name == "min-compatibility-version" {
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Value.String() == l.usual[f.Name] || f.Name == "feature-gates" || f.Name == "emulated-version" || f.Name == "min-compatibility-version" {
 			return
 		}
 		value := f.Value.String()
@@ -165,6 +175,7 @@ func (l *Launch) Run(own ...string) (*Server, error) {
 	if address == nil || address.IsUnspecified() {
 		address = net.IPv4(127, 0, 0, 1)
 	}
+	l.flags = flagsOf(l.Options) // not before: a test may have replaced parts of the options
 	args, err := l.arguments(own)
 	if err != nil {
 		return nil, err
