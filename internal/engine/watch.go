@@ -84,7 +84,11 @@ func (c *call) watch() error {
 		return s.overSocket(ctx, run)
 	}
 	s.begin(isList && c.e.CompressWatchLists && acceptsGzip(c.req))
-	return run(ctx)
+	err = run(ctx)
+	if s.packer != nil {
+		_ = s.packer.close() // if that fails the client is gone
+	}
+	return err
 }
 
 // watchTimeout is how long the watch lasts.
@@ -187,7 +191,7 @@ func (s *watchStream) begin(compressed bool) {
 			return g.err
 		}
 		if s.packer != nil {
-			if err := s.packer.end(); err != nil {
+			if err := s.packer.flush(); err != nil {
 				return err
 			}
 		}
@@ -206,7 +210,9 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 			return s.sendError(err)
 		}
 		if s.packer != nil {
-			s.packer.stored = true
+			if err := s.packer.initialEnd(); err != nil {
+				return nil // the client is gone
+			}
 		}
 		if initialEnd {
 			s.e.Metrics.listed(s.GVR, s.scope(), time.Since(s.began))

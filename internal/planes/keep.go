@@ -42,6 +42,13 @@ func (f *Fleet) define(ctx context.Context) error {
 			return fmt.Errorf("define %s: %w", d.Metadata.Name, err)
 		}
 	}
+	for _, path := range []string{planesPath, templatesPath} {
+		for f.root.do(ctx, http.MethodGet, strings.TrimSuffix(path, "/")+"?limit=1", "", nil, nil) != nil {
+			if err := f.pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	if err := f.root.create(ctx, "/api/v1/namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}); err != nil {
 		return fmt.Errorf("create the namespace %s: %w", Namespace, err)
 	}
