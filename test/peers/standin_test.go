@@ -55,6 +55,7 @@ func newStandIn(t *testing.T, c *cluster, through *rest.Config, groups ...string
 	var stored bytes.Buffer
 	//lint:ignore SA1019 kube-apiserver stores addresses so
 	address := &corev1.Endpoints{TypeMeta: metav1.TypeMeta{Kind: "Endpoints", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"apiserverIdentity": ghost}},
+		//lint:ignore SA1019 as above
 		Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: host}}, Ports: []corev1.EndpointPort{{Name: "https", Port: int32(number), Protocol: "TCP"}}}}}
 	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(runtime.Object(address), &stored); err != nil {
 		t.Fatal(err)
