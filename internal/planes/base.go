@@ -39,8 +39,9 @@ const basesPrefix = "/kanzen/bases/"
 
 // bases has those in memory.
 type bases struct {
-	mu   sync.Mutex // held while one is made or read
-	byID map[string]*base
+	making sync.Mutex // held while one is made
+	mu     sync.Mutex
+	byID   map[string]*base // guarded by mu, as are their keys until they are read
 }
 
 // base is what planes begin with.
@@ -83,12 +84,10 @@ func (f *Fleet) baseFor(ctx context.Context, t *template) (*base, error) {
 		return nil, nil
 	}
 	of := f.fingerprint(t.fingerprint())
-	f.bases.mu.Lock()
-	defer f.bases.mu.Unlock()
-	for _, b := range f.bases.byID {
-		if b.Of == of {
-			return b, nil
-		}
+	f.bases.making.Lock()
+	defer f.bases.making.Unlock()
+	if b := f.bases.of(of); b != nil {
+		return b, nil
 	}
 	id, err := uuid.NewV7() // which tells when
 	if err != nil {
@@ -98,8 +97,22 @@ func (f *Fleet) baseFor(ctx context.Context, t *template) (*base, error) {
 	if err := f.makeBase(ctx, b, t); err != nil {
 		return nil, fmt.Errorf("make what planes begin with: %w", err)
 	}
+	f.bases.mu.Lock()
+	defer f.bases.mu.Unlock()
 	f.bases.byID[b.ID] = b
 	return b, nil
+}
+
+// of returns the base that depends on something; nil: there is none.
+func (b *bases) of(what string) *base {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, found := range b.byID {
+		if found.Of == what {
+			return found
+		}
+	}
+	return nil
 }
 
 // baseOf returns the base that a plane was made with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,11 +23,14 @@ const patience = 10 * time.Second
 func (f *Fleet) Front(root http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, inner := f.route(r)
-		if name == "" {
+		switch {
+		case name == "":
 			root.ServeHTTP(w, r)
-			return
+		case f.misdirected(r):
+			refuse(w, http.StatusMisdirectedRequest, metav1.StatusReasonUnknown, "the connection is one to another plane")
+		default:
+			f.serve(w, inner, name)
 		}
-		f.serve(w, inner, name)
 	})
 }
 
@@ -60,6 +64,20 @@ func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
 	inner.URL = &u
 	inner.RequestURI = slashed(strings.TrimPrefix(r.RequestURI, prefix))
 	return name, inner
+}
+
+// misdirected reports whether a request names another plane than its connection: clients share connections to hosts that have a
+// certificate in common.
+func (f *Fleet) misdirected(r *http.Request) bool {
+	if f.cfg.PlanesDomain == "" || r.TLS == nil {
+		return false
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	host = strings.ToLower(host)
+	return strings.HasSuffix(host, "."+f.cfg.PlanesDomain) && host != strings.ToLower(r.TLS.ServerName)
 }
 
 func slashed(path string) string {

@@ -111,10 +111,10 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 	return nil
 }
 
-// ensure makes what belongs to a plane, if it was not made before.
+// ensure makes what belongs to a plane, if it was not made before, and renews what ends.
 func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) && f.placed(p) {
-		return nil
+		return f.renew(ctx, h, p)
 	}
 	set, err := f.keysOf(ctx, h)
 	if apierrors.IsNotFound(err) {
@@ -194,6 +194,12 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 		p.Status.URL = f.address(p.Name)
 	}
 	p.Status.Kubeconfig, p.Status.State = kubeconfigSecret(p.Name), f.state(h)
+	if p.Status.State == asleep {
+		var err error
+		if p.Status.Objects, p.Status.Bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
+			return err
+		}
+	}
 	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
 	if failure != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Failed", failure.Error()

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/pki"
 )
@@ -71,6 +73,25 @@ func (f *Fleet) writeKubeconfig(ctx context.Context, p *Plane, set pki.Shared) e
 		err = f.root.do(ctx, http.MethodPut, secretsPath+"/"+s.Name, "application/json", s, nil)
 	}
 	return err
+}
+
+// renew writes the kubeconfig anew if its certificate ends soon. It is called when a plane wakes or goes to sleep.
+func (f *Fleet) renew(ctx context.Context, h *hosted, p *Plane) error {
+	var s corev1.Secret
+	err := f.root.do(ctx, http.MethodGet, secretsPath+"/"+kubeconfigSecret(p.Name), "", nil, &s)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	var c clientcmdv1.Config
+	if err == nil && yaml.Unmarshal(s.Data[KubeconfigKey], &c) == nil && len(c.AuthInfos) == 1 &&
+		!(pki.Pair{Cert: c.AuthInfos[0].AuthInfo.ClientCertificateData}).Near(f.on.Clock.Now()) {
+		return nil
+	}
+	set, err := f.keysOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	return f.writeKubeconfig(ctx, p, set)
 }
 
 // secret is one that belongs to a Plane.

@@ -420,3 +420,38 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 }
+
+// The name that a client sends in TLS is as good as a path, and a request on a connection to another plane is not answered.
+func TestByName(t *testing.T) {
+	cfg := settings(t.TempDir())
+	cfg.PlanesDomain = "planes.test"
+	g := start(t, cfg)
+	g.create(t, "one", PlaneSpec{})
+	g.create(t, "other", PlaneSpec{})
+	for host, want := range map[string]int{"one.planes.test": http.StatusOK, "ONE.planes.test:6443": http.StatusOK, "other.planes.test": http.StatusMisdirectedRequest,
+		"10.0.0.1:6443": http.StatusOK} {
+		r := httptest.NewRequest(http.MethodGet, "https://"+host+"/api/v1/namespaces", nil)
+		r.TLS = &tls.ConnectionState{ServerName: "one.planes.test", PeerCertificates: []*x509.Certificate{g.administrator(t, "one")}}
+		w := httptest.NewRecorder()
+		g.front.ServeHTTP(w, r.WithContext(t.Context()))
+		if w.Code != want {
+			t.Errorf("a request to %s: %d %s", host, w.Code, w.Body)
+		}
+	}
+}
+
+// The administrator's kubeconfig is written anew before its certificate ends, which is seen when a plane wakes.
+func TestRenewal(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	if err := g.root.do(t.Context(), http.MethodPatch, secretsPath+"/"+kubeconfigSecret("one"), mergePatch, []byte(`{"data":{"value":"e30="}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.find("one").enter(t.Context())
+	if err != nil || !p.Running() {
+		t.Fatal(err)
+	}
+	g.find("one").leave()
+	g.await(t, "one", func(p *Plane) bool { return p.Status.State == awake })
+	g.must(t, "one", "GET", "/api/v1/namespaces", "", nil)
+}

@@ -54,7 +54,7 @@ type PlaneStatus struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// State is Asleep or Awake.
 	State string `json:"state,omitempty"`
-	// Objects and Bytes are what was stored when it went to sleep last.
+	// Objects and Bytes are what was stored of its own, beside its base, when it went to sleep last.
 	Objects int64 `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	// Base is what it began with, which it shares with other planes; "": it has stored that itself.
