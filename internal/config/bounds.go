@@ -24,6 +24,7 @@ func (c *Config) bounds() []bound {
 		{"min-request-timeout", int64(c.MinRequestTimeout), 0, int64(hundredYears / time.Second)},
 		{"max-requests-inflight", int64(c.MaxReadOnlyInFlight), 0, math.MaxInt32},
 		{"max-mutating-requests-inflight", int64(c.MaxMutatingInFlight), 0, math.MaxInt32},
+		{"planes-awake", int64(c.PlanesAwake), 0, math.MaxInt32},
 		{"http2-max-streams-per-connection", int64(c.HTTP2MaxStreams), 0, math.MaxInt32},
 	}
 	for flag, d := range map[string]time.Duration{

@@ -43,6 +43,8 @@ type Config struct {
 	Planes       bool
 	PlanesDomain string
 	PlanesIdle   time.Duration
+	// PlanesAwake is how many may be awake; 0: any number.
+	PlanesAwake int
 	// PlanesDialLocal lets them connect to this machine: to webhooks, extension servers and nodes on loopback and link-local addresses.
 	PlanesDialLocal bool
 	// IsHosted says that this is one of those; see Hosted.
@@ -335,7 +337,7 @@ func Standalone() Config {
 	c.Console = true
 	c.WebSocketOriginCheck = true
 	c.WebhookAdvice = true
-	c.PlanesIdle = 5 * time.Minute
+	c.PlanesIdle, c.PlanesAwake = 5*time.Minute, 1000
 	c.BindAddress = net.IPv4(127, 0, 0, 1)
 	c.AnonymousHealthOnly = true
 	c.ClusterKey = os.Getenv(ClusterKeyVariable)

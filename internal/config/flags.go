@@ -81,6 +81,7 @@ func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Planes, "planes", c.Planes, "Serve control planes below this one, each at /planes/NAME: the API planes.kanzen.io has them.")
 	fs.StringVar(&c.PlanesDomain, "planes-domain", c.PlanesDomain, "Serve planes at NAME.DOMAIN too, by the name that clients send in TLS; the serving certificate gets *.DOMAIN.")
 	fs.DurationVar(&c.PlanesIdle, "planes-idle", c.PlanesIdle, "After how long without requests a plane goes to sleep; the next request wakes it. 0: never.")
+	fs.IntVar(&c.PlanesAwake, "planes-awake", c.PlanesAwake, "How many planes may be awake; beyond that, the one that was not used for the longest time goes to sleep. 0: any number.")
 	fs.BoolVar(&c.PlanesDialLocal, "planes-dial-local", c.PlanesDialLocal, "Let planes connect to webhooks, extension servers and nodes on loopback and link-local addresses, which reach what only this machine may.")
 	fs.StringSliceVar(&c.TLSSANs, "tls-san", c.TLSSANs, "Further names and addresses in the serving certificate that the server makes for itself.")
 }

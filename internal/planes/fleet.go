@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,6 +48,7 @@ type Fleet struct {
 	listed  chan struct{}      // closed once all that exist are in planes
 	stopped bool               // guarded by mu
 	wakes   chan struct{}      // bounds how many start at a time
+	alive   atomic.Int64       // how many are awake, or about to be
 }
 
 // New makes the fleet of a root control plane of settings; seams are those of each plane. Nothing is served before Run.
@@ -225,4 +227,23 @@ func (f *Fleet) tire(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// room makes room for one more that is awake: as long as there are more than may be, the one that nobody has used for the longest time
+// goes to sleep. It reports false if all are in use.
+func (f *Fleet) room() bool {
+	for most := int64(f.cfg.PlanesAwake); most > 0 && f.alive.Load() > most; {
+		var oldest *hosted
+		var since time.Time
+		for _, h := range f.all() {
+			if at, ok := h.unused(); ok && (oldest == nil || at.Before(since)) {
+				oldest, since = h, at
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		f.logged(oldest, oldest.sleep())
+	}
+	return true
 }

@@ -104,7 +104,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	defer limit.done(watching)
 	p, err := h.enter(r.Context())
 	if err != nil {
-		if r.Context().Err() == nil && !errors.Is(err, errOver) {
+		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
 		w.Header().Set("Retry-After", "1")

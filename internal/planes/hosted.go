@@ -17,8 +17,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/layer"
 )
 
-// errOver says that a plane takes no requests any more.
-var errOver = errors.New("the plane is being deleted, or the server stops")
+// errOver says that a plane takes no requests any more, errFull that as many are awake as may be, and all are in use.
+var (
+	errOver = errors.New("the plane is being deleted, or the server stops")
+	errFull = errors.New("as many planes are in use as may be awake (--planes-awake)")
+)
 
 // hosted is one plane of the fleet.
 type hosted struct {
@@ -64,6 +67,7 @@ func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
 	began := h.fleet.on.Clock.Now()
 	if err := h.start(ctx, p); err != nil {
 		h.leave()
+		_ = h.sleep() // what did not start takes no place
 		return nil, err
 	}
 	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
@@ -116,6 +120,7 @@ func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
 		if h.plane, err = h.make(ctx); err != nil {
 			return nil, err
 		}
+		h.fleet.alive.Add(1)
 	}
 	if h.alarm != nil {
 		h.alarm.Stop()
@@ -127,6 +132,9 @@ func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
 
 // start starts the plane, one of few at a time.
 func (h *hosted) start(ctx context.Context, p *server.Plane) error {
+	if !h.fleet.room() {
+		return errFull
+	}
 	select {
 	case h.fleet.wakes <- struct{}{}:
 		defer func() { <-h.fleet.wakes }()
@@ -212,6 +220,13 @@ func (h *hosted) tired(since, until time.Time) bool {
 	return due.IsZero() || due.After(until)
 }
 
+// unused returns since when nobody uses the plane, if it is awake.
+func (h *hosted) unused() (since time.Time, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.used, h.plane != nil && h.stopping == nil && h.requests == 0
+}
+
 // sleep stops the plane if no request is under way.
 func (h *hosted) sleep() error { return h.halt(false) }
 
@@ -247,6 +262,7 @@ func (h *hosted) halt(whatever bool) error {
 	defer h.mu.Unlock()
 	close(h.stopping)
 	h.plane, h.stopping = nil, nil
+	h.fleet.alive.Add(-1)
 	if !h.over {
 		h.fleet.queue.AddAfter(h.name, 0) // its status
 		h.rouseLater()

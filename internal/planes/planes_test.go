@@ -455,3 +455,36 @@ func TestRenewal(t *testing.T) {
 	g.await(t, "one", func(p *Plane) bool { return p.Status.State == awake })
 	g.must(t, "one", "GET", "/api/v1/namespaces", "", nil)
 }
+
+// No more planes are awake than may be: the one that was not used for the longest time makes room, and one in use stays.
+func TestAwake(t *testing.T) {
+	cfg := settings(t.TempDir())
+	cfg.PlanesAwake = 2
+	g := start(t, cfg)
+	for n := range 4 {
+		g.create(t, fmt.Sprint("p", n), PlaneSpec{})
+	}
+	awake := func() (names string) {
+		for n := range 4 {
+			if g.find(fmt.Sprint("p", n)).awake() {
+				names += fmt.Sprint(n)
+			}
+		}
+		return names
+	}
+	for n, want := range []string{"0", "01", "12", "23"} {
+		g.must(t, fmt.Sprint("p", n), "GET", "/api/v1/namespaces", "", nil)
+		if got := awake(); got != want {
+			t.Errorf("after plane %d: %s are awake, want %s", n, got, want)
+		}
+	}
+	for _, name := range []string{"p2", "p3"} {
+		if _, err := g.find(name).enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer g.find(name).leave()
+	}
+	if code, answer := g.ask(t, "p0", "p0", "GET", "/api/v1/namespaces", ""); code != http.StatusServiceUnavailable || awake() != "23" {
+		t.Errorf("one more than may be in use: %d %s; %s are awake", code, answer, awake())
+	}
+}
