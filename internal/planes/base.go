@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -39,7 +40,7 @@ const basesPrefix = "/kanzen/bases/"
 
 // bases has those in memory.
 type bases struct {
-	making sync.Mutex // held while one is made
+	making singleflight.Group // by what they depend on
 	mu     sync.Mutex
 	byID   map[string]*base // guarded by mu, as are their keys until they are read
 }
@@ -84,23 +85,27 @@ func (f *Fleet) baseFor(ctx context.Context, t *template) (*base, error) {
 		return nil, nil
 	}
 	of := f.fingerprint(t.fingerprint())
-	f.bases.making.Lock()
-	defer f.bases.making.Unlock()
-	if b := f.bases.of(of); b != nil {
+	made, err, _ := f.bases.making.Do(of, func() (any, error) {
+		if b := f.bases.of(of); b != nil {
+			return b, nil
+		}
+		id, err := uuid.NewV7() // which tells when
+		if err != nil {
+			return nil, err
+		}
+		b := &base{ID: id.String(), Of: of}
+		if err := f.makeBase(ctx, b, t); err != nil {
+			return nil, fmt.Errorf("make what planes begin with: %w", err)
+		}
+		f.bases.mu.Lock()
+		defer f.bases.mu.Unlock()
+		f.bases.byID[b.ID] = b
 		return b, nil
-	}
-	id, err := uuid.NewV7() // which tells when
+	})
 	if err != nil {
 		return nil, err
 	}
-	b := &base{ID: id.String(), Of: of}
-	if err := f.makeBase(ctx, b, t); err != nil {
-		return nil, fmt.Errorf("make what planes begin with: %w", err)
-	}
-	f.bases.mu.Lock()
-	defer f.bases.mu.Unlock()
-	f.bases.byID[b.ID] = b
-	return b, nil
+	return made.(*base), nil
 }
 
 // of returns the base that depends on something; nil: there is none.
@@ -210,8 +215,9 @@ func (f *Fleet) clear(ctx context.Context) error {
 const maker = "base-"
 
 // makeBase has a plane make its first objects, and those of the template that are the same in all planes, and stores what it has then.
-func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) error {
+func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) (err error) {
 	prefix := Prefix + maker + b.ID
+	defer func() { err = errors.Join(err, f.erase(context.WithoutCancel(ctx), prefix+"/")) }()
 	began := f.on.Clock.Now().Unix()
 	set, err := pki.NewShared(maker, f.on.Clock.Now())
 	if err != nil {
@@ -241,10 +247,7 @@ func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) error {
 		return err
 	}
 	b.index(all)
-	if err := f.storeBase(ctx, b); err != nil {
-		return err
-	}
-	return f.erase(ctx, prefix+"/")
+	return f.storeBase(ctx, b)
 }
 
 // settle runs a plane until it has its first objects and those of a template.

@@ -406,8 +406,13 @@ func TestTemplate(t *testing.T) {
 	if n := len(g.bases.byID); n != 1 {
 		t.Errorf("%d bases, want one for both planes", n)
 	}
+	wrong := map[string]any{"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "wrong"},
+		"spec": map[string]any{"objects": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "Other", "metadata": map[string]any{"name": "x"}}}}}
+	if err := g.root.do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", wrong, nil); err != nil {
+		t.Fatal(err)
+	}
 	for name, spec := range map[string]PlaneSpec{
-		"asks for the parameter OWNER": {Template: "team"}, "has no parameter COLOUR": {Template: "team", Parameters: map[string]string{"OWNER": "x", "COLOUR": "red"}},
+		"no resource serves": {Template: "wrong"}, "asks for the parameter OWNER": {Template: "team"}, "has no parameter COLOUR": {Template: "team", Parameters: map[string]string{"OWNER": "x", "COLOUR": "red"}},
 		"not found": {Template: "none"},
 	} {
 		plane := strings.ReplaceAll(strings.ToLower(name), " ", "-")

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,8 +104,13 @@ func (t *template) filled(values map[string]string) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// apply applies objects, in their order. A kind may be served a moment after its definition was applied.
+// unknownFor is how long a kind may be unknown: one is served a moment after its definition was applied.
+const unknownFor = 2 * time.Second
+
+// apply applies objects, in their order.
 func (t *template) apply(ctx context.Context, f *Fleet, own api, objects []json.RawMessage) error {
+	waiting, cancel := context.WithTimeout(ctx, unknownFor)
+	defer cancel()
 	for _, raw := range objects {
 		var o unstructured.Unstructured
 		if err := json.Unmarshal(raw, &o.Object); err != nil {
@@ -114,11 +121,7 @@ func (t *template) apply(ctx context.Context, f *Fleet, own api, objects []json.
 			if err == nil {
 				break
 			}
-			var unknown *unknownKindError
-			if !asUnknown(err, &unknown) {
-				return fmt.Errorf("object %s %s of the template %s: %w", o.GetKind(), o.GetName(), t.Name, err)
-			}
-			if paused := f.pause(ctx); paused != nil {
+			if !errors.As(err, new(*unknownKindError)) || f.pause(waiting) != nil {
 				return fmt.Errorf("object %s %s of the template %s: %w", o.GetKind(), o.GetName(), t.Name, err)
 			}
 		}
@@ -130,12 +133,6 @@ func (t *template) apply(ctx context.Context, f *Fleet, own api, objects []json.
 type unknownKindError struct{ schema.GroupVersionKind }
 
 func (e *unknownKindError) Error() string { return "no resource serves " + e.String() }
-
-func asUnknown(err error, to **unknownKindError) bool {
-	u, ok := err.(*unknownKindError) //nolint:errorlint // applyOne returns it as it is
-	*to = u
-	return ok
-}
 
 // applyOne applies one object.
 func applyOne(ctx context.Context, own api, o *unstructured.Unstructured) error {
