@@ -37,7 +37,7 @@ func TestEveryCommandInDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/*.md")
 	must(t, err)
-	c := &commandChecks{running: serve(t, filepath.Join(t.TempDir(), "data"))}
+	c := &commandChecks{running: serve(t, filepath.Join(t.TempDir(), "data"), "--planes")}
 	var n atomic.Int64
 	t.Cleanup(func() {
 		if n.Load() < 120 {
@@ -110,6 +110,9 @@ var programs = []string{
 // notCommands are blocks that show something else, by their page and how they begin.
 var notCommands = map[string]string{
 	"docs/operations.md kind: ClusterRole":             "yaml",
+	"docs/planes.md apiVersion: planes":                "yaml",
+	"docs/planes.md spec:":                             "yaml",
+	"docs/testing.md s := kanzentest.Start":            "go",
 	"docs/scale.md requests ":                          "formulas",
 	"docs/testing.md \"sigs.k8s.io/controller-runtime": "imports",
 	"docs/testing.md testEnv.Options":                  "go",
