@@ -51,7 +51,8 @@ func (d *dormant) begin(kinds []schema.GroupResource, start func()) {
 
 // run looks for objects until ctx ends or nobody waits.
 func (d *dormant) run(ctx context.Context) {
-	defer d.end()
+	d.end(false) // a panic may have ended it before
+	defer d.end(true)
 	defer d.c.Store.Tap(d)() // before the scan, so that nothing is missed
 	for {
 		for _, prefix := range d.left() {
@@ -75,11 +76,11 @@ func (d *dormant) run(ctx context.Context) {
 	}
 }
 
-// end says that nothing is started any more.
-func (d *dormant) end() {
+// end says whether nothing is started any more.
+func (d *dormant) end(ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ended = true
+	d.ended = ended
 }
 
 // left returns the prefixes for which somebody waits.

@@ -18,14 +18,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server"
-	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-	"sigs.k8s.io/yaml"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 // ground is a root control plane with a fleet, without a port.
@@ -49,7 +52,13 @@ func settings(dir string) *config.Config {
 // start starts a root and its fleet; they stop with the test, or before by stop.
 func start(t testing.TB, cfg *config.Config) *ground {
 	t.Helper()
-	on, err := process.Open(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	return startOn(t, cfg, nil)
+}
+
+// startOn is start on a log; nil: that of the settings.
+func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
+	t.Helper()
+	on, err := process.OpenWith(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{DB: db})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,5 +500,50 @@ func TestAwake(t *testing.T) {
 	}
 	if code, answer := g.ask(t, "p0", "p0", "GET", "/api/v1/namespaces", ""); code != http.StatusServiceUnavailable || awake() != "23" {
 		t.Errorf("one more than may be in use: %d %s; %s are awake", code, answer, awake())
+	}
+}
+
+// Servers on one etcd have the same planes: each answers for all, none undoes what another says of them, and a start sweeps nothing away.
+func TestServers(t *testing.T) {
+	db := memory.New(clock.RealClock{})
+	t.Cleanup(func() { _ = db.Close() })
+	member := func() *ground {
+		cfg := settings(t.TempDir())
+		cfg.EtcdServers = []string{"http://given.example:2379"}
+		return startOn(t, cfg, db)
+	}
+	a := member()
+	a.create(t, "one", PlaneSpec{})
+	a.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	b := member()
+	b.create(t, "two", PlaneSpec{})
+	b.must(t, "one", "GET", configMaps+"/c", "", nil)
+	b.must(t, "one", "POST", configMaps, `{"metadata":{"name":"d"}}`, nil)
+	a.must(t, "one", "GET", configMaps+"/d", "", nil)
+	a.must(t, "two", "GET", "/api/v1/namespaces", "", nil)
+	var before, after Plane
+	for _, p := range []*Plane{&before, &after} {
+		if err := a.root.do(t.Context(), http.MethodGet, planesPath+"/one", "", nil, p); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range []*ground{a, b} {
+			if err := g.keep(t.Context(), "one"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if before.ResourceVersion != after.ResourceVersion {
+		t.Errorf("they write what they have to say of a plane in turns: %+v, %+v", before.Status, after.Status)
+	}
+	b.sweep(t.Context())
+	a.must(t, "one", "GET", configMaps+"/c", "", nil)
+	a.delete(t, "one", nil)
+	for b.find("one") != nil {
+		if err := b.pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _ := b.ask(t, "one", "one", "GET", configMaps, ""); code != http.StatusUnauthorized {
+		t.Errorf("a plane that another server has deleted: %d", code)
 	}
 }
