@@ -152,6 +152,7 @@ func (f *Fleet) set(p *Plane) {
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
 		h.complete()
 	}
+	h.remember(p.Status.Wakes)
 	if p.DeletionTimestamp != nil {
 		h.end()
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -268,6 +269,27 @@ func (h *hosted) halt(whatever bool) error {
 		h.rouseLater()
 	}
 	return err
+}
+
+// wakes returns when the alarm is; nil: there is none.
+func (h *hosted) wakes() *metav1.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.alarm == nil {
+		return nil
+	}
+	at := metav1.NewTime(h.due)
+	return &at
+}
+
+// remember sets the alarm that a process before this one has set.
+func (h *hosted) remember(at *metav1.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at != nil && h.plane == nil && h.alarm == nil && !h.over {
+		h.due = at.Time
+		h.rouseLater()
+	}
 }
 
 // rouseLater sets the alarm for what its controllers have to do.

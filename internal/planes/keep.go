@@ -194,7 +194,9 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 		p.Status.URL = f.address(p.Name)
 	}
 	p.Status.Kubeconfig, p.Status.State = kubeconfigSecret(p.Name), f.state(h)
+	p.Status.Wakes = nil
 	if p.Status.State == asleep {
+		p.Status.Wakes = h.wakes()
 		var err error
 		if p.Status.Objects, p.Status.Bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
 			return err

@@ -435,6 +435,25 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
+// A plane whose controllers have something to do later wakes for that, also if the server was restarted meanwhile.
+func TestWakes(t *testing.T) {
+	dir := t.TempDir()
+	g := start(t, settings(dir))
+	g.create(t, "one", PlaneSpec{})
+	g.must(t, "one", "GET", "/api/v1/namespaces", "", nil)
+	h := g.find("one")
+	h.mu.Lock()
+	h.due = time.Now().Add(3 * time.Second)
+	h.mu.Unlock()
+	if err := h.sleep(); err != nil {
+		t.Fatal(err)
+	}
+	g.await(t, "one", func(p *Plane) bool { return p.Status.State == asleep && p.Status.Wakes != nil })
+	g.stop()
+	g = start(t, settings(dir))
+	g.await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.Wakes == nil })
+}
+
 // The name that a client sends in TLS is as good as a path, and a request on a connection to another plane is not answered.
 func TestByName(t *testing.T) {
 	cfg := settings(t.TempDir())

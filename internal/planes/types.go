@@ -54,6 +54,8 @@ type PlaneStatus struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// State is Asleep or Awake.
 	State string `json:"state,omitempty"`
+	// Wakes is when it wakes by itself, because its controllers have something to do; nil: never.
+	Wakes *metav1.Time `json:"wakes"`
 	// Objects and Bytes are what was stored of its own, beside its base, when it went to sleep last.
 	Objects int64 `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
