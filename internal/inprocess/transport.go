@@ -58,8 +58,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-rw.started:
 	case <-req.Context().Done():
+	}
+	if err := req.Context().Err(); err != nil { // also if there is an answer: that the request was cut off, perhaps
 		cancel()
-		return nil, req.Context().Err()
+		r.Close()
+		return nil, err
 	}
 	return &http.Response{
 		Status: http.StatusText(rw.code), StatusCode: rw.code,
