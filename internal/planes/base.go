@@ -35,7 +35,7 @@ import (
 // stores only what it changes. Where stored objects are encrypted, by keys that depend on their places, there are no bases, and each
 // plane makes its own first objects.
 
-// Bases is where bases are in the log: of each the key ID, whose value says what it is of, and below it its keys.
+// basesPrefix is where bases are in the log: of each the key ID, whose value says what it is of, and below it its keys.
 const basesPrefix = "/kanzen/bases/"
 
 // bases has those in memory.
@@ -284,7 +284,11 @@ func (f *Fleet) storeBase(ctx context.Context, b *base) error {
 
 const uidLength = 36
 
-var uidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// uidPattern finds UIDs, and ownUID that of an object in its metadata: field 5 in protobuf, a string of 36 bytes, or "uid" in JSON.
+var (
+	uidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	ownUID     = regexp.MustCompile(`(?:\*\$|"uid":")([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`)
+)
 
 // marker stands in the base for a time of creation: a second that no clock of a server shows (in the year 2103), as field 1 of a time
 // in protobuf.
@@ -299,8 +303,18 @@ func anonymous(value []byte, from, to int64) []byte {
 	return value
 }
 
-// index finds what is not the same in each plane.
+// index finds what is not the same in each plane. Of UIDs these are those of objects of the base, wherever they are named: other texts
+// that look like one are somebody's data.
 func (b *base) index(all []baseKey) {
+	own := map[string]bool{}
+	for _, k := range all {
+		if begins(k.key, common) {
+			continue
+		}
+		for _, found := range ownUID.FindAllSubmatch(k.value, -1) {
+			own[string(found[1])] = true
+		}
+	}
 	for n := range all {
 		k := &all[n]
 		if begins(k.key, common) {
@@ -315,7 +329,9 @@ func (b *base) index(all []baseKey) {
 			from += at + len(marker)
 		}
 		for _, at := range uidPattern.FindAllIndex(k.value, -1) {
-			k.uids = append(k.uids, at[0])
+			if own[string(k.value[at[0]:at[1]])] {
+				k.uids = append(k.uids, at[0])
+			}
 		}
 	}
 	b.keys = all

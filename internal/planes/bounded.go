@@ -88,8 +88,12 @@ func created(t *kv.Txn, key string) int64 {
 	return 0
 }
 
-// over returns why so much more is too much. An object that is there may be changed when there are too many.
+// over returns why so much more is too much. An object that is there may be changed when there are too many, and a little beyond the
+// limit of bytes: to be deleted it may have to be.
 func (b *bounded) over(objects, size int64) error {
+	if objects == 0 {
+		size -= b.most.Bytes / 10
+	}
 	switch {
 	case b.most.Objects > 0 && objects > 0 && b.objects+objects > b.most.Objects:
 		return full(fmt.Sprintf("it may have %d objects", b.most.Objects))

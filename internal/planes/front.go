@@ -6,11 +6,14 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // pathPrefix is where planes are on the root's port.
@@ -37,7 +40,7 @@ func (f *Fleet) Front(root http.Handler) http.Handler {
 // route returns the plane that a request is for, and the request as the plane is to see it; "": it is for the root.
 func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
 	if domain := f.cfg.PlanesDomain; domain != "" && r.TLS != nil {
-		if name, ok := strings.CutSuffix(strings.ToLower(r.TLS.ServerName), "."+domain); ok && !strings.Contains(name, ".") {
+		if name, ok := strings.CutSuffix(strings.ToLower(r.TLS.ServerName), "."+domain); ok && len(validation.IsDNS1123Label(name)) == 0 {
 			return name, r
 		}
 	}
@@ -45,8 +48,8 @@ func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
 	if !ok {
 		return "", nil
 	}
-	name, rest, _ = strings.Cut(rest, "/")
-	if name == "" {
+	// A name goes into paths of requests to the root.
+	if name, rest, _ = strings.Cut(rest, "/"); len(validation.IsDNS1123Label(name)) > 0 {
 		return "", nil
 	}
 	prefix := pathPrefix + name
@@ -159,13 +162,10 @@ func presents(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), "base64url.bearer.authorization.k8s.io.")
 }
 
-// longRunning reports whether a request asks for a watch or a stream, or goes through to a node, a pod or a service.
+// longRunning reports whether a request may last as long as its client wants, as the plane's own filters decide it.
 func longRunning(r *http.Request) bool {
-	if r.Header.Get("Upgrade") != "" || strings.Contains(r.URL.Path, "/proxy") {
-		return true
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	return err == nil && (query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true")
+	i, err := request.NewInfo(r)
+	return err == nil && chain.LongRunning(i)
 }
 
 // refuse answers with a Status.

@@ -257,6 +257,9 @@ func (h *hosted) halt(whatever bool) error {
 		return nil
 	}
 	h.stopping = make(chan struct{})
+	if due := p.Due(); !due.IsZero() { // it may have to make room before it is tired
+		h.due = due
+	}
 	h.mu.Unlock()
 	err := p.Stop()
 	h.mu.Lock()
@@ -292,13 +295,20 @@ func (h *hosted) remember(at *metav1.Time) {
 	}
 }
 
+// overdue is when a plane wakes for what should have been done already: not at once, as it may have gone to sleep to make room.
+const overdue = 10 * time.Second
+
 // rouseLater sets the alarm for what its controllers have to do.
 func (h *hosted) rouseLater() {
 	if h.due.IsZero() {
 		return
 	}
 	clk := h.fleet.on.Clock
-	h.alarm = clk.AfterFunc(h.due.Sub(clk.Now()), func() {
+	wait := h.due.Sub(clk.Now())
+	if wait <= 0 {
+		wait = overdue
+	}
+	h.alarm = clk.AfterFunc(wait, func() {
 		if _, err := h.enter(context.Background()); err == nil {
 			h.leave() // the controllers have until it is tired again
 		}

@@ -25,7 +25,10 @@ func TestNothingOfOthers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/metrics/slis", "/flagz", "/", "/api/v1/namespaces", "/api/v1/namespaces/" + Namespace + "/secrets", "/readyz?verbose"} {
-		_, answer := g.ask(t, "one", "one", "GET", path, "")
+		code, answer := g.ask(t, "one", "one", "GET", path, "")
+		if code != http.StatusOK {
+			t.Errorf("%s: %d, so that it says nothing", path, code)
+		}
 		for _, word := range []string{"neighbour", Group, "kanzen_plane", "process_resident", "go_memstats", "data-dir"} {
 			if strings.Contains(answer, word) {
 				t.Errorf("%s says %q", path, word)
@@ -67,6 +70,30 @@ func (g *ground) withToken(t *testing.T, token, path string) int {
 	w := httptest.NewRecorder()
 	g.front.ServeHTTP(w, r.WithContext(t.Context()))
 	return w.Code
+}
+
+// What is no name of a plane is not asked of the root, which would be asked as the server itself; and who asks to be watched keeps no seat
+// only where there is something to watch.
+func TestOddPaths(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	for _, path := range []string{"/planes/%3Fwatch=true/api", "/planes/%3F/api", "/planes/../api", "/planes/a%23/api", "/planes/A/api", "/planes/a.b/api"} {
+		r := httptest.NewRequest(http.MethodGet, "https://root"+path, nil)
+		if name, _ := g.route(r); name != "" {
+			t.Errorf("%s is for the plane %q", path, name)
+		}
+	}
+	for target, want := range map[string]bool{
+		"GET /api/v1/pods?watch=true": true, "GET /api/v1/pods?watch=1": true, "GET /api/v1/watch/pods": true, "GET /api/v1/nodes/n/proxy/x": true,
+		"GET /api/v1/namespaces/a/pods/b/log?follow=true": true, "GET /api/v1/pods": false, "POST /api/v1/namespaces/a/pods?watch=true": false,
+		"GET /api/v1/namespaces/proxy/pods": false, "GET /api/v1/namespaces/a/configmaps/proxy": false,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		r := httptest.NewRequest(method, "https://root"+path, nil)
+		r.Header.Set("Upgrade", "x")
+		if got := longRunning(r); got != want {
+			t.Errorf("%s is long-running: %v", target, got)
+		}
+	}
 }
 
 // A plane's webhook cannot reach what only this machine may.

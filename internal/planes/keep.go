@@ -228,7 +228,7 @@ func (f *Fleet) remove(ctx context.Context, h *hosted, p *Plane) error {
 		return fmt.Errorf("remove what is stored of plane %s: %w", h.name, err)
 	}
 	for _, secret := range []string{keysSecret(h.name), kubeconfigSecret(h.name)} {
-		if err := f.root.do(ctx, http.MethodDelete, secretsPath+"/"+secret, "", nil, nil); err != nil && !apierrors.IsNotFound(err) {
+		if err := f.removeSecret(ctx, h, secret); err != nil {
 			return err
 		}
 	}

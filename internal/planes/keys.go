@@ -94,6 +94,19 @@ func (f *Fleet) renew(ctx context.Context, h *hosted, p *Plane) error {
 	return f.writeKubeconfig(ctx, p, set)
 }
 
+// removeSecret deletes a secret of a plane. Another plane may have come to have its name, and that of its secrets.
+func (f *Fleet) removeSecret(ctx context.Context, h *hosted, name string) error {
+	var s corev1.Secret
+	err := f.root.do(ctx, http.MethodGet, secretsPath+"/"+name, "", nil, &s)
+	if err == nil && len(s.OwnerReferences) == 1 && s.OwnerReferences[0].UID == h.uid {
+		err = f.root.do(ctx, http.MethodDelete, secretsPath+"/"+name, "application/json", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}}, nil)
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
 // secret is one that belongs to a Plane.
 func (f *Fleet) secret(p *Plane, name string, kind corev1.SecretType, data map[string][]byte) *corev1.Secret {
 	yes := true

@@ -380,6 +380,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+const someID = "0b6ff3a2-6b4e-4d8e-9d0e-3f3a5c1f7a55"
+
 // A plane begins with the objects of its template: those that are the same in all are stored once, those with parameters are its own.
 func TestTemplate(t *testing.T) {
 	g := start(t, settings(t.TempDir()))
@@ -393,6 +395,7 @@ func TestTemplate(t *testing.T) {
 						"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
 							"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}},
 				map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "shared"}},
+				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "data"}, "data": map[string]any{"id": someID}},
 				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "team"},
 					"data": map[string]any{"owner": "$(OWNER)", "size": "a $(SIZE) one", "other": "$(ELSE)"}},
 			},
@@ -410,6 +413,10 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%v", c.Data)
 		}
 		g.must(t, name, "GET", "/apis/example.com/v1/namespaces/default/things/shared", "", nil)
+		g.must(t, name, "GET", configMaps+"/data", "", &c)
+		if c.Data["id"] != someID {
+			t.Errorf("data that looks like a UID: %v", c.Data)
+		}
 		g.must(t, name, "POST", "/apis/example.com/v1/namespaces/default/things", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"own"}}`, nil)
 	}
 	if n := len(g.bases.byID); n != 1 {
