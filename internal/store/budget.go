@@ -9,6 +9,8 @@ import (
 // the oldest are dropped. A dropped encoding is made again when it is needed.
 type Budget struct {
 	limit int
+	// lent is the revision up to which items are those of other stores, with which nothing is kept: it would outlive this one.
+	lent int64
 
 	mu    sync.Mutex
 	used  int

@@ -130,6 +130,9 @@ func (i *Item) encoded(key any) *encoding {
 
 // keep caches a form of size bytes with the item.
 func (i *Item) keep(b *Budget, n *encoding, size int) {
+	if i.Rev <= b.lent {
+		return
+	}
 	for {
 		n.next = i.enc.Load()
 		if i.enc.CompareAndSwap(n.next, n) {

@@ -20,6 +20,8 @@ import (
 // readers that wait for a later one.
 type follower struct {
 	rev atomic.Int64 // all events up to it are in the views
+	// applying is held while events come into the views and rev follows.
+	applying sync.Mutex
 
 	ask chan struct{} // a token: a reader waits, etcd is to be asked for progress
 
@@ -143,6 +145,8 @@ func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 		next = head + 1
 	}
 	err := s.db.Watch(ctx, kv.Watch{Key: s.prefix, Prefix: true, From: next, Ask: s.follow.ask}, func(events []kv.Event, rev int64) error {
+		s.follow.applying.Lock()
+		defer s.follow.applying.Unlock()
 		s.applyInTime(ctx, events)
 		next = max(next, rev+1)
 		s.follow.advance(rev)

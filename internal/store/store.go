@@ -100,6 +100,8 @@ type Store struct {
 	// Encodings bounds what all items together may cache.
 	Encodings *Budget
 
+	// fork is db if that begins with what others hold; nil: it does not.
+	fork   Forked
 	follow follower
 	// compacted is the newest revision at which a server is known to have compacted; see endPast.
 	compacted   atomic.Int64
@@ -155,6 +157,9 @@ func newStore(db DB, o Options, common shared) *Store {
 		Encodings: common.encodings, values: common.values, views: map[string]*View{},
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}
+	if s.fork, _ = db.(Forked); s.fork != nil {
+		s.Encodings.lent = s.fork.Cut().Rev
+	}
 	s.values.stores = append(s.values.stores, s)
 	s.follow.init()
 	s.tasks.init()
@@ -171,7 +176,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if s.compares {
 		s.tasks.start(s.runCompare)
 	}
-	if s.values.stores[0] == s {
+	if s.values.stores[0] == s && s.fork == nil { // what a fork begins with is compressed where it comes from
 		s.tasks.start(s.runPack)
 	}
 	return s.run(ctx)

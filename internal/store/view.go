@@ -190,12 +190,14 @@ func (v *View) load(ctx context.Context, l *load) {
 	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
 	v.bytes, v.plain, v.broken = 0, 0, nil
 	v.epoch++
-	items.Scan(func(key string, i *Item) bool {
-		v.noteLocked(key, i)
-		v.bytes += int64(i.Size())
-		v.countLocked(i)
-		return true
-	})
+	if v.store.fork == nil { // most items of a fork are counted where they come from
+		items.Scan(func(key string, i *Item) bool {
+			v.noteLocked(key, i)
+			v.bytes += int64(i.Size())
+			v.countLocked(i)
+			return true
+		})
+	}
 	v.window.reset(rev)
 	for _, c := range changes {
 		v.applyLocked(c)
@@ -204,6 +206,9 @@ func (v *View) load(ctx context.Context, l *load) {
 
 // read reads the whole view from etcd, and returns its items and revision.
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
+	if v.store.fork != nil {
+		return v.readFork(ctx)
+	}
 	items := &btree.Map[string, *Item]{}
 	pack, packed := v.packLoaded()
 	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }
@@ -291,8 +296,10 @@ func (v *View) applyLocked(c change) {
 		}
 	}
 	if ev.Prev != nil {
-		v.bytes -= int64(ev.Prev.Size())
-		v.uncountLocked(ev.Prev)
+		if !v.store.lent(ev.Prev) {
+			v.bytes -= int64(ev.Prev.Size())
+			v.uncountLocked(ev.Prev)
+		}
 	}
 	v.rev = ev.Rev
 	seq := v.window.next()
@@ -371,7 +378,7 @@ func (v *View) Len() (int, bool) {
 	return v.items.Len(), v.state == loaded
 }
 
-// Size returns the number of objects, the bytes of their stored values, and
+// Size returns the number of objects, the bytes of their stored values (of a fork: of those written since), and
 // whether the view is loaded.
 func (v *View) Size() (objects int, bytes int64, ok bool) {
 	v.mu.Lock()

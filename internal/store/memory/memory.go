@@ -20,6 +20,8 @@ import (
 type DB struct {
 	clock  clock.WithDelayedExecution
 	faults faults
+	// Remember says of which keys it is never forgotten that they were deleted. It is set before the first use. Optional.
+	Remember func(key string) bool
 
 	mu sync.Mutex
 	// All below is guarded by mu.
@@ -146,6 +148,60 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 		}
 	}
 	return answer, nil
+}
+
+// Begin takes up keys as they were before the log began, unless it has heard of them: their revisions are those that they had. It
+// is not an event.
+func (d *DB) Begin(keys ...kv.KeyValue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range keys {
+		if _, ok := d.keys.Get(string(k.Key)); !ok {
+			d.keys.Set(string(k.Key), []version{{KeyValue: k}})
+		}
+	}
+}
+
+// Known reports whether the log has heard of a key.
+func (d *DB) Known(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.keys.Get(key)
+	return ok
+}
+
+// Scan passes on all keys of a range that the log has heard of, as they were at a revision (0: the newest): nil for one that is not
+// there. It returns the newest revision.
+func (d *DB) Scan(ctx context.Context, r kv.Range, yield func(key string, k *kv.KeyValue)) (int64, error) {
+	type found struct {
+		key string
+		is  *kv.KeyValue
+	}
+	var all []found
+	var newest int64
+	err := d.do(ctx, Range, func() error {
+		rev, err := d.readable(r.Rev)
+		if err != nil {
+			return err
+		}
+		newest = d.rev
+		d.keys.Ascend(r.Key, func(key string, versions []version) bool {
+			if key != r.Key && r.End != kv.NoEnd && key >= r.End {
+				return false
+			}
+			f := found{key: key}
+			if v, ok := at(versions, rev); ok {
+				f.is = &v.KeyValue
+			}
+			all = append(all, f)
+			return true
+		})
+		return nil
+	})
+	for _, f := range all {
+		yield(f.key, f.is)
+	}
+	return newest, err
 }
 
 // readable returns the revision that rev (0: the newest) stands for, or an
@@ -319,6 +375,9 @@ func (d *DB) compact(rev int64) {
 				kept = append(kept, v)
 				d.bytes += v.size()
 			}
+		}
+		if kept == nil && d.Remember != nil && d.Remember(key) {
+			kept = versions[len(versions)-1:]
 		}
 		if kept != nil {
 			keys.Load(key, kept)

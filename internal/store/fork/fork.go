@@ -1,0 +1,115 @@
+// Package fork is a log in memory that begins with what another one held at a moment (store.Cut), and goes its own way from there. It
+// copies nothing: a key is taken up when it is first written.
+package fork
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+)
+
+// DB is a forked log. Its history begins at the cut.
+type DB struct {
+	*memory.DB
+	cut *store.Cut
+}
+
+// New makes a log of what a cut holds. Its first write has the revision after the cut's.
+func New(cut *store.Cut, c clock.WithDelayedExecution) *DB {
+	d := &DB{memory.NewAt(c, cut.Rev), cut}
+	d.Remember = func(key string) bool { _, ok := cut.Get(key); return ok } // otherwise it would be there again
+	return d
+}
+
+// Cut is part of store.Forked.
+func (d *DB) Cut() *store.Cut { return d.cut }
+
+// Touched is part of store.Forked.
+func (d *DB) Touched(ctx context.Context, from, end string, yield func(key string, k *kv.KeyValue)) (int64, error) {
+	return d.DB.Scan(ctx, kv.Range{Key: from, End: end}, yield)
+}
+
+// Commit is part of store.DB.
+func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	for _, c := range t.If {
+		d.take(c.Key)
+	}
+	for _, o := range t.Then {
+		d.take(o.Key)
+	}
+	for _, key := range t.Else {
+		d.take(key)
+	}
+	return d.DB.Commit(ctx, t)
+}
+
+// take takes a key of the cut up, as it was.
+func (d *DB) take(key string) {
+	if k, ok := d.cut.Get(key); ok && !d.Known(key) {
+		d.Begin(k)
+	}
+}
+
+// Range is part of store.DB.
+func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	if r.End == "" {
+		d.take(r.Key)
+		return d.DB.Range(ctx, r, yield)
+	}
+	type known struct {
+		key string
+		is  *kv.KeyValue
+	}
+	var own []known
+	rev, err := d.Scan(ctx, r, func(key string, k *kv.KeyValue) { own = append(own, known{key, k}) })
+	if err != nil {
+		return kv.Answer{}, err
+	}
+	m := merged{r: r, yield: yield, answer: kv.Answer{Rev: rev}}
+	d.cut.Ascend(r.Key, func(k kv.KeyValue) bool {
+		if key := string(k.Key); r.End != kv.NoEnd && key >= r.End {
+			return false
+		}
+		for len(own) > 0 && own[0].key < string(k.Key) {
+			m.pass(own[0].is)
+			own = own[1:]
+		}
+		if len(own) > 0 && own[0].key == string(k.Key) {
+			return true // it was taken up
+		}
+		m.pass(&k)
+		return true
+	})
+	for _, k := range own {
+		m.pass(k.is)
+	}
+	return m.answer, nil
+}
+
+// merged is the answer to a Range.
+type merged struct {
+	r       kv.Range
+	yield   kv.Yield
+	answer  kv.Answer
+	passed  int64
+	stopped bool
+}
+
+func (m *merged) pass(k *kv.KeyValue) {
+	if k == nil {
+		return
+	}
+	m.answer.Count++
+	switch {
+	case m.r.CountOnly || m.stopped:
+	case m.r.Limit > 0 && m.passed == m.r.Limit:
+		m.answer.More = true
+	default:
+		m.passed++
+		m.stopped = !m.yield(*k)
+	}
+}
