@@ -21,16 +21,9 @@ func (c *Config) Hosted(prefix string) *Config {
 	h.Flags, h.RuntimeConfig = nil, slices.Clone(c.RuntimeConfig)
 	h.IsHosted, h.NoListener = true, true
 	h.DataDir, h.EtcdPrefix = "", prefix
-	h.Planes, h.PlanesDomain = false, ""
-	h.EtcdCompactionInterval, h.SnapshotSchedule = 0, ""
-	h.FlightRecorderMemory, h.FlightRecorderDir, h.Console = 0, "", false
-	h.DebugSocketPath, h.TracingConfigFile = "", ""
-	h.Profiling, h.ContentionProfiling = false, false // they are of the process
+	h.withoutProcess()
 	h.EgressSelectorConfigFile = ""
-	h.EndpointReconcilerType, h.KubernetesServiceNodePort = "none", 0
-	h.PeerCAFile, h.PeerAdvertiseIP, h.PeerAdvertisePort = "", "", "" // all servers of the process serve it the same
 	h.MaxReadOnlyInFlight, h.MaxMutatingInFlight = min(c.MaxReadOnlyInFlight, hostedReading), min(c.MaxMutatingInFlight, hostedWriting)
-	h.ShutdownDelay, h.ShutdownRetryAfter, h.WatchTermination = 0, false, 0
 	d := Standalone()
 	h.hostedUsers(&d)
 	h.AuditPolicyFile, h.AuditLog, h.AuditWebhookConfigFile = "", d.AuditLog, ""
@@ -60,4 +53,29 @@ func (c *Config) validatePlanes(bad func(flag, format string, args ...any)) {
 	case len(validation.IsDNS1123Subdomain(domain)) > 0:
 		bad("planes-domain", "%q is not a domain: %s", domain, strings.Join(validation.IsDNS1123Subdomain(domain), "; "))
 	}
+}
+
+// Forked returns the settings of a control plane that begins with what the one that c is of holds, in memory, and goes its own way. Its
+// users are the same, and so are its plugins, webhooks and policies. controllers are those that it runs.
+func (c *Config) Forked(controllers []string) *Config {
+	f := *c
+	f.Flags, f.RuntimeConfig = nil, slices.Clone(c.RuntimeConfig)
+	f.IsHosted, f.NoListener = true, true
+	f.DataDir, f.Controllers = "", controllers
+	f.withoutProcess()
+	f.EncryptionConfigFile = "" // it is in memory alone
+	f.EtcdOverrides = nil
+	return &f
+}
+
+// withoutProcess leaves out what is done once for a process or a machine.
+func (c *Config) withoutProcess() {
+	c.Planes, c.PlanesDomain = false, ""
+	c.EtcdCompactionInterval, c.SnapshotSchedule = 0, ""
+	c.FlightRecorderMemory, c.FlightRecorderDir, c.Console = 0, "", false
+	c.DebugSocketPath, c.TracingConfigFile = "", ""
+	c.Profiling, c.ContentionProfiling = false, false // they are of the process
+	c.EndpointReconcilerType, c.KubernetesServiceNodePort = "none", 0
+	c.PeerCAFile, c.PeerAdvertiseIP, c.PeerAdvertisePort = "", "", "" // all servers of the process serve it the same
+	c.ShutdownDelay, c.ShutdownRetryAfter, c.WatchTermination = 0, false, 0
 }

@@ -93,7 +93,7 @@ const together = 16
 // Run creates everything, and sets a milestone after each step.
 func (b *Bootstrapper) Run(ctx context.Context) error {
 	if b.Made {
-		b.Milestones.reach()
+		b.Milestones.Reach()
 		b.Service.Start(ctx)
 		b.left.add(b.AuthInfo.ensure)
 		return nil

@@ -35,8 +35,8 @@ type Milestones struct {
 	FlowConsumer, Authorizer, Definitions Milestone
 }
 
-// reach sets all steps of the Bootstrapper.
-func (m *Milestones) reach() {
+// Reach sets all steps of the Bootstrapper.
+func (m *Milestones) Reach() {
 	for _, step := range []*Milestone{&m.namespaces, &m.roles, &m.priorityClasses, &m.flowControl, &m.kubernetesService, &m.serviceCIDR, &m.authenticationInfo,
 		&m.identity, &m.leaseCollection, &m.serviceRepair, &m.tokenTracking, &m.storageVersions} {
 		step.Set()

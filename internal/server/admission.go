@@ -72,6 +72,7 @@ func (b *base) webhooks(ctx context.Context, d *plugin.Deps, c *cel.Compiler, m 
 		NewUID: func() types.UID { return types.UID(uuid.NewString()) },
 		Clock:  b.process.Clock, Log: b.log,
 		Guardrails: rails, Manifests: map[string]admission.View{}, NotReviews: d.Gates.Enabled(features.ExcludeAdmissionWebhookVirtualResources),
+		Rehearsal: b.seams.origin.rehearses(),
 	}
 	for name, make := range map[string]func(webhook.Deps) admission.Plugin{
 		webhook.MutatingName: webhook.Mutating, webhook.ValidatingName: webhook.Validating,

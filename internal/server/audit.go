@@ -13,6 +13,9 @@ import (
 
 // auditor makes the auditor of requests, nil if auditing is off.
 func (b *base) auditor() (*audit.Auditor, error) {
+	if o := b.seams.origin; o != nil {
+		return o.auditor(), nil
+	}
 	metrics := audit.NewMetrics(b.metrics.Register) // also where there is no log: dashboards ask for them
 	policy, err := b.auditPolicy()
 	if policy == nil || err != nil {

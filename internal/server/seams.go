@@ -26,4 +26,7 @@ type Seams struct {
 	Made bool
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
+
+	// origin is what a fork has of the control plane that it was made of; nil: it is none.
+	origin *origin
 }

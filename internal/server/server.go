@@ -21,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/admission/manifest"
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/builtin"
@@ -55,7 +57,12 @@ const maxBody = 3 << 20
 
 // server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
 type server struct {
-	base     *base
+	base *base
+	// keys, authenticators and auditor (nil: there is none) are lent to forks.
+	keys           *keys.Keys
+	authenticators *methods.Set
+	auditor        *audit.Auditor
+
 	handler  http.Handler
 	listener *listener // nil: only in-process requests are served
 	files    pki.Files
@@ -143,7 +150,9 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	loaded()
-	opened.Add(secrets.Close)
+	if seams.origin == nil {
+		opened.Add(secrets.Close)
+	}
 
 	// Authentication, authorization and admission.
 	policy, err := on.Policy(cfg.Gates())
@@ -159,11 +168,13 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	opened.Add(authorizers.Close)
-	authenticators, err := b.authentication(secrets, authorizers)
-	if err != nil {
-		return nil, err
+	authenticators := seams.origin.authenticators()
+	if authenticators == nil {
+		if authenticators, err = b.authentication(secrets, authorizers); err != nil {
+			return nil, err
+		}
+		opened.Add(authenticators.Close)
 	}
-	opened.Add(authenticators.Close)
 	recorded, err := b.flightRecorder(ctx)
 	if err != nil {
 		return nil, err
@@ -238,7 +249,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
-	if auditor != nil {
+	if auditor != nil && seams.origin == nil {
 		opened.Add(auditor.Backend.Close) // no request is served any more by then; buffered events are written
 	}
 	opened.Add(kubelets.Close) // closed before the audit log, which records their end
@@ -250,7 +261,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
@@ -300,7 +311,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s := &server{base: b, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s := &server{base: b, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {
@@ -319,6 +330,9 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 
 // keys returns the keys that the seams bring or the settings name.
 func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
+	if o := b.seams.origin; o != nil {
+		return o.server.keys, nil
+	}
 	if b.seams.Keys != nil {
 		return b.seams.Keys(ctx, b.cfg)
 	}

@@ -72,6 +72,9 @@ func (b *base) work(p runnables) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
+	if b.seams.origin != nil {
+		return b.forkedWork(p), nil
+	}
 	after := b.process.Clock.After
 	w := work{
 		storage: []task{{"", p.store.Run}, {"", b.process.Watch}},

@@ -21,6 +21,11 @@ import (
 // ask sends a review of a write to a webhook and returns a verified answer that allows it. A *callError is a
 // failed call, a *rejection an answer that refuses; any other error refuses, too.
 func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *subject, mutating bool) (*response, error) {
+	if d.Rehearsal && !a.DryRun {
+		rehearsed := *a
+		rehearsed.DryRun = true
+		a = &rehearsed
+	}
 	if a.DryRun {
 		if h.sideEffects == nil {
 			//lint:ignore ST1005 these are the words that clients know

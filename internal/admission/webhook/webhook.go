@@ -39,6 +39,8 @@ type Deps struct {
 	Guardrails *Guardrails
 	// NotReviews has no webhook called for reviews of who somebody is or what they may do.
 	NotReviews bool
+	// Rehearsal has webhooks called as for dry runs, also for writes that are stored: nothing outside may come of them.
+	Rehearsal bool
 
 	trouble *Trouble // made with the plugin
 }

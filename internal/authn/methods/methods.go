@@ -88,6 +88,8 @@ type Set struct {
 	file      *reload.File                   // nil without a file
 	initial   *apiserver.AnonymousAuthConfig // from the file, at the start
 	hook      *remote.Client                 // nil without a token webhook
+	once      sync.Once
+	all       authn.Authenticator // set by once
 }
 
 // New creates the methods named by the flags or the file.
@@ -243,7 +245,12 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 	return t, nil
 }
 
-// Authenticator returns the authenticator with all configured methods.
+// Authenticator returns the authenticator with all configured methods, each time the same.
 func (s *Set) Authenticator() authn.Authenticator {
+	s.once.Do(func() { s.all = s.join() })
+	return s.all
+}
+
+func (s *Set) join() authn.Authenticator {
 	return authn.New(authn.Config{Clock: s.Clock, Registry: s.Registry, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
 }

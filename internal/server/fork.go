@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/kanzen-io/kanzen/internal/aggregator"
+	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/authn/methods"
+	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/store/fork"
+)
+
+// This file makes control planes of control planes.
+
+// ForkOptions say what a fork is like.
+type ForkOptions struct {
+	// Controllers are those that it runs; nil: none.
+	Controllers []string
+	// Rehearsal has webhooks called as for dry runs.
+	Rehearsal bool
+	// Audit takes the audit events of its requests; nil: they are not recorded.
+	Audit func(events ...*auditv1.Event)
+}
+
+// Fork is a control plane that began with what another one held at a moment, and goes its own way in memory. Its users are the same,
+// and so is what authenticates them; of what they may do its own objects tell. It must be stopped before the other one.
+type Fork struct {
+	*Plane
+	// Log is where its objects are.
+	Log *fork.DB
+}
+
+// origin is what a fork has of the control plane that it was made of.
+type origin struct {
+	server  *server
+	options ForkOptions
+}
+
+func (o *origin) rehearses() bool { return o != nil && o.options.Rehearsal }
+
+// authenticators are lent by the other control plane; nil: it is no fork.
+func (o *origin) authenticators() *methods.Set {
+	if o == nil {
+		return nil
+	}
+	return o.server.authenticators
+}
+
+// auditor records by the other one's policy; nil: nothing is recorded.
+func (o *origin) auditor() *audit.Auditor {
+	a := o.server.auditor
+	if a == nil || o.options.Audit == nil {
+		return nil
+	}
+	own := *a
+	own.Backend = audited(o.options.Audit)
+	return &own
+}
+
+// audited is a func as a backend.
+type audited func(events ...*auditv1.Event)
+
+// Process is part of audit.Backend.
+func (f audited) Process(events ...*auditv1.Event) bool {
+	f(events...)
+	return true
+}
+
+// Close is part of audit.Backend.
+func (f audited) Close() error { return nil }
+
+// Fork makes a fork, stopped, of what the control plane holds now.
+func (p *Plane) Fork(ctx context.Context, o ForkOptions) (*Fork, error) {
+	s := p.serving.Load()
+	if s == nil {
+		return nil, ErrStopped
+	}
+	return s.fork(ctx, o)
+}
+
+func (s *server) fork(ctx context.Context, o ForkOptions) (*Fork, error) {
+	b := s.base
+	for _, ep := range b.objects.Endpoints() {
+		ep.View() // so that the cut has it
+	}
+	cut, err := b.objects.Store.Cut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log := fork.New(cut, b.process.Clock)
+	seams := Seams{Webhook: b.seams.Webhook, Made: true, origin: &origin{s, o}}
+	return &Fork{New(b.cfg.Forked(o.Controllers), b.process.Hosted(log, b.process.Egress), seams), log}, nil
+}
+
+// aggregates are the checks of aggregation. A fork has none: what is written to an extension server by a fork would be written there.
+func (b *base) aggregates(s *aggregator.Server) []debug.Check {
+	if b.seams.origin != nil {
+		return nil
+	}
+	return s.Checks()
+}
+
+// forkedWork is what runs in a fork: what requests need, and its controllers. It is nobody's server: it has no lease, no addresses and
+// no first objects to keep.
+func (b *base) forkedWork(p runnables) work {
+	w := work{
+		storage:   []task{{"", p.store.Run}},
+		bootstrap: func(context.Context) error { p.steps.Reach(); return nil },
+		judged:    p.authorizers.RBAC.Ready(),
+		service:   task{"", quietly(func(ctx context.Context) { <-ctx.Done() })},
+		indexes: []task{
+			{"", quietly(p.authorizers.Run)},
+			{"", p.custom.Run},
+			{"", quietly(reached(p.authorizers.RBAC.Ready(), &p.steps.Authorizer))},
+			{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
+		},
+	}
+	if p.flow == nil {
+		p.steps.FlowConsumer.Set()
+	} else {
+		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
+	}
+	for _, d := range b.directories {
+		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
+	}
+	return w
+}
