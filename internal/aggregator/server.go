@@ -38,6 +38,8 @@ type Config struct {
 	Catalog *catalog.Live
 	// Local are the groups and versions of the built-in kinds.
 	Local []discovery.GroupVersion
+	// Idle says that it will not run, and that nobody waits for it.
+	Idle bool
 	// CustomReady is closed once the catalog has all custom resources from before the start.
 	CustomReady <-chan struct{}
 	// CustomComplete reports whether all definitions of custom resources are known; nil: they are.
@@ -104,7 +106,9 @@ func New(c Config) *Server {
 		s.automatic[a.name] = a
 		s.pending[a.name] = true
 	}
-	c.Catalog.SettleBy(s.progress.CatchUp)
+	if !c.Idle {
+		c.Catalog.SettleBy(s.progress.CatchUp)
+	}
 	c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
 	c.Metrics.registerServices(s)
 	return s

@@ -224,6 +224,8 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	var custom *crd.Server
 	var flow *flowcontrol.Controller
 	reading := b.recorderResources(recorded, authorizers, recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
+	var s *server
+	reading = append(reading, b.bundles(func() *server { return s })...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
@@ -311,7 +313,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s := &server{base: b, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s = &server{base: b, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {

@@ -68,12 +68,12 @@ type runnables struct {
 }
 
 func (b *base) work(p runnables) (work, error) {
+	if b.seams.origin != nil {
+		return b.forkedWork(p), nil
+	}
 	upkeep, err := b.flowUpkeep()
 	if err != nil {
 		return work{}, err
-	}
-	if b.seams.origin != nil {
-		return b.forkedWork(p), nil
 	}
 	after := b.process.Clock.After
 	w := work{

@@ -147,6 +147,8 @@ type Forked interface {
 	DB
 	// Cut is what it begins with.
 	Cut() *Cut
+	// Written returns what becomes of each key that was written since, in the order of keys, and the keys that writes relied on.
+	Written() (ops []kv.Op, relied []string)
 	// Touched passes on the keys of a range that were written since, as of the newest revision, and returns that: nil for one that
 	// is not there any more.
 	Touched(ctx context.Context, from, end string, yield func(key string, k *kv.KeyValue)) (rev int64, err error)

@@ -52,6 +52,8 @@ type DB interface {
 	// Writable returns an error if the database accepts reads but no writes:
 	// its disk or its quota is full.
 	Writable(ctx context.Context) error
+	// MaxOps is how many operations a transaction may have, and how many conditions: kv.MaxOps or more.
+	MaxOps() int
 	// Size returns the size of the database.
 	Size(ctx context.Context) (kv.Size, error)
 }

@@ -81,8 +81,11 @@ func Commit(ctx context.Context, ops []Op, guards ...Guard) ([]*Item, error) {
 
 // check refuses what no database carries out.
 func check(ops []Op) error {
-	if len(ops) == 0 || len(ops) > kv.MaxOps {
-		return fmt.Errorf("a transaction of %d writes; there may be 1 to %d", len(ops), kv.MaxOps)
+	if len(ops) == 0 {
+		return errors.New("a transaction without writes")
+	}
+	if most := ops[0].View.store.db.MaxOps(); len(ops) > most {
+		return fmt.Errorf("a transaction of %d writes; there may be 1 to %d", len(ops), most)
 	}
 	paths, writes := make(map[string]bool, len(ops)), false
 	for n := range ops {

@@ -264,7 +264,7 @@ func (e Embedded) serverConfig(broken *breakage) (config.ServerConfig, error) {
 		SnapshotCatchUpEntries:            catchUpEntries,
 		MaxSnapFiles:                      d.MaxSnapFiles,
 		MaxWALFiles:                       d.MaxWalFiles,
-		MaxTxnOps:                         d.MaxTxnOps,
+		MaxTxnOps:                         maxTxnOps,
 		MaxRequestBytes:                   maxRequestBytes,
 		MaxConcurrentStreams:              d.MaxConcurrentStreams,
 		AuthToken:                         d.AuthToken,

@@ -57,6 +57,17 @@ type DB struct {
 	streams atomic.Uint64 // numbers the watches
 }
 
+// maxTxnOps is how many operations a transaction of the embedded etcd may have.
+const maxTxnOps = 4096
+
+// MaxOps is part of store.DB. Of a cluster it is etcd's default.
+func (d *DB) MaxOps() int {
+	if d.reach == nil {
+		return maxTxnOps
+	}
+	return kv.MaxOps
+}
+
 // Head returns a revision that is at least as new as every write acknowledged
 // before the call.
 func (d *DB) Head(ctx context.Context) (int64, error) {

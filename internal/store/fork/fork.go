@@ -4,6 +4,9 @@ package fork
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 
 	"k8s.io/utils/clock"
 
@@ -16,11 +19,16 @@ import (
 type DB struct {
 	*memory.DB
 	cut *store.Cut
+
+	mu sync.Mutex
+	// written is what becomes of keys, and relied the keys that it depended on; guarded by mu. What ends by itself is not noted.
+	written map[string]kv.Op
+	relied  map[string]bool
 }
 
 // New makes a log of what a cut holds. Its first write has the revision after the cut's.
 func New(cut *store.Cut, c clock.WithDelayedExecution) *DB {
-	d := &DB{memory.NewAt(c, cut.Rev), cut}
+	d := &DB{DB: memory.NewAt(c, cut.Rev), cut: cut, written: map[string]kv.Op{}, relied: map[string]bool{}}
 	d.Remember = func(key string) bool { _, ok := cut.Get(key); return ok } // otherwise it would be there again
 	return d
 }
@@ -44,7 +52,39 @@ func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	for _, key := range t.Else {
 		d.take(key)
 	}
-	return d.DB.Commit(ctx, t)
+	done, err := d.DB.Commit(ctx, t)
+	if done.Held {
+		d.note(t)
+	}
+	return done, err
+}
+
+// note keeps what a transaction has written. Of several writes of a key the last counts.
+func (d *DB) note(t kv.Txn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range t.If {
+		d.relied[c.Key] = true
+	}
+	for _, o := range t.Then {
+		if before, ok := d.written[o.Key]; ok && o.KeepTTL {
+			o.TTL, o.KeepTTL = before.TTL, before.KeepTTL
+		}
+		d.written[o.Key] = o
+	}
+}
+
+// Written is part of store.Forked. What was made and deleted since is left out.
+func (d *DB) Written() (ops []kv.Op, relied []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(d.written)) {
+		o := d.written[key]
+		if _, was := d.cut.Get(key); was || !o.Delete {
+			ops = append(ops, o)
+		}
+	}
+	return ops, slices.Sorted(maps.Keys(d.relied))
 }
 
 // take takes a key of the cut up, as it was.

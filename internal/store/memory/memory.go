@@ -8,6 +8,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/tidwall/btree"
@@ -69,6 +70,9 @@ func (d *DB) Ping(ctx context.Context) error { return d.do(ctx, Ping, func() err
 
 // Writable is part of store.DB.
 func (d *DB) Writable(context.Context) error { return nil }
+
+// MaxOps is part of store.DB.
+func (d *DB) MaxOps() int { return math.MaxInt }
 
 // Size is part of store.DB. It counts the bytes of keys and values, now and in
 // history.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -246,6 +247,9 @@ func (d *DB) Writable(ctx context.Context) error {
 	}
 	return d.room()
 }
+
+// MaxOps is part of store.DB.
+func (d *DB) MaxOps() int { return math.MaxInt }
 
 // needBytes is the free space that the tree may need before it can tell that there is too little: what is in its memory, and the
 // next segments of its log.

@@ -1,0 +1,157 @@
+// Package bundle carries out several writes as one. They are carried out on a fork of the control plane, so that each is decided as if
+// it were requested alone, and sees the ones before it; what they have written there is then adopted in one transaction.
+package bundle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
+	v1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Fork is a copy of the control plane, on which writes have no effect yet.
+type Fork interface {
+	// Transport answers requests of a user.
+	Transport(u user.Info) http.RoundTripper
+	// CatchUp returns once everything that requests depend on reflects the writes before.
+	CatchUp(ctx context.Context) error
+	// Find returns the resource of a kind; ok is false if none is served.
+	Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
+	// Since is the revision that the fork began with.
+	Since() int64
+	// Adopt writes what was written on the fork, as one, and returns the revision of it. Errors: store.ErrMoved, store.ErrTooMany.
+	Adopt(ctx context.Context) (int64, error)
+	// Stop ends it.
+	Stop() error
+}
+
+// Deps is what bundles need of the control plane.
+type Deps struct {
+	// Fork makes a fork, started. On one that only rehearses, webhooks are called as for dry runs. audit takes the audit events of
+	// its requests.
+	Fork func(ctx context.Context, rehearsal bool, audit func(...*auditv1.Event)) (Fork, error)
+	// Audit records events.
+	Audit func(...*auditv1.Event)
+}
+
+// maxItems is how many writes a bundle may have.
+const maxItems = 500
+
+// attempts is how often a bundle is begun anew because somebody else has written what it is about.
+const attempts = 8
+
+// Annotations of the audit events of items: the audit ID of the bundle's request, and whether it was written.
+const (
+	auditBundle  = "bundle.kanzen.io/bundle"
+	auditWritten = "bundle.kanzen.io/written"
+)
+
+// Resources returns the resource by which bundles are carried out.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{{
+		Plural: "bundles", Singular: "bundle", Kind: "Bundle", Hub: v1.GroupVersion(), Verbs: []string{"create"},
+		Versions: []*engine.Version{engine.VersionOf[v1.Bundle, v1.BundleList](v1.GroupVersion(), nil)},
+		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
+			return d.create(ctx, obj.(*v1.Bundle), o)
+		},
+	}}
+}
+
+func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions) (*v1.Bundle, error) {
+	writes, err := read(b.Spec.Items)
+	if err != nil {
+		return nil, err
+	}
+	b.Status = v1.BundleStatus{}
+	for range attempts {
+		status, err := d.try(ctx, writes, o)
+		switch {
+		case err == nil:
+			b.Status = *status
+			for _, i := range status.Items {
+				for _, w := range i.Warnings {
+					request.AddWarning(ctx, w)
+				}
+			}
+			return b, nil
+		case errors.Is(err, store.ErrTooMany):
+			return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
+		case !errors.Is(err, store.ErrMoved):
+			return nil, err
+		}
+	}
+	return nil, apierrors.NewConflict(v1.GroupVersion().WithResource("bundles").GroupResource(), b.Name,
+		fmt.Errorf("others have written what it is about, %d times in turn; please try again", attempts))
+}
+
+// try carries the writes out on a fork, and adopts them. Errors: store.ErrMoved, store.ErrTooMany, refusals.
+func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
+	dryRun := admission.IsDryRun(o.DryRun)
+	var events []*auditv1.Event
+	f, err := d.Fork(ctx, dryRun, func(e ...*auditv1.Event) { events = append(events, e...) })
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	written := false
+	defer func() {
+		err = errors.Join(err, f.Stop())
+		if errors.Is(err, store.ErrMoved) {
+			return // it is tried again, and recorded then
+		}
+		for _, e := range events {
+			if e.Annotations == nil {
+				e.Annotations = map[string]string{}
+			}
+			e.Annotations[auditBundle], e.Annotations[auditWritten] = request.AuditIDFrom(ctx), strconv.FormatBool(written)
+		}
+		d.Audit(events...)
+	}()
+	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o}
+	status, err := c.all(ctx, writes)
+	if err != nil || dryRun {
+		return status, err
+	}
+	rev, err := f.Adopt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	written = true
+	return status, stamp(status, f.Since(), rev)
+}
+
+// stamp gives what was changed the revision at which it was written.
+func stamp(s *v1.BundleStatus, since, rev int64) error {
+	s.ResourceVersion = strconv.FormatInt(rev, 10)
+	for n := range s.Items {
+		raw := &s.Items[n].Object.Raw
+		var obj map[string]any
+		if err := json.Unmarshal(*raw, &obj); err != nil {
+			return err
+		}
+		meta, _ := obj["metadata"].(map[string]any)
+		had, _ := meta["resourceVersion"].(string)
+		if !newer(had, since) {
+			continue
+		}
+		meta["resourceVersion"] = s.ResourceVersion
+		var err error
+		if *raw, err = json.Marshal(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}

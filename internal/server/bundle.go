@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/kanzen-io/kanzen/internal/bundle"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/extensions"
+)
+
+// bundles returns the resource by which several objects are written as one; s returns this server, once it is assembled.
+func (b *base) bundles(s func() *server) []*engine.Resource {
+	if !b.cfg.Extensions().Has(extensions.Bundles) || b.seams.origin != nil {
+		return nil
+	}
+	return bundle.Resources(bundle.Deps{
+		Fork: func(ctx context.Context, rehearsal bool, audit func(...*auditv1.Event)) (bundle.Fork, error) {
+			f, err := s().fork(ctx, ForkOptions{Rehearsal: rehearsal, Audit: audit})
+			if err != nil {
+				return nil, err
+			}
+			if err := f.Start(ctx); err != nil {
+				return nil, err
+			}
+			return bundled{f, s()}, nil
+		},
+		Audit: func(events ...*auditv1.Event) {
+			if a := s().auditor; a != nil && len(events) > 0 {
+				a.Backend.Process(events...)
+			}
+		},
+	})
+}
+
+// bundled is a fork for a bundle.
+type bundled struct {
+	*Fork
+	of *server
+}
+
+// Since is part of bundle.Fork.
+func (f bundled) Since() int64 { return f.Log.Cut().Rev }
+
+// Find is part of bundle.Fork.
+func (f bundled) Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool) {
+	for _, r := range f.serving.Load().base.objects.Now().Kind(kind) {
+		return r.WithVersion(kind.Version), r.Namespaced, true
+	}
+	return gvr, false, false
+}
+
+// Adopt is part of bundle.Fork.
+func (f bundled) Adopt(ctx context.Context) (int64, error) {
+	objects := f.of.base.objects
+	rev, err := objects.Store.Adopt(ctx, f.Log)
+	if err != nil {
+		return 0, err
+	}
+	return rev, objects.Settle(ctx) // who sees the answer finds the kinds that it has defined
+}

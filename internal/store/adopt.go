@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// ErrMoved says that what was written to a fork is based on what has changed since.
+var ErrMoved = errors.New("what the writes are based on has changed")
+
+// ErrTooMany says that a transaction has more writes, or more bytes, than the database takes.
+var ErrTooMany = errors.New("too many writes for one transaction")
+
+// Adopt writes what was written to a fork of the cluster, as one: all of it at the revision that it returns, or nothing. It returns
+// once this server has seen that. Nothing written: the revision of the fork. Errors: ErrMoved, ErrTooMany.
+func (c *Cluster) Adopt(ctx context.Context, log Forked) (int64, error) {
+	ops, relied := log.Written()
+	if len(ops) == 0 {
+		return log.Cut().Rev, nil
+	}
+	s := c.At(ops[0].Key[len(c.stores[0].prefix):])
+	t, err := s.adoption(ctx, log.Cut(), ops, relied)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range ops {
+		if c.At(o.Key[len(s.prefix):]) != s {
+			return 0, errors.New("the writes are not of one database, and cannot be one transaction")
+		}
+	}
+	if most := s.db.MaxOps(); len(t.Then) > most || len(t.If) > most {
+		return 0, fmt.Errorf("%w: %d keys are written and %d relied on, and the database takes %d", ErrTooMany, len(t.Then), len(t.If), most)
+	}
+	defer s.waited(ctx, s.clock.Now())
+	done, err := s.db.Commit(ctx, t)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return 0, fmt.Errorf("%w: %w", ErrTooMany, err)
+	case err != nil:
+		return 0, uncertain{err}
+	case !done.Held:
+		return 0, ErrMoved
+	}
+	return done.Rev, s.WaitFor(ctx, done.Rev)
+}
+
+// adoption is the transaction that carries out writes, if all that they were based on is as it was in a cut.
+func (s *Store) adoption(ctx context.Context, cut *Cut, ops []kv.Op, relied []string) (kv.Txn, error) {
+	var t kv.Txn
+	expect := func(key string) {
+		c := kv.Condition{Key: key, Is: kv.ModRevision}
+		if i := cut.item(key); i != nil {
+			c.N = i.Rev
+		}
+		t.If = append(t.If, c)
+	}
+	for _, o := range ops {
+		expect(o.Key)
+		if !o.Delete {
+			var err error
+			if o.Value, err = s.sealedAt(ctx, o.Key, o.Value); err != nil {
+				return kv.Txn{}, err
+			}
+		}
+		t.Then = append(t.Then, o)
+	}
+	for _, key := range relied {
+		_, written := slices.BinarySearchFunc(ops, key, func(o kv.Op, key string) int { return strings.Compare(o.Key, key) })
+		if !written && cut.of(key) != nil { // of what is in no view nothing is known
+			expect(key)
+		}
+	}
+	return t, nil
+}
+
+// sealedAt returns the bytes to store for a value at a key of the log.
+func (s *Store) sealedAt(ctx context.Context, key string, value []byte) ([]byte, error) {
+	if v := s.view([]byte(key)); v != nil {
+		return v.sealed(ctx, key, value)
+	}
+	if s.transformer != nil {
+		if t := s.transformer(key[len(s.prefix):]); t != nil {
+			return t.ToStorage(ctx, key, value)
+		}
+	}
+	return value, nil
+}
