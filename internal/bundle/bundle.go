@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,8 @@ type Fork interface {
 	CatchUp(ctx context.Context) error
 	// Find returns the resource of a kind; ok is false if none is served.
 	Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
+	// Written returns the objects that were written.
+	Written() []v1.Other
 	// Since is the revision that the fork began with.
 	Since() int64
 	// Adopt writes what was written on the fork, as one, and returns the revision of it. Errors: store.ErrMoved, store.ErrTooMany.
@@ -72,7 +75,7 @@ func Resources(d Deps) []*engine.Resource {
 }
 
 func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions) (*v1.Bundle, error) {
-	writes, err := read(b.Spec.Items)
+	writes, err := read(&b.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +123,14 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 		}
 		d.Audit(events...)
 	}()
-	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o}
+	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]bool{}}
 	status, err := c.all(ctx, writes)
-	if err != nil || dryRun {
-		return status, err
+	if err != nil {
+		return nil, err
+	}
+	status.Others = slices.DeleteFunc(f.Written(), func(o v1.Other) bool { return c.items[id{o.Group, o.Resource, o.Namespace, o.Name}] })
+	if dryRun {
+		return status, nil
 	}
 	rev, err := f.Adopt(ctx)
 	if err != nil {

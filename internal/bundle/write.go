@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,10 +25,13 @@ import (
 type write struct {
 	*v1.Item
 	meta metav1.PartialObjectMetadata
+	// namespace is that of the object if it needs one.
+	namespace string
 }
 
 // read looks at what all items have in common.
-func read(items []v1.Item) ([]write, error) {
+func read(spec *v1.BundleSpec) ([]write, error) {
+	items := spec.Items
 	if len(items) == 0 || len(items) > maxItems {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.items: a bundle has 1 to %d items, not %d", maxItems, len(items)))
 	}
@@ -41,6 +45,7 @@ func read(items []v1.Item) ([]write, error) {
 		if err := json.Unmarshal(w.Object.Raw, &w.meta); err != nil {
 			return nil, bad("the object cannot be read: %v", err)
 		}
+		w.namespace = cmp.Or(w.meta.Namespace, spec.Namespace, metav1.NamespaceDefault)
 		switch w.Verb {
 		case "":
 			w.Verb = v1.Apply
@@ -74,11 +79,16 @@ func (w *write) name() string {
 	return fmt.Sprintf("%s %s %s", w.meta.APIVersion, w.meta.Kind, name)
 }
 
+// id names an object.
+type id struct{ group, resource, namespace, name string }
+
 // carrying carries out writes on a fork.
 type carrying struct {
 	fork    Fork
 	client  *http.Client
 	options *metav1.CreateOptions
+	// items are the objects of items.
+	items map[id]bool
 	// defined are the kinds of definitions that were written.
 	defined map[schema.GroupKind]bool
 }
@@ -125,7 +135,15 @@ func (c *carrying) one(ctx context.Context, w *write, status *v1.ItemStatus) err
 	}
 	c.define(w)
 	status.Object.Raw = body
-	status.Result = c.result(w, resp.StatusCode, body)
+	var after metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &after); err != nil {
+		return err
+	}
+	status.Result = c.result(w, resp.StatusCode, &after)
+	if target.Name == "" {
+		target.Name = after.Name
+	}
+	c.items[id{target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name}] = true
 	headers, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"])
 	for _, h := range headers {
 		status.Warnings = append(status.Warnings, h.Text)
@@ -134,9 +152,8 @@ func (c *carrying) one(ctx context.Context, w *write, status *v1.ItemStatus) err
 }
 
 // result says what a write has done.
-func (c *carrying) result(w *write, code int, answer []byte) string {
-	var after metav1.PartialObjectMetadata
-	switch _ = json.Unmarshal(answer, &after); {
+func (c *carrying) result(w *write, code int, after *metav1.PartialObjectMetadata) string {
+	switch {
 	case w.Verb == v1.Delete:
 		return v1.Deleted
 	case code == http.StatusCreated:
@@ -210,8 +227,8 @@ func (c *carrying) target(ctx context.Context, w *write) (inprocess.Target, erro
 	}
 	t := inprocess.Target{Resource: gvr, Namespace: w.meta.Namespace, Name: w.meta.Name, Subresource: w.Subresource}
 	switch {
-	case namespaced && t.Namespace == "":
-		t.Namespace = metav1.NamespaceDefault
+	case namespaced:
+		t.Namespace = w.namespace
 	case !namespaced && t.Namespace != "":
 		return t, apierrors.NewBadRequest(fmt.Sprintf("objects of kind %s have no namespace", kind.Kind))
 	}

@@ -94,10 +94,10 @@ func TestBundleRefused(t *testing.T) {
 	do(t, s, http.MethodGet, "/api/v1/namespaces/team", "", "application/json", nil, http.StatusNotFound)
 	for body, want := range map[string]string{
 		`{"items":[]}`: "a bundle has 1 to 500 items, not 0",
-		`{"items":[{"object":{"kind":"Pod","apiVersion":"v1"}}]}`:                                                       "the object has no name",
-		`{"items":[{"verb":"get","object":{"kind":"Pod","apiVersion":"v1"}}]}`:                                          "unknown verb",
-		`{"items":[{"object":{"metadata":{"name":"x"}}}]}`:                                                              "no apiVersion",
-		`{"items":[{"object":{"kind":"Bundle","apiVersion":"bundle.kanzen.io/v1","metadata":{"name":"x"}}}]}`:           "a bundle in a bundle",
+		`{"items":[{"object":{"kind":"Pod","apiVersion":"v1"}}]}`:                                                                "the object has no name",
+		`{"items":[{"verb":"get","object":{"kind":"Pod","apiVersion":"v1"}}]}`:                                                   "unknown verb",
+		`{"items":[{"object":{"metadata":{"name":"x"}}}]}`:                                                                       "no apiVersion",
+		`{"items":[{"object":{"kind":"Bundle","apiVersion":"bundle.kanzen.io/v1","metadata":{"name":"x"}}}]}`:                    "a bundle in a bundle",
 		`{"items":[{"verb":"delete","subresource":"status","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}}]}`: "a subresource is applied or updated",
 	} {
 		answer := do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json", []byte(`{"apiVersion":"bundle.kanzen.io/v1","kind":"Bundle","spec":`+body+`}`), http.StatusBadRequest)
@@ -117,4 +117,36 @@ func TestBundleDryRun(t *testing.T) {
 		t.Errorf("%s", answer)
 	}
 	do(t, s, http.MethodGet, "/api/v1/namespaces/team", "", "application/json", nil, http.StatusNotFound)
+}
+
+// BenchmarkBundle writes 200 ConfigMaps: by a bundle, and by applies of their own.
+func BenchmarkBundle(b *testing.B) {
+	const each = 200
+	object := func(n int) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","namespace":"default"},"data":{"k":%q}}`, n, strings.Repeat("x", 500))
+	}
+	b.Run("bundle", func(b *testing.B) {
+		s, n := start(b), 0
+		began := cpu(b)
+		for b.Loop() {
+			var items []string
+			for range each {
+				items = append(items, "apply "+object(n))
+				n++
+			}
+			do(b, s, http.MethodPost, bundlesPath, "application/json", "application/json", bundleOf(b, items...), http.StatusCreated)
+		}
+		b.ReportMetric(float64(cpu(b)-began)/float64(b.N)/1e6, "cpu-ms/op")
+	})
+	b.Run("single", func(b *testing.B) {
+		s, n := start(b), 0
+		began := cpu(b)
+		for b.Loop() {
+			for range each {
+				do(b, s, http.MethodPatch, fmt.Sprintf("/api/v1/namespaces/default/configmaps/m%d?fieldManager=m", n), "application/apply-patch+yaml", "application/json", []byte(object(n)), http.StatusCreated)
+				n++
+			}
+		}
+		b.ReportMetric(float64(cpu(b)-began)/float64(b.N)/1e6, "cpu-ms/op")
+	})
 }

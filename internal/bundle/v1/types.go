@@ -26,6 +26,8 @@ type Bundle struct {
 
 // BundleSpec says what is written.
 type BundleSpec struct {
+	// Namespace is that of objects which have none and need one; empty: default.
+	Namespace string `json:"namespace,omitempty"`
 	// Items are the writes, in their order; there may be 1 to 500.
 	Items []Item `json:"items"`
 }
@@ -59,6 +61,18 @@ type BundleStatus struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Items are the answers, in the order of spec.items.
 	Items []ItemStatus `json:"items,omitempty"`
+	// Others are the objects that were written with them, such as the address of a service.
+	Others []Other `json:"others,omitempty"`
+}
+
+// Other is an object that was written with those of the items.
+type Other struct {
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Result is created, changed or deleted.
+	Result string `json:"result"`
 }
 
 // ItemStatus is the answer to one write.
@@ -107,6 +121,7 @@ func (b *Bundle) DeepCopyObject() runtime.Object {
 		i.Object.DeepCopyInto(&o.Object)
 		o.Result, o.Warnings = i.Result, append([]string(nil), i.Warnings...)
 	}
+	out.Status.Others = append([]Other(nil), b.Status.Others...)
 	return &out
 }
 
