@@ -127,3 +127,6 @@ func (b *base) forkedWork(p runnables) work {
 	}
 	return w
 }
+
+// Controllers are those that the fork runs.
+func (f *Fork) Controllers() []string { return f.cfg.Controllers }
