@@ -38,15 +38,24 @@ func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
 	}
 }
 
-// serverConfig returns the configuration by which a command reaches a server, and the namespace of its context.
-func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
+// kubeconfigRules say which kubeconfig a command reads.
+func kubeconfigRules(kubeconfig, dir string) (*clientcmd.ClientConfigLoadingRules, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	if own := filepath.Join(dir, "pki", "admin.kubeconfig"); kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		if _, err := os.Stat(own); err != nil {
-			return nil, "", fmt.Errorf("name a server by --kubeconfig or $KUBECONFIG; none has been started on %s", dir)
+			return nil, fmt.Errorf("name a server by --kubeconfig or $KUBECONFIG; none has been started on %s", dir)
 		}
 		rules.ExplicitPath = own
+	}
+	return rules, nil
+}
+
+// serverConfig returns the configuration by which a command reaches a server, and the namespace of its context.
+func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
+	rules, err := kubeconfigRules(kubeconfig, dir)
+	if err != nil {
+		return nil, "", err
 	}
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 	c, err := loaded.ClientConfig()

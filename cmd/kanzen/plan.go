@@ -151,7 +151,7 @@ func (p *plan) print(w io.Writer) {
 	for _, o := range p.Others {
 		tell(w, "%s %s\n", cmp.Or(signs[o.Result], "?"), named(o.Resource, o.Namespace, o.Name))
 	}
-	tell(w, "\n%d to create, %d to change, %d unchanged.\n", counts[bundlev1.Created], counts[bundlev1.Changed], counts[bundlev1.Unchanged])
+	tell(w, "\n%d created, %d changed, %d deleted, %d unchanged.\n", counts[bundlev1.Created], counts[bundlev1.Changed], counts[bundlev1.Deleted], counts[bundlev1.Unchanged])
 }
 
 // maxValue bounds a value that is shown, in bytes.

@@ -37,7 +37,7 @@ started under the name etcd it is etcd's own server.`,
 	cmd.Flags().BoolVar(&show, "version", false, "Print the version.")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
-	cmd.AddCommand(applyCommand(), planCommand())
+	cmd.AddCommand(applyCommand(), planCommand(), forkCommand())
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), doctorCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)

@@ -30,6 +30,14 @@ type Backend interface {
 	Close() error
 }
 
+// Annotate adds an annotation to an event.
+func Annotate(e *auditv1.Event, key, value string) {
+	if e.Annotations == nil {
+		e.Annotations = map[string]string{}
+	}
+	e.Annotations[key] = value
+}
+
 // Auditor creates the events of requests by a policy.
 type Auditor struct {
 	Policy  *Policy

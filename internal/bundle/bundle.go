@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
+	"github.com/kanzen-io/kanzen/internal/audit"
 	v1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -32,8 +33,8 @@ type Fork interface {
 	CatchUp(ctx context.Context) error
 	// Find returns the resource of a kind; ok is false if none is served.
 	Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
-	// Written returns the objects that were written.
-	Written() []v1.Other
+	// Changes are the objects that were written.
+	Changes() []v1.Other
 	// Since is the revision that the fork began with.
 	Since() int64
 	// Adopt writes what was written on the fork, as one, and returns the revision of it. Errors: store.ErrMoved, store.ErrTooMany.
@@ -116,10 +117,8 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 			return // it is tried again, and recorded then
 		}
 		for _, e := range events {
-			if e.Annotations == nil {
-				e.Annotations = map[string]string{}
-			}
-			e.Annotations[auditBundle], e.Annotations[auditWritten] = request.AuditIDFrom(ctx), strconv.FormatBool(written)
+			audit.Annotate(e, auditBundle, request.AuditIDFrom(ctx))
+			audit.Annotate(e, auditWritten, strconv.FormatBool(written))
 		}
 		d.Audit(events...)
 	}()
@@ -128,7 +127,7 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 	if err != nil {
 		return nil, err
 	}
-	status.Others = slices.DeleteFunc(f.Written(), func(o v1.Other) bool { return c.items[id{o.Group, o.Resource, o.Namespace, o.Name}] })
+	status.Others = slices.DeleteFunc(f.Changes(), func(o v1.Other) bool { return c.items[id{o.Group, o.Resource, o.Namespace, o.Name}] })
 	if dryRun {
 		return status, nil
 	}

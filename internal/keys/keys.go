@@ -345,6 +345,13 @@ func (k *Keys) Certificates() []NamedCertificate {
 	return out
 }
 
+// Public returns the keys without those by which tokens and certificates are signed.
+func (k *Keys) Public() *Keys {
+	public := *k
+	public.Signer, public.Legacy, public.Authority = nil, nil, nil
+	return &public
+}
+
 // Close releases the resources that Load acquired.
 func (k *Keys) Close() error {
 	if k.External == nil {

@@ -89,6 +89,9 @@ func (b *base) tokenIssuer(k *keys.Keys) *serviceaccount.TokenIssuer {
 		Signer: k.Signer, Objects: b.objects, Clock: b.process.Clock, Audiences: b.cfg.Audiences(),
 		MaxLife: b.cfg.ServiceAccountMaxExpiration, Extend: b.cfg.ServiceAccountExtend,
 	}
+	if b.seams.origin.rehearses() {
+		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", errRehearsal })
+	}
 	if k.External != nil {
 		t.MaxExtended = k.External.MaxLife
 		if t.MaxLife == 0 {

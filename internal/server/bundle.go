@@ -2,13 +2,11 @@ package server
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kanzen-io/kanzen/internal/bundle"
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/extensions"
 )
@@ -29,11 +27,7 @@ func (b *base) bundles(s func() *server) []*engine.Resource {
 			}
 			return bundled{f, s()}, nil
 		},
-		Audit: func(events ...*auditv1.Event) {
-			if a := s().auditor; a != nil && len(events) > 0 {
-				a.Backend.Process(events...)
-			}
-		},
+		Audit: func(events ...*auditv1.Event) { s().record(events...) },
 	})
 }
 
@@ -43,35 +37,12 @@ type bundled struct {
 	of *server
 }
 
-// Since is part of bundle.Fork.
-func (f bundled) Since() int64 { return f.Log.Cut().Rev }
-
 // Find is part of bundle.Fork.
 func (f bundled) Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool) {
 	for _, r := range f.serving.Load().base.objects.Now().Kind(kind) {
 		return r.WithVersion(kind.Version), r.Namespaced, true
 	}
 	return gvr, false, false
-}
-
-// Written is part of bundle.Fork.
-func (f bundled) Written() (out []bundlev1.Other) {
-	ops, _ := f.Log.Written()
-	objects := f.serving.Load().base.objects
-	for _, op := range ops {
-		r, namespace, name := objects.At(strings.TrimPrefix(op.Key, f.of.base.cfg.KeyPrefix()))
-		if r == nil {
-			continue // bookkeeping of the server
-		}
-		other := bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}
-		if _, was := f.Log.Cut().Get(op.Key); op.Delete {
-			other.Result = bundlev1.Deleted
-		} else if !was {
-			other.Result = bundlev1.Created
-		}
-		out = append(out, other)
-	}
-	return out
 }
 
 // Adopt is part of bundle.Fork.

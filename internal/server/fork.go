@@ -2,13 +2,22 @@ package server
 
 import (
 	"context"
+	"net/http"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/store/fork"
 )
 
@@ -126,6 +135,78 @@ func (b *base) forkedWork(p runnables) work {
 		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
 	}
 	return w
+}
+
+// Since is the revision that it began with.
+func (f *Fork) Since() int64 { return f.Log.Cut().Rev }
+
+// Changes are the objects that were written since it was made. It must run.
+func (f *Fork) Changes() (out []bundlev1.Other) {
+	ops, _ := f.Log.Written()
+	s := f.serving.Load()
+	if s == nil {
+		return nil
+	}
+	for _, op := range ops {
+		r, namespace, name := s.base.objects.At(strings.TrimPrefix(op.Key, s.base.cfg.KeyPrefix()))
+		if r == nil {
+			continue // bookkeeping of the server
+		}
+		other := bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}
+		if _, was := f.Log.Cut().Get(op.Key); op.Delete {
+			other.Result = bundlev1.Deleted
+		} else if !was {
+			other.Result = bundlev1.Created
+		}
+		out = append(out, other)
+	}
+	return out
+}
+
+// errRehearsal refuses what would have an effect outside of a fork.
+var errRehearsal = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+	Message: "a fork does not do this, because it would have an effect outside of the fork",
+}}
+
+// auditFork is the annotation of the audit events of a fork: its name.
+const auditFork = "kanzen.io/fork"
+
+// connects are the subresources that reach kubelets, pods and services: from a fork nothing is reached.
+func (b *base) connects(to connecting) connecting {
+	if b.seams.origin == nil {
+		return to
+	}
+	return func(http.ResponseWriter, *http.Request, *engine.Subresource, runtime.Object) error {
+		return errRehearsal
+	}
+}
+
+type connecting = func(w http.ResponseWriter, r *http.Request, sub *engine.Subresource, options runtime.Object) error
+
+// forks are the forks that this server serves; s returns the server once it is assembled. nil: it serves none.
+func (b *base) forks(s func() *server) *forks.Forks {
+	if !b.cfg.Extensions().Has(extensions.Forks) || b.seams.origin != nil {
+		return nil
+	}
+	return forks.New(forks.Config{
+		New: func(ctx context.Context, name string) (forks.Plane, error) {
+			return s().fork(ctx, ForkOptions{Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
+				for _, e := range events {
+					audit.Annotate(e, auditFork, name)
+				}
+				s().record(events...)
+			}})
+		},
+		Clock: b.process.Clock, Log: b.log,
+	})
+}
+
+// record records audit events.
+func (s *server) record(events ...*auditv1.Event) {
+	if s.auditor != nil && len(events) > 0 {
+		s.auditor.Backend.Process(events...)
+	}
 }
 
 // Controllers are those that the fork runs.

@@ -10,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/encryption"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/version"
@@ -33,6 +34,7 @@ type root struct {
 	rewriter  *encryption.Rewriter
 	snapshots *snapshot.Handler // nil: this control plane serves none
 	console   *console.Console  // nil: there is none
+	forks     *forks.Forks      // nil: there are none
 
 	pages pages // made of all of these
 }

@@ -192,7 +192,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
-		Connect: connect.New(kubelets, objects, cfg.Gates()).Connect, Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:              recorded.wrote(),
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
@@ -267,11 +267,12 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	started := &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
+	copies := b.forks(func() *server { return s })
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), console: page.Console, forks: copies,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{
@@ -295,11 +296,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
 	if err != nil {
 		return nil, err
 	}
 	work.controllers = func(ctx context.Context) {
+		if seams.origin.rehearses() {
+			secrets = secrets.Public()
+		}
 		c := controllers.Config{
 			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Gates: cfg.Gates(), Election: b.election(),
 			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,

@@ -15,6 +15,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -50,6 +51,7 @@ type task struct {
 
 // runnables are the parts of a control plane that run.
 type runnables struct {
+	forks          *forks.Forks // nil: there are none
 	store          *store.Cluster
 	others         peering
 	notReady       func(context.Context) error
@@ -145,6 +147,9 @@ func (b *base) work(p runnables) (work, error) {
 		{"dangling flow schemas", b.dangling().Run},
 		{"breakers of webhooks", quietly(p.guardrails.Run)},
 		{"", quietly(p.aggregator.Register)},
+	}
+	if p.forks != nil {
+		w.upkeep = append(w.upkeep, task{"forks", quietly(p.forks.Run)})
 	}
 	backups, err := b.backups()
 	if err != nil {

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/forks"
+)
+
+func forkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fork",
+		Short: "Copies of a server to try things on",
+		Long: `A fork is a copy of everything that a server holds, made in a moment. What is
+written to it has no effect outside. It is in memory and ends by itself.
+
+  kanzen fork create try                        lives for an hour
+  kanzen fork kubeconfig try > try.kubeconfig   for kubectl and any other client
+  kanzen fork diff try                          what was changed there
+  kanzen fork delete try`,
+		Args: commandsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(forkCreateCommand(), forkListCommand(), forkKubeconfigCommand(), forkDiffCommand(), forkDeleteCommand())
+	return cmd
+}
+
+// forkPath is the path of a fork.
+func forkPath(name string) string { return forks.Path + "/" + url.PathEscape(name) }
+
+// askForks asks for something of forks.
+func (a *asker) askForks(ctx context.Context, method, path string, into any) error {
+	err := a.ask(ctx, method, path, "", nil, into)
+	var refused *refusedError
+	if errors.As(err, &refused) && refused.code == http.StatusNotFound && path == forks.Path {
+		return errors.New("the server has no forks (--extensions)")
+	}
+	return err
+}
+
+func forkCreateCommand() *cobra.Command {
+	var a asking
+	var ttl time.Duration
+	cmd := &cobra.Command{Use: "create NAME", Short: "Make a fork", Args: cobra.ExactArgs(1)}
+	a.add(cmd.Flags(), false)
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "How long the fork lives.")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		var info forks.Info
+		if err := s.askForks(cmd.Context(), http.MethodPost, forkPath(args[0])+"?ttl="+ttl.String(), &info); err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return printJSON(cmd.OutOrStdout(), info)
+		}
+		tell(cmd.OutOrStdout(), "fork %s was made of revision %s. It lives until %s.\n", info.Name, info.ResourceVersion, info.Expires.Local().Format(time.DateTime))
+		return nil
+	}
+	return cmd
+}
+
+func forkListCommand() *cobra.Command {
+	var a asking
+	cmd := &cobra.Command{Use: "list", Short: "List the forks of a server", Args: cobra.NoArgs}
+	a.add(cmd.Flags(), false)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Items []forks.Info `json:"items"`
+		}
+		if err := s.askForks(cmd.Context(), http.MethodGet, forks.Path, &list); err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return printJSON(cmd.OutOrStdout(), list)
+		}
+		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+		tell(t, "NAME\tCREATOR\tREVISION\tEXPIRES\n")
+		for _, i := range list.Items {
+			tell(t, "%s\t%s\t%s\t%s\n", i.Name, i.Creator, i.ResourceVersion, i.Expires.Local().Format(time.DateTime))
+		}
+		return t.Flush()
+	}
+	return cmd
+}
+
+func forkDeleteCommand() *cobra.Command {
+	var a asking
+	cmd := &cobra.Command{Use: "delete NAME", Short: "End a fork", Args: cobra.ExactArgs(1)}
+	a.add(cmd.Flags(), false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		return s.askForks(cmd.Context(), http.MethodDelete, forkPath(args[0]), &struct{}{})
+	}
+	return cmd
+}
+
+func forkKubeconfigCommand() *cobra.Command {
+	var a asking
+	cmd := &cobra.Command{
+		Use: "kubeconfig NAME", Short: "Print your kubeconfig for a fork", Args: cobra.ExactArgs(1),
+		Long: "Prints the kubeconfig that the command uses itself, with the fork in the place of\nthe server: your user and credentials are the same there.",
+	}
+	a.add(cmd.Flags(), false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		var info forks.Info
+		if err := s.askForks(cmd.Context(), http.MethodGet, forkPath(args[0]), &info); err != nil {
+			return err
+		}
+		rules, err := kubeconfigRules(a.kubeconfig, a.dir)
+		if err != nil {
+			return err
+		}
+		raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).RawConfig()
+		if err != nil {
+			return err
+		}
+		out, err := ofFork(&raw, info.Name)
+		if err != nil {
+			return err
+		}
+		text, err := clientcmd.Write(*out)
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(text)
+		}
+		return err
+	}
+	return cmd
+}
+
+// ofFork is the current context of a kubeconfig alone, with a fork in the place of its server.
+func ofFork(c *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
+	if err := clientcmdapi.MinifyConfig(c); err != nil {
+		return nil, err
+	}
+	if err := clientcmdapi.FlattenConfig(c); err != nil {
+		return nil, err
+	}
+	for _, cluster := range c.Clusters {
+		u, err := url.Parse(cluster.Server)
+		if err != nil {
+			return nil, fmt.Errorf("the server of the kubeconfig: %w", err)
+		}
+		cluster.Server = u.JoinPath(forks.Path, name).String()
+	}
+	return c, nil
+}
+
+func forkDiffCommand() *cobra.Command {
+	var a asking
+	cmd := &cobra.Command{Use: "diff NAME", Short: "Show what is different in a fork", Args: cobra.ExactArgs(1),
+		Long: "Shows the objects that were written in a fork, with the fields in which they\ndiffer from those that the server has now."}
+	a.add(cmd.Flags(), false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		p, err := s.forkDiff(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return printJSON(cmd.OutOrStdout(), p)
+		}
+		p.print(cmd.OutOrStdout())
+		return nil
+	}
+	return cmd
+}
+
+// forkDiff compares what was written in a fork with what the server has.
+func (a *asker) forkDiff(ctx context.Context, name string) (*plan, error) {
+	var info forks.Info
+	if err := a.askForks(ctx, http.MethodGet, forkPath(name), &info); err != nil {
+		return nil, err
+	}
+	there := *a
+	there.url += forkPath(name)
+	resources, err := there.resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{}
+	for _, c := range info.Changes {
+		var before, after *unstructured.Unstructured
+		r := resourceOf(resources, c)
+		if r != nil {
+			if before, err = a.maybe(ctx, r.path(c.Namespace, c.Name)); err != nil {
+				return nil, err
+			}
+			if after, err = there.maybe(ctx, r.path(c.Namespace, c.Name)); err != nil {
+				return nil, err
+			}
+		}
+		o := plannedObject{Kind: c.Resource, Namespace: c.Namespace, Name: c.Name, Result: c.Result}
+		switch {
+		case before != nil && after != nil:
+			if o.Fields = changedFields(before.Object, after.Object); len(o.Fields) == 0 {
+				continue // both have become the same
+			}
+			o.APIVersion, o.Kind, o.Result = after.GetAPIVersion(), after.GetKind(), bundlev1.Changed
+		case after != nil:
+			o.APIVersion, o.Kind, o.Result = after.GetAPIVersion(), after.GetKind(), bundlev1.Created
+		case before != nil:
+			o.APIVersion, o.Kind, o.Result = before.GetAPIVersion(), before.GetKind(), bundlev1.Deleted
+		case r != nil:
+			continue // neither has it any more
+		}
+		p.Objects = append(p.Objects, o)
+	}
+	return p, nil
+}
+
+// resourceOf returns the resource of a change; nil: it is not listed.
+func resourceOf(all []served, c bundlev1.Other) *served {
+	for n := range all {
+		if all[n].group == c.Group && all[n].Resource == c.Resource {
+			return &all[n]
+		}
+	}
+	return nil
+}
+
+// maybe returns an object, nil if there is none or its kind is not served.
+func (a *asker) maybe(ctx context.Context, path string) (*unstructured.Unstructured, error) {
+	var out unstructured.Unstructured
+	err := a.ask(ctx, http.MethodGet, path, "", nil, &out.Object)
+	var refused *refusedError
+	if errors.As(err, &refused) && refused.code == http.StatusNotFound {
+		return nil, nil
+	}
+	return &out, err
+}
