@@ -134,15 +134,29 @@ func TestKubectlExec(t *testing.T) {
 			if out, errs, code := n.run(env, nil, "exec", "web", "--", "no-such-program"); code != 1 || !strings.Contains(errs, "executable file not found") {
 				t.Errorf("%q, %q, %d", out, errs, code)
 			}
-			// Input that nobody reads does not keep a command from ending.
-			if _, errs, code := n.run(env, bytes.NewReader(make([]byte, 4<<20)), "exec", "-i", "web", "--", "sh", "-c", "exit 3"); code != 3 {
-				t.Errorf("%q, %d", errs, code)
-			}
+			n.endsUnread(env)
 			if _, errs, code := n.run(env, nil, "exec", "web", "-c", "other", "--", "true"); code != 1 || !strings.Contains(errs, "container not found") && !strings.Contains(errs, "container other is not valid for pod web") {
 				t.Errorf("%q, %d", errs, code)
 			}
 			n.released(before)
 		})
+	}
+}
+
+// endsUnread has a command end while input waits that it does not read. A kubelet closes the connection then, with the input unread, and
+// what Linux has not sent of its last words by then is lost: on a busy machine that happens once in some thirty times.
+func (n *node) endsUnread(env []string) {
+	n.t.Helper()
+	for tries := 1; ; tries++ {
+		_, errs, code := n.run(env, bytes.NewReader(make([]byte, 4<<20)), "exec", "-i", "web", "--", "sh", "-c", "exit 3")
+		lost := code == 1 && (strings.Contains(errs, "connection reset by peer") || strings.Contains(errs, "closed the connection before the command had ended"))
+		switch {
+		case code == 3:
+			return
+		case !lost || tries == 4:
+			n.t.Errorf("try %d: %q, %d", tries, errs, code)
+			return
+		}
 	}
 }
 
