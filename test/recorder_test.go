@@ -261,7 +261,7 @@ func TestFlightRecorder(t *testing.T) {
 			_, err := admin.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
-		contains(t, k.tells("why", "ns/shop"), "it is gone", "deletion begun by mallory (by ", "with mess", "deleted")
+		contains(t, k.tells("why", "ns/shop"), ": deleted", "deletion started by mallory (by ", "with mess", "deleted")
 	})
 
 	t.Run("tables and watches", func(t *testing.T) {
