@@ -101,7 +101,7 @@ func (d *doctor) webhooks(ctx context.Context) error {
 	for n := range stats.Items {
 		s := &stats.Items[n]
 		if s.LastFailure != nil && d.now.Sub(s.LastFailure.Time) < time.Hour {
-			d.say(worrying, "webhooks", "", "%s %s failed %d of %d times, %d of them by timeout; %d did not count (fails open), the last time %s",
+			d.say(worrying, "webhooks", "", "%s %s failed %d of %d times, %d of them by timeout; %d failures were ignored (fails open), the last time %s",
 				s.Kind, s.Step, s.Failed, s.Calls, s.TimedOut, s.Ignored, ago(d.now, s.LastFailure.Time))
 		}
 		if s.P99.Duration > time.Second {
