@@ -20,7 +20,7 @@ const (
 )
 
 var crdSection = section{"Custom resources",
-	"Definitions of 60 documented fields each. What one costs is read after the quiet time, divided by their number."}
+	"Each definition (CRD) has 60 documented fields. The cost of one is the total, read after the quiet time, divided by their number."}
 
 const (
 	crdsPath    = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -136,9 +136,9 @@ func (c *curves) write(dir, conditions string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	page := "# What it costs as there is more of it\n\n![costs over numbers, both axes logarithmic](scale.svg)\n\n" +
-		"Made by `cd bench && go run . -growth`; [bench/README.md](../../bench/README.md#growth) says how each number comes about. " +
-		"N^0 does not grow, N^1 is linear; a curve is said to bend where the exponent changes by " + fmt.Sprint(bend) + " or more.\n\n" +
+	page := "# How costs grow\n\n![costs by number, both axes logarithmic](scale.svg)\n\n" +
+		"Made by `cd bench && go run . -growth`; [bench/README.md](../../bench/README.md#growth) explains how each number is measured. " +
+		"N^0 means no growth, and N^1 means linear growth. A curve is said to bend where the exponent changes by " + fmt.Sprint(bend) + " or more.\n\n" +
 		conditions + "\n" + c.tables()
 	if err := os.WriteFile(filepath.Join(dir, "scale.md"), []byte(page), 0o644); err != nil {
 		return err

@@ -196,10 +196,10 @@ func (b *bench) fill(ctx context.Context, s *side.Side, l load) error {
 // Sections of the report.
 var (
 	memorySection = section{"Start and memory", ""}
-	cpuSection    = section{"Processor time per request", "Of all processes of a side, user and system, by the kernel's accounting."}
-	p50Section    = section{"Time per request, median", "As the client sees it, to the last byte of the answer."}
+	cpuSection    = section{"Processor time per request", "User and system time of all processes of a side, from the kernel's accounting."}
+	p50Section    = section{"Time per request, median", "Measured by the client, up to the last byte of the answer."}
 	p99Section    = section{"Time per request, 99th percentile", ""}
-	rateSection   = section{"Requests per second", "Of all clients together, each sending its next request when the last is answered."}
+	rateSection   = section{"Requests per second", "The sum over all clients. Each client sends its next request when the previous one is answered."}
 )
 
 // load gives a side a load and records what it took.

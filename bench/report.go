@@ -233,8 +233,8 @@ func (r *results) write(dir, conditions string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	page := "# kanzen beside kube-apiserver\n\n![each measure, both servers](results.svg)\n\n" +
-		"Made by `make bench`; [bench/README.md](../../bench/README.md) says how each number comes about.\n\n" +
+	page := "# kanzen compared with kube-apiserver\n\n![each measurement, for both servers](results.svg)\n\n" +
+		"Made by `make bench`; [bench/README.md](../../bench/README.md) explains how each number is measured.\n\n" +
 		conditions + "\n" + r.tables()
 	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(page), 0o644); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (r *results) conditions(runs int, which string) string {
 	lines := []string{
 		fmt.Sprintf("kube-apiserver v1.37.2 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
 		side.Machine() + "; servers and load generator share the machine",
-		fmt.Sprintf("median of %d runs, and in brackets the lowest and the highest of them; %s", runs, time.Now().UTC().Format(time.DateOnly)),
+		fmt.Sprintf("median of %d runs, with the lowest and the highest in brackets; %s", runs, time.Now().UTC().Format(time.DateOnly)),
 	}
 	for _, s := range r.sizes {
 		lines = append(lines, fmt.Sprintf("%s: the answer has %d bytes (%s) and %d bytes (%s)",

@@ -19,7 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/bench/side"
 )
 
-var watchSection = section{"Watch fan-out", "Latency is from sending the write to having read its event, one write every 20 ms; the rest with up to 8 events under way. The processor time includes that of the write, one for all watchers."}
+var watchSection = section{"Watch fan-out", "Latency is the time from sending a write to having read its event, with one write every 20 ms. The other rows were measured with up to 8 events in flight. Processor time includes the write, once for all watchers."}
 
 const (
 	pace     = 20 * time.Millisecond

@@ -105,6 +105,7 @@ func snippets(page, text string) (out []snippet) {
 var programs = []string{
 	"kanzen", "kanzen-kms", "./kanzen-kms", "kubectl", "go", "make", "cd", "etcdctl", "sh", "cp", "ln", "head", "echo", "cat", "for", "export",
 	"systemctl", "softhsm2-util", "skopeo", "pip", "npm", "CGO_ENABLED=1", "helm", "docker", "apt", "dnf",
+	"sha256sum", "install", "mkdir",
 }
 
 // notCommands are blocks that show something else, by their page and how they begin.
@@ -286,9 +287,9 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 	case "sh": // what `kanzen assets` writes
 		name := strings.TrimSuffix(filepath.Base(words[1]), ".sh")
 		return hasWords("../cmd/kanzen/assets.go", []string{name})
-	case "systemctl", "skopeo", "pip", "npm", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf":
+	case "systemctl", "skopeo", "pip", "npm", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
 		return others(words)
-	case "cp", "ln", "head", "echo", "cat", "for", "export":
+	case "mkdir", "cp", "ln", "head", "echo", "cat", "for", "export":
 		return nil // the shell has read it
 	}
 	if assignment.MatchString(words[0]) {
@@ -445,6 +446,9 @@ func others(words []string) error {
 		"etcdctl compact":                      {"../docs/backup.md", "compact"},
 		"etcdctl check perf":                   {"../docs/scale.md", "perf"},
 		"softhsm2-util --init-token":           {"kms_test.go", "softhsm2-util"},
+		"sha256sum --check":                    {"../release/build.sh", "sha256sum"},
+		"install -D -m 0755 kanzen-linux-":     {"../release/build.sh", "kanzen-"},
+		"docker run -d --name kanzen":          {"../release/image/main.go", "--data-dir"},
 	} {
 		if strings.HasPrefix(line, begin) {
 			return hasWords(of[0], of[1:])

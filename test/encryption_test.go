@@ -376,7 +376,7 @@ func TestEncryptionRewrite(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{"/registry/secrets/default/unreadable: no matching key was found", "/registry/nobody.example.com/default/x: ",
-		" 0 of them would be stored differently", "needed until etcd's history is compacted"} {
+		" 0 of them would now be encrypted differently", "needed until etcd's history is compacted"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the report lacks %q", want)
 		}

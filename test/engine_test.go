@@ -62,7 +62,7 @@ func TestMigrate(t *testing.T) {
 		}
 		if to != "" {
 			out, said, code := output(t, binaries.kanzen, "migrate", "--data-dir", dir, "--to", to)
-			if code != 0 || !strings.Contains(out, "is now a database of "+to) {
+			if code != 0 || !strings.Contains(out, " now uses "+to) {
 				t.Fatal(out, said)
 			}
 			if out, said, code := output(t, binaries.kanzen, "check", "--data-dir", dir); code != 0 || !strings.Contains(out, to+" in "+dir+" is sound") {

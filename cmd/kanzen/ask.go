@@ -30,11 +30,11 @@ type asking struct {
 
 func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
 	a.dir = config.Standalone().DataDir
-	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "Kubeconfig of the server; $KUBECONFIG, or the one in --data-dir.")
+	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "Kubeconfig of the server. (default $KUBECONFIG, or the one in --data-dir)")
 	fs.StringVar(&a.dir, "data-dir", a.dir, "Data directory of the server, for its administrator's kubeconfig.")
-	fs.StringVarP(&a.output, "output", "o", "", "json for programs; otherwise for people.")
+	fs.StringVarP(&a.output, "output", "o", "", "Output format: json, or empty for text.")
 	if namespaced {
-		fs.StringVarP(&a.namespace, "namespace", "n", "", "Namespace of the object. (default: that of the kubeconfig's context)")
+		fs.StringVarP(&a.namespace, "namespace", "n", "", "Namespace of the object. (default the namespace of the kubeconfig's context)")
 	}
 }
 
@@ -44,7 +44,7 @@ func kubeconfigRules(kubeconfig, dir string) (*clientcmd.ClientConfigLoadingRule
 	rules.ExplicitPath = kubeconfig
 	if own := filepath.Join(dir, "pki", "admin.kubeconfig"); kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		if _, err := os.Stat(own); err != nil {
-			return nil, fmt.Errorf("name a server by --kubeconfig or $KUBECONFIG; none has been started on %s", dir)
+			return nil, fmt.Errorf("name a server with --kubeconfig or $KUBECONFIG; no server has been started on %s", dir)
 		}
 		rules.ExplicitPath = own
 	}

@@ -56,10 +56,14 @@ func assetsCommand() *cobra.Command {
 	var kubectl bool
 	cmd := &cobra.Command{
 		Use:   "assets",
-		Short: "Write what other programs need: kubeconfigs and start lines, or the binaries of envtest",
-		Long: `Without --for, the directory becomes what envtest's KUBEBUILDER_ASSETS names: kube-apiserver and etcd are
-links to this program; with --emulated-version, kube-apiserver behaves as that version of Kubernetes. With --for, it gets a kubeconfig and a start line for each program, and the keys that it
-needs, from the files of a server that 'kanzen serve' has started (--data-dir).`,
+		Short: "Write the binaries for envtest, or kubeconfigs and start scripts for other programs",
+		Long: `Without --for, writes a directory for envtest's KUBEBUILDER_ASSETS, in which
+kube-apiserver and etcd are links to this program. With --emulated-version,
+kube-apiserver behaves as that version of Kubernetes.
+
+With --for, writes a kubeconfig and a start script for each program, and the
+keys that it needs. They come from the data directory of a server that
+'kanzen serve' has started (--data-dir).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
@@ -76,11 +80,11 @@ needs, from the files of a server that 'kanzen serve' has started (--data-dir).`
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "dir", "", "Directory to write to; made if missing.")
-	f.StringSliceVar(&programs, "for", nil, "Programs to write files for: kube-controller-manager, kube-scheduler, kwok; none: envtest.")
+	f.StringVar(&dir, "dir", "", "Directory to write to. It is created if it does not exist.")
+	f.StringSliceVar(&programs, "for", nil, "Programs to write files for: kube-controller-manager, kube-scheduler, kwok. If empty, files for envtest are written.")
 	f.StringVar(&dataDir, "data-dir", config.Standalone().DataDir, "Data directory of the server, for --for.")
-	f.StringVar(&version, "emulated-version", "", "Version of Kubernetes that the kube-apiserver of envtest behaves as, such as 1.36; empty: the newest.")
-	f.BoolVar(&kubectl, "kubectl", false, "Also link the kubectl in the PATH, for envtest.")
+	f.StringVar(&version, "emulated-version", "", "Version of Kubernetes that envtest's kube-apiserver behaves as, such as 1.36. (default the newest)")
+	f.BoolVar(&kubectl, "kubectl", false, "Also link the kubectl on PATH, for envtest.")
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
@@ -148,7 +152,7 @@ func replace(path string, make func() error) error {
 			return err
 		}
 		if !strings.HasPrefix(string(content), scriptHead) {
-			return fmt.Errorf("%s exists and is neither a link nor a script of 'kanzen assets'", path)
+			return fmt.Errorf("%s exists and was not written by 'kanzen assets'", path)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -163,13 +167,13 @@ func companionAssets(w io.Writer, dir, dataDir string, programs []string, now ti
 	for _, name := range programs {
 		n := slices.IndexFunc(companions, func(c companion) bool { return c.name == name })
 		if n < 0 {
-			return fmt.Errorf("--for: %q is none of kube-controller-manager, kube-scheduler, kwok", name)
+			return fmt.Errorf("--for: %q is not one of kube-controller-manager, kube-scheduler, kwok", name)
 		}
 		chosen = append(chosen, companions[n])
 	}
 	clients, err := pki.NewClients(filepath.Join(dataDir, "pki"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no server has been started on %s yet; 'kanzen serve --data-dir' makes the keys", dataDir)
+		return fmt.Errorf("no server has been started on %s yet; 'kanzen serve --data-dir' creates the keys", dataDir)
 	}
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (a *api) do(ctx context.Context, method, path string, body any) (code int, 
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return 0, fmt.Errorf("the server at %s does not answer (%w); 'kanzen serve' starts it", a.server, err)
+		return 0, fmt.Errorf("the server at %s does not answer (%w); start it with 'kanzen serve'", a.server, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusMultipleChoices {

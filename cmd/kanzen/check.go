@@ -13,9 +13,10 @@ func checkCommand() *cobra.Command {
 	dir := config.Standalone().DataDir
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look whether the database of a data directory is damaged",
-		Long: `Reads the whole database in --data-dir, on which no server must run: checksums, every key and revision, and what refers to them.
-The exit code is 1 if something is wrong.`,
+		Short: "Check the database of a data directory for damage",
+		Long: `Reads the whole database in --data-dir: checksums, every key and revision, and
+the references to them. No server may be running on the directory. The exit
+code is 1 if something is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {

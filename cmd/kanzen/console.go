@@ -21,13 +21,13 @@ func consoleCommand() *cobra.Command {
 	open := true
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Open the page that shows what the server does",
-		Long: `Prints a link to the page at /console, and opens it in a browser. Whoever opens
-the link first, within two minutes, sees the page as the user of the kubeconfig,
-for up to four hours. It works once.
+		Short: "Open a page in the browser that shows what the server does",
+		Long: `Prints a link to the page at /console, and opens it in a browser. The link
+works once, within two minutes. Whoever opens it sees the page as the user of
+the kubeconfig, for up to four hours.
 
-The browser does not know the server's certificate, which its own authority has
-signed, unless you have told it. Compare the fingerprint.`,
+The browser warns about the server's certificate, because the server's own
+authority signed it. Compare the fingerprint.`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
@@ -51,7 +51,7 @@ signed, unless you have told it. Compare the fingerprint.`,
 		}
 		if open {
 			if err := browse(cmd.Context(), link); err != nil {
-				tell(cmd.ErrOrStderr(), "no browser could be opened (%v): open the link yourself\n", err)
+				tell(cmd.ErrOrStderr(), "cannot open a browser (%v): open the link yourself\n", err)
 			}
 		}
 		return nil

@@ -21,10 +21,11 @@ func doctorCommand() *cobra.Command {
 	var a asking
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine a server: certificates, etcd, webhooks, CRDs, extension servers, deprecated APIs, quotas",
-		Long: `Looks at what usually goes wrong with an API server and says what to do. It reads
-only, as the user of the kubeconfig; what that user may not read is said. The exit
-code is 1 if something needs care.`,
+		Short: "Examine a server for common problems, and say what to do",
+		Long: `Looks for common problems of an API server and says what to do: certificates,
+etcd, webhooks, CRDs, extension API servers, deprecated APIs, quotas. It only
+reads, as the user of the kubeconfig, and says what that user may not read. The
+exit code is 1 if something needs attention.`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
@@ -44,7 +45,7 @@ code is 1 if something needs care.`,
 			d.print(cmd.OutOrStdout())
 		}
 		if n := d.count(bad) + d.count(worrying); err == nil && n > 0 {
-			return fmt.Errorf("findings that need care: %d", n)
+			return fmt.Errorf("findings that need attention: %d", n)
 		}
 		return err
 	}
@@ -103,7 +104,7 @@ func (d *doctor) examine(ctx context.Context) {
 		case err != nil:
 			d.say(unknown, e.about, "", "could not be examined: %v", err)
 		case len(d.Findings) == before:
-			d.say(good, e.about, "", "nothing to complain of")
+			d.say(good, e.about, "", "no problems found")
 		}
 	}
 }
@@ -206,7 +207,7 @@ func (d *doctor) clock(ctx context.Context) error {
 	after := time.Now()
 	at, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return errors.New("the server does not tell its time")
+		return errors.New("the server does not report its time")
 	}
 	// The header has whole seconds.
 	if at.Add(time.Second).Before(before.Add(-maxSkew)) || at.After(after.Add(maxSkew)) {

@@ -48,13 +48,13 @@ func (d *doctor) etcd(ctx context.Context) error {
 		count += float64(m.GetHistogram().GetSampleCount())
 	}
 	if size > largeEtcd {
-		d.say(worrying, "etcd", "find what fills it (apiserver_resource_size_estimate_bytes by resource), delete it and defragment", "its database has %.1f GiB", size/(1<<30))
+		d.say(worrying, "etcd", "find what fills it (apiserver_resource_size_estimate_bytes by resource), delete that and defragment", "its database has %.1f GiB", size/(1<<30))
 	}
 	if count > 0 && seconds/count > slowEtcd {
-		d.say(worrying, "etcd", "give etcd a disk of its own, with fast fsync", "requests to it take %.0f ms on average", 1000*seconds/count)
+		d.say(worrying, "etcd", "give etcd a disk of its own, with fast fsync", "requests to etcd take %.0f ms on average", 1000*seconds/count)
 	}
 	for _, m := range families["kanzen_admission_webhook_breaker_open"].GetMetric() {
-		d.say(bad, "webhooks", "repair its service, or delete its configuration", "webhook %s has failed for so long that writes do not wait for it", label(m, "name"))
+		d.say(bad, "webhooks", "repair its service, or delete its configuration", "webhook %s has failed for so long that writes no longer wait for it", label(m, "name"))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (d *doctor) webhooks(ctx context.Context) error {
 	for n := range stats.Items {
 		s := &stats.Items[n]
 		if s.LastFailure != nil && d.now.Sub(s.LastFailure.Time) < time.Hour {
-			d.say(worrying, "webhooks", "", "%s %s failed %d of %d times, %d of them by timeout; %d did not count (fails open), for the last time %s",
+			d.say(worrying, "webhooks", "", "%s %s failed %d of %d times, %d of them by timeout; %d failures were ignored (fails open), the last time %s",
 				s.Kind, s.Step, s.Failed, s.Calls, s.TimedOut, s.Ignored, ago(d.now, s.LastFailure.Time))
 		}
 		if s.P99.Duration > time.Second {
@@ -133,7 +133,7 @@ func (d *doctor) admissionOrder(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	d.say(good, "admission order", "", "mutating policies, then mutating webhooks: %s; then validating policies and validating webhooks, these all at once", strings.Join(order, ", "))
+	d.say(good, "admission order", "", "mutating policies, then mutating webhooks: %s; then validating policies, and all validating webhooks at once", strings.Join(order, ", "))
 	for n := range all {
 		for later := n + 1; later < len(all); later++ {
 			if !again(&all[n]) && meet(all[n].Rules, all[later].Rules) {
@@ -203,10 +203,10 @@ func (d *doctor) webhook(ctx context.Context, configuration, name string, c *adm
 		return
 	}
 	if policy != nil && *policy == admissionv1.Ignore {
-		d.say(worrying, "webhooks", "make the service, or delete the configuration", "%s fails open: its service %s/%s does not exist", what, c.Service.Namespace, c.Service.Name)
+		d.say(worrying, "webhooks", "create the service, or delete the configuration", "%s fails open: its service %s/%s does not exist", what, c.Service.Namespace, c.Service.Name)
 		return
 	}
-	d.say(bad, "webhooks", "make the service, or delete the configuration", "%s refuses all writes that it matches: its service %s/%s does not exist", what, c.Service.Namespace, c.Service.Name)
+	d.say(bad, "webhooks", "create the service, or delete the configuration", "%s refuses all writes that it matches: its service %s/%s does not exist", what, c.Service.Namespace, c.Service.Name)
 }
 
 func (d *doctor) definitions(ctx context.Context) error {
@@ -217,7 +217,7 @@ func (d *doctor) definitions(ctx context.Context) error {
 	for n := range list.Items {
 		c := &list.Items[n]
 		if c.DeletionTimestamp != nil {
-			d.say(worrying, "CRDs", "its objects must lose their finalizers: kanzen why crd/"+c.Name, "%s is being deleted since %s", c.Name, ago(d.now, c.DeletionTimestamp.Time))
+			d.say(worrying, "CRDs", "its objects must lose their finalizers: kanzen why crd/"+c.Name, "%s is terminating; its deletion began %s", c.Name, ago(d.now, c.DeletionTimestamp.Time))
 		}
 		for _, x := range c.Status.Conditions {
 			wrong := x.Status == apiextensionsv1.ConditionFalse && (x.Type == apiextensionsv1.Established || x.Type == apiextensionsv1.NamesAccepted) ||
@@ -228,7 +228,7 @@ func (d *doctor) definitions(ctx context.Context) error {
 		}
 		for _, v := range c.Status.StoredVersions {
 			if !slices.ContainsFunc(c.Spec.Versions, func(s apiextensionsv1.CustomResourceDefinitionVersion) bool { return s.Name == v }) {
-				d.say(worrying, "CRDs", "migrate its objects", "%s has stored objects in version %s, which it does not define", c.Name, v)
+				d.say(worrying, "CRDs", "migrate its objects", "%s has objects stored in version %s, which it does not define", c.Name, v)
 			}
 		}
 	}
@@ -269,7 +269,7 @@ func (d *doctor) namespaces(ctx context.Context) error {
 				why = append(why, c.Message)
 			}
 		}
-		d.say(worrying, "namespaces", "kanzen why namespace/"+ns.Name, "%s is being deleted since %s: %s", ns.Name, ago(d.now, ns.DeletionTimestamp.Time), strings.Join(why, "; "))
+		d.say(worrying, "namespaces", "kanzen why namespace/"+ns.Name, "%s is terminating; its deletion began %s: %s", ns.Name, ago(d.now, ns.DeletionTimestamp.Time), strings.Join(why, "; "))
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (d *doctor) deprecated(ctx context.Context) error {
 	}
 	for n := range list.Items {
 		u := &list.Items[n]
-		d.say(worrying, "deprecated APIs", "", "%s in %s is used by %s, %d times, for the last time %s", u.Resource, strings.TrimPrefix(u.Group+"/"+u.Version, "/"), u.User, u.Requests, ago(d.now, u.Last.Time))
+		d.say(worrying, "deprecated APIs", "", "%s in %s is used by %s, %d times, the last time %s", u.Resource, strings.TrimPrefix(u.Group+"/"+u.Version, "/"), u.User, u.Requests, ago(d.now, u.Last.Time))
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func (d *doctor) quotas(ctx context.Context) error {
 		for name, hard := range q.Status.Hard {
 			used := q.Status.Used[name]
 			if hard.AsApproximateFloat64() > 0 && used.AsApproximateFloat64() >= nearly*hard.AsApproximateFloat64() {
-				d.say(worrying, "quotas", "", "%s/%s: %s of %s %s are used", q.Namespace, q.Name, used.String(), hard.String(), name)
+				d.say(worrying, "quotas", "", "%s/%s: %s of %s %s are in use", q.Namespace, q.Name, used.String(), hard.String(), name)
 			}
 		}
 	}

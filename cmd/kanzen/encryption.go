@@ -23,19 +23,20 @@ import (
 func encryptionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "encryption",
-		Short: "Say how what is stored is encrypted, and rewrite it with the current key",
+		Short: "Show how stored objects are encrypted, and encrypt them again with the current key",
 		Args:  commandsOnly,
 		RunE:  showHelp,
 	}
 	cmd.AddCommand(sealedCommand(&cobra.Command{
 		Use:   "status",
-		Short: "Count what each key and provider has encrypted, and say which can be removed",
+		Short: "Count the values that each key has encrypted, and say which keys can be removed",
 	}, http.MethodGet), sealedCommand(&cobra.Command{
 		Use:   "rewrite",
-		Short: "Rewrite what former keys and providers have encrypted, while the server serves",
-		Long: `Has a running server store anew every value that its configuration would store
-differently now. A value is replaced by the same value, if nobody has written it
-meanwhile. Interrupted, it goes on with what is left when it is called again.`,
+		Short: "Encrypt again what former keys have encrypted, while the server serves",
+		Long: `Tells a running server to write again every value that its configuration would
+now encrypt differently. A value is replaced by the same value, unless somebody
+has written it meanwhile. You can interrupt the command and run it again; it
+then continues with the values that are left.`,
 	}, http.MethodPost))
 	return cmd
 }
@@ -44,7 +45,7 @@ meanwhile. Interrupted, it goes on with what is left when it is called again.`,
 func sealedCommand(cmd *cobra.Command, method string) *cobra.Command {
 	dir, kubeconfig, wait := config.Standalone().DataDir, "", false
 	cmd.Args = cobra.NoArgs
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "Kubeconfig of an administrator; $KUBECONFIG, or the one in --data-dir.")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "Kubeconfig of an administrator. (default $KUBECONFIG, or the one in --data-dir)")
 	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the server.")
 	if method == http.MethodPost {
 		cmd.Flags().BoolVar(&wait, "wait", false, "Wait until etcd's history is compacted and former keys can be removed.")
@@ -61,7 +62,7 @@ func sealedCommand(cmd *cobra.Command, method string) *cobra.Command {
 			return err
 		}
 		for wait && keptByHistory(report) {
-			bar.line("former values can still be asked for until etcd compacts its history; looking again in %v", lookAgain)
+			bar.line("etcd's history contains former values until it is compacted; checking again in %v", lookAgain)
 			select {
 			case <-time.After(lookAgain):
 			case <-cmd.Context().Done():
@@ -133,7 +134,7 @@ func (c *sealedClient) ask(ctx context.Context, method string, bar *bar) (*encry
 		bound.left = maxReport
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil, fmt.Errorf("the server broke off (what is rewritten stays so; call again to go on): %w", err)
+			return nil, fmt.Errorf("the server stopped (what is rewritten stays rewritten; run the command again to continue): %w", err)
 		}
 		var l encryption.Line
 		if err := json.Unmarshal(text, &l); err != nil {
@@ -141,7 +142,7 @@ func (c *sealedClient) ask(ctx context.Context, method string, bar *bar) (*encry
 		}
 		switch {
 		case l.Error != "":
-			return nil, fmt.Errorf("%s (what is rewritten stays so; call again to go on)", l.Error)
+			return nil, fmt.Errorf("%s (what is rewritten stays rewritten; run the command again to continue)", l.Error)
 		case l.Report != nil:
 			return l.Report, nil
 		case l.Progress != nil:
@@ -157,7 +158,7 @@ func refusal(resp *http.Response) error {
 	if json.Unmarshal(b, &status) == nil && status.Message != "" {
 		return errors.New(status.Message)
 	}
-	return fmt.Errorf("the server answers %s; is it kanzen?", resp.Status)
+	return fmt.Errorf("the server answered %s; is it kanzen?", resp.Status)
 }
 
 // printSealed prints a report for people.
@@ -165,7 +166,7 @@ func printSealed(w io.Writer, r *encryption.Report, rewritten bool) error {
 	if rewritten {
 		tell(w, "%d values rewritten.\n", r.Rewritten)
 	}
-	tell(w, "%d values, %d of them would be stored differently now.\n\n", r.Values, r.Left)
+	tell(w, "%d values; %d of them would now be encrypted differently.\n\n", r.Values, r.Left)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	tell(t, "PROVIDER\tKEY\tVALUES\tIN HISTORY\t\tIN THE CONFIGURATION\n")
 	for _, u := range r.Usage {
@@ -179,7 +180,7 @@ func printSealed(w io.Writer, r *encryption.Report, rewritten bool) error {
 		return err
 	}
 	if r.Unreadable > 0 {
-		tell(w, "\n%d values cannot be read by this server; they stay as they are, and may need a key that looks unused:\n", r.Unreadable)
+		tell(w, "\nThis server cannot read %d values. They stay as they are, and may need a key that looks unused:\n", r.Unreadable)
 		for _, p := range r.Problems {
 			tell(w, "  %s: %s\n", p.Key, p.Reason)
 		}
@@ -187,7 +188,7 @@ func printSealed(w io.Writer, r *encryption.Report, rewritten bool) error {
 			tell(w, "  and %d more\n", more)
 		}
 	}
-	tell(w, "\nThis is the view of one server, with the configuration %s. Before a key is removed, all servers must\nhave that configuration, and snapshots of etcd that are still needed must be made anew.\n", shorten(r.Config))
+	tell(w, "\nThis is the view of one server, with the configuration %s. Before you remove a key, all servers must\nhave that configuration. Take new snapshots of etcd, because old ones still need the key.\n", shorten(r.Config))
 	return nil
 }
 

@@ -20,9 +20,10 @@ func explainAccessCommand() *cobra.Command {
 	var groups []string
 	cmd := &cobra.Command{
 		Use:   "explain-access --as USER VERB RESOURCE[/SUBRESOURCE] [NAME]",
-		Short: "Tell why a user may or may not do something",
-		Long: `Tells the rule that lets a user do something, or which bindings name the user,
-what their rules lack, and which bindings and roles of others would allow it.
+		Short: "Explain why a user may or may not do something",
+		Long: `Shows the rule that allows a user to do something. If no rule allows it, shows
+which bindings name the user, what their rules lack, and which other bindings and
+roles would allow it.
 
   kanzen explain-access --as alice get pods -n shop
   kanzen explain-access --as system:serviceaccount:shop:web create pods/exec
@@ -31,10 +32,10 @@ what their rules lack, and which bindings and roles of others would allow it.
 	}
 	a.add(cmd.Flags(), true)
 	cmd.Flags().StringVar(&user, "as", "", "The user: a name, or system:serviceaccount:NAMESPACE:NAME.")
-	cmd.Flags().StringSliceVar(&groups, "as-group", nil, "A group of the user. (those of service accounts are known)")
+	cmd.Flags().StringSliceVar(&groups, "as-group", nil, "A group of the user. (the groups of service accounts are known)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if user == "" && len(groups) == 0 {
-			return errors.New("--as must name the user")
+			return errors.New("--as: name the user")
 		}
 		s, err := a.open()
 		if err != nil {
@@ -67,7 +68,7 @@ what their rules lack, and which bindings and roles of others would allow it.
 		if err := s.ask(cmd.Context(), http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/accessexplanations", "", e, &e); err != nil {
 			var refused *refusedError
 			if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-				return errors.New("the server has no flight recorder (--flight-recorder-memory), which explains")
+				return errors.New("the server has no flight recorder (--flight-recorder-memory), which is needed for this")
 			}
 			return err
 		}
@@ -118,9 +119,9 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 		tell(w, "  %s\n", s.Reason)
 	}
 	if len(s.Bindings) > 0 {
-		tell(w, "\nBindings that name the user or a group of it:\n")
+		tell(w, "\nBindings that name the user or one of its groups:\n")
 	} else if !s.Allowed {
-		tell(w, "\nNo binding names the user or a group of it here.\n")
+		tell(w, "\nNo binding here names the user or one of its groups.\n")
 	}
 	for n := range s.Bindings {
 		b := &s.Bindings[n]
@@ -134,7 +135,7 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 		return
 	}
 	if len(s.Would) > 0 {
-		tell(w, "\nBindings that would allow it, if they named the user:\n")
+		tell(w, "\nBindings that would allow it if they named the user:\n")
 	}
 	for n := range s.Would {
 		b := &s.Would[n]
@@ -145,7 +146,7 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 		tell(w, "  %s, which names %s\n", bindingName(b), strings.Join(names, ", "))
 	}
 	if len(s.Roles) > 0 {
-		tell(w, "\nRoles that would allow it, if a binding here referred to them:\n")
+		tell(w, "\nRoles that would allow it if a binding here referred to them:\n")
 	}
 	for _, r := range s.Roles {
 		tell(w, "  %s %s\n", r.Kind, r.Name)

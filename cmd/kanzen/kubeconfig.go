@@ -32,55 +32,55 @@ func kubeconfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print a kubeconfig for a server, or add it to your own",
-		Long: `Prints the kubeconfig of a server's administrator, or of a user whose
-certificate is made now.
+		Long: `Prints the kubeconfig of a server's administrator, or makes a certificate for a
+user and prints that user's kubeconfig.
 
   kanzen kubeconfig > kubeconfig
-  kanzen kubeconfig --merge                                into ~/.kube/config or $KUBECONFIG
-  kanzen kubeconfig --plane team-a --merge                 of a plane of 'kanzen serve --planes'
+  kanzen kubeconfig --merge                                add a context to ~/.kube/config or $KUBECONFIG
+  kanzen kubeconfig --plane team-a --merge                 the same for a plane of 'kanzen serve --planes'
   kanzen kubeconfig --user alice --group dev --bind edit -n team > alice`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.dir, "data-dir", o.dir, "Data directory of the server.")
-	fs.StringVar(&o.plane, "plane", "", "Name of a plane below the server: the kubeconfig is of that one. It is waited for if it was just created.")
+	fs.StringVar(&o.plane, "plane", "", "Print the kubeconfig of this plane of the server. If the plane was just created, the command waits for it.")
 	fs.BoolVar(&o.merge, "merge", false, "Add a context to ~/.kube/config, or to the file of $KUBECONFIG.")
-	fs.StringVar(&o.context, "context", "", "Name of that context. (default kanzen, kanzen-USER or kanzen-PLANE)")
-	fs.StringVar(&o.user, "user", "", "Make a certificate for this user, in place of the administrator's.")
+	fs.StringVar(&o.context, "context", "", "Name of the context that --merge adds. (default kanzen, kanzen-USER or kanzen-PLANE)")
+	fs.StringVar(&o.user, "user", "", "Make a certificate for this user, instead of using the administrator's.")
 	fs.StringSliceVar(&o.groups, "group", nil, "Groups of the user.")
 	fs.DurationVar(&o.ttl, "ttl", o.ttl, "How long the user's certificate is valid.")
 	fs.StringVar(&o.bind, "bind", "", "Role to give the user: a ClusterRole, or with --namespace also a Role.")
-	fs.StringVarP(&o.namespace, "namespace", "n", "", "Namespace in which the role is given, and which the user's context has.")
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "Namespace in which to give the role, and of the user's context.")
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
 
 func (o *kubeconfigOptions) validate(changed func(flag string) bool) error {
 	if o.user == "" && changed("user") { // an empty variable in a script is not to make an administrator
-		return errors.New("--user: names nobody; without the flag it is the administrator")
+		return errors.New("--user: the name is empty; without the flag the user is the administrator")
 	}
 	if o.user == "" {
 		for _, f := range []string{"group", "ttl", "bind", "namespace"} {
 			if changed(f) {
-				return fmt.Errorf("--%s: goes together with --user", f)
+				return fmt.Errorf("--%s: works only together with --user", f)
 			}
 		}
 	}
 	if o.plane == "" && changed("plane") {
-		return errors.New("--plane: names none; without the flag it is the server itself")
+		return errors.New("--plane: the name is empty; without the flag the kubeconfig is that of the server itself")
 	}
 	if o.plane != "" && o.user != "" {
-		return errors.New("--user: goes not together with --plane; its own roles and tokens say who uses a plane")
+		return errors.New("--user: does not work together with --plane; use the plane's own roles and tokens")
 	}
 	if o.ttl <= 0 {
-		return fmt.Errorf("--ttl: %s is not a time that a certificate can be valid", o.ttl)
+		return fmt.Errorf("--ttl: %s is not a valid lifetime of a certificate", o.ttl)
 	}
 	if strings.HasPrefix(o.user, "system:") && o.bind != "" {
-		return fmt.Errorf("--bind: %s is a user of Kubernetes' own and needs no role", o.user)
+		return fmt.Errorf("--bind: %s is a built-in user of Kubernetes and needs no role", o.user)
 	}
 	if o.context != "" && !o.merge {
-		return errors.New("--context: goes together with --merge")
+		return errors.New("--context: works only together with --merge")
 	}
 	return nil
 }
@@ -102,11 +102,11 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	}
 	admin, err := clientcmd.LoadFromFile(path)
 	if err != nil {
-		return fmt.Errorf("%s is broken (%s); remove it, and 'kanzen serve' makes it again", path, oneLine(err))
+		return fmt.Errorf("%s is broken (%s); remove it, and 'kanzen serve' creates it again", path, oneLine(err))
 	}
 	c := admin.Contexts[admin.CurrentContext]
 	if c == nil || admin.Clusters[c.Cluster] == nil || admin.AuthInfos[c.AuthInfo] == nil {
-		return fmt.Errorf("%s is broken (it has no current context); remove it, and 'kanzen serve' makes it again", path)
+		return fmt.Errorf("%s is broken (it has no current context); remove it, and 'kanzen serve' creates it again", path)
 	}
 	credentials := userOf(c.AuthInfo, admin)
 	if o.user != "" {

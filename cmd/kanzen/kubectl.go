@@ -17,8 +17,8 @@ func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [--data-dir DIR] ARGS...",
 		Short: "Run the kubectl on PATH for the server of a data directory",
-		Long: `Runs the kubectl that is on PATH, with KUBECONFIG set to the kubeconfig of the
-server's administrator. --data-dir, if given, comes first.`,
+		Long: `Runs the kubectl on PATH with KUBECONFIG set to the kubeconfig of the server's
+administrator. If you give --data-dir, it must come first.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, args := dataDirOf(args)
@@ -31,7 +31,7 @@ server's administrator. --data-dir, if given, comes first.`,
 			}
 			program, err := exec.LookPath("kubectl")
 			if err != nil {
-				return errors.New("there is no kubectl on PATH; https://kubernetes.io/docs/tasks/tools tells how to get it")
+				return errors.New("there is no kubectl on PATH; see https://kubernetes.io/docs/tasks/tools for how to install it")
 			}
 			return replaceBy(program, args, append(os.Environ(), "KUBECONFIG="+path))
 		},
@@ -61,7 +61,7 @@ func adminKubeconfig(dir string) (string, error) {
 	}
 	path := filepath.Join(dir, "pki", "admin.kubeconfig")
 	if _, err := os.Stat(path); os.IsNotExist(err) {
-		return "", fmt.Errorf("no server has been started on %s yet; 'kanzen serve%s' makes the kubeconfig", dir, dataDirArg(dir))
+		return "", fmt.Errorf("no server has been started on %s yet; 'kanzen serve%s' creates the kubeconfig", dir, dataDirArg(dir))
 	} else if err != nil {
 		return "", err
 	}

@@ -22,8 +22,10 @@ func memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
 		Short: "Grow an embedded etcd to a cluster: add, promote, list and remove members",
-		Long: `The server must have been started with --etcd-listen-client-urls and --etcd-listen-peer-urls; docs/clusters.md tells
-the way from one machine to three. Without --etcd-cafile and the like, the certificates of --data-dir are used.`,
+		Long: `The server must have been started with --etcd-listen-client-urls and
+--etcd-listen-peer-urls. docs/clusters.md shows how to grow from one machine to
+three. Without --etcd-cafile, --etcd-certfile and --etcd-keyfile, the certificates
+in --data-dir are used.`,
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
@@ -44,7 +46,7 @@ type membership struct {
 func (m *membership) within(ctx context.Context, f func(ctx context.Context, db *etcd.DB) error) (err error) {
 	c := &m.etcd.etcd
 	if m.timeout <= 0 {
-		return fmt.Errorf("--timeout: %s is no time to wait", m.timeout)
+		return fmt.Errorf("--timeout: %s is not a time to wait", m.timeout)
 	}
 	if len(c.EtcdServers) == 0 {
 		return errors.New("--etcd-servers: name the URL of --etcd-listen-client-urls")
@@ -91,7 +93,7 @@ func (m *membership) add() *cobra.Command {
 			return m.within(cmd.Context(), func(ctx context.Context, db *etcd.DB) error {
 				if to != "" {
 					if m.certificates() == "" {
-						return errors.New("--certificates-to needs --data-dir, which has the authority's key")
+						return errors.New("--certificates-to needs --data-dir, which contains the authority's key")
 					}
 					if _, err := pki.IssueEtcd(m.certificates(), to, clock.RealClock{}, u.Hostname()); err != nil {
 						return fmt.Errorf("issue certificates: %w", err)
@@ -104,7 +106,7 @@ func (m *membership) add() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&to, "certificates-to", "", "Directory for the new member's certificates, made if missing; copy it to the new machine.")
+	cmd.Flags().StringVar(&to, "certificates-to", "", "Directory for the new member's certificates; copy it to the new machine. It is created if it does not exist.")
 	return cmd
 }
 
@@ -122,7 +124,7 @@ func (m *membership) explain(ctx context.Context, cmd *cobra.Command, db *etcd.D
 				called = name
 			}
 			if called == "" {
-				return fmt.Errorf("the member at %s was added and has not started; start it first, or remove it", peer)
+				return fmt.Errorf("the member at %s was added but has not started; start it first, or remove it", peer)
 			}
 			initial = append(initial, called+"="+peer)
 		}
@@ -131,7 +133,7 @@ func (m *membership) explain(ctx context.Context, cmd *cobra.Command, db *etcd.D
 		certificates = "CERTIFICATES"
 	}
 	client := "https://" + u.Hostname() + ":2379"
-	tell(cmd.OutOrStdout(), `Added as a learner. Start it, with %[1]s copied to its machine:
+	tell(cmd.OutOrStdout(), `Added as a learner. Copy %[1]s to its machine and start it there:
 
   kanzen etcd --name %[2]s --data-dir etcd-data --initial-cluster-state existing --initial-cluster '%[3]s' \
     --listen-peer-urls %[4]s --initial-advertise-peer-urls %[4]s --listen-client-urls %[5]s --advertise-client-urls %[5]s \
@@ -170,7 +172,7 @@ func (m *membership) remove() *cobra.Command {
 				if err := db.Remove(ctx, args[0]); err != nil {
 					return err
 				}
-				tell(cmd.OutOrStdout(), "%s is no member any more\n", args[0])
+				tell(cmd.OutOrStdout(), "%s is no longer a member\n", args[0])
 				return nil
 			})
 		},

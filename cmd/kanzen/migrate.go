@@ -15,9 +15,10 @@ func migrateCommand() *cobra.Command {
 	dir, to := config.Standalone().DataDir, ""
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a data directory to another database: from etcd to pebble or back",
-		Long: `Makes a database of the other engine of the one in --data-dir, on which no server must run. All revisions are kept, and the history
-as far as it was: clients that were connected go on with their watches. The old database stays in the directory under another name.`,
+		Short: "Move a data directory from etcd to pebble or back",
+		Long: `Converts the database in --data-dir to the other engine. No server may be running
+on the directory. All revisions and the existing history are kept, so clients
+resume their watches. The old database stays in the directory under another name.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to != config.EngineEtcd && to != config.EnginePebble {
@@ -34,7 +35,7 @@ as far as it was: clients that were connected go on with their watches. The old 
 			if err != nil {
 				return err
 			}
-			tell(cmd.OutOrStdout(), "%s is now a database of %s: %d keys at revision %d\nThe one of %s is in %s; remove it when all is well.\n", abs, m.To, m.Keys, m.Revision, m.From, m.Kept)
+			tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d\nThe %s database is kept in %s; remove it when all is well.\n", abs, m.To, m.Keys, m.Revision, m.From, m.Kept)
 			return nil
 		},
 	}

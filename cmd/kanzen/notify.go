@@ -15,11 +15,11 @@ func notify(log *slog.Logger, state string) {
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}) // "@" begins an abstract name
 	if err != nil {
-		log.Warn("could not tell the service manager", "state", state, "error", err)
+		log.Warn("cannot notify the service manager", "state", state, "error", err)
 		return
 	}
 	defer conn.Close()
 	if _, err := conn.Write([]byte(state)); err != nil {
-		log.Warn("could not tell the service manager", "state", state, "error", err)
+		log.Warn("cannot notify the service manager", "state", state, "error", err)
 	}
 }

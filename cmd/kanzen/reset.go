@@ -17,7 +17,7 @@ func resetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Remove a server's data, keys and certificates",
-		Long:  "Removes what kanzen made below --data-dir: all objects, keys and certificates.\nFiles that it did not make stay.",
+		Long:  "Removes everything that kanzen created below --data-dir: all objects, keys and\ncertificates. Other files stay.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
@@ -37,7 +37,7 @@ func resetCommand() *cobra.Command {
 				answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is a no
 				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 					tell(out, "\n")
-					return errors.Join(errors.New("nothing was removed; --yes answers the question"), r.Close())
+					return errors.Join(errors.New("nothing was removed; --yes removes without asking"), r.Close())
 				}
 			}
 			left, err := r.Remove()
@@ -46,7 +46,7 @@ func resetCommand() *cobra.Command {
 			}
 			tell(out, "Removed the server's data in %s\n", dir)
 			for _, path := range left {
-				tell(out, "  kept, as kanzen did not make it: %s\n", path)
+				tell(out, "  kept, because kanzen did not create it: %s\n", path)
 			}
 			return nil
 		},

@@ -13,15 +13,15 @@ func rootCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kanzen",
 		Short: "The Kubernetes API server in one binary",
-		Long: `kanzen is a Kubernetes API server: one binary with everything kube-apiserver
-does, on an etcd inside the process or on a cluster.
+		Long: `kanzen is a Kubernetes API server in one binary. It does what kube-apiserver
+does, with etcd inside the process or on an etcd cluster.
 
-  kanzen serve                 start a server; it says what to type next
-  kanzen kubectl get pods      kubectl, for that server
+  kanzen serve                 start a server; it prints what to type next
+  kanzen kubectl get pods      run kubectl against that server
   kanzen kubeconfig --merge    add that server to your own kubeconfig
 
-Started under the name kube-apiserver it takes that program's flags and place;
-started under the name etcd it is etcd's own server.`,
+Under the name kube-apiserver it takes that program's flags and defaults.
+Under the name etcd it is etcd's own server.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: commandsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {

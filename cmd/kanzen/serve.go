@@ -28,7 +28,7 @@ func serveCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Start a server; all it needs it makes below --data-dir",
+		Short: "Start a server, which creates everything it needs below --data-dir",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all {

@@ -32,13 +32,14 @@ func snapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, restore, inspect and compare backups",
-		Long: `Snapshots are those of etcdctl and etcdutl: etcd's database with its SHA-256.
+		Long: `A snapshot is etcd's database followed by its SHA-256, as etcdctl and etcdutl
+write and read it.
 
-  kanzen snapshot save FILE                      of a running 'kanzen serve', or of --etcd-servers
-  kanzen snapshot inspect FILE                   what is in it
-  kanzen snapshot diff FILE [OTHER]              two snapshots, or a snapshot and the running server
-  kanzen snapshot restore FILE --to-data-dir D   a new data directory
-  kanzen snapshot restore FILE --namespace N     what is missing in the running server`,
+  kanzen snapshot save FILE                      save a running 'kanzen serve', or --etcd-servers
+  kanzen snapshot inspect FILE                   show what is in it
+  kanzen snapshot diff FILE [OTHER]              compare two snapshots, or a snapshot and the running server
+  kanzen snapshot restore FILE --to-data-dir D   restore to a new data directory
+  kanzen snapshot restore FILE --namespace N     restore what is missing in the running server`,
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
@@ -55,11 +56,11 @@ type reached struct {
 func (r *reached) addServer(fs *pflag.FlagSet) {
 	r.dataDir = config.Standalone().DataDir
 	fs.StringVar(&r.dataDir, "data-dir", r.dataDir, "Data directory of the server, for its administrator's kubeconfig.")
-	fs.StringVar(&r.kubeconfig, "kubeconfig", "", "Kubeconfig of the server, in place of --data-dir's.")
+	fs.StringVar(&r.kubeconfig, "kubeconfig", "", "Kubeconfig of the server. (default the one in --data-dir)")
 }
 
 func (r *reached) addEtcd(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&r.etcd.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, in place of a server's embedded etcd.")
+	fs.StringSliceVar(&r.etcd.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, instead of a server's embedded etcd.")
 	fs.StringVar(&r.etcd.EtcdCAFile, "etcd-cafile", "", "Authority of the etcd servers' certificates.")
 	fs.StringVar(&r.etcd.EtcdCertFile, "etcd-certfile", "", "Client certificate for etcd.")
 	fs.StringVar(&r.etcd.EtcdKeyFile, "etcd-keyfile", "", "Key of the client certificate for etcd.")
@@ -71,7 +72,7 @@ func (r *reached) server() (*snapshot.Server, error) {
 	if path == "" {
 		path = filepath.Join(r.dataDir, "pki", "admin.kubeconfig")
 		if _, err := os.Stat(path); os.IsNotExist(err) {
-			return nil, fmt.Errorf("no server has been started on %s yet; name another by --data-dir or --kubeconfig", r.dataDir)
+			return nil, fmt.Errorf("no server has been started on %s yet; name another one with --data-dir or --kubeconfig", r.dataDir)
 		}
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", path)
@@ -103,12 +104,12 @@ type read struct {
 }
 
 func (r *read) add(fs *pflag.FlagSet, filtered bool) {
-	fs.StringVar(&r.prefix, "etcd-prefix", "/registry", "What all keys in etcd begin with.")
-	fs.StringVar(&r.encryption, "encryption-provider-config", "", "File of the EncryptionConfiguration with which values were encrypted.")
+	fs.StringVar(&r.prefix, "etcd-prefix", "/registry", "Prefix of all keys in etcd.")
+	fs.StringVar(&r.encryption, "encryption-provider-config", "", "EncryptionConfiguration file with which values were encrypted.")
 	if filtered {
-		fs.StringSliceVarP(&r.filter.Namespaces, "namespace", "n", nil, "Only these namespaces and what is in them.")
+		fs.StringSliceVarP(&r.filter.Namespaces, "namespace", "n", nil, "Only these namespaces and the objects in them.")
 		fs.StringSliceVar(&r.filter.Resources, "resource", nil, "Only these resources: secrets, deployments.apps.")
-		fs.StringSliceVar(&r.filter.Names, "name", nil, "Only objects of these names.")
+		fs.StringSliceVar(&r.filter.Names, "name", nil, "Only objects with these names.")
 	}
 }
 
@@ -133,7 +134,7 @@ func snapshotSaveCommand() *cobra.Command {
 	var r reached
 	cmd := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Save what a server's etcd has, while it serves",
+		Short: "Save a snapshot of a server's etcd, while it serves",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
@@ -206,7 +207,7 @@ func snapshotInspectCommand() *cobra.Command {
 	var r read
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Tell what is in a snapshot: resources, counts, bytes, revision, checksum",
+		Short: "Show what is in a snapshot: resources, counts, bytes, revision, checksum",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.output != "" && r.output != "json" {
@@ -235,7 +236,7 @@ func snapshotInspectCommand() *cobra.Command {
 		},
 	}
 	r.add(cmd.Flags(), false)
-	cmd.Flags().StringVarP(&r.output, "output", "o", "", "json: print JSON.")
+	cmd.Flags().StringVarP(&r.output, "output", "o", "", "Output format: json, or empty for text.")
 	return cmd
 }
 

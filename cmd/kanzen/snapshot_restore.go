@@ -22,11 +22,16 @@ func snapshotDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE [OTHER]",
 		Short: "Compare two snapshots, or a snapshot and the running server",
-		Long: `Prints a line for each object that differs: '+' is only in the second, '-' only in the first, '~' in both with
-the fields that differ, '!' cannot be read. What a server decides anew for an object that is made again (uid,
-resourceVersion, generation, times, managed fields) makes no difference. Values are not printed.
+		Long: `Prints a line for each object that differs:
 
-The exit code is 1 on errors only.`,
+  +  the object is only in the second snapshot or server
+  -  the object is only in the first one
+  ~  the object is in both; the line names the fields that differ
+  !  the object cannot be read
+
+Fields that a server sets anew for a recreated object (uid, resourceVersion,
+generation, times, managed fields) are ignored. Values are not printed. The exit
+code is 1 only on errors.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -87,59 +92,61 @@ func snapshotRestoreCommand() *cobra.Command {
 	r := restoring{member: snapshot.SoleMember()}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Restore a snapshot to a new data directory, or objects of it into the running server",
-		Long: `With --to-data-dir, makes a new data directory: 'kanzen serve --data-dir' starts on it. etcd's revision is moved on
-and marked as compacted, so that all clients list again and none takes old for new. Keys and certificates are not
-in snapshots: copy pki/ from the old data directory to keep them.
+		Short: "Restore a snapshot to a new data directory, or some of its objects into the running server",
+		Long: `With --to-data-dir, creates a new data directory for 'kanzen serve --data-dir'.
+etcd's revision is increased and earlier revisions are marked as compacted, so
+that all clients list again. Snapshots contain no keys and certificates: to keep
+them, copy pki/ from the old data directory.
 
-With --namespace, --resource, --name or --all, restores objects into the running server through its API: what is
-missing is created, what differs is told and, with --overwrite, updated. Nothing is deleted.`,
+With --namespace, --resource, --name or --all, restores objects into the running
+server through its API. Missing objects are created. Objects that differ are
+reported and, with --overwrite, updated. Nothing is deleted.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			objects := r.all || len(r.read.filter.Namespaces)+len(r.read.filter.Resources)+len(r.read.filter.Names) > 0
 			switch {
 			case r.dir != "" && objects:
-				return errors.New("--to-data-dir restores everything; it goes with none of --namespace, --resource, --name, --all")
+				return errors.New("--to-data-dir restores everything; it does not work together with --namespace, --resource, --name or --all")
 			case r.dir != "":
 				return r.data(cmd, args[0])
 			case objects:
 				return r.objects(cmd, args[0])
 			}
-			return errors.New("say where to: --to-data-dir makes a new data directory; --namespace, --resource, --name or --all restore into the running server")
+			return errors.New("name the destination: --to-data-dir creates a new data directory; --namespace, --resource, --name or --all restore into the running server")
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&r.dir, "to-data-dir", "", "New data directory, for 'kanzen serve --data-dir'. etcd's is in etcd/ in it.")
-	fs.Uint64Var(&r.bump, "bump-revision", snapshot.DefaultBump, "How far etcd's revision is moved on.")
-	fs.BoolVar(&r.compacted, "mark-compacted", true, "Mark what is before the new revision as compacted.")
-	fs.StringVar(&r.member.Name, "member-name", r.member.Name, "Name of the etcd member that the directory is for.")
+	fs.StringVar(&r.dir, "to-data-dir", "", "New data directory, for 'kanzen serve --data-dir'. It contains etcd's own directory, etcd/.")
+	fs.Uint64Var(&r.bump, "bump-revision", snapshot.DefaultBump, "By how much to increase etcd's revision.")
+	fs.BoolVar(&r.compacted, "mark-compacted", true, "Mark everything before the new revision as compacted.")
+	fs.StringVar(&r.member.Name, "member-name", r.member.Name, "Name of the etcd member to create the directory for.")
 	fs.StringSliceVar(&r.member.PeerURLs, "initial-advertise-peer-urls", r.member.PeerURLs, "Peer URLs of that member.")
 	fs.StringVar(&r.member.InitialCluster, "initial-cluster", r.member.InitialCluster, "All members of the new cluster: name=URL, separated by commas.")
 	fs.StringVar(&r.member.InitialClusterToken, "initial-cluster-token", r.member.InitialClusterToken, "Token of the new cluster.")
 	r.to.addServer(fs)
 	r.read.add(fs, true)
-	fs.BoolVar(&r.all, "all", false, "All objects, into the running server.")
+	fs.BoolVar(&r.all, "all", false, "Restore all objects into the running server.")
 	fs.BoolVar(&r.overwrite, "overwrite", false, "Update objects of the running server that differ.")
-	fs.BoolVar(&r.dryRun, "dry-run", false, "Change nothing, and tell what would be done.")
+	fs.BoolVar(&r.dryRun, "dry-run", false, "Change nothing; only show what would be done.")
 	return cmd
 }
 
 // data restores a snapshot to a new data directory.
 func (r *restoring) data(cmd *cobra.Command, file string) error {
 	if !r.compacted && r.bump > 0 && cmd.Flags().Changed("bump-revision") {
-		return errors.New("--bump-revision needs --mark-compacted: clients would take events of the past for those of now")
+		return errors.New("--bump-revision needs --mark-compacted: otherwise clients would mistake old events for new ones")
 	}
 	if !r.compacted {
 		r.bump = 0
 	}
 	if r.dryRun {
-		return errors.New("--dry-run is for objects that are restored into a running server")
+		return errors.New("--dry-run works only when you restore objects into a running server")
 	}
 	if err := checkMember(r.member); err != nil {
 		return err
 	}
 	if found := config.EnginesIn(r.dir); len(found) > 0 {
-		return fmt.Errorf("--to-data-dir: %s is not empty; a snapshot is restored to a new directory", filepath.Join(r.dir, found[0]))
+		return fmt.Errorf("--to-data-dir: %s is not empty; restore to a new directory", filepath.Join(r.dir, found[0]))
 	}
 	_, before := os.Stat(r.dir)
 	dir := filepath.Join(r.dir, "etcd")
@@ -153,7 +160,7 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 		}
 		return err
 	}
-	tell(cmd.OutOrStdout(), "restored to %s; start it with: kanzen serve --data-dir %s\n", dir, r.dir)
+	tell(cmd.OutOrStdout(), "restored to %s; start the server with: kanzen serve --data-dir %s\n", dir, r.dir)
 	return nil
 }
 
@@ -168,7 +175,7 @@ func checkMember(m snapshot.Member) error {
 	case err != nil || !strings.Contains(m.InitialCluster, "="):
 		return fmt.Errorf("--initial-cluster: %q is not of the form name=https://address:port, separated by commas", m.InitialCluster)
 	case members[m.Name] == nil:
-		return fmt.Errorf("--initial-cluster: %q, the --member-name, is not in it", m.Name)
+		return fmt.Errorf("--initial-cluster: it does not contain %q, the --member-name", m.Name)
 	case members[m.Name].String() != peers.String():
 		return fmt.Errorf("--initial-advertise-peer-urls: %s is at %s in --initial-cluster", m.Name, members[m.Name])
 	}
@@ -200,7 +207,7 @@ func (r *restoring) objects(cmd *cobra.Command, file string) error {
 		}
 	})
 	if err == nil && len(counts) == 0 {
-		err = fmt.Errorf("%s has no object that is selected; 'kanzen snapshot inspect' shows what is in it", file)
+		err = fmt.Errorf("%s contains no selected object; 'kanzen snapshot inspect' shows what it contains", file)
 	}
 	if len(counts) == 0 {
 		return err

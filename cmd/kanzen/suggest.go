@@ -31,7 +31,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if near := nearest(name, names); near != "" && len(name) > 1 {
 		return fmt.Errorf("unknown flag: --%s; did you mean --%s?", name, near)
 	}
-	return fmt.Errorf("%w; '%s --help' shows the flags", err, cmd.CommandPath())
+	return fmt.Errorf("%w; '%s --help' lists the flags", err, cmd.CommandPath())
 }
 
 // wrongValue says what a flag's value is to be, where its type tells.
@@ -70,7 +70,7 @@ func explainArguments(cmd *cobra.Command) {
 			if err == nil || strings.HasPrefix(err.Error(), "unknown command") {
 				return err
 			}
-			return fmt.Errorf("it is written '%s'; %d arguments were given", strings.TrimSuffix(cmd.UseLine(), " [flags]"), len(args))
+			return fmt.Errorf("usage: %s; got %d arguments", strings.TrimSuffix(cmd.UseLine(), " [flags]"), len(args))
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -99,7 +99,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if near := nearest(name, names); near != "" && name != "" {
 		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", name, cmd.CommandPath(), near)
 	}
-	return fmt.Errorf("unknown command %q; '%s --help' shows the commands", name, cmd.CommandPath())
+	return fmt.Errorf("unknown command %q; '%s --help' lists the commands", name, cmd.CommandPath())
 }
 
 // nearest returns the name that differs least from what was typed; "" if none is close to it.

@@ -28,10 +28,10 @@ func testCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "test [flags] -- COMMAND [ARGUMENTS]",
-		Short: "Run a command with a fresh server, which ends with it",
-		Long: `Runs a command with KUBECONFIG set to a server of its own, which keeps all in
-memory and ends with the command. Signals are passed on; the exit code is the
-command's.
+		Short: "Run a command with a fresh server of its own",
+		Long: `Starts a server that keeps all data in memory, and runs a command with KUBECONFIG
+set to it. The server stops when the command ends. Signals are passed on to the
+command, and the exit code is that of the command.
 
   kanzen test -- pytest
   kanzen test -- kubectl get namespaces`,

@@ -43,13 +43,13 @@ type text struct {
 func (t text) Set(s string) error {
 	switch {
 	case strings.ContainsAny(s, "\n\r"):
-		return errors.New("there is a line break in it; write the value in one line")
+		return errors.New("it contains a line break; write the value on one line")
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return errors.New("there is a control character in it; leave it out")
+		return errors.New("it contains a control character; remove that")
 	case t.strict && strings.TrimSpace(s) != s:
-		return errors.New("there is a space at its begin or end; leave it out")
+		return errors.New("it begins or ends with a space; remove that")
 	case t.strict && strings.Contains(t.Type(), "Slice") && (strings.Contains(s, ", ") || strings.Contains(s, " ,")):
-		return errors.New("there is a space beside a comma; leave it out")
+		return errors.New("it contains a space beside a comma; remove that")
 	}
 	return t.Value.Set(s)
 }

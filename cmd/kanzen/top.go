@@ -22,18 +22,18 @@ func topCommand() *cobra.Command {
 	window, once := 5*time.Second, false
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show who asks the server for what, live",
+		Short: "Show live who sends which requests to the server",
 		Long: `Shows requests by client, user or resource with their rates and latencies, the
-slowest webhooks and the watches. Reads are estimated from the flight recorder's
-sample.
+slowest webhooks, and the watches. Rates of reads are estimates from the flight
+recorder's sample.
 
-Keys: s what to sort by, g what to group by, up and down to choose a line, enter
-to open it, q to end.`,
+Keys: s changes the sort order, g changes the grouping, up and down choose a line,
+enter opens it, q quits.`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
-	cmd.Flags().DurationVar(&window, "window", window, "Over what time rates and latencies are told.")
-	cmd.Flags().BoolVar(&once, "once", false, "Show one window and end, as where there is no terminal and with -o json.")
+	cmd.Flags().DurationVar(&window, "window", window, "Time over which rates and latencies are computed.")
+	cmd.Flags().BoolVar(&once, "once", false, "Show one window and exit. This is the default without a terminal and with -o json.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := a.open()
 		if err != nil {

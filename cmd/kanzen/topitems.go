@@ -24,7 +24,7 @@ const (
 	lookFor      = 5 * time.Second
 )
 
-var errTooLong = errors.New("the server sends more than such an answer can have")
+var errTooLong = errors.New("the server sends more than an answer may contain")
 
 // bounded reads so many bytes and then fails.
 type bounded struct {
@@ -120,7 +120,7 @@ func elements[T any, P interface {
 func begins(d *json.Decoder, with json.Delim) error {
 	t, err := d.Token()
 	if err == nil && t != with {
-		err = fmt.Errorf("the server answers with %v in the place of %v", t, with)
+		err = fmt.Errorf("the server answered with %v instead of %v", t, with)
 	}
 	return err
 }

@@ -93,30 +93,30 @@ var wanted = []struct {
 	flags [][2]string
 }{
 	{"Data", [][2]string{
-		{"data-dir", "where all data, keys and certificates are"},
-		{"etcd-servers", "URLs of an etcd cluster; without it etcd runs in this process"},
-		{"encryption-provider-config", "file that says what is encrypted in etcd"},
+		{"data-dir", "directory for all data, keys and certificates"},
+		{"etcd-servers", "URLs of an etcd cluster; if unset, etcd runs in this process"},
+		{"encryption-provider-config", "file that says what to encrypt in etcd"},
 	}},
 	{"Address", [][2]string{
 		{"bind-address", "address to listen on"},
-		{"secure-port", "port to serve HTTPS on; 0: any that is free"},
-		{"tls-cert-file", "serving certificate; without it one is made"},
-		{"tls-private-key-file", "its key"},
+		{"secure-port", "port to serve HTTPS on; 0 means any free port"},
+		{"tls-cert-file", "serving certificate; if unset, the server makes one"},
+		{"tls-private-key-file", "key of the serving certificate"},
 	}},
 	{"Users", [][2]string{
-		{"client-ca-file", "authorities of users' certificates; without it one is made"},
-		{"authentication-config", "file that says whose tokens are accepted (OIDC)"},
-		{"authorization-mode", "how requests are authorized"},
+		{"client-ca-file", "authorities of client certificates; if unset, the server makes one"},
+		{"authentication-config", "file that says whose tokens to accept (OIDC)"},
+		{"authorization-mode", "how to authorize requests"},
 	}},
 	{"What runs", [][2]string{
-		{"controllers", "controllers to run; '*,-name' leaves one out, '' all"},
-		{"enable-admission-plugins", "admission plugins beside those on by default"},
+		{"controllers", "controllers to run; '*,-name' leaves one out, '' runs none"},
+		{"enable-admission-plugins", "admission plugins in addition to the default ones"},
 		{"feature-gates", "name=true|false,..."},
 	}},
 	{"Logs", [][2]string{
-		{"audit-log-path", "file that says who did what; '-': standard output"},
+		{"audit-log-path", "file for the audit log; '-' means standard output"},
 		{"logging-format", "text or json"},
-		{"v", "0 warnings, 1 information, 3 each request, 4 everything"},
+		{"v", "verbosity: 0 warnings, 1 information, 3 each request, 4 everything"},
 	}},
 }
 
@@ -134,6 +134,6 @@ func shortUsage(cmd *cobra.Command) error {
 			fmt.Fprintf(w, "  --%-27s %s\n", flag[0], text)
 		}
 	}
-	fmt.Fprintf(w, "\nAll flags, kube-apiserver's among them: %s --help-all\n", cmd.CommandPath())
+	fmt.Fprintf(w, "\nFor all flags, including kube-apiserver's: %s --help-all\n", cmd.CommandPath())
 	return nil
 }

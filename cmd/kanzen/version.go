@@ -13,7 +13,7 @@ import (
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of kanzen and of the API it serves",
+		Short: "Print the versions of kanzen and of the API that it serves",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
 			i := version.Info()

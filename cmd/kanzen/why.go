@@ -23,11 +23,11 @@ func whyCommand() *cobra.Command {
 	var a asking
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
-		Short: "Tell who made an object, who changed what in it, and what it waits for",
-		Long: `Tells what the server's flight recorder knows of an object: who made it, who
-changed which field when, what was refused and why, which controllers fight over
-it, what its finalizers wait for, who owns it and what it owns. It also answers for
-objects that are gone.
+		Short: "Show who made an object, who changed what in it, and what it waits for",
+		Long: `Shows what the server's flight recorder knows about an object: who made it, who
+changed which field and when, what was refused and why, which controllers fight
+over it, what its finalizers wait for, who owns it, and what it owns. It also works
+for deleted objects.
 
   kanzen why deployment/web -n shop
   kanzen why namespace/shop`,
@@ -119,7 +119,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		return nil, err
 	}
 	if st.Metadata == nil && (st.History == nil || len(st.History.Entries) == 0) {
-		return nil, fmt.Errorf("there is no %s %q, and nothing is remembered of it", r.Resource, name)
+		return nil, fmt.Errorf("there is no %s %q, and the flight recorder remembers nothing about it", r.Resource, name)
 	}
 	if st.Metadata == nil {
 		return st, nil
@@ -174,7 +174,7 @@ func (a *asker) owned(ctx context.Context, all []served, of *served, namespace s
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				trouble = append(trouble, fmt.Sprintf("%s could not be listed, so what the object owns among them is not known: %v", r.Resource, err))
+				trouble = append(trouble, fmt.Sprintf("%s could not be listed, so it is not known which of them the object owns: %v", r.Resource, err))
 				return
 			}
 			for _, item := range list.Items {
@@ -200,11 +200,11 @@ func (s *story) print(w io.Writer, now time.Time) {
 	tell(w, "%s %s%s", s.Kind, s.Object.Name, where)
 	switch m := s.Metadata; {
 	case m == nil:
-		tell(w, ": it is gone\n")
+		tell(w, ": deleted\n")
 	case m.DeletionTimestamp != nil:
-		tell(w, ": being deleted since %s\n", ago(now, m.DeletionTimestamp.Time))
+		tell(w, ": terminating; its deletion began %s\n", ago(now, m.DeletionTimestamp.Time))
 	default:
-		tell(w, ": made %s\n", ago(now, m.CreationTimestamp.Time))
+		tell(w, ": created %s\n", ago(now, m.CreationTimestamp.Time))
 	}
 	if m := s.Metadata; m != nil {
 		for _, o := range m.OwnerReferences {
@@ -215,7 +215,7 @@ func (s *story) print(w io.Writer, now time.Time) {
 		tell(w, "  waits for %s\n", x)
 	}
 	for _, f := range s.Fights {
-		tell(w, "\nFIGHT over %s: set in turns %d times, by\n", f.Path, f.Turns)
+		tell(w, "\nFIGHT over %s: set alternately %d times by\n", f.Path, f.Turns)
 		for _, by := range f.Writers {
 			tell(w, "  %s\n", by)
 		}
@@ -223,7 +223,7 @@ func (s *story) print(w io.Writer, now time.Time) {
 	if s.History != nil {
 		tell(w, "\nHistory:\n")
 		if s.History.Forgotten > 0 {
-			tell(w, "  (%d entries are forgotten)\n", s.History.Forgotten)
+			tell(w, "  (%d older entries were dropped)\n", s.History.Forgotten)
 		}
 		for n := range s.History.Entries {
 			printEntry(w, now, &s.History.Entries[n])
@@ -251,7 +251,7 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 	case what == "":
 		what = e.Verb
 	case what == "deleting":
-		what = "deletion begun"
+		what = "deletion started"
 	}
 	if e.Subresource != "" {
 		what += " of " + e.Subresource
@@ -285,7 +285,7 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 			result = "changed the object"
 		}
 		if s.Ignored {
-			result += ", which did not count"
+			result += ", which was ignored"
 		}
 		tell(w, "      %s %s: %s\n", s.Kind, s.Name, result)
 	}

@@ -70,7 +70,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "why they do nothing |")
+	_, section, _ := strings.Cut(string(page), "why they have no effect |")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]bool{}
 	for _, m := range regexp.MustCompile("`--([a-z0-9-]+)`").FindAllStringSubmatch(section, -1) {

@@ -29,7 +29,7 @@ func TestHealthFacts(t *testing.T) {
 	if err != nil || err2 != nil || len(facts) != 3 {
 		t.Fatal(len(facts), err, err2)
 	}
-	_, added, _ := strings.Cut(string(page), "\n- Checks that kube-apiserver has not")
+	_, added, _ := strings.Cut(string(page), "\n- Checks that only kanzen has")
 	added, _, _ = strings.Cut(added, "\n## ")
 	r := kubernetes.NewForConfigOrDie(kanzentest.Start(t).Config()).RESTClient()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
