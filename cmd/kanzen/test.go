@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -115,9 +114,7 @@ func runTest(cmd *cobra.Command, cfg config.Config, use func(*server.Plane) erro
 func serveUntil(ctx context.Context, s *server.Plane, in io.Reader, out io.Writer) error {
 	// If the reader has died by now, there is still a directory to be removed.
 	signal.Ignore(syscall.SIGPIPE)
-	if _, err := fmt.Fprintln(out, s.Kubeconfig()); err != nil {
-		return err
-	}
+	tell(out, "%s\n", s.Kubeconfig())
 	closed := make(chan struct{})
 	go func() { // nothing interrupts a read of standard input; the process ends soon after
 		defer close(closed)
