@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 )
 
 // The environment variables that lead to a binary.
@@ -82,8 +83,14 @@ func tool() (string, error) {
 	return "", nil
 }
 
+// tools are the paths of tools that were built, by the files that name them: each Start would wait for the go command.
+var tools sync.Map
+
 // buildTool returns the path of the tool that a file names.
 func buildTool(root, file string) (string, error) {
+	if path, ok := tools.Load(file); ok {
+		return path.(string), nil
+	}
 	cmd := exec.Command("go", "tool", "-n", program)
 	cmd.Dir = filepath.Dir(file)
 	switch {
@@ -100,6 +107,7 @@ func buildTool(root, file string) (string, error) {
 		return "", fmt.Errorf("%s has the tool kanzen, but \"%s\" in %s fails (%v; go 1.24 or later knows tools): %s%s",
 			file, strings.Join(cmd.Args, " "), cmd.Dir, err, out, said.Bytes())
 	}
+	tools.Store(file, path)
 	return path, nil
 }
 

@@ -110,7 +110,10 @@ func start(ctx context.Context, test string, options []Option) (_ *Server, err e
 		undo = append(undo, s.webhooks.Close)
 		s.webhooks.serve(s.options.Webhooks)
 	}
-	return s, s.process.explained(s.install(ctx, s.options.Install))
+	if err := s.install(ctx, s.options.Install); err != nil {
+		return nil, s.process.explained(err)
+	}
+	return s, nil
 }
 
 // Stop deletes the control plane; one with a process of its own ends with it. Further calls return the same.

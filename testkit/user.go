@@ -193,7 +193,8 @@ func (s *Server) served(ctx context.Context, name, group string) error {
 	return fmt.Errorf("the group %s has no resource %q", group, name)
 }
 
-// allowed waits until a user may do what a role is for: writes of roles are answered before the authorizer has seen them.
+// allowed waits until a user may do what a role is for: writes of roles are answered before the authorizer has seen them. It
+// asks for each rule, because the user may have some by another role.
 func (s *Server) allowed(ctx context.Context, user, namespace string, by *role) error {
 	first := func(list []string, instead string) string {
 		if len(list) == 0 || list[0] == "*" {
@@ -210,11 +211,14 @@ func (s *Server) allowed(ctx context.Context, user, namespace string, by *role) 
 			"user": user, "resourceAttributes": map[string]any{
 				"namespace": namespace, "verb": first(r.Verbs, "get"), "group": first(r.APIGroups, "any"), "resource": resource, "subresource": sub,
 			}}}
-		return poll(ctx, "the role is not in force", func() (bool, error) {
+		err := poll(ctx, "the role is not in force", func() (bool, error) {
 			var answer struct{ Status struct{ Allowed bool } }
 			err := s.client.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, &answer)
 			return answer.Status.Allowed, err
 		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
