@@ -103,22 +103,23 @@ func (o *Options) timeout() time.Duration {
 	return defaultStartTimeout
 }
 
+// complete checks the options and finds the binary, which the go command may have to build.
+func (o *Options) complete() (err error) {
+	if len(o.Converted) > 0 && !o.UseWebhooks {
+		return fmt.Errorf("Conversion: %w", errNoWebhooks)
+	}
+	if o.Binary == "" {
+		o.Binary, err = find()
+	}
+	return err
+}
+
 // process returns the process for the server.
 func (o *Options) process(ctx context.Context) (*process, error) {
-	if len(o.Converted) > 0 && !o.UseWebhooks {
-		return nil, fmt.Errorf("Conversion: %w", errNoWebhooks)
-	}
-	binary := o.Binary
-	if binary == "" {
-		var err error
-		if binary, err = find(); err != nil {
-			return nil, err
-		}
-	}
 	if o.OwnProcess {
-		return startProcess(ctx, binary, o.flags())
+		return startProcess(ctx, o.Binary, o.flags())
 	}
-	return shared.process(ctx, binary, o.flags())
+	return shared.process(ctx, o.Binary, o.flags())
 }
 
 // flags returns the flags that the options stand for. A version by flag is stronger than one by the environment.

@@ -66,6 +66,9 @@ func start(ctx context.Context, test string, options []Option) (_ *Server, err e
 			err = fmt.Errorf("testkit: %w", err)
 		}
 	}()
+	if err := s.options.complete(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.timeout())
 	defer cancel()
 	if s.process, err = s.options.process(ctx); err != nil {
