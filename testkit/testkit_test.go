@@ -171,6 +171,7 @@ func TestWrongOptions(t *testing.T) {
 		"without apiVersion and kind": {testkit.Install(testkit.YAML("a: b"))},
 		"is its CRD installed":        {testkit.Install(testkit.YAML("apiVersion: example.com/v1\nkind: Thing"))},
 		"no such file or directory":   {testkit.Binary("/no/such/kanzen")},
+		"or no kanzen":                {testkit.Binary("/bin/ls")},
 		"did not come up":             {testkit.Binary("/bin/false")},
 		"context deadline exceeded":   {func(o *testkit.Options) { o.StartTimeout = time.Nanosecond }},
 		"spec.names.kind: Required":   {testkit.Install(testkit.YAML(strings.Replace(things, "kind: Thing", "singular: thing", 1)))},
