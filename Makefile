@@ -17,12 +17,12 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/operations test/kubebuilder examples/operator-test
+MODULES := test bench test/operations test/kubebuilder examples/operator-test testkit
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
 DEEP := ./authz/matrix ./chaos ./goldens ./hostile
-DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestExtensionThings|TestExtensionPodMetrics)$$
+DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestTestkit|TestExtensionThings|TestExtensionPodMetrics)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 TEST := $(GO) test -vet=off -p $(shell expr $(PROCESSORS) + 2)
@@ -83,7 +83,7 @@ fresh: build
 lint: vet staticcheck
 
 vet:
-	@test -z "$$(gofmt -l cmd internal pkg test bench examples release)" || { gofmt -l cmd internal pkg test bench examples release; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test testkit bench examples release)" || { gofmt -l cmd internal pkg test testkit bench examples release; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	@for m in $(MODULES); do (cd $$m && echo "vet of $$m" && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
@@ -98,12 +98,19 @@ unit:
 	$(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory.
-race:
+race: build
 	CGO_ENABLED=1 $(GO) test -vet=off -race -short $(RACE)
+	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -race -short ./...
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
 e2e: build
+	cd testkit && $(E2E) ./...
 	cd test && $(E2E) -skip '$(DEEP_TESTS)' $$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$))
+
+# An operator's tests with testkit and with envtest on each controller-runtime from 0.19 on, which are downloaded and compiled first
+# (half an hour); PEER=1 adds envtest on kube-apiserver.
+testkit-matrix: build
+	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 120m -v -run TestTestkitMatrix -matrix $(if $(PEER),-peer ../bench/peer/bin) .
 
 # What takes minutes to build and is nobody's library here: older kubectls, extension API servers.
 e2e-builds: build
@@ -164,4 +171,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime upstream-integration upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration upstream vuln generate stale bench bench-go

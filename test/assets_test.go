@@ -110,6 +110,40 @@ func TestAssetsForEnvtest(t *testing.T) {
 	}
 }
 
+// With --print a script needs no directory of its own; tests that run meanwhile keep theirs.
+func TestAssetsPrint(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	run := func(args ...string) (string, string, int) {
+		return output(t, "env", append([]string{"-u", "XDG_CACHE_HOME", "HOME=" + home, binaries.kanzen, "assets"}, args...)...)
+	}
+	var before os.FileInfo
+	for range 2 {
+		stdout, stderr, code := run("--print")
+		if code != 0 || !strings.HasPrefix(stdout, home) || strings.Count(stdout, "\n") != 1 {
+			t.Fatalf("%d: %q %s", code, stdout, stderr)
+		}
+		server, err := os.Lstat(filepath.Join(strings.TrimSpace(stdout), "kube-apiserver"))
+		must(t, err)
+		if before != nil && !os.SameFile(before, server) {
+			t.Error("a link that is right is replaced")
+		}
+		before = server
+	}
+	newest, _, _ := run("--print")
+	if older, stderr, code := run("--print", "--emulated-version=1.35"); code != 0 || older == newest {
+		t.Errorf("the directory of 1.35 is %q, that of the newest %q: %s", older, newest, stderr)
+	}
+	if stdout, _, _ := run(); stdout != "export KUBEBUILDER_ASSETS="+newest {
+		t.Errorf("%q", stdout)
+	}
+	for _, wrong := range [][]string{{"--for=kwok"}, {"--for=kwok", "--print", "--dir", home}} {
+		if _, stderr, code := run(wrong...); code == 0 || !strings.Contains(stderr, "--") {
+			t.Errorf("%v: %d %s", wrong, code, stderr)
+		}
+	}
+}
+
 // One directory after another: the server is of the version that was asked for, and of the newest again.
 func TestAssetsOfVersion(t *testing.T) {
 	t.Parallel()

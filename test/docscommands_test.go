@@ -122,7 +122,7 @@ var notCommands = map[string]string{
 	"docs/testing.md \"sigs.k8s.io/controller-runtime": "imports",
 	"docs/testing.md testEnv.Options":                  "go",
 	"docs/testing.md func TestController":              "go",
-	"README.md s := kanzentest.Start":                  "go",
+	"README.md s := testkit.Start":                     "go",
 	"docs/extension.md type Thing struct":              "go",
 	"docs/extension.md extension.Add(":                 "go",
 	"docs/extension.md Subresources: []extension.":     "go",
@@ -143,7 +143,7 @@ func commandsOf(t *testing.T, s snippet) (out []string) {
 	if flags, ok := strings.CutPrefix(strings.Trim(s.text, "'"), "--"); ok { // for kanzen serve
 		return []string{"kanzen serve '--" + flags + "' --etcd-servers https://10.0.0.1:2379"}
 	}
-	if !slices.Contains(programs, word) {
+	if !slices.Contains(programs, word) && !strings.HasPrefix(word, "KUBEBUILDER_ASSETS=$(") {
 		for at, kind := range notCommands {
 			if begin, ok := strings.CutPrefix(at, s.page+" "); ok && strings.HasPrefix(s.text, begin) {
 				checkForm(t, s, kind)
@@ -165,7 +165,7 @@ func commandsOf(t *testing.T, s snippet) (out []string) {
 		}
 		if s.page == "README.md" { // its blocks have columns of text
 			line = columns.Split(line, 2)[0]
-			if !slices.Contains(programs, strings.Fields(line)[0]) {
+			if first := strings.Fields(line)[0]; !slices.Contains(programs, first) && !strings.Contains(first, "=$(") {
 				continue
 			}
 		}
@@ -196,14 +196,18 @@ func checkForm(t *testing.T, s snippet, kind string) {
 			t.Errorf("Go does not read it: %s", s.text)
 		}
 		for _, m := range publicName.FindAllStringSubmatch(s.text, -1) {
-			if err := declares(filepath.Join("../pkg", m[1]), m[2]); err != nil {
+			dir := filepath.Join("../pkg", m[1])
+			if m[1] == "testkit" { // a module of its own
+				dir = "../testkit"
+			}
+			if err := declares(dir, m[2]); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 }
 
-var publicName = regexp.MustCompile(`\b(kanzentest|extension|envtest)\.([A-Z]\w*)`)
+var publicName = regexp.MustCompile(`\b(kanzentest|testkit|extension|envtest)\.([A-Z]\w*)`)
 
 // declares says whether a package has an exported name.
 func declares(dir, name string) error {
@@ -270,7 +274,7 @@ func shellWords(command string) (out []string) {
 	return out
 }
 
-var word = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
+var word = regexp.MustCompile(`(?:\$\([^)]*\)|[^\s'"]|'[^']*'|"[^"]*")+`)
 
 func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string) error {
 	switch words[0] {
@@ -292,13 +296,19 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 	case "mkdir", "cp", "ln", "head", "echo", "cat", "for", "export":
 		return nil // the shell has read it
 	}
+	if m := substitution.FindStringSubmatch(words[0]); m != nil {
+		return errors.Join(c.one(t, s, dir, shellWords(m[1])), c.one(t, s, dir, words[1:]))
+	}
 	if assignment.MatchString(words[0]) {
 		return nil
 	}
 	return errors.New("it is in no class of commands")
 }
 
-var assignment = regexp.MustCompile(`^[a-z]+=`)
+var (
+	assignment   = regexp.MustCompile(`^[a-z]+=`)
+	substitution = regexp.MustCompile(`^[A-Z_]+=\$\((.*)\)$`)
+)
 
 // ownCommand has kanzen read a command line. `kanzen serve` is also started, where all that it names is on this machine.
 func (c *commandChecks) ownCommand(t *testing.T, s snippet, args []string) error {
@@ -378,6 +388,8 @@ func goCommand(dir string, args []string) error {
 			patterns = append(patterns, regexp.MustCompile(`(?m)^func `+kinds[args[i-1]]+`\w*(`+a+`)\w*\(`))
 		case a == "github.com/kanzen-io/kanzen":
 			return hasWords("../go.mod", []string{a})
+		case a == "github.com/kanzen-io/kanzen/testkit":
+			return hasWords("../testkit/go.mod", []string{a})
 		case strings.HasPrefix(a, "sigs.k8s.io/kwok/"):
 			return hasWords(filepath.Join(dir, "go.mod"), []string{"sigs.k8s.io/kwok"})
 		case strings.HasPrefix(a, "."):

@@ -1,6 +1,8 @@
 package test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -71,6 +73,32 @@ func TestTestCommandPassesSignalsOn(t *testing.T) {
 	}
 	if exit := (*exec.ExitError)(nil); !errors.As(p.err, &exit) || exit.ExitCode() != 5 {
 		t.Errorf("%v, want exit code 5\n%s", p.err, p.stderr.String())
+	}
+}
+
+// TestTestCommandUntilStdinCloses has a server without a command, for a test kit; it serves planes, too.
+func TestTestCommandUntilStdinCloses(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), binaries.kanzen, "test", "--until-stdin-closes", "--planes")
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	path, err := bufio.NewReader(stdout).ReadString('\n')
+	must(t, err)
+	path = strings.TrimSpace(path)
+	within(t, 30*time.Second, "planes are served", func(context.Context) bool {
+		_, _, code := output(t, binaries.kubectl, "--kubeconfig", path, "get", "planes")
+		return code == 0
+	})
+	must(t, stdin.Close())
+	must(t, cmd.Wait())
+	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", path, err)
+	}
+	if _, stderr, code := output(t, binaries.kanzen, "test", "--until-stdin-closes", "--", "true"); code == 0 || !strings.Contains(stderr, "true") {
+		t.Errorf("with a command: %d %s", code, stderr)
 	}
 }
 

@@ -53,34 +53,46 @@ var companions = []companion{
 func assetsCommand() *cobra.Command {
 	var dir, dataDir, version string
 	var programs []string
-	var kubectl bool
+	var kubectl, bare bool
 	cmd := &cobra.Command{
 		Use:   "assets",
 		Short: "Write the binaries for envtest, or kubeconfigs and start scripts for other programs",
 		Long: `Without --for, writes a directory for envtest's KUBEBUILDER_ASSETS, in which
-kube-apiserver and etcd are links to this program. With --emulated-version,
-kube-apiserver behaves as that version of Kubernetes.
+kube-apiserver and etcd are links to this program:
+
+  KUBEBUILDER_ASSETS=$(kanzen assets --print) go test ./...
+
+With --emulated-version, kube-apiserver behaves as that version of Kubernetes.
 
 With --for, writes a kubeconfig and a start script for each program, and the
 keys that it needs. They come from the data directory of a server that
 'kanzen serve' has started (--data-dir).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dir == "" {
-				return errors.New("--dir: must be specified")
-			}
-			dir, err := filepath.Abs(dir)
+			dir, err := assetsDir(dir, version, len(programs) > 0)
 			if err != nil {
 				return fmt.Errorf("--dir: %w", err)
 			}
 			if len(programs) == 0 {
-				return envtestAssets(cmd.OutOrStdout(), dir, version, kubectl)
+				if err := envtestAssets(dir, version, kubectl); err != nil {
+					return err
+				}
+				line := dir
+				if !bare {
+					line = "export KUBEBUILDER_ASSETS=" + quoted(dir)
+				}
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+				return err
+			}
+			if bare {
+				return errors.New("--print: goes not together with --for")
 			}
 			return companionAssets(cmd.OutOrStdout(), dir, dataDir, programs, time.Now())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "dir", "", "Directory to write to. It is created if it does not exist.")
+	f.StringVar(&dir, "dir", "", "Directory to write to. It is created if it does not exist. (default for envtest: one in the user's cache directory)")
+	f.BoolVar(&bare, "print", false, "Print the directory and nothing else, for envtest.")
 	f.StringSliceVar(&programs, "for", nil, "Programs to write files for: kube-controller-manager, kube-scheduler, kwok. If empty, files for envtest are written.")
 	f.StringVar(&dataDir, "data-dir", config.Standalone().DataDir, "Data directory of the server, for --for.")
 	f.StringVar(&version, "emulated-version", "", "Version of Kubernetes that envtest's kube-apiserver behaves as, such as 1.36. (default the newest)")
@@ -89,8 +101,27 @@ keys that it needs. They come from the data directory of a server that
 	return cmd
 }
 
+// assetsDir returns the directory to write to. That of envtest need not be given; each version has its own.
+func assetsDir(dir, version string, programs bool) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	if programs {
+		return "", errors.New("must be specified")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("must be specified: %w", err)
+	}
+	name := "envtest"
+	if version != "" {
+		name += "-" + version
+	}
+	return filepath.Join(cache, "kanzen", name), nil
+}
+
 // envtestAssets makes the directory for KUBEBUILDER_ASSETS. With a version, kube-apiserver is a script that adds the flag.
-func envtestAssets(w io.Writer, dir, version string, kubectl bool) error {
+func envtestAssets(dir, version string, kubectl bool) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -118,6 +149,9 @@ func envtestAssets(w io.Writer, dir, version string, kubectl bool) error {
 		}
 	}
 	for path, target := range links {
+		if now, err := os.Readlink(path); err == nil && now == target {
+			continue // a test that runs may be about to start it
+		}
 		if err := replace(path, func() error { return os.Symlink(target, path) }); err != nil {
 			return fmt.Errorf("--dir: %w", err)
 		}
@@ -129,8 +163,7 @@ func envtestAssets(w io.Writer, dir, version string, kubectl bool) error {
 			return fmt.Errorf("--dir: %w", err)
 		}
 	}
-	_, err = fmt.Fprintf(w, "export KUBEBUILDER_ASSETS=%s\n", quoted(dir))
-	return err
+	return nil
 }
 
 // scriptHead begins scripts in the place of programs, so that they are known again.

@@ -25,7 +25,7 @@ import (
 func testCommand() *cobra.Command {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.SecurePort, cfg.WarnWorkloads = "", 0, false
-	all := false
+	all, held := false, false
 	cmd := &cobra.Command{
 		Use:   "test [flags] -- COMMAND [ARGUMENTS]",
 		Short: "Run a command with a fresh server of its own",
@@ -34,10 +34,15 @@ set to it. The server stops when the command ends. Signals are passed on to the
 command, and the exit code is that of the command.
 
   kanzen test -- pytest
-  kanzen test -- kubectl get namespaces`,
+  kanzen test -- kubectl get namespaces
+
+With --until-stdin-closes a test kit runs the server without a command.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if all {
+			switch {
+			case all:
 				return nil
+			case held:
+				return cobra.NoArgs(cmd, args)
 			}
 			return cobra.MinimumNArgs(1)(cmd, args)
 		},
@@ -45,21 +50,30 @@ command, and the exit code is that of the command.
 			if all {
 				return usageByGroup(cmd)
 			}
-			return runTest(cmd, cfg, args)
+			if held {
+				return runTest(cmd, cfg, func(s *server.Plane) error {
+					return serveUntil(cmd.Context(), s, cmd.InOrStdin(), cmd.OutOrStdout())
+				})
+			}
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				return err
+			}
+			return runTest(cmd, cfg, func(s *server.Plane) error {
+				return runWith(s, path, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
 		},
 	}
 	cfg.AddFlags(cmd.Flags(), true)
+	cmd.Flags().BoolVar(&held, "until-stdin-closes", false, "Run no command: print the path of the administrator's kubeconfig, and serve until standard input closes. It closes when the parent process ends, however that happens.")
 	cmd.Flags().BoolVar(&all, "help-all", false, "Show all flags.")
 	cmd.Flags().SetInterspersed(false) // flags after the command are its own
 	cmd.SetUsageFunc(shortUsage)
 	return cmd
 }
 
-func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return err
-	}
+// runTest starts a server, uses it, and stops it.
+func runTest(cmd *cobra.Command, cfg config.Config, use func(*server.Plane) error) (err error) {
 	dir, err := os.MkdirTemp("", "kanzen-test-")
 	if err != nil {
 		return err
@@ -86,19 +100,39 @@ func runTest(cmd *cobra.Command, cfg config.Config, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ground.Close()) }()
-	s := server.New(&cfg, ground, server.Seams{})
+	below := newBelow(&cfg, ground)
+	s := server.New(&cfg, ground, below.seams())
 	if err := s.Start(cmd.Context()); err != nil {
 		return err
 	}
-	// The command decides how a signal ends it; the server ends after it.
-	failed := runWith(s, path, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-	return errors.Join(s.Stop(), failed)
+	below.start(s, log)
+	failed := use(s)
+	return errors.Join(below.stop(), s.Stop(), failed)
+}
+
+// serveUntil prints the path of the administrator's kubeconfig, and returns when the input ends.
+func serveUntil(ctx context.Context, s *server.Plane, in io.Reader, out io.Writer) error {
+	// If the reader has died by now, there is still a directory to be removed.
+	signal.Ignore(syscall.SIGPIPE)
+	tell(out, "%s\n", s.Kubeconfig())
+	closed := make(chan struct{})
+	go func() { // nothing interrupts a read of standard input; the process ends soon after
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, in)
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	case <-s.Done():
+	}
+	return nil
 }
 
 // killAfter is how long a command may go on after its server has ended.
 const killAfter = 10 * time.Second
 
-// runWith runs a command on a server and passes signals on to it.
+// runWith runs a command on a server and passes signals on to it: the command decides how a signal ends it, and the
+// server ends after it.
 func runWith(s *server.Plane, path string, args []string, in io.Reader, out, errs io.Writer) error {
 	c := exec.Command(path, args[1:]...)
 	c.Args[0] = args[0]

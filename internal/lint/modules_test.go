@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// modules are compiled by `make test` along with the root.
+// modules are compiled by `make test` along with the root. testkit is not among them: its requirements are low on purpose, so that
+// it moves nothing in the modules that use it.
 var modules = []string{"test", "bench", "test/kubebuilder", "examples/operator-test"}
 
 // TestModulesShareVersions has all modules use the same version of what they share: another version of a library is compiled
@@ -23,6 +24,15 @@ func TestModulesShareVersions(t *testing.T) {
 			if have := own[path]; have != "" && have != version {
 				t.Errorf("%s/go.mod has %s %s, go.mod has %s", m, path, version, have)
 			}
+		}
+	}
+}
+
+// TestTestkitAsksForLittle keeps the module that others add to their go.mod as small as it is.
+func TestTestkitAsksForLittle(t *testing.T) {
+	for path := range requirements(t, "testkit") {
+		if path != "sigs.k8s.io/yaml" {
+			t.Errorf("testkit/go.mod requires %s", path)
 		}
 	}
 }

@@ -182,6 +182,8 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 		}
 		db = layer.New(db, h.prefix()+"/", own)
 	}
+	on := f.on.Hosted(db, f.dial)
+	on.Log = f.log.With("plane", h.name)
 	seams := f.seams
 	seams.Made = h.furnished
 	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
@@ -189,9 +191,9 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 		if err != nil {
 			return nil, err
 		}
-		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
+		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), on.Log)
 	}
-	return server.New(f.settings(h.prefix()), f.on.Hosted(db, f.dial), seams), nil
+	return server.New(f.settings(h.prefix()), on, seams), nil
 }
 
 // leave says that a request has ended.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -47,7 +51,7 @@ func (s *Server) explain(t testing.TB) {
 }
 
 // Dump writes the record of requests and all objects to a directory, which it makes: requests.jsonl, and a YAML file for
-// each object below objects/RESOURCE. The values of secrets are left out.
+// each object below objects/RESOURCE. What every server begins with and the values of secrets are left out.
 func (s *Server) Dump(ctx context.Context, dir string) error {
 	requests := s.Requests(Match{}, Match{Internal: true}) // before there are those of this func
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -69,11 +73,13 @@ func (s *Server) Dump(ctx context.Context, dir string) error {
 }
 
 func (s *Server) dumpObjects(ctx context.Context, dir string) error {
-	d, err := discovery.NewDiscoveryClientForConfig(s.Config())
+	cfg := s.Config()
+	cfg.WarningHandler = rest.NoWarnings{} // it reads deprecated versions, too
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return err
 	}
-	c, err := s.clients()
+	c, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return err
 	}
@@ -98,7 +104,11 @@ func (s *Server) dumpObjects(ctx context.Context, dir string) error {
 			if gv.Group != "" {
 				folder += "." + gv.Group
 			}
-			errs = append(errs, writeObjects(filepath.Join(dir, folder), found.Items))
+			own := slices.DeleteFunc(found.Items, func(o unstructured.Unstructured) bool {
+				rev, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+				return err == nil && rev <= s.first
+			})
+			errs = append(errs, writeObjects(filepath.Join(dir, folder), own))
 		}
 	}
 	return errors.Join(errs...)

@@ -28,8 +28,14 @@ func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailures$")
 	cmd.Env = append(os.Environ(), "KANZENTEST_TO_FAIL=1", "KANZENTEST_FAILURES="+dir)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "the requests and objects of the server are in "+filepath.Join(dir, "TestFailures")) {
+	if out, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(out), "deprecated") || !strings.Contains(string(out), "the requests and objects of the server are in "+filepath.Join(dir, "TestFailures")) {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	// There is nothing of what every server begins with.
+	for _, folder := range []string{"namespaces", "clusterroles.rbac.authorization.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io"} {
+		if _, err := os.Stat(filepath.Join(dir, "TestFailures", "objects", folder)); !os.IsNotExist(err) {
+			t.Errorf("%s: %v", folder, err)
+		}
 	}
 	requests, err := os.ReadFile(filepath.Join(dir, "TestFailures", "requests.jsonl"))
 	if err != nil || !strings.Contains(string(requests), `"Resource":"secrets"`) {

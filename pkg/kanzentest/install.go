@@ -202,11 +202,18 @@ func rank(u *unstructured.Unstructured) int {
 // Install creates objects, or updates those that exist, as the administrator: definitions first, whose kinds are served
 // when it returns, then namespaces, and webhooks last.
 func (s *Server) Install(ctx context.Context, sources ...Source) error {
+	if err := s.install(ctx, sources...); err != nil {
+		return fmt.Errorf("kanzentest: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) install(ctx context.Context, sources ...Source) error {
 	var all []*unstructured.Unstructured
 	for _, source := range sources {
 		more, err := source.Read()
 		if err != nil {
-			return fmt.Errorf("kanzentest: %w", err)
+			return err
 		}
 		all = append(all, more...)
 	}
@@ -216,23 +223,23 @@ func (s *Server) Install(ctx context.Context, sources ...Source) error {
 	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
 	c, err := s.clients()
 	if err != nil {
-		return fmt.Errorf("kanzentest: %w", err)
+		return err
 	}
 	m := &mapper{server: s}
 	for n, u := range all {
-		if err := s.install(ctx, c, m, u); err != nil {
-			return fmt.Errorf("kanzentest: install %s %s: %w", u.GetKind(), u.GetName(), err)
+		if err := s.installOne(ctx, c, m, u); err != nil {
+			return fmt.Errorf("install %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 		if rank(u) == 0 && (n+1 == len(all) || rank(all[n+1]) != 0) {
 			if err := s.established(ctx, c, all[:n+1]); err != nil {
-				return fmt.Errorf("kanzentest: %w", err)
+				return err
 			}
 		}
 	}
 	return s.plane.CatchUp(ctx)
 }
 
-func (s *Server) install(ctx context.Context, c dynamic.Interface, m *mapper, u *unstructured.Unstructured) error {
+func (s *Server) installOne(ctx context.Context, c dynamic.Interface, m *mapper, u *unstructured.Unstructured) error {
 	gvr, namespaced, err := m.resource(u.GroupVersionKind())
 	if err != nil {
 		return err

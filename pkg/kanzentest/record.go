@@ -147,7 +147,7 @@ func (s *Server) AwaitRequest(ctx context.Context, of Match) (Request, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Request{}, fmt.Errorf("kanzentest: no such request came: %+v: %w", of, context.Cause(ctx))
+			return Request{}, fmt.Errorf("kanzentest: %w: %s", context.Cause(ctx), s.missed(of))
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package kanzentest_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,5 +54,32 @@ func TestRequests(t *testing.T) {
 	mustCreate(t, client(t, quiet.Config()), "a")
 	if got := quiet.Requests(); got != nil {
 		t.Errorf("without a record: %v", got)
+	}
+}
+
+// TestMissedRequests has the message say what came in the place of what was waited for.
+func TestMissedRequests(t *testing.T) {
+	t.Parallel()
+	s := kanzentest.Start(t)
+	mustCreate(t, client(t, s.Config()), "a")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		match      kanzentest.Match
+		want, also string
+	}{
+		{kanzentest.Match{Verbs: "delete", Resource: "configmaps"}, `delete of configmaps; near to it`, `201 create /api/v1/namespaces/default/configmaps by "kubernetes-admin"`},
+		{kanzentest.Match{Verbs: "create", Resource: "configmap"}, `there is no resource "configmap", write "configmaps"`, "201 create"},
+		{kanzentest.Match{Resource: "cm"}, `write "configmaps"`, ""},
+		{kanzentest.Match{Resource: "widgets.example.com"}, `there is no resource "widgets.example.com"`, ""},
+		{kanzentest.Match{Resource: "pods/status", User: "bob", Namespace: "x", Name: "y"}, `of pods/status in x named "y" by "bob"`, ""},
+	} {
+		_, err := s.AwaitRequest(ended, c.match)
+		if err == nil || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.also) {
+			t.Errorf("%+v: %v", c.match, err)
+		}
+		if c.also == "" && strings.Contains(err.Error(), "near") {
+			t.Errorf("%+v is near to nothing: %v", c.match, err)
+		}
 	}
 }

@@ -40,7 +40,9 @@ type Server struct {
 	memory  *memory.DB // nil: the log is etcd
 	// base is what Reset goes back to.
 	base memory.Snapshot
-	stop func() error
+	// first is the revision of the first objects of a cluster, which every server has; 0: it is not known.
+	first int64
+	stop  func() error
 
 	fleet  *planes.Fleet // nil: there are no planes
 	planes atomic.Int64  // how many there were
@@ -120,7 +122,13 @@ func (s *Server) begin(ctx context.Context, seeded *seed) error {
 	if err := s.settle(ctx, seeded); err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.options.Install...); err != nil {
+	if s.memory != nil {
+		var err error
+		if s.first, err = s.memory.Head(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.install(ctx, s.options.Install...); err != nil {
 		return err
 	}
 	s.forget()
@@ -237,8 +245,14 @@ func (s *Server) Transport(u user.Info) http.RoundTripper { return s.plane.Trans
 // Address is host and port of the socket, "" without Listen.
 func (s *Server) Address() string { return s.plane.Address() }
 
-// Kubeconfig is the path of the administrator's kubeconfig, for programs that reach the server by its socket.
-func (s *Server) Kubeconfig() string { return s.plane.Kubeconfig() }
+// Kubeconfig is the path of the administrator's kubeconfig, for programs that reach the server by its socket; "" without
+// Listen.
+func (s *Server) Kubeconfig() string {
+	if s.Address() == "" {
+		return ""
+	}
+	return s.plane.Kubeconfig()
+}
 
 // SocketConfig reaches the server by its socket, as its administrator. It needs Listen.
 func (s *Server) SocketConfig() *rest.Config {

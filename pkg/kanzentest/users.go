@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -36,11 +37,11 @@ type Identity struct {
 // User makes a user with roles, each given in one line:
 //
 //	"view"                               the ClusterRole view, in all namespaces
-//	"edit in team-a"                     the ClusterRole edit, in the namespace team-a
+//	"edit in team-a"                     the ClusterRole edit, or else the Role edit, in the namespace team-a
 //	"get,list pods,deployments.apps"     these verbs on these resources, in all namespaces
 //	"* configmaps in team-a"             the same, in one namespace
 //
-// The user may act at once. See AddUser for groups and without a test.
+// The user may act at once. A role that does not exist fails the test. See AddUser for groups and without a test.
 func (s *Server) User(t testing.TB, name string, roles ...string) *Identity {
 	t.Helper()
 	u, err := s.AddUser(t.Context(), name, nil, roles...)
@@ -75,7 +76,10 @@ func (s *Server) grant(ctx context.Context, userName, name, line string) error {
 	var objects []runtime.Object
 	switch len(words) {
 	case 1:
-		ref.Name = words[0]
+		var err error
+		if ref, err = s.roleRef(ctx, words[0], meta.Namespace); err != nil {
+			return err
+		}
 	case 2:
 		rules := rulesOf(words[0], words[1])
 		if ref.Name = name; meta.Namespace == "" {
@@ -92,7 +96,36 @@ func (s *Server) grant(ctx context.Context, userName, name, line string) error {
 	} else {
 		objects = append(objects, &rbacv1.RoleBinding{TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	}
-	return s.Install(ctx, Objects(objects...))
+	return s.install(ctx, Objects(objects...))
+}
+
+// roleRef names a role that exists: a binding of one that does not is valid, and the test would wonder later about a 403.
+func (s *Server) roleRef(ctx context.Context, name, namespace string) (rbacv1.RoleRef, error) {
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	c, err := s.clients()
+	if err != nil {
+		return ref, err
+	}
+	roles := c.Resource(rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
+	_, err = roles.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && namespace != "" {
+		ref.Kind = "Role"
+		_, err = c.Resource(rbacv1.SchemeGroupVersion.WithResource("roles")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	if !apierrors.IsNotFound(err) {
+		return ref, err
+	}
+	list, err := roles.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return ref, err
+	}
+	var names []string
+	for i := range list.Items {
+		if n := list.Items[i].GetName(); !strings.Contains(n, ":") { // those are the server's and this package's own
+			names = append(names, n)
+		}
+	}
+	return ref, fmt.Errorf("there is no role %q; the server has %s", name, strings.Join(names, ", "))
 }
 
 func rbacType(kind string) metav1.TypeMeta {

@@ -61,14 +61,24 @@ func TestUsers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.AddUser(t.Context(), "x", nil, "three words here"); err == nil {
-		t.Error("a role of three words")
+	for role, want := range map[string]string{
+		"three words here":      `write "ROLE"`,
+		"frobnicate":            `there is no role "frobnicate"; the server has admin, cluster-admin, edit, view`,
+		"frobnicate in default": `there is no role "frobnicate"`,
+		"get pods in nowhere":   "nowhere",
+	} {
+		if _, err := s.AddUser(t.Context(), "x", nil, role); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "kanzentest: kanzentest:") {
+			t.Errorf("%q: %v", role, err)
+		}
 	}
 }
 
 func TestUsersWithoutSocket(t *testing.T) {
 	t.Parallel()
 	s := kanzentest.Start(t)
+	if path := s.Kubeconfig(); path != "" {
+		t.Errorf("without a socket there is a kubeconfig: %s", path)
+	}
 	u, err := s.AddUser(t.Context(), "system:serviceaccount:team:bot", []string{"dev"})
 	if err != nil {
 		t.Fatal(err)
