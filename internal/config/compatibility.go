@@ -12,6 +12,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kanzen-io/kanzen/internal/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/version"
 )
@@ -22,6 +23,7 @@ func (c *Config) addCompatibilityFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.FeatureGates, "feature-gates", nil, "Feature gates to set, as name=true|false, separated by commas. Those of kube-apiserver are known; one without effect on this server is warned of.")
 	fs.StringArrayVar(&c.RuntimeConfig, "runtime-config", nil, "APIs to serve or not, as key=true|false, separated by commas: group/version, group/version/resource, api/all, api/ga, api/beta, api/alpha.")
 	fs.StringSliceVar(&c.emulatedVersion, "emulated-version", nil, "Version whose behaviour is wanted: kinds, fields, feature gates and defaults.")
+	fs.StringSliceVar(&c.ExtensionNames, "extensions", c.ExtensionNames, "Additions to the API of kube-apiserver, for clients that ask for them: "+strings.Join(extensions.All(), ", ")+"; '*' for all, '-name' to leave one out; empty for none.")
 	fs.BoolVar(&c.EmulationForward, "emulation-forward-compatible", false, "With --emulated-version, also serve the newer versions of APIs of which an older one is served.")
 	fs.BoolVar(&c.EmulationForwardAsked, "runtime-config-emulation-forward-compatible", false, "With --emulated-version, let --runtime-config name APIs that are newer.")
 	fs.StringSliceVar(&c.MinCompatibilityVersion, "min-compatibility-version", nil, "Oldest version of other servers on the same etcd, as reported at /version.")

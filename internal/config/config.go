@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/logs"
 )
@@ -254,6 +255,8 @@ type Config struct {
 	AdmissionControl []string
 	// RuntimeConfig are the values of --runtime-config.
 	RuntimeConfig []string
+	// ExtensionNames are the values of --extensions.
+	ExtensionNames []string
 
 	// given reports whether a flag was given; nil if there were none.
 	given func(flag string) bool
@@ -323,6 +326,15 @@ func Default() Config {
 	}
 }
 
+// Extensions returns what is added to kube-apiserver's API for those who ask for it.
+func (c *Config) Extensions() extensions.Set {
+	on, err := extensions.Parse(c.ExtensionNames)
+	if err != nil {
+		return extensions.Set{} // Validate has told of it
+	}
+	return on
+}
+
 // ClusterKeyVariable is the environment variable that may have a cluster key in the place of a file.
 const ClusterKeyVariable = "KANZEN_CLUSTER_KEY"
 
@@ -335,6 +347,7 @@ func Standalone() Config {
 	c.WarnWorkloads = true
 	c.FlightRecorderMemory = recorderMemory
 	c.Console = true
+	c.ExtensionNames = []string{"*"}
 	c.WebSocketOriginCheck = true
 	c.WebhookAdvice = true
 	c.PlanesIdle, c.PlanesAwake = 5*time.Minute, 1000
@@ -467,6 +480,9 @@ func (c *Config) Validate() error {
 	c.validateEtcd(bad)
 	c.validateSnapshots(bad)
 	c.validateRecorder(bad)
+	if _, err := extensions.Parse(c.ExtensionNames); err != nil {
+		bad("extensions", "%v", err)
+	}
 	c.validateAudit(bad)
 	c.validateCompatibility(bad)
 	c.validateMetrics(bad)

@@ -71,6 +71,12 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	defer s.End()
 	var p *page
 	snap, start, err := c.snapshot(ctx, o)
+	if err == nil && sel.narrow != nil {
+		// By the newest rights, and by all that were given or taken before the objects were as they are listed.
+		if err = sel.narrow.reach(ctx, snap.Rev); err == nil {
+			err = sel.narrow.make(ctx)
+		}
+	}
 	if err == nil {
 		p, err = c.pageOf(ctx, snap, start, sel, o)
 	}
@@ -135,7 +141,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 	more := false
 	var broken *store.Item
 	var failed error
-	err := snap.Ascend(ctx, r, func(i *store.Item) bool {
+	err := sel.ascend(ctx, snap, r, func(i *store.Item) bool {
 		if more = limit > 0 && len(p.items) == limit; more {
 			return false // the next page checks whether this item is selected
 		}
@@ -151,7 +157,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 		return err == nil
 	})
 	if broken != nil && c.e.UnsafeDelete {
-		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return snap.Ascend(ctx, r, yield) })
+		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return sel.ascend(ctx, snap, r, yield) })
 	} else if broken != nil {
 		failed = c.broken(broken)
 	}
