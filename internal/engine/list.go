@@ -74,7 +74,7 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	if err == nil && sel.narrow != nil {
 		// By the newest rights, and by all that were given or taken before the objects were as they are listed.
 		if err = sel.narrow.reach(ctx, snap.Rev); err == nil {
-			err = sel.narrow.make(ctx)
+			sel.narrow.set, err = sel.narrow.make(ctx)
 		}
 	}
 	if err == nil {

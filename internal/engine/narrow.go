@@ -52,7 +52,7 @@ type narrowing struct {
 	selector *store.LabelFilter
 
 	set scope.Set
-	// version and labelled are what set was made of: versions of rights, and of the namespaces; made is when.
+	// version and labelled are of which rights and namespaces a set was made last; made is when.
 	version  uint64
 	labelled int64
 	made     time.Time
@@ -136,7 +136,7 @@ func (n *narrowing) reach(ctx context.Context, rev int64) error {
 	return of.Store().WaitFor(ctx, rev)
 }
 
-// stale reports whether the set may not be true any more.
+// stale reports whether the set that was made last may not be true any more.
 func (n *narrowing) stale(ctx context.Context) (bool, error) {
 	if n.byRights() && (n.version != n.e.Rights.Version() || !n.e.Rights.Steady() && n.e.Clock.Since(n.made) > unsteadyFor) {
 		return true, nil
@@ -148,39 +148,37 @@ func (n *narrowing) stale(ctx context.Context) (bool, error) {
 	return rev != n.labelled, err
 }
 
-// make makes the set.
-func (n *narrowing) make(ctx context.Context) error {
+// make makes the set anew.
+func (n *narrowing) make(ctx context.Context) (set scope.Set, err error) {
 	// Versions are read first: what changes while the set is made makes it stale.
 	n.made = n.e.Clock.Now()
 	if n.byRights() {
 		n.version = n.e.Rights.Version()
 	}
-	var err error
 	if n.byNamespaces() {
 		if n.labelled, err = n.e.Namespaces().Changed(ctx); err != nil {
-			return err
+			return scope.Set{}, err
 		}
 	}
 	within := n.within
 	if n.selector != nil {
 		if within, err = n.selected(ctx); err != nil {
-			return err
+			return scope.Set{}, err
 		}
 	}
-	n.set = scope.All()
+	set = scope.All()
 	if n.info.Visible {
-		n.set, err = n.e.Rights.Scope(ctx, n.info, n.R.Namespaced, within, n.allNamespaces)
+		set, err = n.e.Rights.Scope(ctx, n.info, n.R.Namespaced, within, n.allNamespaces)
 	} else {
 		err = n.permitted(ctx)
 	}
 	if err != nil {
-		n.set = scope.Set{}
-		return err
+		return scope.Set{}, err
 	}
 	if within != nil && n.R.Namespaced {
-		n.set = n.set.Within(within)
+		set = set.Within(within)
 	}
-	return nil
+	return set, nil
 }
 
 // permitted returns why the user may not have all of the namespaces that he names.

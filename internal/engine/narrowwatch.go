@@ -13,10 +13,11 @@ import (
 )
 
 // This file lets a narrowed watch follow what it is narrowed to. The client has, at the revision up to which it was sent events, the
-// objects of that revision that are in the set. When the set becomes another one, they are told apart by the same revision: what left
-// the set is deleted, what came into it is added, and from there events go on. Before events up to a revision are sent, all rights given
-// and taken up to it are reflected, so that nothing is sent that was written after a right to see it was lost; and a client that comes
-// back with the revision has what the rights of that revision allow, unless they have changed since, when it has to list again.
+// objects of that revision that are in the set. When the set is to become another one, what leaves it is deleted at that revision. Then
+// events go on until the revision that changed the set, and there what comes into it is added, so that nothing is sent that was written,
+// or was gone, before there was a right to see it. Before events up to a revision are sent, all rights given and taken up to it are
+// reflected: nothing is sent that was written after the right was lost. And a client that comes back with a revision has what the rights
+// of that revision allow, unless they have changed since, when it has to list again.
 
 // followsNamespaces bounds the namespaces by whose events a watch is woken; one of more looks at all events.
 const followsNamespaces = 512
@@ -30,15 +31,18 @@ type narrowedWatch struct {
 	stream  *watchStream
 	renamed *store.Watcher // of namespaces; nil: they do not matter
 	ticker  clock.Ticker   // for rights that change unheard; nil: they do not
-	latest  *narrowing     // what is newer than the set while many objects are sent; nil: nothing
-	moved   bool           // the set has changed, and what came since is still to be sent
-	owed    bool           // a bookmark is, as the set has changed
+	latest  *narrowing     // made while many objects were sent; nil: nothing has changed meanwhile
+	// goal is what the set is to become, at a revision not before since.
+	goal  scope.Set
+	since int64
+	moved bool // the set has changed, and what came since is still to be sent
+	owed  bool // a bookmark is, as the set has changed
 }
 
 // changes are what a watch waits for besides events; channels may be nil.
 type changes struct {
 	rights, namespaces <-chan struct{}
-	unsteady           <-chan time.Time
+	time               <-chan time.Time
 }
 
 // narrow makes the set of a watch that begins at a revision, with its objects or without them.
@@ -55,9 +59,10 @@ func (s *watchStream) narrow(ctx context.Context, initial bool, after int64) (st
 	if err := w.reach(ctx, after); err != nil {
 		return nil, err
 	}
-	if err := w.make(ctx); err != nil {
+	if w.set, err = w.make(ctx); err != nil {
 		return nil, err
 	}
+	w.goal = w.set
 	if !initial {
 		if err := w.unchangedSince(ctx, after); err != nil {
 			return nil, err
@@ -142,7 +147,10 @@ func (w *narrowedWatch) changed() (c changes) {
 		c.rights = w.e.Rights.Next()
 	}
 	if w.ticker != nil {
-		c.unsteady = w.ticker.C()
+		c.time = w.ticker.C()
+	}
+	if !w.goal.Equal(w.set) {
+		c.time = w.e.Clock.After(time.Millisecond) // events that are read from history are not there yet
 	}
 	if w.renamed != nil {
 		c.namespaces = w.renamed.Ready()
@@ -159,44 +167,76 @@ func (w *narrowedWatch) owes() bool {
 	return true
 }
 
-// follow returns the events to send, of those that came after the revision that the client has. If the set is another one by now, it
-// sends what that changes, and the events of the new set come later.
-func (w *narrowedWatch) follow(ctx context.Context, events []*store.Event) ([]*store.Event, error) {
-	if err := w.reach(ctx, w.stream.events.Rev()); err != nil {
-		return nil, err
+// prepare makes the set anew if it may have changed, and waits until events up to that can be had.
+func (w *narrowedWatch) prepare(ctx context.Context) error {
+	if w == nil {
+		return nil
 	}
 	stale, err := w.stale(ctx)
-	if err != nil {
+	if err != nil || !stale {
+		return err
+	}
+	w.latest = nil
+	if w.goal, err = w.make(ctx); err != nil || w.goal.Equal(w.set) {
+		return err
+	}
+	w.since = w.labelled
+	if w.byRights() {
+		changed, err := w.e.Rights.ChangedAt(ctx)
+		if err != nil {
+			return err
+		}
+		w.since = max(w.since, changed)
+	}
+	return w.view.Store().WaitFor(ctx, w.since)
+}
+
+// follow returns the events to send, of those that came after the revision that the client has. If the set is to be another one, it sends
+// what that changes.
+func (w *narrowedWatch) follow(ctx context.Context, events []*store.Event) ([]*store.Event, error) {
+	s, rev := w.stream, w.stream.events.Rev()
+	if err := w.reach(ctx, rev); err != nil {
 		return nil, err
 	}
-	was := w.set
-	if stale {
-		w.latest = nil
-		if err := w.make(ctx); err != nil {
-			return nil, err
-		}
+	if err := w.prepare(ctx); err != nil {
+		return nil, err
 	}
-	if !stale || w.set.Equal(was) {
+	if w.goal.Equal(w.set) {
 		w.moved, w.owed = false, w.owed || w.moved
 		return events, nil
 	}
-	if err := w.move(ctx, was); err != nil {
+	kept := w.set.And(w.goal)
+	if err := w.move(ctx, kept); err != nil {
+		return nil, err
+	}
+	if rev < w.since {
+		return events, nil // what is added is added later
+	}
+	s.rev = rev
+	if err := s.sendEvents(ctx, events); err != nil {
+		return nil, err
+	}
+	if err := w.move(ctx, w.goal); err != nil {
 		return nil, err
 	}
 	w.moved = true
-	return nil, w.stream.open(ctx, w.stream.rev)
+	return nil, s.open(ctx, rev)
 }
 
-// move sends what it means for the client that the set is no longer what it was.
-func (w *narrowedWatch) move(ctx context.Context, was scope.Set) error {
-	s, now := w.stream, w.set
+// move lets the set be another one, and sends what that means for a client that has come to the revision of the stream.
+func (w *narrowedWatch) move(ctx context.Context, to scope.Set) error {
+	s, was := w.stream, w.set
+	differing := was.Differing(to)
+	if w.set = to; !differing.All() && differing.Everywhere.Empty() && len(differing.In) == 0 {
+		return nil
+	}
 	snap, err := w.view.SnapshotAt(ctx, s.rev)
 	if err != nil {
 		return err
 	}
 	var failed error
-	err = w.ascend(ctx, snap, was.Differing(now), store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
-		had, has := was.Has(i.Namespace(), i.Name()), now.Has(i.Namespace(), i.Name())
+	err = w.ascend(ctx, snap, differing, store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
+		had, has := was.Has(i.Namespace(), i.Name()), to.Has(i.Namespace(), i.Name())
 		if had == has || s.exact() && i.Key != s.keyPrefix() || i.Err != nil {
 			return true
 		}
@@ -237,7 +277,7 @@ func (w *narrowedWatch) still(ctx context.Context, i *store.Item) error {
 	if stale {
 		copied := *newest
 		w.latest = &copied
-		if err := w.latest.make(ctx); err != nil {
+		if w.latest.set, err = w.latest.make(ctx); err != nil {
 			return err
 		}
 	}

@@ -233,7 +233,11 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 	due := false // a bookmark is
 	for {
 		changed := s.narrowed.changed()
-		events, err := s.events.Poll(ctx)
+		var events []*store.Event
+		err := s.narrowed.prepare(ctx)
+		if err == nil {
+			events, err = s.events.Poll(ctx)
+		}
 		if err == nil && s.narrowed != nil {
 			events, err = s.narrowed.follow(ctx, events)
 		}
@@ -260,7 +264,7 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 		case <-s.events.Ready():
 		case <-changed.rights:
 		case <-changed.namespaces:
-		case <-changed.unsteady:
+		case <-changed.time:
 		case <-ticker.C():
 			due = true
 		case <-s.retired:

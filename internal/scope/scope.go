@@ -35,6 +35,26 @@ func (n Names) With(other Names) Names {
 	return Names{Some: some}
 }
 
+// And returns those that are in both.
+func (n Names) And(other Names) Names {
+	switch {
+	case n.All:
+		return other
+	case other.All:
+		return n
+	}
+	var both Names
+	for name := range n.Some {
+		if other.Some[name] {
+			if both.Some == nil {
+				both.Some = map[string]bool{}
+			}
+			both.Some[name] = true
+		}
+	}
+	return both
+}
+
 func (n Names) equal(other Names) bool {
 	return n.All == other.All && (n.All || maps.Equal(n.Some, other.Some))
 }
@@ -69,6 +89,22 @@ func (s Set) With(other Set) Set {
 			out.In = make(map[string]Names, len(other.In))
 		}
 		out.In[namespace] = out.In[namespace].With(n)
+	}
+	return out
+}
+
+// And returns the objects that are in both sets.
+func (s Set) And(other Set) Set {
+	out := Set{Everywhere: s.Everywhere.And(other.Everywhere)}
+	for _, in := range []map[string]Names{s.In, other.In} {
+		for namespace := range in {
+			if n := s.Of(namespace).And(other.Of(namespace)); !n.Empty() {
+				if out.In == nil {
+					out.In = map[string]Names{}
+				}
+				out.In[namespace] = n
+			}
+		}
 	}
 	return out
 }

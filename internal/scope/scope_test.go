@@ -36,14 +36,14 @@ func TestSets(t *testing.T) {
 	}
 	for range 3000 {
 		a, b := set(), set()
-		both, within, differing := a.With(b), a.Within([]string{"ns0", "ns2"}), a.Differing(b)
+		both, common, within, differing := a.With(b), a.And(b), a.Within([]string{"ns0", "ns2"}), a.Differing(b)
 		same := true
 		for ns := range 3 {
 			for k := range 3 {
 				ns, name := fmt.Sprint("ns", ns), fmt.Sprint("n", k)
 				inA, inB := a.Has(ns, name), b.Has(ns, name)
 				same = same && inA == inB
-				if both.Has(ns, name) != (inA || inB) || within.Has(ns, name) != (inA && ns != "ns1") || a.Of(ns).Has(name) != inA ||
+				if both.Has(ns, name) != (inA || inB) || common.Has(ns, name) != (inA && inB) || within.Has(ns, name) != (inA && ns != "ns1") || a.Of(ns).Has(name) != inA ||
 					inA != inB && !differing.Has(ns, name) {
 					t.Fatalf("seed %d: %s/%s of %v and %v: %v %v %v", seed, ns, name, a, b, both, within, differing)
 				}

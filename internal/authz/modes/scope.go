@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/authz/abac"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/scope"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -172,3 +173,12 @@ func (a *Set) Follows(u user.Info, log *store.Store) error {
 	}
 	return nil
 }
+
+// All authorizers but webhooks can tell what they allow.
+var (
+	_ authz.Scoper = (*RBAC)(nil)
+	_ authz.Scoper = (*nodeAuthorizer)(nil)
+	_ authz.Scoper = abac.Policies(nil)
+	_ authz.Scoper = authz.AlwaysAllow{}
+	_ authz.Scoper = authz.AlwaysDeny{}
+)
