@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -267,7 +269,10 @@ func (w *visibleWorld) question(resource string) (path string, query url.Values,
 
 // TestVisibleIsWhatSingleReviewsAllow compares lists and watches, while rights and objects change, with reviews of single objects.
 func TestVisibleIsWhatSingleReviewsAllow(t *testing.T) {
-	const seed, steps = 11, 250
+	seed, steps := uint64(11), 250
+	if n, err := strconv.ParseUint(os.Getenv("VISIBLE_SEED"), 10, 64); err == nil {
+		seed = n // to look for more
+	}
 	w := newVisibleWorld(t, seed)
 	var caches []*visibleCache
 	for n, u := range w.users {
