@@ -34,10 +34,15 @@ func (c *call) list() error {
 	if c.R.List != nil {
 		return c.listVirtual(out, o)
 	}
+	only, err := c.projection(out, false)
+	if err != nil {
+		return err
+	}
 	p, err := c.page(c.req.Context(), o)
 	if err != nil {
 		return c.storeError(err, "")
 	}
+	p.only = only
 	defer c.answers().End()
 	err = c.writeList(out, p)
 	if err != nil && c.e.UnsafeDelete && c.req.Context().Err() == nil {
@@ -59,6 +64,8 @@ type page struct {
 	meta  metav1.ListMeta
 	// of is how many items the list has of which this is a page, if all are selected; else 0.
 	of int64
+	// only are the fields to which the items are cut; nil: they are whole.
+	only *projection
 }
 
 // page selects the objects of a list.
@@ -321,6 +328,9 @@ const virtualRev = 1
 
 // listVirtual answers a list of a virtual resource.
 func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
+	if err := c.refuseForComputed(); err != nil {
+		return err
+	}
 	var meta metav1.ListMeta
 	if c.R.Revision != nil {
 		meta.ResourceVersion = c.R.Revision()

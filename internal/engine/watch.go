@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -55,6 +56,12 @@ func (c *call) watch() error {
 		return err
 	}
 	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: sel, bookmarks: o.AllowWatchBookmarks}
+	if s.only, err = c.projection(out, true); err != nil {
+		return err
+	}
+	if c.asked(extensions.Sort, "sort") != "" {
+		return apierrors.NewBadRequest("sort: a watch has the order of events")
+	}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(out); err != nil {
 			return err
@@ -144,6 +151,7 @@ type watchStream struct {
 	events    *store.Watcher
 	bookmarks bool
 	narrowed  *narrowedWatch // nil: it has the same objects all the time
+	only      *projection    // nil: its objects are whole
 	headed    bool           // the table's column definitions were sent
 	serving   span.Span      // of sending the initial list
 	began     time.Time
@@ -395,7 +403,13 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		return s.protobufFrame(t, tm, raw)
 	}
 	f := s.forms.of(s.out)
-	b, err := s.json(ctx, i, f)
+	var b []byte
+	var err error
+	if s.only != nil {
+		b, err = s.call.only(ctx, i, f, s.only)
+	} else {
+		b, err = s.json(ctx, i, f)
+	}
 	if err != nil {
 		return err
 	}

@@ -58,3 +58,16 @@ func BenchmarkVisible(b *testing.B) {
 	})
 	b.Run("everything", func(b *testing.B) { asksFor(b, s, masters, path, "application/json") })
 }
+
+// BenchmarkProjection lists two fields of 3,000 pods.
+func BenchmarkProjection(b *testing.B) {
+	s := start(b)
+	withAccount(b, s)
+	for n := range 3000 {
+		do(b, s, "POST", pods, "application/json", "", podJSON(b, fmt.Sprintf("p%d", n)), 201)
+	}
+	b.Run("whole", func(b *testing.B) { asksFor(b, s, masters, pods, "application/json") })
+	b.Run("two fields", func(b *testing.B) {
+		asksFor(b, s, masters, pods+"?fields=metadata.name,status.phase", "application/json")
+	})
+}
