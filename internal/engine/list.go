@@ -85,7 +85,11 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 		}
 	}
 	if err == nil {
-		p, err = c.pageOf(ctx, snap, start, sel, o)
+		if sel.sort != nil {
+			p, err = c.sorted(ctx, snap, start, sel, o)
+		} else {
+			p, err = c.pageOf(ctx, snap, start, sel, o)
+		}
 	}
 	if errors.Is(err, store.ErrCompacted) && o.Continue != "" {
 		err = continueExpired(start)

@@ -123,6 +123,7 @@ type selected struct {
 	// trigger is the required value of the resource's trigger field.
 	trigger string
 	narrow  *narrowing // nil: to nothing
+	sort    *sorting   // nil: in the order of their keys
 }
 
 // selects returns what options select. The result is valid until ctx ends.
@@ -140,6 +141,9 @@ func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) (sel
 			}
 			return match(i)
 		}
+	}
+	if s.sort, err = c.sorting(); err != nil {
+		return s, err
 	}
 	if s.narrow, err = c.narrowing(); s.narrow == nil {
 		return s, err

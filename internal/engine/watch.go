@@ -40,6 +40,9 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
+	if c.asked(extensions.Sort, "sort") != "" {
+		return apierrors.NewBadRequest("sort: a watch has the order of events")
+	}
 	if c.view == nil {
 		return c.watchVirtual(out, o)
 	}
@@ -58,9 +61,6 @@ func (c *call) watch() error {
 	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: sel, bookmarks: o.AllowWatchBookmarks}
 	if s.only, err = c.projection(out, true); err != nil {
 		return err
-	}
-	if c.asked(extensions.Sort, "sort") != "" {
-		return apierrors.NewBadRequest("sort: a watch has the order of events")
 	}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(out); err != nil {

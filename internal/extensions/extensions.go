@@ -14,12 +14,11 @@ const (
 	Namespaces = "namespaces" // ?namespaces=, ?namespaceSelector=: several namespaces
 	Sort       = "sort"       // ?sort=: another order
 	Fields     = "fields"     // ?fields=: only some fields
-	Selectors  = "selectors"  // field selectors with in, notin and exists
 	Bundles    = "bundles"    // several objects, all or nothing
 )
 
 // All returns all names.
-func All() []string { return []string{Bundles, Fields, Namespaces, Selectors, Sort, Visible} }
+func All() []string { return []string{Bundles, Fields, Namespaces, Sort, Visible} }
 
 // Set is the extensions that are switched on.
 type Set struct{ names []string }

@@ -71,3 +71,17 @@ func BenchmarkProjection(b *testing.B) {
 		asksFor(b, s, masters, pods+"?fields=metadata.name,status.phase", "application/json")
 	})
 }
+
+// BenchmarkSortedPages lists pages of 500 of many objects, in an order of their own.
+func BenchmarkSortedPages(b *testing.B) {
+	s := start(b)
+	const objects = 20000
+	for n := range objects {
+		do(b, s, "POST", "/api/v1/namespaces/default/configmaps", "application/json", "", fmt.Appendf(nil, `{"metadata":{"name":"c%d"}}`, n), 201)
+	}
+	const path = "/api/v1/configmaps?limit=500"
+	b.Run("by key", func(b *testing.B) { asksFor(b, s, masters, path, "application/json") })
+	b.Run("newest first", func(b *testing.B) {
+		asksFor(b, s, masters, path+"&sort=-metadata.creationTimestamp", "application/json")
+	})
+}

@@ -66,6 +66,9 @@ func TestNarrowedLists(t *testing.T) {
 	narrowable(t, s)
 	const maps, forbidden = "/api/v1/configmaps", `403 configmaps is forbidden: User \"%s\" cannot list resource \"configmaps\" in API group \"\" `
 	of := func(who, where string) string { return fmt.Sprintf(forbidden, who) + where }
+	if text := string(do(t, s, "GET", "/openapi/v3", "", "", nil, 200)); !strings.Contains(text, `"x-kanzen-extensions":["bundles","fields",`) {
+		t.Error("the index of OpenAPI documents does not name the extensions")
+	}
 	cluster, inN2 := "at the cluster scope", `in the namespace \"n2\"`
 	for _, q := range []struct{ who, method, path, want string }{
 		{"ann", "GET", maps, of("ann", cluster)},
@@ -113,6 +116,9 @@ func TestNarrowedLists(t *testing.T) {
 func TestExtensionsOff(t *testing.T) {
 	s := startWith(t, func(c *config.Config) { c.ExtensionNames = nil })
 	narrowable(t, s)
+	if text := string(do(t, s, "GET", "/openapi/v3", "", "", nil, 200)); strings.Contains(text, "kanzen-extensions") {
+		t.Error("the index of OpenAPI documents names extensions")
+	}
 	all := "200 n0/a n0/b n1/a n1/b n2/a n2/b"
 	for _, query := range []string{"visible=no", "namespaces=N&limit=500", "namespaces=n1", "namespaceSelector=team%3Dblue"} {
 		for _, who := range []string{"admin", "ann"} {
