@@ -17,11 +17,12 @@ import (
 
 // projection is the fields to which a list or watch cuts its objects.
 type projection struct {
-	paths  string // in one order, however they were asked for
+	form   *form // that is cut
 	fields jsonobject.Fields
+	key    any // a projected, made once: every item is asked for it
 }
 
-// projected is the key under which an item keeps a form that is cut.
+// projected is the key under which an item keeps a form that is cut. Its paths are in one order, however they were asked for.
 type projected struct {
 	form  *form
 	paths string
@@ -53,7 +54,8 @@ func (c *call) projection(out output, isWatch bool) (*projection, error) {
 	if isWatch {
 		paths = slices.Compact(slices.Sorted(slices.Values(append(paths, "apiVersion", "kind", "metadata.resourceVersion"))))
 	}
-	p := &projection{paths: strings.Join(paths, ","), fields: jsonobject.Fields{}}
+	f := c.forms.of(out)
+	p := &projection{form: f, fields: jsonobject.Fields{}, key: projected{f, strings.Join(paths, ",")}}
 	for _, path := range paths {
 		p.fields.Add(strings.Split(path, ".")...)
 	}
@@ -110,9 +112,10 @@ func memberOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// only returns an item in a form, cut to the fields of a projection. The whole form is kept only if it is already.
-func (ep *Endpoint) only(ctx context.Context, i *store.Item, f *form, p *projection) ([]byte, error) {
-	return i.Encoding(ep.e.Store.Encodings, projected{f, p.paths}, func(i *store.Item) ([]byte, error) {
+// only returns an item cut to the fields of a projection. The whole form is kept only if it is already.
+func (ep *Endpoint) only(ctx context.Context, i *store.Item, p *projection) ([]byte, error) {
+	f := p.form
+	return i.Encoding(ep.e.Store.Encodings, p.key, func(i *store.Item) ([]byte, error) {
 		room, small := gatherBuffers.Get().(*[]byte), gatherBuffers.Get().(*[]byte)
 		defer gatherBuffers.Put(room)
 		defer gatherBuffers.Put(small)
@@ -137,15 +140,15 @@ func (ep *Endpoint) only(ctx context.Context, i *store.Item, f *form, p *project
 }
 
 // onlyItems makes the items of a list, cut to the fields that were asked for.
-func (c *call) onlyItems(out output, p *page) itemFunc {
-	ctx, f, batch := c.req.Context(), c.forms.of(out), c.batches(p.items)
+func (c *call) onlyItems(p *page) itemFunc {
+	ctx, batch := c.req.Context(), c.batches(p.items)
 	return func(n int) (head, rest []byte, err error) {
 		if some := batch(n); some != nil {
-			if err := c.encodeTogether(ctx, some, f); err != nil {
+			if err := c.encodeTogether(ctx, some, p.only.form); err != nil {
 				return nil, nil, err
 			}
 		}
-		rest, err = c.only(ctx, p.items[n], f, p.only)
+		rest, err = c.only(ctx, p.items[n], p.only)
 		return nil, rest, err
 	}
 }

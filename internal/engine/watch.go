@@ -406,7 +406,7 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 	var b []byte
 	var err error
 	if s.only != nil {
-		b, err = s.call.only(ctx, i, f, s.only)
+		b, err = s.call.only(ctx, i, s.only)
 	} else {
 		b, err = s.json(ctx, i, f)
 	}

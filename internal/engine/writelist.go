@@ -151,7 +151,7 @@ func (c *call) writeJSONList(out output, p *page) error {
 		return err
 	}
 	if p.only != nil {
-		return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.onlyItems(out, p) }))
+		return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.onlyItems(p) }))
 	}
 	if f := c.forms.of(out); f.plan != nil && f.plan() != nil && c.passesThrough(p) {
 		l := jsonListing(out, head, len(p.items), func() itemFunc { return c.passingItems(out, p) })
