@@ -89,10 +89,14 @@ type Masters struct{}
 
 // Authorize has an opinion only on members of the group.
 func (Masters) Authorize(_ context.Context, a *Attributes) (Decision, string, error) {
-	if a.User != nil && slices.Contains(a.User.GetGroups(), user.SystemPrivilegedGroup) {
+	if isMaster(a) {
 		return Allow, "", nil
 	}
 	return NoOpinion, "", nil
+}
+
+func isMaster(a *Attributes) bool {
+	return a.User != nil && slices.Contains(a.User.GetGroups(), user.SystemPrivilegedGroup)
 }
 
 // AlwaysAllow is the mode AlwaysAllow.

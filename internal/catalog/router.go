@@ -84,6 +84,8 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i := request.InfoFrom(r.Context())
 	gv := schema.GroupVersion{Group: i.Group, Version: i.Version}
 	switch s := l.Resolve(r.Context(), i); {
+	case i.Refusal != nil && s.Resource == nil:
+		engine.WriteError(w, r, gv, i.Refusal) // nobody else narrows a request
 	case s.Remote != nil:
 		s.Remote.Handler.ServeHTTP(w, r)
 	case s.Resource != nil:

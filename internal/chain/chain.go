@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -43,6 +44,8 @@ type Config struct {
 	Page func(path string) request.Page
 	// CBOR adds CBOR to the media types.
 	CBOR bool
+	// Extensions are those that are on.
+	Extensions extensions.Set
 	// WriteError writes refusals; nil is WriteStatus.
 	WriteError ErrorWriter
 	Log        *slog.Logger
@@ -148,7 +151,7 @@ func steps(c Config) []step {
 		// Deadlines and latencies count from here.
 		{"received timestamp", Received(c.Clock), nil},
 		// All filters below use the request info.
-		{"request info", Info(c.Page, c.CBOR), nil},
+		{"request info", Info(c.Page, c.CBOR, c.Extensions), nil},
 		{"latency", Latency(c.Clock), nil},
 		// Metrics and the access log include all requests that are refused below.
 		{"metrics", c.Metrics, nil},

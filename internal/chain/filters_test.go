@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/authn"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -184,7 +185,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got time.Duration
-			h := Received(clock.RealClock{}).Then(Info(longProfiles, false).Then(Deadline(0, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Received(clock.RealClock{}).Then(Info(longProfiles, false, extensions.Set{}).Then(Deadline(0, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if end, ok := r.Context().Deadline(); ok {
 					got = time.Until(end)
 				}
@@ -216,7 +217,7 @@ func TestDeadlinePasses(t *testing.T) {
 		}, 202},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := Info(longProfiles, false).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := Info(longProfiles, false, extensions.Set{}).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c.write(w, true)
 				<-r.Context().Done()
 				c.write(w, false)
@@ -233,7 +234,7 @@ func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inFlight := &InFlight{}
 		release := make(chan struct{})
-		h := Info(longProfiles, false).Then(WaitGroup(inFlight, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info(longProfiles, false, extensions.Set{}).Then(WaitGroup(inFlight, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" || request.InfoFrom(r.Context()).Verb == "watch" {
 				<-release
 			}
@@ -370,7 +371,7 @@ func TestAuthorizationIsInterrupted(t *testing.T) {
 	} {
 		var text strings.Builder
 		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		h := Info(longProfiles, false).Then(Authentication(users{}, authn.HeaderNames{}, log, WriteStatus).Then(Authorization(policy{}, log, WriteStatus).Then(http.HandlerFunc(ok))))
+		h := Info(longProfiles, false, extensions.Set{}).Then(Authentication(users{}, authn.HeaderNames{}, log, WriteStatus).Then(Authorization(policy{}, log, WriteStatus).Then(http.HandlerFunc(ok))))
 		ctx, cancel := c.ctx(t.Context())
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/api", nil)
 		r.Header.Set("Authorization", "broken")
@@ -388,7 +389,7 @@ func TestMaxInFlight(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := Info(longProfiles, false).Then(MaxInFlight(1, 1).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info(longProfiles, false, extensions.Set{}).Then(MaxInFlight(1, 1).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
 				<-release
 			}

@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -68,7 +69,7 @@ func TestImpersonation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var passed *http.Request
 			h := Impersonation(policy{c.who.Name: c.allowed}, !c.legacy, clock.RealClock{}, nil, WriteStatus).Then(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r }))
-			as := Info(longProfiles, false).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			as := Info(longProfiles, false, extensions.Set{}).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), c.who)))
 			}))
 			w := send(as, "GET /api/v1/namespaces/a/pods", c.headers...)
@@ -176,7 +177,7 @@ func TestImpersonationIsRemembered(t *testing.T) {
 	} {
 		clk.SetTime(clk.Now().Add(step.after))
 		o.questions, as = nil, ""
-		outer := Info(longProfiles, false).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer := Info(longProfiles, false, extensions.Set{}).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), step.who)))
 		}))
 		send(outer, "GET "+step.path, "Impersonate-User: "+step.as)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -455,7 +456,7 @@ func TestHTTP2Deadlines(t *testing.T) {
 func TestInterruptAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := range 200 {
-			h := Recover(discard(), nil, WriteStatus).Then(Info(longProfiles, false).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			h := Recover(discard(), nil, WriteStatus).Then(Info(longProfiles, false, extensions.Set{}).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				time.Sleep(time.Second)
 				if n%2 == 0 {
 					panic("x")
@@ -474,7 +475,7 @@ func TestInterruptAfterTheEnd(t *testing.T) {
 // interruption at the deadline has come: whoever does not read such an answer would keep its stream otherwise.
 func TestGraceOfOwnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Info(longProfiles, false).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info(longProfiles, false, extensions.Set{}).Then(Deadline(time.Second, clock.RealClock{}, WriteStatus, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			w.WriteHeader(http.StatusGatewayTimeout)
 		})))

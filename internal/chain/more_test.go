@@ -18,6 +18,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -48,7 +49,7 @@ func TestWatchesEndOneByOne(t *testing.T) {
 		s := NewWatches()
 		began := time.Now()
 		ended := make(chan time.Duration, 10)
-		h := Info(longProfiles, false).Then(WatchTermination(s, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := Info(longProfiles, false, extensions.Set{}).Then(WatchTermination(s, WriteStatus).Then(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if request.InfoFrom(r.Context()).Verb == "watch" {
 				<-r.Context().Done()
 				ended <- time.Since(began)

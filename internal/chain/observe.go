@@ -34,6 +34,9 @@ func (t auditedAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (
 		audit.Annotate(request.AuditAnnotation{Key: decided, Value: "allow"}, request.AuditAnnotation{Key: because, Value: reason})
 	case err != nil:
 		audit.Annotate(request.AuditAnnotation{Key: because, Value: "internal error"})
+	case request.InfoFrom(ctx).Narrowed():
+		// What is served is decided object by object, and may be nothing.
+		audit.Annotate(request.AuditAnnotation{Key: decided, Value: "allow"}, request.AuditAnnotation{Key: because, Value: "narrowed to what the user may see"})
 	default:
 		audit.Annotate(request.AuditAnnotation{Key: decided, Value: "forbid"}, request.AuditAnnotation{Key: because, Value: reason})
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/cbor"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/route"
@@ -69,6 +70,11 @@ type Config struct {
 	Shards bool
 	// CompressWatchLists has the initial events of watches compressed for clients that accept it.
 	CompressWatchLists bool
+	// Extensions are those that are on. Namespaces returns the view of namespaces, and Rights tell what users may see, which some
+	// of the extensions need.
+	Extensions extensions.Set
+	Namespaces func() *store.View
+	Rights     Rights
 	// StoreCBOR stores custom resources as CBOR, and not as JSON. Both are read in any case.
 	StoreCBOR bool
 	// Transformer returns how the values of a resource are stored. Optional: as
@@ -292,6 +298,9 @@ func (c *call) serve() error {
 		return apierrors.NewNotFound(c.gr(), c.info.Name) // as kube-apiserver answers for custom resources
 	case err != nil:
 		return errNoPath
+	}
+	if c.info.Refusal != nil && (declared != nil || c.view == nil || c.info.Verb != "list" && c.info.Verb != "watch") {
+		return c.info.Refusal // it is not narrowed
 	}
 	c.name = c.info.Name
 	if c.R.Namespaced {

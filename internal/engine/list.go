@@ -34,10 +34,15 @@ func (c *call) list() error {
 	if c.R.List != nil {
 		return c.listVirtual(out, o)
 	}
+	only, err := c.projection(out, false)
+	if err != nil {
+		return err
+	}
 	p, err := c.page(c.req.Context(), o)
 	if err != nil {
 		return c.storeError(err, "")
 	}
+	p.only = only
 	defer c.answers().End()
 	err = c.writeList(out, p)
 	if err != nil && c.e.UnsafeDelete && c.req.Context().Err() == nil {
@@ -59,6 +64,8 @@ type page struct {
 	meta  metav1.ListMeta
 	// of is how many items the list has of which this is a page, if all are selected; else 0.
 	of int64
+	// only are the fields to which the items are cut; nil: they are whole.
+	only *projection
 }
 
 // page selects the objects of a list.
@@ -71,8 +78,18 @@ func (c *call) page(ctx context.Context, o *internalversion.ListOptions) (*page,
 	defer s.End()
 	var p *page
 	snap, start, err := c.snapshot(ctx, o)
+	if err == nil && sel.narrow != nil {
+		// By the newest rights, and by all that were given or taken before the objects were as they are listed.
+		if err = sel.narrow.reach(ctx, snap.Rev); err == nil {
+			sel.narrow.set, err = sel.narrow.make(ctx)
+		}
+	}
 	if err == nil {
-		p, err = c.pageOf(ctx, snap, start, sel, o)
+		if sel.sort != nil {
+			p, err = c.sorted(ctx, snap, start, sel, o)
+		} else {
+			p, err = c.pageOf(ctx, snap, start, sel, o)
+		}
 	}
 	if errors.Is(err, store.ErrCompacted) && o.Continue != "" {
 		err = continueExpired(start)
@@ -135,7 +152,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 	more := false
 	var broken *store.Item
 	var failed error
-	err := snap.Ascend(ctx, r, func(i *store.Item) bool {
+	err := sel.ascend(ctx, snap, r, func(i *store.Item) bool {
 		if more = limit > 0 && len(p.items) == limit; more {
 			return false // the next page checks whether this item is selected
 		}
@@ -151,7 +168,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 		return err == nil
 	})
 	if broken != nil && c.e.UnsafeDelete {
-		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return snap.Ascend(ctx, r, yield) })
+		failed = c.allCorrupt(func(yield func(*store.Item) bool) error { return sel.ascend(ctx, snap, r, yield) })
 	} else if broken != nil {
 		failed = c.broken(broken)
 	}
@@ -315,6 +332,9 @@ const virtualRev = 1
 
 // listVirtual answers a list of a virtual resource.
 func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
+	if err := c.refuseForComputed(); err != nil {
+		return err
+	}
 	var meta metav1.ListMeta
 	if c.R.Revision != nil {
 		meta.ResourceVersion = c.R.Revision()

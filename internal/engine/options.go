@@ -116,23 +116,43 @@ type selected struct {
 	prefix string // of keys
 	name   string // of the only object that can match; "" if there can be several
 	match  func(i *store.Item) (bool, error)
-	shard  *shard // nil for all
-	all    bool   // there are no selectors
+	// otherwise is match without what the request is narrowed to.
+	otherwise func(i *store.Item) (bool, error)
+	shard     *shard // nil for all
+	all       bool   // there are no selectors
 	// trigger is the required value of the resource's trigger field.
 	trigger string
+	narrow  *narrowing // nil: to nothing
+	sort    *sorting   // nil: in the order of their keys
 }
 
 // selects returns what options select. The result is valid until ctx ends.
 func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) (selected, error) {
 	s := c.selectsFields(ctx, o)
 	var err error
-	if s.shard, err = c.shardOf(o); s.shard == nil {
+	if s.shard, err = c.shardOf(o); err != nil {
 		return s, err
 	}
-	holds, match := s.shard.holds(), s.match
+	if s.shard != nil {
+		holds, match := s.shard.holds(), s.match
+		s.all, s.match = false, func(i *store.Item) (bool, error) {
+			if ok, err := holds(i); !ok {
+				return false, err
+			}
+			return match(i)
+		}
+	}
+	if s.sort, err = c.sorting(); err != nil {
+		return s, err
+	}
+	if s.narrow, err = c.narrowing(); s.narrow == nil {
+		return s, err
+	}
+	narrow, match := s.narrow, s.match
+	s.otherwise = match
 	s.all, s.match = false, func(i *store.Item) (bool, error) {
-		if ok, err := holds(i); !ok {
-			return false, err
+		if !narrow.has(i) {
+			return false, nil
 		}
 		return match(i)
 	}
@@ -221,4 +241,12 @@ func (ep *Endpoint) fields(ctx context.Context, i *store.Item) (fields.Set, erro
 		}
 		return ep.R.Fields(obj), nil
 	})
+}
+
+// ascend calls yield for the items of a range that may be selected, in order of their keys, until it returns false.
+func (s *selected) ascend(ctx context.Context, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) error {
+	if s.narrow == nil {
+		return snap.Ascend(ctx, r, yield)
+	}
+	return s.narrow.ascend(ctx, snap, s.narrow.set, r, yield)
 }

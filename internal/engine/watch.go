@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/span"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -39,6 +40,9 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
+	if c.asked(extensions.Sort, "sort") != "" {
+		return apierrors.NewBadRequest("sort: a watch has the order of events")
+	}
 	if c.view == nil {
 		return c.watchVirtual(out, o)
 	}
@@ -55,6 +59,9 @@ func (c *call) watch() error {
 		return err
 	}
 	s := &watchStream{call: c, began: time.Now(), counts: c.e.Metrics.of(c.GVR), progress: request.Watch(ctx), out: out, sel: sel, bookmarks: o.AllowWatchBookmarks}
+	if s.only, err = c.projection(out, true); err != nil {
+		return err
+	}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(out); err != nil {
 			return err
@@ -64,13 +71,17 @@ func (c *call) watch() error {
 	if err != nil {
 		return c.storeError(err, "")
 	}
-	w, err := c.view.Watch(ctx, store.WatchOptions{
-		After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Trigger: s.sel.trigger,
-	})
-	if err != nil {
+	if sel.narrow != nil {
+		stop, err := s.narrow(ctx, initial != nil, after)
+		if err != nil {
+			return c.storeError(err, "")
+		}
+		defer stop()
+	}
+	if err := s.open(ctx, after); err != nil {
 		return c.storeError(err, "")
 	}
-	defer w.Close()
+	defer func() { s.events.Close() }()
 	if sel.shard != nil {
 		defer c.e.Metrics.sharded(c.GVR, sel.shard)()
 	}
@@ -78,7 +89,7 @@ func (c *call) watch() error {
 		_, s.serving = span.Start(c.req.Context(), "WatchServer.HandleHTTP")
 	}
 	run := func(ctx context.Context) error {
-		return s.run(ctx, w, initial, isList)
+		return s.run(ctx, initial, isList)
 	}
 	if isWebSocket(c.req) {
 		return s.overSocket(ctx, run)
@@ -137,9 +148,12 @@ type watchStream struct {
 	*call
 	out       output
 	sel       selected
+	events    *store.Watcher
 	bookmarks bool
-	headed    bool      // the table's column definitions were sent
-	serving   span.Span // of sending the initial list
+	narrowed  *narrowedWatch // nil: it has the same objects all the time
+	only      *projection    // nil: its objects are whole
+	headed    bool           // the table's column definitions were sent
+	serving   span.Span      // of sending the initial list
 	began     time.Time
 	sent      sentEvents
 	counts    *watchCounts // what sent is added to
@@ -204,7 +218,7 @@ func (s *watchStream) begin(compressed bool) {
 
 // run sends events until the watch ends. Errors are sent as events, because the
 // header was sent already.
-func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.Snapshot, initialEnd bool) error {
+func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialEnd bool) error {
 	if initial != nil {
 		if err := s.sendInitial(ctx, initial, initialEnd); err != nil {
 			return s.sendError(err)
@@ -224,29 +238,43 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	request.Watching(ctx)
 	ticker := s.e.Clock.NewTicker(bookmarkEvery)
 	defer ticker.Stop()
+	due := false // a bookmark is
 	for {
-		events, err := w.Poll(ctx)
+		changed := s.narrowed.changed()
+		var events []*store.Event
+		err := s.narrowed.prepare(ctx)
+		if err == nil {
+			events, err = s.events.Poll(ctx)
+		}
+		if err == nil && s.narrowed != nil {
+			events, err = s.narrowed.follow(ctx, events)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return s.sendError(s.storeError(err, ""))
 		}
-		s.rev = w.Rev()
+		s.rev = s.events.Rev()
 		if err := s.sendEvents(ctx, events); err != nil {
 			return s.sendError(err)
 		}
-		if len(events) > 0 {
+		// A watcher that was not woken has no events, but its revision may have advanced: that is worth a bookmark.
+		if s.bookmarks && (due && len(events) == 0 || s.narrowed.owes()) {
+			if err := s.sendBookmark(); err != nil {
+				return s.sendError(err)
+			}
+		}
+		if due = false; len(events) > 0 {
 			continue
 		}
 		select {
-		case <-w.Ready():
+		case <-s.events.Ready():
+		case <-changed.rights:
+		case <-changed.namespaces:
+		case <-changed.time:
 		case <-ticker.C():
-			if s.bookmarks {
-				if err := s.tick(ctx, w); err != nil {
-					return s.sendError(err)
-				}
-			}
+			due = true
 		case <-s.retired:
 			return nil
 		case <-ctx.Done():
@@ -255,15 +283,24 @@ func (s *watchStream) run(ctx context.Context, w *store.Watcher, initial *store.
 	}
 }
 
-// tick sends a bookmark to a watch without events.
-func (s *watchStream) tick(ctx context.Context, w *store.Watcher) error {
-	// A watcher that was not woken has no events, but its revision may have
-	// advanced.
-	events, err := w.Poll(ctx)
-	if err != nil || len(events) > 0 {
-		return cmp.Or(err, s.sendEvents(ctx, events))
+// open begins to get the events after a revision.
+func (s *watchStream) open(ctx context.Context, after int64) error {
+	w, err := s.view.Watch(ctx, store.WatchOptions{
+		After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Trigger: s.sel.trigger, Namespaces: s.narrowed.namespaces(),
+	})
+	if err != nil {
+		return err
 	}
-	if err := s.bookmark(w.Rev(), false); err != nil {
+	if s.events != nil {
+		s.events.Close()
+	}
+	s.events = w
+	return nil
+}
+
+// sendBookmark tells the client how far it has come.
+func (s *watchStream) sendBookmark() error {
+	if err := s.bookmark(s.rev, false); err != nil {
 		return err
 	}
 	return s.flush()
@@ -272,17 +309,21 @@ func (s *watchStream) tick(ctx context.Context, w *store.Watcher) error {
 // sendInitial sends the objects that existed when the watch began.
 func (s *watchStream) sendInitial(ctx context.Context, snap *store.Snapshot, end bool) error {
 	var failed error
-	err := snap.Ascend(ctx, store.Range{Prefix: s.keyPrefix()}, func(i *store.Item) bool {
+	each := func(i *store.Item) bool {
 		if s.exact() && i.Key != s.keyPrefix() {
 			return false
 		}
 		ok, err := s.sel.match(i)
 		if err == nil && ok {
+			err = s.narrowed.still(ctx, i)
+		}
+		if err == nil && ok {
 			err = s.frame(ctx, watch.Added, i)
 		}
 		failed = err
 		return err == nil
-	})
+	}
+	err := s.sel.ascend(ctx, snap, store.Range{Prefix: s.keyPrefix()}, each)
 	s.rev = snap.Rev
 	if err = cmp.Or(failed, err); err == nil && end {
 		err = s.bookmark(snap.Rev, true)
@@ -362,7 +403,13 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		return s.protobufFrame(t, tm, raw)
 	}
 	f := s.forms.of(s.out)
-	b, err := s.json(ctx, i, f)
+	var b []byte
+	var err error
+	if s.only != nil {
+		b, err = s.call.only(ctx, i, s.only)
+	} else {
+		b, err = s.json(ctx, i, f)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ func (c *call) watchVirtual(out output, o *internalversion.ListOptions) error {
 	if c.R.Watch == nil {
 		return c.methodNotAllowed()
 	}
+	if err := c.refuseForComputed(); err != nil {
+		return err
+	}
 	if isList := o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks; isList {
 		// Clients then list and watch. Without bookmarks it is what the defaults of a watch from the start say.
 		return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{

@@ -150,6 +150,9 @@ func (c *call) writeJSONList(out output, p *page) error {
 	if err != nil {
 		return err
 	}
+	if p.only != nil {
+		return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.onlyItems(p) }))
+	}
 	if f := c.forms.of(out); f.plan != nil && f.plan() != nil && c.passesThrough(p) {
 		l := jsonListing(out, head, len(p.items), func() itemFunc { return c.passingItems(out, p) })
 		l.reuses, l.sound, l.about = true, true, 0

@@ -47,7 +47,9 @@ type Set struct {
 	parts  []Part
 	alone  bool // without the built-in documents
 	cbor   bool // with CBOR in the built-in documents
-	v2Hash string
+	// extensions are named in the index, if there are any.
+	extensions []string
+	v2Hash     string
 	// v3Index is the body of /openapi/v3.
 	v3Index func() []byte
 	// json and proto are the v2 document.
@@ -74,7 +76,7 @@ func (s *Set) With(parts ...Part) *Set {
 		}
 	}
 	parts = append(optional, parts...)
-	n := &Set{ix: s.ix, at: s.at, served: s.served, cbor: s.cbor, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
+	n := &Set{ix: s.ix, at: s.at, served: s.served, cbor: s.cbor, extensions: s.extensions, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
 	for _, d := range s.ix.builtinDocuments(s.at) {
 		if s.served == nil || s.served(d.Path) {
 			if s.cbor {
@@ -109,6 +111,11 @@ func (s *Set) With(parts ...Part) *Set {
 	return n
 }
 
+// WithExtensions returns the set with the names of extensions in its index, which clients that know none of them ignore.
+func (s *Set) WithExtensions(names []string) *Set {
+	return (&Set{ix: s.ix, at: s.at, served: s.served, cbor: s.cbor, extensions: names}).With()
+}
+
 func (s *Set) changesV2() bool {
 	for _, p := range s.parts {
 		if p.V2 != nil {
@@ -129,8 +136,10 @@ func (s *Set) makeV3Index() []byte {
 		ServerRelativeURL string `json:"serverRelativeURL"`
 	}
 	var ix struct {
-		Paths map[string]entry `json:"paths"`
+		Paths      map[string]entry `json:"paths"`
+		Extensions []string         `json:"x-kanzen-extensions,omitempty"`
 	}
+	ix.Extensions = s.extensions
 	ix.Paths = make(map[string]entry, len(s.docs))
 	for path, d := range s.docs {
 		ix.Paths[path] = entry{d.url()}

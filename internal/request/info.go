@@ -42,6 +42,13 @@ type Info struct {
 	LabelSelector string
 	// Page is what filters have to know of a path that is no resource. The server sets it.
 	Page Page
+	// Visible is true for a list or watch of only what its user may see, Namespaces has the namespaces that one of all namespaces
+	// names. The server sets them, where these extensions are on.
+	Visible    bool
+	Namespaces []string
+	// Refusal is why the user may not make this request as it stands, though it is passed on: it asks for less than its path says.
+	// Who serves it has to narrow it to what the user may have, or to answer with Refusal. The server sets it.
+	Refusal error
 	// CBOR is true if the server has CBOR among its media types. The server sets it.
 	CBOR bool
 }
@@ -137,6 +144,30 @@ func (i *Info) readQuery(r *http.Request) {
 		}
 	}
 }
+
+// Narrow reads the parameters with which a list or watch asks for less than its path says: visible, namespaces, or both. A value
+// that is none is left to who serves the request.
+func (i *Info) Narrow(r *http.Request, visible, namespaces bool) {
+	if !i.IsResource || i.Subresource != "" || i.Verb != "list" && i.Verb != "watch" {
+		return
+	}
+	// Most requests have neither, and their query need not be read.
+	visible = visible && strings.Contains(r.URL.RawQuery, "visible")
+	namespaces = namespaces && i.Namespace == "" && strings.Contains(r.URL.RawQuery, "namespaces")
+	if !visible && !namespaces {
+		return
+	}
+	q := r.URL.Query()
+	if visible {
+		i.Visible = q.Get("visible") == "true"
+	}
+	if namespaces && q.Get("namespaces") != "" {
+		i.Namespaces = strings.Split(q.Get("namespaces"), ",")
+	}
+}
+
+// Narrowed reports whether it asks for less than its path says.
+func (i *Info) Narrowed() bool { return i.Visible || i.Namespaces != nil }
 
 func verbOf(method string) string {
 	switch method {

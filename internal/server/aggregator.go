@@ -71,6 +71,7 @@ func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi
 	if b.cfg.Gates().Enabled(features.CBORServingAndStorage) {
 		docs = docs.WithCBOR()
 	}
+	docs = docs.WithExtensions(b.cfg.Extensions().Names())
 	builder := crdopenapi.NewBuilder(docs)
 	started := b.process.Clock.Now()
 	first := sync.OnceValue(func() []openapi.Part {

@@ -198,7 +198,8 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		PagesAtZero:        !cfg.WatchCache,
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
-		StoreCBOR:          cfg.Gates().Enabled(features.CBORServingAndStorage),
+		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: rights{authorizers},
+		StoreCBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
 	if err != nil {
@@ -276,7 +277,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{
-		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
+		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),

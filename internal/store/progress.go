@@ -49,6 +49,11 @@ func (p *Progress) CatchUp(ctx context.Context) error {
 	if err := p.view.Fresh(ctx); err != nil {
 		return err
 	}
+	return p.caught(ctx)
+}
+
+// caught returns once the follower was told of everything that is in the view now.
+func (p *Progress) caught(ctx context.Context) error {
 	want, err := p.view.Changed(ctx)
 	if err != nil {
 		return err
@@ -66,4 +71,20 @@ func (p *Progress) CatchUp(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// View is the view that is followed.
+func (p *Progress) View() *View { return p.view }
+
+// Reach returns once the follower was told of everything up to a revision of the view's log.
+func (p *Progress) Reach(ctx context.Context, rev int64) error {
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := p.view.store.WaitFor(ctx, rev); err != nil {
+		return err
+	}
+	return p.caught(ctx)
 }

@@ -31,8 +31,8 @@ func (i *Item) setComplete(known bool) {
 	i.complete.Store(incomplete)
 }
 
-// gone is the item at the revision that removed it.
-func (i *Item) gone(rev int64) *Item {
+// Gone is the item at the revision that removed it, or took it out of what a client sees.
+func (i *Item) Gone(rev int64) *Item {
 	g := &Item{Key: i.Key, Rev: rev, Err: i.Err, size: i.size}
 	g.plain.Store(i.plain.Load())
 	g.slot.Store(i.slot.Load()) // after plain: one of both is there

@@ -153,7 +153,7 @@ func (o *Op) conflict(ctx context.Context, found *kv.KeyValue) *ConflictError {
 func (o *Op) settle(rev int64) *Item {
 	switch o.Do {
 	case Remove:
-		return o.Prev.gone(rev)
+		return o.Prev.Gone(rev)
 	case Expect:
 		return o.Prev
 	}

@@ -51,6 +51,7 @@ type View struct {
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
 	shares   shares           // nil until first requested
+	orders   []*order         // the one used last first
 	bytes    int64            // of the values of items
 	plain    int64            // those of them that are not compressed
 	epoch    int              // counts how often items was replaced
@@ -115,7 +116,7 @@ func (s *Store) Forget(v *View) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state, v.loading, v.pending = forgotten, nil, nil
-	v.items, v.shares, v.own, v.plain = &btree.Map[string, *Item]{}, nil, nil, 0
+	v.items, v.shares, v.orders, v.own, v.plain = &btree.Map[string, *Item]{}, nil, nil, nil, 0
 	v.epoch++
 	v.watchers.wakeAll(v.window.next())
 }
@@ -187,7 +188,7 @@ func (v *View) load(ctx context.Context, l *load) {
 		return
 	}
 	v.counts.loads.Add(1)
-	v.items, v.shares, v.loadedAt, v.rev, v.state = items, nil, rev, rev, loaded
+	v.items, v.shares, v.orders, v.loadedAt, v.rev, v.state = items, nil, nil, rev, rev, loaded
 	v.bytes, v.plain, v.broken = 0, 0, nil
 	v.epoch++
 	if v.store.fork == nil { // most items of a fork are counted where they come from
@@ -238,7 +239,7 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		v.mu.Unlock()
 		return
 	}
-	triggered := v.watchers.sizes[byTrigger] > 0 || v.shares != nil
+	triggered := v.watchers.sizes[byTrigger] > 0 || v.shares != nil || v.orders != nil
 	changes := make([]change, len(events))
 	for n := range events {
 		changes[n].item = v.ownLocked(events[n].Key[len(v.etcdPrefix):], events[n].ModRevision)
@@ -295,6 +296,9 @@ func (v *View) applyLocked(c change) {
 			v.shares.set(v.trigger(c.item), c.item)
 		}
 	}
+	for _, o := range v.orders {
+		o.apply(ev)
+	}
 	if ev.Prev != nil {
 		if !v.store.lent(ev.Prev) {
 			v.bytes -= int64(ev.Prev.Size())
@@ -321,7 +325,7 @@ func (v *View) resetLocked() {
 		return
 	}
 	v.state, v.loading, v.pending = idle, nil, nil
-	v.items, v.shares, v.own, v.bytes, v.plain, v.broken = &btree.Map[string, *Item]{}, nil, nil, 0, 0, nil
+	v.items, v.shares, v.orders, v.own, v.bytes, v.plain, v.broken = &btree.Map[string, *Item]{}, nil, nil, nil, 0, 0, nil
 	v.epoch++
 	v.window.reset(0)
 	v.watchers.wakeAll(behind)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ type WatchOptions struct {
 	// object's whole key with Exact.
 	Prefix string
 	Exact  bool
+	// Namespaces restricts wake-ups to events of some namespaces; nil: there is no such restriction. As with Trigger, the
+	// reader must select itself: history has others.
+	Namespaces []string
 	// Trigger restricts wake-ups to events whose object has (or had) this value
 	// in the kind's Trigger field. The watcher may still get others, so its
 	// reader must select itself.
@@ -39,19 +43,23 @@ type Watcher struct {
 	wake chan struct{} // a token: there is something to look at
 
 	// Guarded by view.mu:
-	group   group // the wake-up group it is in
-	pending bool  // events from next on were not looked at yet
+	groups  []group // the wake-up groups it is in
+	pending bool    // events from next on were not looked at yet
 	next    uint64
 }
 
 // Watch starts a watcher. If o.After is compacted, the first Poll returns the
 // error.
 func (v *View) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
+	if o.Namespaces != nil {
+		o.Namespaces = append([]string{}, o.Namespaces...) // not nil, even if there are none
+		slices.Sort(o.Namespaces)
+	}
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
 	defer v.mu.Unlock()
-	w := &Watcher{view: v, opts: o, rev: o.After, floor: o.After, group: groupOf(o), wake: make(chan struct{}, 1)}
+	w := &Watcher{view: v, opts: o, rev: o.After, floor: o.After, groups: groupsOf(o), wake: make(chan struct{}, 1)}
 	v.watchers.add(w)
 	w.place()
 	return w, nil
@@ -171,6 +179,10 @@ func (w *Watcher) wants(e *Event) bool {
 	}
 	if w.opts.Exact {
 		return e.Key() == w.opts.Prefix
+	}
+	if w.opts.Namespaces != nil {
+		_, ok := slices.BinarySearch(w.opts.Namespaces, namespaceOf(e.Key()))
+		return ok
 	}
 	return strings.HasPrefix(e.Key(), w.opts.Prefix)
 }

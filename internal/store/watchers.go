@@ -3,7 +3,7 @@ package store
 import "strings"
 
 // watchers are a view's watchers in the groups by which they are woken: all
-// events, those of one namespace, of one object, or of one trigger value. A watcher
+// events, those of one namespace (or of each of several), of one object, or of one trigger value. A watcher
 // that is not woken by an event need not look at it: when it is woken next,
 // it begins with the event that did. View.mu guards everything here.
 type watchers struct {
@@ -28,7 +28,21 @@ const (
 
 func (ws *watchers) init() { ws.groups = map[group]map[*Watcher]struct{}{} }
 
-// groupOf is the smallest group that is woken by all events that a watcher wants.
+// groupsOf are the smallest groups that are woken by all events that a watcher wants.
+func groupsOf(o WatchOptions) []group {
+	if o.Namespaces == nil || o.Exact || o.Trigger != "" {
+		return []group{groupOf(o)}
+	}
+	if len(o.Namespaces) == 0 {
+		return []group{{by: byNamespace}} // no event is in it, and it is woken when the view is reset
+	}
+	groups := make([]group, len(o.Namespaces))
+	for n, namespace := range o.Namespaces {
+		groups[n] = group{byNamespace, namespace}
+	}
+	return groups
+}
+
 func groupOf(o WatchOptions) group {
 	if o.Exact {
 		return group{byKey, o.Prefix}
@@ -43,24 +57,28 @@ func groupOf(o WatchOptions) group {
 }
 
 func (ws *watchers) add(w *Watcher) {
-	g := ws.groups[w.group]
-	if g == nil {
-		g = map[*Watcher]struct{}{}
-		ws.groups[w.group] = g
+	for _, group := range w.groups {
+		g := ws.groups[group]
+		if g == nil {
+			g = map[*Watcher]struct{}{}
+			ws.groups[group] = g
+		}
+		g[w] = struct{}{}
+		ws.sizes[group.by]++
 	}
-	g[w] = struct{}{}
-	ws.sizes[w.group.by]++
 }
 
 func (ws *watchers) remove(w *Watcher) {
-	g := ws.groups[w.group]
-	if _, ok := g[w]; !ok {
-		return
-	}
-	delete(g, w)
-	ws.sizes[w.group.by]--
-	if len(g) == 0 {
-		delete(ws.groups, w.group)
+	for _, group := range w.groups {
+		g := ws.groups[group]
+		if _, ok := g[w]; !ok {
+			continue
+		}
+		delete(g, w)
+		ws.sizes[group.by]--
+		if len(g) == 0 {
+			delete(ws.groups, group)
+		}
 	}
 }
 

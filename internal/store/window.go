@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -32,7 +33,7 @@ func (e *Event) Gone() *Item {
 	if g := e.gone.Load(); g != nil {
 		return g
 	}
-	g := e.Prev.gone(e.Rev)
+	g := e.Prev.Gone(e.Rev)
 	if e.gone.CompareAndSwap(nil, g) {
 		return g
 	}
@@ -125,4 +126,17 @@ func (w *window) after(rev int64) uint64 {
 func (w *window) reset(start int64) {
 	w.first = w.next() + 1
 	w.events, w.bytes, w.dead, w.start = nil, 0, 0, start
+}
+
+// Since returns the events after a revision, and whether the view still has all of them.
+func (v *View) Since(ctx context.Context, rev int64) ([]*Event, bool, error) {
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, false, err
+	}
+	defer v.mu.Unlock()
+	if rev < v.window.start {
+		return nil, false, nil
+	}
+	events, ok := v.window.since(v.window.after(rev))
+	return events, ok, nil
 }

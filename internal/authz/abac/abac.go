@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/scope"
 )
 
 // version is the version of policies that have one.
@@ -146,6 +147,27 @@ func (p *Policy) isFor(u user.Info) bool {
 		return false
 	}
 	return p.Group == "" || p.Group == "*" || slices.Contains(u.GetGroups(), p.Group)
+}
+
+// Scope is part of authz.Scoper: policies are about namespaces, and not about single objects.
+func (ps Policies) Scope(a *authz.Attributes) scope.Set {
+	all := scope.Names{All: true}
+	var s scope.Set
+	for i := range ps {
+		in := *a
+		if in.Namespace = ps[i].Namespace; in.Namespace == "*" {
+			in.Namespace = a.Namespace
+		}
+		switch {
+		case a.Namespace != "" && in.Namespace != a.Namespace || !ps[i].allows(&in):
+		case ps[i].Namespace == "": // what is outside of namespaces, or all at once: that was asked before
+		case ps[i].Namespace == "*":
+			return scope.All()
+		default:
+			s = s.With(scope.Set{In: map[string]scope.Names{in.Namespace: all}})
+		}
+	}
+	return s
 }
 
 // RulesFor returns what policies allow a user in a namespace.

@@ -7,18 +7,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
-// ends. It calls caught after the existing objects. An object that cannot be decoded is removed. part, if it is not nil, cuts
-// objects in protobuf, without their type, down to what is to be decoded; changes of the rest are left out.
+// ends. It calls caught after the existing objects, and maybe later, with how far it has come. An object that cannot be decoded is
+// removed. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the rest
+// are left out.
 type Follow func(ctx context.Context, resource schema.GroupResource, part func(object []byte) []byte,
-	set func(metav1.Object), remove func(namespace, name string), caught func())
+	set func(metav1.Object), remove func(namespace, name string), caught func(*store.Progress))
 
 // feed keeps an index up to date with the objects of some resources.
 type feed struct {
 	sources []source
 	ready   chan struct{} // closed when all resources have been read once
+	// progress is how far each source has come. It is complete once ready is closed.
+	progress []*store.Progress
 }
 
 // source is one resource and the funcs that pass its objects to the index.
@@ -29,20 +34,72 @@ type source struct {
 	part     func(object []byte) []byte // nil: objects are decoded whole
 }
 
-func newFeed(sources ...source) *feed { return &feed{sources: sources, ready: make(chan struct{})} }
+func newFeed(sources ...source) *feed {
+	return &feed{sources: sources, ready: make(chan struct{}), progress: make([]*store.Progress, len(sources))}
+}
 
 // run follows the resources until ctx ends.
 func (f *feed) run(ctx context.Context, follow Follow) {
 	var all, first sync.WaitGroup
-	for _, s := range f.sources {
+	for n, s := range f.sources {
 		first.Add(1)
 		all.Go(func() {
-			caught := sync.OnceFunc(first.Done)
-			defer caught()
-			follow(ctx, s.resource, s.part, s.set, s.remove, caught)
+			done := sync.OnceFunc(first.Done)
+			defer done()
+			known := false
+			follow(ctx, s.resource, s.part, s.set, s.remove, func(p *store.Progress) {
+				if !known {
+					f.progress[n], known = p, true
+				}
+				done()
+			})
 		})
 	}
 	first.Wait()
 	close(f.ready)
 	all.Wait()
+}
+
+// reach returns once the index reflects the log up to a revision; where the objects are in another log, everything that was acknowledged.
+func (f *feed) reach(ctx context.Context, log *store.Store, rev int64) error {
+	for _, p := range f.progress {
+		switch {
+		case p == nil: // the server stops
+			return context.Canceled
+		case p.View().Store() != log:
+			if err := p.CatchUp(ctx); err != nil {
+				return err
+			}
+		default:
+			if err := p.Reach(ctx, rev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changed is the revision of the newest change of any of the objects.
+func (f *feed) changed(ctx context.Context) (newest int64, err error) {
+	for _, p := range f.progress {
+		if p == nil {
+			return 0, context.Canceled
+		}
+		rev, err := p.View().Changed(ctx)
+		if err != nil {
+			return 0, err
+		}
+		newest = max(newest, rev)
+	}
+	return newest, nil
+}
+
+// in reports whether all objects are in a log.
+func (f *feed) in(log *store.Store) bool {
+	for _, p := range f.progress {
+		if p == nil || p.View().Store() != log {
+			return false
+		}
+	}
+	return true
 }

@@ -71,6 +71,8 @@ type Set struct {
 type authorizers struct {
 	union   authz.Union
 	rules   []authz.RuleResolver
+	scopers []authz.Scoper
+	opaque  []string         // the names of those that are no Scopers
 	clients []*remote.Client // of webhooks
 }
 
@@ -126,6 +128,11 @@ func (a *Set) make(c *apiserver.AuthorizationConfiguration) (*authorizers, error
 		out.union = append(out.union, authz.Named{Name: each.Name, Authorizer: a.metrics.Counted(string(each.Type), each.Name, made)})
 		if r, ok := made.(authz.RuleResolver); ok {
 			out.rules = append(out.rules, r)
+		}
+		if s, ok := made.(authz.Scoper); ok {
+			out.scopers = append(out.scopers, s)
+		} else {
+			out.opaque = append(out.opaque, each.Name)
 		}
 	}
 	late := func(kind apiserver.AuthorizerType) error {
@@ -211,6 +218,7 @@ func (a *Set) reload(_ context.Context, data []byte) error {
 		return err
 	}
 	a.current.Store(made)
+	a.RBAC.Index.Changes.Tell()
 	return nil
 }
 

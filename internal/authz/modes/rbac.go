@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
+	"github.com/kanzen-io/kanzen/internal/scope"
 )
 
 // RBAC is the index of roles and bindings and its feed.
@@ -73,3 +74,6 @@ func isHealth(a *authz.Attributes) bool {
 func (r *RBAC) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	return r.Index.RulesFor(u, namespace)
 }
+
+// Scope is part of authz.Scoper. Authorize was asked before, which waits until the roles have been read.
+func (r *RBAC) Scope(a *authz.Attributes) scope.Set { return r.Index.Scope(a) }

@@ -185,3 +185,20 @@ func (g *Graph) mounts(volume, node string) bool {
 	v, ok := g.volumes[volume]
 	return ok && g.nodes[v.claim][node] > 0
 }
+
+// of returns the objects of a kind that may belong to a node. It looks at all objects: nodes do not ask for what they may see.
+func (g *Graph) of(kind Kind, node string) (out []Ref) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for r, ways := range g.nodes {
+		if r.Kind == kind && ways[node] > 0 {
+			out = append(out, r)
+		}
+	}
+	if kind == Secret {
+		for r := range g.bySecret {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/rbac"
+	"github.com/kanzen-io/kanzen/internal/scope"
 )
 
 const userPrefix = "system:node:"
@@ -69,6 +70,49 @@ func (n *Authorizer) RulesFor(u user.Info, _ string) ([]rbacv1.PolicyRule, error
 		return nil, authz.IncompleteRules("node")
 	}
 	return nil, nil
+}
+
+// Is reports whether a user is a node.
+func Is(u user.Info) bool {
+	_, ok := nodeOf(u)
+	return ok
+}
+
+// scoped are the kinds of which a node may list single objects.
+var scoped = map[string]Kind{"secrets": Secret, "configmaps": ConfigMap, "pods": pod}
+
+// Scope is part of authz.Scoper. Everybody else than a node gets nothing here.
+func (n *Authorizer) Scope(a *authz.Attributes) scope.Set {
+	name, ok := nodeOf(a.User)
+	if !ok || name == "" || !a.IsResource || a.Group != "" {
+		return scope.Set{}
+	}
+	var s scope.Set
+	add := func(namespace, object string) {
+		one := *a
+		one.Namespace, one.Name = namespace, object
+		if allowed, _ := n.decide(&asked{Attributes: &one, node: name, graph: n.graph}); !allowed {
+			return
+		}
+		only := scope.Names{Some: map[string]bool{object: true}}
+		if namespace == "" {
+			s = s.With(scope.Set{Everywhere: only})
+			return
+		}
+		s = s.With(scope.Set{In: map[string]scope.Names{namespace: only}})
+	}
+	if a.Resource == "nodes" {
+		add("", name)
+		return s
+	}
+	if kind, ok := scoped[a.Resource]; ok {
+		for _, r := range n.graph.of(kind, name) {
+			if a.Namespace == "" || a.Namespace == r.Namespace {
+				add(r.Namespace, r.Name)
+			}
+		}
+	}
+	return s
 }
 
 // nodeOf returns the name of a user's node; ok is false if the user is not a node.

@@ -37,7 +37,7 @@ const explained = 10
 func (x *Index) Explain(a *authz.Attributes) Explanation {
 	var e Explanation
 	named := map[*binding]bool{}
-	for g := range x.subjects.Load().grants(a.User, a.Namespace) {
+	for g := range x.subjects.Load().of(a.User, a.Namespace) {
 		named[g.binding] = true
 		c := g.consider(a)
 		c.Subjects = []rbacv1.Subject{*g.subject}

@@ -31,6 +31,8 @@ type name struct{ namespace, name string }
 // change afterwards.
 type Index struct {
 	subjects atomic.Pointer[table]
+	// Changes tells of every change, once requests see it.
+	Changes authz.Changes
 
 	mu       sync.Mutex // held by writers
 	roles    map[name]*cell
@@ -99,6 +101,7 @@ func (x *Index) setRole(n name, rules []rbacv1.PolicyRule) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.cell(n).role.Store(&role{rules: rules})
+	x.Changes.Tell()
 }
 
 func (x *Index) deleteRole(n name) {
@@ -108,6 +111,7 @@ func (x *Index) deleteRole(n name) {
 		c.role.Store(nil)
 		x.release(n, c)
 	}
+	x.Changes.Tell()
 }
 
 func (x *Index) setBinding(n name, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
@@ -127,6 +131,7 @@ func (x *Index) setBinding(n name, ref rbacv1.RoleRef, subjects []rbacv1.Subject
 	}
 	x.bindings[n] = b
 	x.subjects.Store(&next)
+	x.Changes.Tell()
 }
 
 func (x *Index) deleteBinding(n name) {
@@ -135,6 +140,7 @@ func (x *Index) deleteBinding(n name) {
 	next := *x.subjects.Load()
 	x.unbind(&next, n)
 	x.subjects.Store(&next)
+	x.Changes.Tell()
 }
 
 // unbind removes a binding from the index and a table; x.mu is held.
@@ -211,7 +217,7 @@ func (x *Index) Authorize(_ context.Context, a *authz.Attributes) (authz.Decisio
 		return authz.NoOpinion, "", nil
 	}
 	var unresolved []error
-	for g := range x.subjects.Load().grants(a.User, a.Namespace) {
+	for g := range x.subjects.Load().of(a.User, a.Namespace) {
 		r := g.rules()
 		if r == nil {
 			unresolved = append(unresolved, g.unresolved())
@@ -232,7 +238,7 @@ func (x *Index) Authorize(_ context.Context, a *authz.Attributes) (authz.Decisio
 func (x *Index) RulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	seen := map[*binding]bool{}
 	var found []*binding
-	for g := range x.subjects.Load().grants(u, namespace) {
+	for g := range x.subjects.Load().of(u, namespace) {
 		if !seen[g.binding] {
 			seen[g.binding] = true
 			found = append(found, g.binding)
