@@ -121,16 +121,6 @@ func (f *Forks) room(name string) error {
 	return nil
 }
 
-// find returns a fork.
-func (f *Forks) find(name string) (*fork, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if found := f.all[name]; found != nil {
-		return found, nil
-	}
-	return nil, apierrors.NewNotFound(resource, name)
-}
-
 // list returns all, by name.
 func (f *Forks) list() (all []*fork) {
 	f.mu.Lock()
