@@ -67,6 +67,7 @@ otherwise the order is that of the files.
 				tell(cmd.OutOrStdout(), "%s %s\n", calledObject(o), i.Result)
 			}
 		}
+		tell(cmd.OutOrStdout(), "\n%d objects, in one transaction at resourceVersion %s.\n", len(b.Status.Items), b.Status.ResourceVersion)
 		return nil
 	}
 	return cmd
@@ -115,12 +116,12 @@ func (a *applying) add(cmd *cobra.Command) {
 
 // bundle sends the manifests; dryRun is the parameter of that name.
 func (a *applying) bundle(cmd *cobra.Command, dryRun string) (*asker, *bundlev1.Bundle, error) {
-	if len(a.files) == 0 {
-		return nil, nil, errors.New("--filename: name the files with the manifests")
-	}
 	s, err := a.open()
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(a.files) == 0 {
+		return nil, nil, errors.New("--filename: name the files with the manifests")
 	}
 	objects, err := a.read(cmd.InOrStdin())
 	if err != nil {

@@ -110,7 +110,13 @@ func forkDeleteCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.askForks(cmd.Context(), http.MethodDelete, forkPath(args[0]), &struct{}{})
+		if err := s.askForks(cmd.Context(), http.MethodDelete, forkPath(args[0]), &struct{}{}); err != nil {
+			return err
+		}
+		if a.output == "" {
+			tell(cmd.OutOrStdout(), "fork %s is gone.\n", args[0])
+		}
+		return nil
 	}
 	return cmd
 }

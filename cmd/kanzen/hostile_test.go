@@ -66,6 +66,8 @@ func askers(t *testing.T, files ...string) [][]string {
 	all := [][]string{
 		{"console", "--open=false"}, {"console", "--open=false", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"},
 		{"explain-access", "--as", "alice", "get", "widgets"}, {"explain-access", "--as", "alice", "get", "/metrics", "-o", "json"}, {"explain-access", "--as", "alice", "get", "nothing"},
+		{"apply", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml", "-o", "json"}, {"fork", "list"}, {"fork", "create", "a"},
+		{"fork", "diff", "a"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
 		{"why", "widgets/x"}, {"why", "widgets/x", "-o", "json"}, {"why", "nothing/x"}, {"encryption", "status"}, {"encryption", "rewrite"},
 		{"top", "--once", "--window=100ms"}, {"top", "--window=100ms", "-o", "json"}, {"snapshot", "save", filepath.Join(dir, "saved")},
 	}
