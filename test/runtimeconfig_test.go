@@ -22,12 +22,15 @@ import (
 
 const runtimeConfig = "api/all=true,apps/v1=false,batch/v1/cronjobs=false,autoscaling/v1=false,policy/v1=false"
 
-var withRuntimeConfig = kanzentest.Flags("--runtime-config=" + runtimeConfig)
+// withoutAdditions leaves out what kube-apiserver does not have.
+func withoutAdditions(flags ...string) kanzentest.Option {
+	return kanzentest.Flags(append([]string{"--extensions="}, flags...)...)
+}
 
 // What --runtime-config chooses is served, and what it turns off is answered, as on kube-apiserver.
 func TestRuntimeConfig(t *testing.T) {
 	t.Parallel()
-	theirs, ours := peer.Start(t, "--runtime-config="+runtimeConfig), kanzentest.Start(t, withRuntimeConfig).Config()
+	theirs, ours := peer.Start(t, "--runtime-config="+runtimeConfig), kanzentest.Start(t, withoutAdditions("--runtime-config="+runtimeConfig)).Config()
 	t.Run("discovery", func(t *testing.T) { sameDiscovery(t, listed(t, ours), listed(t, theirs)) })
 	t.Run("off", func(t *testing.T) {
 		sameAnswers(t, kubernetes.NewForConfigOrDie(ours).RESTClient(), kubernetes.NewForConfigOrDie(theirs).RESTClient())
@@ -40,7 +43,7 @@ func TestEmulatedVersions(t *testing.T) {
 	for _, version := range []string{"1.34", "1.35", "1.36"} {
 		flags := []string{"--emulated-version=" + version, "--runtime-config=api/all=true"}
 		theirs := listed(t, peer.Start(t, flags...))
-		ours := kanzentest.Start(t, kanzentest.Flags(flags...)).Config()
+		ours := kanzentest.Start(t, withoutAdditions(flags...)).Config()
 		sameDiscovery(t, listed(t, ours), theirs)
 		metrics, err := kubernetes.NewForConfigOrDie(ours).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 		if err != nil || !strings.Contains(string(metrics), "\nkanzen_background_panics_total 0\n") {
@@ -71,7 +74,7 @@ func TestForwardCompatible(t *testing.T) {
 		{old, "--runtime-config=storagemigration.k8s.io/v1=true"}, {old, "--runtime-config=certificates.k8s.io/v1/clustertrustbundles=true"},
 		{"--emulated-version=1.34", "--runtime-config=resource.k8s.io/v1/devicetaintrules=true"},
 	} {
-		ours, err := kanzentest.New(t.Context(), kanzentest.Flags(flags...))
+		ours, err := kanzentest.New(t.Context(), withoutAdditions(flags...))
 		if err != nil {
 			if why := peer.Refusal(t, peer.Etcd(t), flags...); why == "" || !strings.Contains(why, strings.TrimPrefix(err.Error(), "kanzentest: the server did not become ready: ")) {
 				t.Errorf("%v: kanzen says %v, kube-apiserver %q", flags, err, why)

@@ -56,7 +56,7 @@ func takeOver(t *testing.T, byPeer bool, args []string) {
 				s.config = peer.StartOn(t, etcd, append([]string{"--disable-admission-plugins=ServiceAccount"}, args...)...)
 			} else {
 				k := serve(t, filepath.Join(t.TempDir(), "kanzen"), append([]string{"--etcd-servers=" + etcd, "--controllers=",
-					"--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24", "--flight-recorder-memory=0"}, args...)...)
+					"--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24", "--flight-recorder-memory=0", "--extensions="}, args...)...)
 				defer k.end(syscall.SIGTERM)
 				s.config = k.config()
 			}

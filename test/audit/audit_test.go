@@ -145,7 +145,7 @@ func start(t *testing.T, dir, bin string, args []string) string {
 			"--service-account-key-file", key, "--service-account-signing-key-file", key, "--disable-admission-plugins", "ServiceAccount")...)
 	} else {
 		begin(ctx, t, dir, bin, append([]string{"serve", "--data-dir", filepath.Join(dir, "data"), "--secure-port", ports[0],
-			"--controllers=", "--disable-admission-plugins", "ServiceAccount", "--flight-recorder-memory=0"}, args...)...)
+			"--controllers=", "--disable-admission-plugins", "ServiceAccount", "--flight-recorder-memory=0", "--extensions="}, args...)...)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

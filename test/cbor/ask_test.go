@@ -229,6 +229,9 @@ func same(v any) any {
 		if v["type"] == "BOOKMARK" { // there it has fields that are not omitted
 			v["object"] = v["object"].(map[string]any)["metadata"]
 		}
+		if managers, ok := v["managedFields"].([]any); ok { // in the order of their times, which may be of one second or two
+			slices.SortFunc(managers, func(a, b any) int { return strings.Compare(managerOf(a), managerOf(b)) })
+		}
 		for k := range v {
 			if v[k] = same(v[k]); slices.Contains(differing, k) {
 				v[k] = "differs"
@@ -245,6 +248,12 @@ func same(v any) any {
 		return uuids.ReplaceAllString(v, "UID")
 	}
 	return v
+}
+
+// managerOf names an entry of managedFields.
+func managerOf(entry any) string {
+	e, _ := entry.(map[string]any)
+	return fmt.Sprint(e["manager"], " ", e["operation"], " ", e["subresource"], " ", e["apiVersion"])
 }
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
