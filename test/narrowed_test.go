@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,6 +28,8 @@ import (
 
 	"github.com/kanzen-io/kanzen/examples/narrowed"
 )
+
+var flaps = flag.Int("flaps", 200, "how often a right is taken and given in TestNarrowedInformers")
 
 // TestNarrowedInformers has client-go's informers, of all kinds, follow what their user may see while a right comes and goes 1,000
 // times and objects are written: after each time their caches are a fresh list. Others follow namespaces by name and by label.
@@ -77,7 +80,7 @@ func TestNarrowedInformers(t *testing.T) {
 		}
 	}
 	same("at first")
-	for n := range 1000 {
+	for n := range *flaps {
 		if n%2 == 0 {
 			bind("n1")
 		} else {

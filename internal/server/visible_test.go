@@ -273,6 +273,9 @@ func TestVisibleIsWhatSingleReviewsAllow(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("VISIBLE_SEED"), 10, 64); err == nil {
 		seed = n // to look for more
 	}
+	if testing.Short() {
+		steps = 40
+	}
 	w := newVisibleWorld(t, seed)
 	var caches []*visibleCache
 	for n, u := range w.users {
