@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,6 +95,8 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 			return b, nil
 		case errors.Is(err, store.ErrTooMany):
 			return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
+		case errors.Is(err, store.ErrApart):
+			return nil, apierrors.NewBadRequest(err.Error())
 		case !errors.Is(err, store.ErrMoved):
 			return nil, err
 		}
@@ -105,8 +108,8 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 // try carries the writes out on a fork, and adopts them. Errors: store.ErrMoved, store.ErrTooMany, refusals.
 func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
 	dryRun := admission.IsDryRun(o.DryRun)
-	var events []*auditv1.Event
-	f, err := d.Fork(ctx, dryRun, func(e ...*auditv1.Event) { events = append(events, e...) })
+	var events events
+	f, err := d.Fork(ctx, dryRun, events.add)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -116,11 +119,11 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 		if errors.Is(err, store.ErrMoved) {
 			return // it is tried again, and recorded then
 		}
-		for _, e := range events {
+		for _, e := range events.all {
 			audit.Annotate(e, auditBundle, request.AuditIDFrom(ctx))
 			audit.Annotate(e, auditWritten, strconv.FormatBool(written))
 		}
-		d.Audit(events...)
+		d.Audit(events.all...)
 	}()
 	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]bool{}}
 	status, err := c.all(ctx, writes)
@@ -137,6 +140,18 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 	}
 	written = true
 	return status, stamp(status, f.Since(), rev)
+}
+
+// events are the audit events of a fork: of the items, and of what the server itself does there meanwhile.
+type events struct {
+	mu  sync.Mutex
+	all []*auditv1.Event // guarded by mu until the fork has stopped
+}
+
+func (e *events) add(more ...*auditv1.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, more...)
 }
 
 // stamp gives what was changed the revision at which it was written.

@@ -71,8 +71,10 @@ type fork struct {
 	creator       string
 	made, expires time.Time
 
-	requests int        // under way; guarded by Forks.mu, as is used
+	requests int        // under way; guarded by Forks.mu, as are used, resting and gone
 	used     time.Time  // when the last one ended
+	resting  bool       // it is being stopped, or was
+	gone     bool       // it was removed
 	one      sync.Mutex // held while it starts or stops
 }
 
@@ -137,6 +139,9 @@ func (f *Forks) remove(name string) error {
 	f.mu.Lock()
 	gone := f.all[name]
 	delete(f.all, name)
+	if gone != nil {
+		gone.gone = true
+	}
 	f.mu.Unlock()
 	if gone == nil {
 		return apierrors.NewNotFound(resource, name)
@@ -159,17 +164,33 @@ func (f *Forks) enter(ctx context.Context, name string) (*fork, error) {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
 	p.requests++
+	resting := p.resting
 	f.mu.Unlock()
-	if p.Running() {
+	if !resting && p.Running() {
 		return p, nil
 	}
-	p.one.Lock()
-	defer p.one.Unlock()
-	if err := p.Start(context.WithoutCancel(ctx)); err != nil { // others may wait for it too
+	if err := f.wake(ctx, p); err != nil {
 		f.leave(p)
-		return nil, apierrors.NewInternalError(err)
+		return nil, err
 	}
 	return p, nil
+}
+
+// wake starts a fork, once it does not stop any more.
+func (f *Forks) wake(ctx context.Context, p *fork) error {
+	p.one.Lock()
+	defer p.one.Unlock()
+	f.mu.Lock()
+	gone := p.gone
+	p.resting = false
+	f.mu.Unlock()
+	if gone { // nobody would stop it
+		return apierrors.NewNotFound(resource, p.name)
+	}
+	if err := p.Start(context.WithoutCancel(ctx)); err != nil { // others may wait for it too
+		return apierrors.NewInternalError(err)
+	}
+	return nil
 }
 
 // leave says that a request has ended.
@@ -215,14 +236,21 @@ func (f *Forks) look() {
 func (f *Forks) unused(p *fork, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return p.requests == 0 && now.Sub(p.used) > idle
+	return p.idles(now)
 }
+
+// idles is unused, for who holds Forks.mu.
+func (p *fork) idles(now time.Time) bool { return p.requests == 0 && now.Sub(p.used) > idle }
 
 // rest stops a fork that nobody uses, unless a request has come meanwhile.
 func (f *Forks) rest(p *fork, now time.Time) error {
 	p.one.Lock()
 	defer p.one.Unlock()
-	if !f.unused(p, now) {
+	f.mu.Lock()
+	p.resting = p.idles(now)
+	resting := p.resting
+	f.mu.Unlock()
+	if !resting {
 		return nil
 	}
 	return p.Stop()

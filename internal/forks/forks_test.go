@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -195,4 +196,37 @@ func TestMost(t *testing.T) {
 	if body, code := g.ask(http.MethodPost, "/forks/more"); code != 429 {
 		t.Error(body, code)
 	}
+}
+
+// A request that has found a fork before it was removed does not start it again, and one that comes while it stops has it started.
+func TestBetween(t *testing.T) {
+	g := begin(t)
+	_, _ = g.ask(http.MethodPost, "/forks/a")
+	p := g.all["a"]
+	_, _ = g.ask(http.MethodDelete, "/forks/a")
+	if err := g.wake(t.Context(), p); !apierrors.IsNotFound(err) || g.planes["a"].Running() {
+		t.Errorf("after its removal: %v", err)
+	}
+	_, _ = g.ask(http.MethodPost, "/forks/b")
+	_, _ = g.ask(http.MethodGet, "/forks/b/api")
+	p = g.all["b"]
+	p.one.Lock() // as rest holds it
+	p.resting = true
+	done := make(chan error)
+	go func() { _, err := g.enter(t.Context(), "b"); done <- err }()
+	for g.underWay(p) == 0 {
+		runtime.Gosched()
+	}
+	_ = p.Stop()
+	p.one.Unlock()
+	if err := <-done; err != nil || !p.Running() {
+		t.Errorf("while it stopped: %v, running %t", err, p.Running())
+	}
+}
+
+// underWay is how many requests are under way.
+func (f *Forks) underWay(p *fork) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return p.requests
 }

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/config"
 )
 
 const bundlesPath = "/apis/bundle.kanzen.io/v1/bundles"
@@ -149,4 +152,36 @@ func BenchmarkBundle(b *testing.B) {
 		}
 		b.ReportMetric(float64(cpu(b)-began)/float64(b.N)/1e6, "cpu-ms/op")
 	})
+}
+
+// The audit log has the items of a bundle, with what has become of it, beside what the server itself does for a definition meanwhile.
+func TestBundleAudit(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	s := startWith(t, func(c *config.Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = log, "blocking" })
+	do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json", bundleOf(t, "apply "+teamNamespace, "apply "+teamDefinition, "apply "+widget("w", 3)), http.StatusCreated)
+	do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json", bundleOf(t, "apply "+teamMap, "create "+teamNamespace), http.StatusConflict)
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		var e struct {
+			AuditID, Stage, RequestURI string
+			Annotations                map[string]string
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Annotations["bundle.kanzen.io/bundle"] != "" && e.Stage == "ResponseComplete" {
+			path, _, _ := strings.Cut(e.RequestURI, "?")
+			found[path+" written "+e.Annotations["bundle.kanzen.io/written"]] = true
+		}
+	}
+	for _, want := range []string{"/api/v1/namespaces/team written true", "/apis/team.example.com/v1/namespaces/team/widgets/w written true",
+		"/api/v1/namespaces/team/configmaps/a written false", "/api/v1/namespaces written false"} {
+		if !found[want] {
+			t.Errorf("no %q among %v", want, found)
+		}
+	}
 }

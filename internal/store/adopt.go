@@ -16,22 +16,25 @@ var ErrMoved = errors.New("what the writes are based on has changed")
 // ErrTooMany says that a transaction has more writes, or more bytes, than the database takes.
 var ErrTooMany = errors.New("too many writes for one transaction")
 
+// ErrApart says that writes are of several databases.
+var ErrApart = errors.New("the objects are kept in different etcd clusters, and cannot be written in one transaction")
+
 // Adopt writes what was written to a fork of the cluster, as one: all of it at the revision that it returns, or nothing. It returns
-// once this server has seen that. Nothing written: the revision of the fork. Errors: ErrMoved, ErrTooMany.
+// once this server has seen that. Nothing written: the revision of the fork. Errors: ErrMoved, ErrTooMany, ErrApart.
 func (c *Cluster) Adopt(ctx context.Context, log Forked) (int64, error) {
 	ops, relied := log.Written()
 	if len(ops) == 0 {
 		return log.Cut().Rev, nil
 	}
 	s := c.At(ops[0].Key[len(c.stores[0].prefix):])
-	t, err := s.adoption(ctx, log.Cut(), ops, relied)
-	if err != nil {
-		return 0, err
-	}
 	for _, o := range ops {
 		if c.At(o.Key[len(s.prefix):]) != s {
-			return 0, errors.New("the writes are not of one database, and cannot be one transaction")
+			return 0, ErrApart
 		}
+	}
+	t, err := c.adoption(ctx, s, log.Cut(), ops, relied)
+	if err != nil {
+		return 0, err
 	}
 	if most := s.db.MaxOps(); len(t.Then) > most || len(t.If) > most {
 		return 0, fmt.Errorf("%w: %d keys are written and %d relied on, and the database takes %d", ErrTooMany, len(t.Then), len(t.If), most)
@@ -50,14 +53,16 @@ func (c *Cluster) Adopt(ctx context.Context, log Forked) (int64, error) {
 }
 
 // adoption is the transaction that carries out writes, if all that they were based on is as it was in a cut.
-func (s *Store) adoption(ctx context.Context, cut *Cut, ops []kv.Op, relied []string) (kv.Txn, error) {
+func (c *Cluster) adoption(ctx context.Context, s *Store, cut *Cut, ops []kv.Op, relied []string) (kv.Txn, error) {
 	var t kv.Txn
 	expect := func(key string) {
-		c := kv.Condition{Key: key, Is: kv.ModRevision}
+		is := kv.Condition{Key: key, Is: kv.ModRevision}
 		if i := cut.item(key); i != nil {
-			c.N = i.Rev
+			is.N = i.Rev
+		} else if cut.of(key) == nil { // it is in no view, as marks are: what it was is not known, but when it was that
+			is.Is, is.N = kv.ModRevisionAtMost, cut.revs[s]
 		}
-		t.If = append(t.If, c)
+		t.If = append(t.If, is)
 	}
 	for _, o := range ops {
 		expect(o.Key)
@@ -71,7 +76,7 @@ func (s *Store) adoption(ctx context.Context, cut *Cut, ops []kv.Op, relied []st
 	}
 	for _, key := range relied {
 		_, written := slices.BinarySearchFunc(ops, key, func(o kv.Op, key string) int { return strings.Compare(o.Key, key) })
-		if !written && cut.of(key) != nil { // of what is in no view nothing is known
+		if !written && c.At(key[len(s.prefix):]) == s {
 			expect(key)
 		}
 	}

@@ -16,13 +16,12 @@ type Cut struct {
 	// Rev is the newest revision of all logs.
 	Rev int64
 
-	prefix string
-	held   []holding // in the order of their prefixes
+	revs map[*Store]int64
+	held []holding // in the order of their prefixes
 }
 
 // holding is what one view holds.
 type holding struct {
-	view  *View
 	path  string // the prefix of its keys in the log
 	items *btree.Map[string, *Item]
 }
@@ -58,12 +57,13 @@ func (v *View) alive() bool {
 
 // cut holds all logs for the moment in which the views' trees are copied; nil: a view is not loaded.
 func (c *Cluster) cut() *Cut {
-	cut := &Cut{prefix: c.stores[0].prefix}
+	cut := &Cut{revs: map[*Store]int64{}}
 	for _, s := range c.stores {
 		s.follow.applying.Lock()
 		defer s.follow.applying.Unlock()
 	}
 	for _, s := range c.stores {
+		cut.revs[s] = s.Revision()
 		cut.Rev = max(cut.Rev, s.Revision())
 		for _, v := range s.allViews() {
 			h, ok := v.held()
@@ -87,7 +87,7 @@ func (v *View) held() (h holding, ok bool) {
 	case forgotten:
 		return holding{}, true
 	case loaded:
-		return holding{v, v.etcdPrefix, v.items.Copy()}, true
+		return holding{v.etcdPrefix, v.items.Copy()}, true
 	}
 	return holding{}, false
 }

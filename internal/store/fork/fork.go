@@ -89,7 +89,7 @@ func (d *DB) Written() (ops []kv.Op, relied []string) {
 
 // take takes a key of the cut up, as it was.
 func (d *DB) take(key string) {
-	if k, ok := d.cut.Get(key); ok && !d.Known(key) {
+	if k, ok := d.cut.Get(key); ok {
 		d.Begin(k)
 	}
 }

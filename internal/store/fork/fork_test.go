@@ -299,3 +299,52 @@ func BenchmarkCut(b *testing.B) {
 		fork.New(o.cut(b), clock.RealClock{})
 	}
 }
+
+// What was written to a fork is adopted as one, unless something that it is based on has changed: a key that was written, one that it
+// relied on, or a mark, which is in no view.
+func TestAdopt(t *testing.T) {
+	put := func(db store.DB, txn kv.Txn) {
+		t.Helper()
+		if done, err := db.Commit(t.Context(), txn); err != nil || !done.Held {
+			t.Fatal(done, err)
+		}
+	}
+	for what, c := range map[string]struct {
+		meanwhile string // is written in the origin
+		want      error
+	}{"nothing": {"", nil}, "another": {"/r/p/other", nil}, "written": {"/r/p/a", store.ErrMoved}, "deleted": {"/r/p/gone", store.ErrMoved},
+		"created": {"/r/q/sub/new", store.ErrMoved}, "relied": {"/r/p/relied", store.ErrMoved}, "mark": {"/r/marks/m", store.ErrMoved}} {
+		source := memory.New(clock.RealClock{})
+		o := running(t, source)
+		for _, key := range []string{"/r/p/a", "/r/p/gone", "/r/p/relied", "/r/marks/m"} {
+			put(source, kv.Txn{Then: []kv.Op{{Key: key, Value: []byte("1")}}})
+		}
+		cut := o.cut(t)
+		db := fork.New(cut, clock.RealClock{})
+		relied, _ := cut.Get("/r/p/relied")
+		put(db, kv.Txn{If: []kv.Condition{{Key: "/r/p/relied", Is: kv.ModRevision, N: relied.ModRevision}, {Key: "/r/marks/m", Is: kv.ModRevisionAtMost, N: cut.Rev}},
+			Then: []kv.Op{{Key: "/r/p/a", Value: []byte("2")}, {Key: "/r/p/gone", Delete: true}, {Key: "/r/q/sub/new", Value: []byte("2"), TTL: time.Hour}}})
+		put(db, kv.Txn{Then: []kv.Op{{Key: "/r/p/a", Value: []byte("3")}, {Key: "/r/q/sub/passing", Value: []byte("3")}}})
+		put(db, kv.Txn{Then: []kv.Op{{Key: "/r/q/sub/passing", Delete: true}}})
+		if c.meanwhile != "" {
+			put(source, kv.Txn{Then: []kv.Op{{Key: c.meanwhile, Value: []byte("x")}}})
+		}
+		before, _ := source.Head(t.Context())
+		rev, err := o.store.Adopt(t.Context(), db)
+		if !errors.Is(err, c.want) {
+			t.Fatalf("%s: %v, want %v", what, err, c.want)
+		}
+		if c.want != nil {
+			if now, _ := source.Head(t.Context()); now != before {
+				t.Errorf("%s: something was written", what)
+			}
+			continue
+		}
+		if rev != before+1 {
+			t.Errorf("%s: written at %d, after %d", what, rev, before)
+		}
+		got := watched(t, source, kv.Watch{Key: "/r/", Prefix: true, From: rev, Until: rev})
+		want := fmt.Sprintf("/r/p/a=3@%d deleted false created false\n/r/p/gone=@%d deleted true created false\n/r/q/sub/new=2@%d deleted false created true", rev, rev, rev)
+		same(t, what, got, want)
+	}
+}

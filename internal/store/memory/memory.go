@@ -166,14 +166,6 @@ func (d *DB) Begin(keys ...kv.KeyValue) {
 	}
 }
 
-// Known reports whether the log has heard of a key.
-func (d *DB) Known(key string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, ok := d.keys.Get(key)
-	return ok
-}
-
 // Scan passes on all keys of a range that the log has heard of, as they were at a revision (0: the newest): nil for one that is not
 // there. It returns the newest revision.
 func (d *DB) Scan(ctx context.Context, r kv.Range, yield func(key string, k *kv.KeyValue)) (int64, error) {
