@@ -7,15 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"reflect"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // plan is what a bundle would do.
@@ -92,41 +90,11 @@ func changedFields(before, after map[string]any) (out []plannedField) {
 			delete(meta, name)
 		}
 	}
-	compareFields("", before, after, &out)
+	jsonobject.Differences(before, after, func(path string, a, b any) bool {
+		out = append(out, plannedField{path, a, b})
+		return true
+	})
 	return out
-}
-
-func compareFields(path string, before, after any, out *[]plannedField) {
-	a, aIs := before.(map[string]any)
-	b, bIs := after.(map[string]any)
-	if aIs && bIs {
-		keys := slices.Collect(maps.Keys(a))
-		for key := range b {
-			if _, ok := a[key]; !ok {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			below := key
-			if path != "" {
-				below = path + "." + key
-			}
-			compareFields(below, a[key], b[key], out)
-		}
-		return
-	}
-	x, xIs := before.([]any)
-	y, yIs := after.([]any)
-	if xIs && yIs && len(x) == len(y) {
-		for n := range x {
-			compareFields(fmt.Sprintf("%s[%d]", path, n), x[n], y[n], out)
-		}
-		return
-	}
-	if !reflect.DeepEqual(before, after) {
-		*out = append(*out, plannedField{path, before, after})
-	}
 }
 
 // signs stand before what has a result.

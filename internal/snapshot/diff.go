@@ -5,15 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // Change says how an object differs between two states.
@@ -244,7 +243,7 @@ const maxFields = 8
 // differing returns the paths of fields that differ.
 func differing(a, b *unstructured.Unstructured) []string {
 	var out []string
-	walk("", compared(a), compared(b), func(path string) bool {
+	jsonobject.Differences(compared(a), compared(b), func(path string, _, _ any) bool {
 		if len(out) == maxFields {
 			out[maxFields-1] = "…"
 			return false
@@ -253,52 +252,4 @@ func differing(a, b *unstructured.Unstructured) []string {
 		return true
 	})
 	return out
-}
-
-// fieldName writes the name of a field so that it is one word of visible characters, whoever has chosen it.
-func fieldName(key string) string {
-	if key == "" || strings.ContainsFunc(key, func(c rune) bool { return c == ' ' || c == '"' || !unicode.IsPrint(c) }) {
-		return strconv.Quote(key)
-	}
-	return key
-}
-
-// walk calls told with the path of each difference, until it returns false.
-func walk(path string, a, b any, told func(path string) bool) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok {
-			return told(path)
-		}
-		keys := slices.Collect(maps.Keys(a))
-		for key := range b {
-			if _, ok := a[key]; !ok {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			below := fieldName(key)
-			if path != "" {
-				below = path + "." + below
-			}
-			if !walk(below, a[key], b[key], told) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return told(path)
-		}
-		for n := range a {
-			if !walk(fmt.Sprintf("%s[%d]", path, n), a[n], b[n], told) {
-				return false
-			}
-		}
-		return true
-	}
-	return reflect.DeepEqual(a, b) || told(path)
 }

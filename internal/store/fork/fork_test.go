@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -146,11 +145,11 @@ func (q *questions) ask(t *testing.T) {
 		if q.r.IntN(2) == 0 {
 			ask.Rev = max(q.head, q.rev-q.r.Int64N(20))
 		}
-		same(t, ask, ranged(t, q.forked, ask), ranged(t, q.stored, ask))
+		same(t, ask, storetest.Shown(shown).Ranged(t, q.forked, ask), storetest.Shown(shown).Ranged(t, q.stored, ask))
 	case 3:
 		w := kv.Watch{Key: q.key(), Prefix: q.r.IntN(2) == 0, From: max(q.head+1, q.rev-q.r.Int64N(20)), Until: q.rev, Prev: q.r.IntN(2) == 0}
 		if w.From <= w.Until {
-			same(t, w, watched(t, q.forked, w), watched(t, q.stored, w))
+			same(t, w, storetest.Shown(shown).Watched(t, q.forked, w), storetest.Shown(shown).Watched(t, q.stored, w))
 		}
 	}
 }
@@ -242,34 +241,6 @@ func shown(k *kv.KeyValue) string {
 	return fmt.Sprintf("%s=%s@%d", k.Key, k.Value, k.ModRevision)
 }
 
-func ranged(t *testing.T, db store.DB, q kv.Range) string {
-	all := ""
-	a, err := db.Range(t.Context(), q, func(k kv.KeyValue) bool { all += shown(&k) + "; "; return true })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%s%+v", all, a)
-}
-
-func watched(t *testing.T, db store.DB, w kv.Watch) string {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	var out []string
-	if err := db.Watch(ctx, w, func(events []kv.Event, _ int64) error {
-		for _, e := range events {
-			line := fmt.Sprintf("%s deleted %v created %v", shown(&e.KeyValue), e.Deleted, e.Created())
-			if w.Prev {
-				line += " was " + shown(&e.Prev)
-			}
-			out = append(out, line)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(out, "\n")
-}
-
 // What was before the fork is not in its history.
 func TestBefore(t *testing.T) {
 	source := memory.New(clock.RealClock{})
@@ -343,7 +314,7 @@ func TestAdopt(t *testing.T) {
 		if rev != before+1 {
 			t.Errorf("%s: written at %d, after %d", what, rev, before)
 		}
-		got := watched(t, source, kv.Watch{Key: "/r/", Prefix: true, From: rev, Until: rev})
+		got := storetest.Shown(shown).Watched(t, source, kv.Watch{Key: "/r/", Prefix: true, From: rev, Until: rev})
 		want := fmt.Sprintf("/r/p/a=3@%d deleted false created false\n/r/p/gone=@%d deleted true created false\n/r/q/sub/new=2@%d deleted false created true", rev, rev, rev)
 		same(t, what, got, want)
 	}

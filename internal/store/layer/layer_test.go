@@ -1,14 +1,11 @@
 package layer_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/utils/clock"
 
@@ -116,11 +113,11 @@ func (c *comparison) ask(t *testing.T) {
 		if q.End != "" && q.End != kv.NoEnd && q.End <= q.Key {
 			return // not a range
 		}
-		same(t, fmt.Sprintf("%+v", q), ranged(t, c.layered, q), ranged(t, c.stored, q))
+		same(t, fmt.Sprintf("%+v", q), storetest.Shown(shown).Ranged(t, c.layered, q), storetest.Shown(shown).Ranged(t, c.stored, q))
 	case 4:
 		w := kv.Watch{Key: c.key(), Prefix: c.r.IntN(2) == 0, From: max(storedAt+1, c.rev-c.r.Int64N(20)), Until: c.rev, Prev: c.r.IntN(2) == 0}
 		if w.From <= w.Until {
-			same(t, fmt.Sprintf("%+v", w), watched(t, c.layered, w), watched(t, c.stored, w))
+			same(t, fmt.Sprintf("%+v", w), storetest.Shown(shown).Watched(t, c.layered, w), storetest.Shown(shown).Watched(t, c.stored, w))
 		}
 	}
 }
@@ -203,38 +200,4 @@ func shown(k *kv.KeyValue) string {
 		mod = storedAt
 	}
 	return fmt.Sprintf("%s=%s@%d", k.Key, k.Value, mod)
-}
-
-func ranged(t *testing.T, db store.DB, q kv.Range) string {
-	all := ""
-	a, err := db.Range(t.Context(), q, func(k kv.KeyValue) bool { all += shown(&k) + "; "; return true })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%s%+v", all, a)
-}
-
-func watched(t *testing.T, db store.DB, w kv.Watch) string {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	byRev := map[int64][]string{}
-	err := db.Watch(ctx, w, func(events []kv.Event, _ int64) error {
-		for _, e := range events {
-			line := fmt.Sprintf("%s deleted %v created %v", shown(&e.KeyValue), e.Deleted, e.Created())
-			if w.Prev {
-				line += " was " + shown(&e.Prev)
-			}
-			byRev[e.ModRevision] = append(byRev[e.ModRevision], line)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, rev := range slices.Sorted(maps.Keys(byRev)) {
-		slices.Sort(byRev[rev])
-		out = append(out, byRev[rev]...)
-	}
-	return strings.Join(out, "\n")
 }
