@@ -40,9 +40,10 @@ func TestRuntimeConfig(t *testing.T) {
 // What other versions of Kubernetes serve is served as kube-apiserver emulates them.
 func TestEmulatedVersions(t *testing.T) {
 	t.Parallel()
+	theirAnswers := newRecorded[[]string](t, "emulated")
 	for _, version := range []string{"1.34", "1.35", "1.36"} {
 		flags := []string{"--emulated-version=" + version, "--runtime-config=api/all=true"}
-		theirs := listed(t, peer.Start(t, flags...))
+		theirs := theirAnswers.answer(version, func() []string { return listed(t, peer.Start(t, flags...)) })
 		ours := kanzentest.Start(t, withoutAdditions(flags...)).Config()
 		sameDiscovery(t, listed(t, ours), theirs)
 		metrics, err := kubernetes.NewForConfigOrDie(ours).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -64,6 +65,7 @@ func noPanics(t *testing.T, c *rest.Config) {
 // What is newer than the emulated version is served if it is asked for so, and what it no longer has for one more release.
 func TestForwardCompatible(t *testing.T) {
 	t.Parallel()
+	refusals, served := newRecorded[string](t, "forwardcompatible-refusals"), newRecorded[[]string](t, "forwardcompatible")
 	const old, forward, asked = "--emulated-version=1.36", "--emulation-forward-compatible", "--runtime-config-emulation-forward-compatible"
 	for _, flags := range [][]string{
 		{old, forward}, {old, forward, "--runtime-config=api/beta=true"}, {"--emulated-version=1.34", forward, "--runtime-config=api/beta=true"},
@@ -76,13 +78,15 @@ func TestForwardCompatible(t *testing.T) {
 	} {
 		ours, err := kanzentest.New(t.Context(), withoutAdditions(flags...))
 		if err != nil {
-			if why := peer.Refusal(t, peer.Etcd(t), flags...); why == "" || !strings.Contains(why, strings.TrimPrefix(err.Error(), "kanzentest: the server did not become ready: ")) {
+			why := refusals.answer(strings.Join(flags, " "), func() string { return peer.Refusal(t, peer.Etcd(t), flags...) })
+			if why == "" || !strings.Contains(why, strings.TrimPrefix(err.Error(), "kanzentest: the server did not become ready: ")) {
 				t.Errorf("%v: kanzen says %v, kube-apiserver %q", flags, err, why)
 			}
 			continue
 		}
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			sameDiscovery(t, listed(t, ours.Config()), listed(t, peer.Start(t, flags...)))
+			theirs := served.answer(strings.Join(flags, " "), func() []string { return listed(t, peer.Start(t, flags...)) })
+			sameDiscovery(t, listed(t, ours.Config()), theirs)
 			noPanics(t, ours.Config())
 		})
 		must(t, ours.Stop())
@@ -148,21 +152,22 @@ func openapiURLs(t *testing.T, c *rest.Config) map[string]string {
 }
 
 // sameDiscovery compares what is listed.
-func sameDiscovery(t *testing.T, ours, theirs map[string]bool) {
-	for r := range ours {
-		if !theirs[r] {
+func sameDiscovery(t *testing.T, ours, theirs []string) {
+	t.Helper()
+	for _, r := range ours {
+		if !slices.Contains(theirs, r) {
 			t.Errorf("%s is served", r)
 		}
 	}
-	for r := range theirs {
-		if !ours[r] {
+	for _, r := range theirs {
+		if !slices.Contains(ours, r) {
 			t.Errorf("%s is not served", r)
 		}
 	}
 }
 
-// listed returns the resources of discovery, as group/version/resource.
-func listed(t *testing.T, c *rest.Config) map[string]bool {
+// listed returns the resources of discovery, as group/version/resource, in order.
+func listed(t *testing.T, c *rest.Config) []string {
 	t.Helper()
 	body, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().AbsPath("/apis").
 		SetHeader("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").DoRaw(t.Context())
@@ -189,7 +194,7 @@ func listed(t *testing.T, c *rest.Config) map[string]bool {
 			}
 		}
 	}
-	return out
+	return slices.Sorted(maps.Keys(out))
 }
 
 func sameAnswers(t *testing.T, ours, theirs rest.Interface) {

@@ -153,7 +153,7 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program(t, "kube-apiserver"), append(flags(t, dir, FreePort(t), etcd), args...)...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, environment()
 	out, err := cmd.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
 		return ""
@@ -170,6 +170,10 @@ func Refusal(t testing.TB, etcd string, args ...string) string {
 	}
 	return why
 }
+
+// environment is that of programs. kube-apiserver takes five seconds of a processor to start, a quarter of them to collect garbage:
+// it may leave more of it.
+func environment() []string { return append(os.Environ(), "GOGC=400", "GOMEMLIMIT=512MiB") }
 
 // run starts a program that ends with the test.
 func run(t testing.TB, dir, path string, args ...string) {
@@ -199,7 +203,7 @@ func runAs(t testing.TB, machine, dir, path string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, environment(), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if machine != "" {
 		if os.Geteuid() != 0 {

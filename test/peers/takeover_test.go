@@ -21,7 +21,7 @@ import (
 )
 
 // TestTakeoverUnderWrites has servers take over from each other on one etcd, an older version from a newer one and kube-apiserver
-// from kanzen and back, while clients write without a pause and watch. What was acknowledged is there, and a watch that is resumed
+// from kanzen and back, while clients write all the time and watch. What was acknowledged is there, and a watch that is resumed
 // with each server sees every write once and in order.
 func TestTakeoverUnderWrites(t *testing.T) {
 	etcd, b := peer.Etcd(t), newBalancer(t)
@@ -190,9 +190,14 @@ func (l *load) send(method, path string, body []byte) (code int, answer map[stri
 	return resp.StatusCode, answer
 }
 
+// pause is between two writes of a writer. Twelve of them still have more than one write under way at any moment, and leave the
+// processors to servers that start.
+const pause = 10 * time.Millisecond
+
 func (w *writer) run() {
 	for w.ctx.Err() == nil && !w.quiet.Load() {
 		w.write()
+		time.Sleep(pause)
 	}
 }
 
