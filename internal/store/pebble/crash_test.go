@@ -123,7 +123,11 @@ func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	fs, told := vfs.NewCrashableMem(), &acknowledged{keys: map[string]int64{}}
-	for cut := range 40 {
+	cuts := 40
+	if testing.Short() {
+		cuts = 8 // the race detector makes them ten times slower, and each has the same goroutines
+	}
+	for cut := range cuts {
 		db, err := pebble.Open(pebble.Config{Dir: "db", FS: fs})
 		if err != nil {
 			t.Fatalf("after %d cuts: %v", cut, err)
