@@ -32,6 +32,7 @@ type applying struct {
 	recursive      bool
 	manager        string
 	forceConflicts bool
+	consequences   bool // for plan
 }
 
 func applyCommand() *cobra.Command {
@@ -82,26 +83,32 @@ func planCommand() *cobra.Command {
 shows what has become of it: objects that are created and changed, with each
 field, what is written besides, and what is refused. Webhooks, policies, quotas
 and conversions take part; webhooks with side effects refuse, as in a dry run.
+Then the controllers of the server act on the copy until they have nothing to do,
+and what they write is shown apart: dependents that are deleted, for example.
 
   kanzen plan -f deploy/
   kanzen plan -f deploy/ -o json`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd)
+	cmd.Flags().BoolVar(&a.consequences, "consequences", true, "Also show what controllers do afterwards.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, b, err := a.bundle(cmd, "All")
-		if err != nil {
-			return err
-		}
-		p, err := planOf(cmd.Context(), s, b)
-		if err != nil {
-			return err
+		s, b, refused := a.bundle(cmd, "All")
+		p := refusedPlan(refused)
+		if p == nil {
+			if refused != nil {
+				return refused
+			}
+			var err error
+			if p, err = planOf(cmd.Context(), s, b); err != nil {
+				return err
+			}
 		}
 		if a.output == "json" {
-			return printJSON(cmd.OutOrStdout(), p)
+			return errors.Join(printJSON(cmd.OutOrStdout(), p), refused)
 		}
 		p.print(cmd.OutOrStdout())
-		return nil
+		return refused
 	}
 	return cmd
 }
@@ -129,7 +136,7 @@ func (a *applying) bundle(cmd *cobra.Command, dryRun string) (*asker, *bundlev1.
 	}
 	b := &bundlev1.Bundle{}
 	b.SetGroupVersionKind(bundlev1.GroupVersion().WithKind("Bundle"))
-	b.Spec.Namespace = a.namespace
+	b.Spec.Namespace, b.Spec.Consequences = a.namespace, a.consequences
 	for _, o := range objects {
 		raw, err := json.Marshal(o)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -153,10 +154,10 @@ func (c *sealedClient) ask(ctx context.Context, method string, bar *bar) (*encry
 
 // refusal is the error of an answer that is none.
 func refusal(resp *http.Response) error {
-	var status struct{ Message string }
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // the code says enough
+	var status metav1.Status
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // the code says enough
 	if json.Unmarshal(b, &status) == nil && status.Message != "" {
-		return errors.New(status.Message)
+		return &apierrors.StatusError{ErrStatus: status}
 	}
 	return fmt.Errorf("the server answered %s; is it kanzen?", resp.Status)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
@@ -20,9 +21,23 @@ import (
 type plan struct {
 	Objects []plannedObject  `json:"objects"`
 	Others  []bundlev1.Other `json:"others,omitempty"`
+	// Consequences are the objects that controllers write afterwards; Hidden counts those that the user may not see, and Unsettled says
+	// that controllers still worked when it was looked.
+	Consequences []plannedObject `json:"consequences,omitempty"`
+	Hidden       int             `json:"hidden,omitempty"`
+	Unsettled    bool            `json:"unsettled,omitempty"`
+	// Refused are the reasons why nothing would be written.
+	Refused []refusedObject `json:"refused,omitempty"`
 }
 
-// plannedObject is an object of the manifests, and what would become of it.
+// refusedObject is an item that is refused.
+type refusedObject struct {
+	Item    string `json:"item,omitempty"` // none: all of it
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// plannedObject is an object, and what would become of it.
 type plannedObject struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -46,13 +61,16 @@ func planOf(ctx context.Context, s *asker, b *bundlev1.Bundle) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Others: b.Status.Others}
+	p := &plan{Objects: []plannedObject{}, Others: b.Status.Others, Hidden: b.Status.Hidden, Unsettled: b.Status.Unsettled}
+	items := map[string]*unstructured.Unstructured{}
 	for _, i := range b.Status.Items {
 		after, err := objectOf(i.Object.Raw)
 		if err != nil {
 			return nil, err
 		}
-		o := plannedObject{APIVersion: after.GetAPIVersion(), Kind: after.GetKind(), Namespace: after.GetNamespace(), Name: after.GetName(), Result: i.Result, Warnings: i.Warnings}
+		items[calledObject(after)] = after
+		o := planned(after, i.Result)
+		o.Warnings = i.Warnings
 		if i.Result == bundlev1.Changed {
 			before, err := s.object(ctx, resources, after)
 			if err != nil {
@@ -62,7 +80,64 @@ func planOf(ctx context.Context, s *asker, b *bundlev1.Bundle) (*plan, error) {
 		}
 		p.Objects = append(p.Objects, o)
 	}
+	for _, c := range b.Status.Consequences {
+		o := plannedObject{APIVersion: c.APIVersion, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Result: c.Result}
+		if c.Result == bundlev1.Changed {
+			if o, err = consequence(ctx, s, resources, items, c.Object.Raw); err != nil {
+				return nil, err
+			}
+		}
+		p.Consequences = append(p.Consequences, o)
+	}
 	return p, nil
+}
+
+// consequence compares what controllers make of an object with what the manifests have made of it, or with what it is now.
+func consequence(ctx context.Context, s *asker, resources []served, items map[string]*unstructured.Unstructured, raw []byte) (plannedObject, error) {
+	after, err := objectOf(raw)
+	if err != nil {
+		return plannedObject{}, err
+	}
+	o := planned(after, bundlev1.Changed)
+	before := items[calledObject(after)]
+	if before == nil || before.GroupVersionKind() != after.GroupVersionKind() {
+		if before, err = s.object(ctx, resources, after); err != nil {
+			var refused *refusedError
+			if errors.As(err, &refused) && refused.code == http.StatusNotFound {
+				return o, nil // the write of an item has made it
+			}
+			return o, fmt.Errorf("%s: %w", calledObject(after), err)
+		}
+	}
+	o.Fields = changedFields(before.Object, after.Object)
+	return o, nil
+}
+
+func planned(o *unstructured.Unstructured, result string) plannedObject {
+	return plannedObject{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Result: result}
+}
+
+// refusedPlan is the plan of what is refused; nil: that is not the reason of an error.
+func refusedPlan(err error) *plan {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return nil
+	}
+	p := &plan{Objects: []plannedObject{}}
+	if status.ErrStatus.Code == http.StatusRequestEntityTooLarge {
+		p.Refused = []refusedObject{{Reason: string(status.ErrStatus.Reason), Message: status.ErrStatus.Message}}
+		return p
+	}
+	if status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
+		return nil
+	}
+	for _, c := range status.ErrStatus.Details.Causes {
+		if !strings.HasPrefix(c.Field, "spec.items[") {
+			return nil
+		}
+		p.Refused = append(p.Refused, refusedObject{Item: c.Field, Reason: string(c.Type), Message: c.Message})
+	}
+	return p
 }
 
 // object returns an object as it is now, in the version of another.
@@ -102,16 +177,17 @@ var signs = map[string]string{bundlev1.Created: "+", bundlev1.Changed: "~", bund
 
 // print prints a plan for people.
 func (p *plan) print(w io.Writer) {
+	for _, r := range p.Refused {
+		tell(w, "! %s\n    %s\n", cmp.Or(r.Item, "all of it"), r.Message)
+	}
+	if len(p.Refused) > 0 {
+		tell(w, "\n%d refused; nothing would be written.\n", len(p.Refused))
+		return
+	}
 	counts := map[string]int{}
 	for _, o := range p.Objects {
 		counts[o.Result]++
-		tell(w, "%s %s\n", cmp.Or(signs[o.Result], "?"), named(o.Kind, o.Namespace, o.Name))
-		for _, f := range o.Fields {
-			tell(w, "    %s: %s → %s\n", f.Path, shownValue(o.Kind, f.Before), shownValue(o.Kind, f.After))
-		}
-		for _, warning := range o.Warnings {
-			tell(w, "    warning: %s\n", warning)
-		}
+		o.print(w)
 	}
 	if len(p.Others) > 0 {
 		tell(w, "\nWritten besides:\n")
@@ -119,7 +195,29 @@ func (p *plan) print(w io.Writer) {
 	for _, o := range p.Others {
 		tell(w, "%s %s\n", cmp.Or(signs[o.Result], "?"), named(o.Resource, o.Namespace, o.Name))
 	}
+	if len(p.Consequences)+p.Hidden > 0 || p.Unsettled {
+		tell(w, "\nWritten by controllers afterwards:\n")
+	}
+	for _, o := range p.Consequences {
+		o.print(w)
+	}
+	if p.Hidden > 0 {
+		tell(w, "and %d objects that you may not see\n", p.Hidden)
+	}
+	if p.Unsettled {
+		tell(w, "and more: the controllers were not done in time\n")
+	}
 	tell(w, "\n%d created, %d changed, %d deleted, %d unchanged.\n", counts[bundlev1.Created], counts[bundlev1.Changed], counts[bundlev1.Deleted], counts[bundlev1.Unchanged])
+}
+
+func (o *plannedObject) print(w io.Writer) {
+	tell(w, "%s %s\n", cmp.Or(signs[o.Result], "?"), named(o.Kind, o.Namespace, o.Name))
+	for _, f := range o.Fields {
+		tell(w, "    %s: %s → %s\n", f.Path, shownValue(o.Kind, f.Before), shownValue(o.Kind, f.After))
+	}
+	for _, warning := range o.Warnings {
+		tell(w, "    warning: %s\n", warning)
+	}
 }
 
 // maxValue bounds a value that is shown, in bytes.

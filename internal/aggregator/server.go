@@ -106,10 +106,10 @@ func New(c Config) *Server {
 		s.automatic[a.name] = a
 		s.pending[a.name] = true
 	}
-	if !c.Idle {
+	if !c.Idle { // nobody would ever look at the queue
 		c.Catalog.SettleBy(s.progress.CatchUp)
+		c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
 	}
-	c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
 	c.Metrics.registerServices(s)
 	return s
 }

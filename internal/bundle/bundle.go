@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -34,15 +33,33 @@ type Fork interface {
 	CatchUp(ctx context.Context) error
 	// Find returns the resource of a kind; ok is false if none is served.
 	Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
-	// Changes are the objects that were written.
-	Changes() []v1.Other
+	// Written are the objects that were written.
+	Written() []Change
+	// Settle has the controllers of the server do what follows, until they have nothing to do. Transports from before answer no more.
+	// Errors: ErrUnsettled.
+	Settle(ctx context.Context) error
 	// Since is the revision that the fork began with.
 	Since() int64
 	// Adopt writes what was written on the fork, as one, and returns the revision of it. Errors: store.ErrMoved, store.ErrTooMany.
 	Adopt(ctx context.Context) (int64, error)
+	// Adoptable returns an error if Adopt could not write what was written, because of what it is. Errors: store.ErrTooMany, store.ErrApart.
+	Adoptable(ctx context.Context) error
 	// Stop ends it.
 	Stop() error
 }
+
+// Change is an object that was written on a fork.
+type Change struct {
+	v1.Other
+	Kind, Version string
+	// Value is what is stored; nil if it is deleted.
+	Value []byte
+}
+
+func (c *Change) id() id { return id{c.Group, c.Resource, c.Namespace, c.Name} }
+
+// ErrUnsettled means that controllers still had something to do.
+var ErrUnsettled = errors.New("controllers were not done in time")
 
 // Deps is what bundles need of the control plane.
 type Deps struct {
@@ -81,9 +98,12 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 	if err != nil {
 		return nil, err
 	}
+	if b.Spec.Consequences && !admission.IsDryRun(o.DryRun) {
+		return nil, apierrors.NewBadRequest("spec.consequences is for dry runs: otherwise controllers act afterwards, by themselves")
+	}
 	b.Status = v1.BundleStatus{}
 	for range attempts {
-		status, err := d.try(ctx, writes, o)
+		status, err := d.try(ctx, writes, b.Spec.Consequences, o)
 		switch {
 		case err == nil:
 			b.Status = *status
@@ -106,14 +126,14 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 }
 
 // try carries the writes out on a fork, and adopts them. Errors: store.ErrMoved, store.ErrTooMany, refusals.
-func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
+func (d Deps) try(ctx context.Context, writes []write, consequences bool, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
 	dryRun := admission.IsDryRun(o.DryRun)
 	var events events
 	f, err := d.Fork(ctx, dryRun, events.add)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	written := false
+	adopted := false
 	defer func() {
 		err = errors.Join(err, f.Stop())
 		if errors.Is(err, store.ErrMoved) {
@@ -121,24 +141,37 @@ func (d Deps) try(ctx context.Context, writes []write, o *metav1.CreateOptions) 
 		}
 		for _, e := range events.all {
 			audit.Annotate(e, auditBundle, request.AuditIDFrom(ctx))
-			audit.Annotate(e, auditWritten, strconv.FormatBool(written))
+			audit.Annotate(e, auditWritten, strconv.FormatBool(adopted))
 		}
 		d.Audit(events.all...)
 	}()
-	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]bool{}}
+	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]string{}}
 	status, err := c.all(ctx, writes)
 	if err != nil {
 		return nil, err
 	}
-	status.Others = slices.DeleteFunc(f.Changes(), func(o v1.Other) bool { return c.items[id{o.Group, o.Resource, o.Namespace, o.Name}] })
+	written := f.Written()
+	for _, w := range written {
+		if _, ok := c.items[w.id()]; !ok {
+			status.Others = append(status.Others, w.Other)
+		}
+	}
 	if dryRun {
+		if err := f.Adoptable(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case consequences:
+		return status, c.settle(ctx, written, status)
+	case dryRun:
 		return status, nil
 	}
 	rev, err := f.Adopt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	written = true
+	adopted = true
 	return status, stamp(status, f.Since(), rev)
 }
 

@@ -87,8 +87,8 @@ type carrying struct {
 	fork    Fork
 	client  *http.Client
 	options *metav1.CreateOptions
-	// items are the objects of items.
-	items map[id]bool
+	// items are the objects of items, each with its resourceVersion in the last answer.
+	items map[id]string
 	// defined are the kinds of definitions that were written.
 	defined map[schema.GroupKind]bool
 }
@@ -143,7 +143,7 @@ func (c *carrying) one(ctx context.Context, w *write, status *v1.ItemStatus) err
 	if target.Name == "" {
 		target.Name = after.Name
 	}
-	c.items[id{target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name}] = true
+	c.items[id{target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name}] = after.ResourceVersion
 	headers, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"])
 	for _, h := range headers {
 		status.Warnings = append(status.Warnings, h.Text)

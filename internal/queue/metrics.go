@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,8 +66,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// of adds what belongs to the metrics to the settings of a queue.
-func (m *Metrics) of(c workqueue.TypedQueueConfig[string]) workqueue.TypedQueueConfig[string] {
+// of adds what belongs to the metrics to the settings of a queue. taken counts the names that are taken out of it.
+func (m *Metrics) of(c workqueue.TypedQueueConfig[string], taken *atomic.Int64) workqueue.TypedQueueConfig[string] {
 	if m == nil {
 		return c
 	}
@@ -76,7 +77,7 @@ func (m *Metrics) of(c workqueue.TypedQueueConfig[string]) workqueue.TypedQueueC
 		m.begun[c.Name] = map[string]time.Time{}
 	}
 	m.retries.WithLabelValues(c.Name) // it exists from the start, like the others
-	c.MetricsProvider, c.Clock = provider{m}, still{c.Clock}
+	c.MetricsProvider, c.Clock = provider{m, taken}, still{c.Clock}
 	return c
 }
 
@@ -108,10 +109,25 @@ func (m *Metrics) end(queue, name string) {
 }
 
 // provider makes the metrics of one queue.
-type provider struct{ *Metrics }
+type provider struct {
+	*Metrics
+	taken *atomic.Int64
+}
 
 func (p provider) NewDepthMetric(queue string) workqueue.GaugeMetric {
-	return p.depth.WithLabelValues(queue)
+	return depth{p.depth.WithLabelValues(queue), p.taken}
+}
+
+// depth is the gauge of names that wait. The queue decrements it when a name is taken, before anybody sees that it is gone.
+type depth struct {
+	prometheus.Gauge
+	taken *atomic.Int64
+}
+
+// Dec is part of workqueue.GaugeMetric.
+func (d depth) Dec() {
+	d.taken.Add(1)
+	d.Gauge.Dec()
 }
 
 func (p provider) NewAddsMetric(queue string) workqueue.CounterMetric {
@@ -190,12 +206,6 @@ func (m *Metrics) States() []State {
 func (m *Metrics) Due() time.Time {
 	m.mu.Lock()
 	queues := slices.Collect(maps.Keys(m.queues))
-	for _, begun := range m.begun {
-		if len(begun) > 0 {
-			m.mu.Unlock()
-			return m.clock.Now()
-		}
-	}
 	m.mu.Unlock()
 	var due time.Time
 	for _, q := range queues {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -25,7 +26,10 @@ type Queue struct {
 	metrics *Metrics
 	log     *slog.Logger
 
-	mu      sync.Mutex
+	// taken counts names that were taken out of the queue and whose work has not ended.
+	taken *atomic.Int64
+
+	mu      sync.Mutex       // held while a name begins or ends to be delayed, or its work ends
 	delayed map[string]delay // names that AddAfter adds later; guarded by mu
 }
 
@@ -37,22 +41,24 @@ type delay struct {
 
 // New creates an empty queue; its name is for metrics (nil: none) and the log.
 func New(name string, clk clock.WithTickerAndDelayedExecution, g *guard.Guard, m *Metrics, log *slog.Logger) *Queue {
+	taken := new(atomic.Int64)
 	q := &Queue{
-		TypedInterface: workqueue.NewTypedWithConfig(m.of(workqueue.TypedQueueConfig[string]{Name: name, Clock: clk})),
-		pauses:         workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
-		name:           name, clock: clk, guard: g, metrics: m, log: log, delayed: map[string]delay{},
+		TypedInterface: workqueue.NewTypedWithConfig(m.of(workqueue.TypedQueueConfig[string]{Name: name, Clock: clk}, taken)), taken: taken,
+		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 5*time.Second),
+		name:   name, clock: clk, guard: g, metrics: m, log: log, delayed: map[string]delay{},
 	}
 	m.made(q)
 	return q
 }
 
-// due is when the next name is: now if one waits, zero if there is none.
+// due is when the next name is: now if one waits or is worked on, zero if there is none. A name goes from the delayed ones to the
+// queue, is taken, and may be delayed again: it is looked for in this order, and mu keeps it from beginning anew meanwhile.
 func (q *Queue) due() (due time.Time) {
-	if q.Len() > 0 {
-		return q.clock.Now()
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.Len() > 0 || q.taken.Load() > 0 {
+		return q.clock.Now()
+	}
 	for _, d := range q.delayed {
 		if due.IsZero() || d.due.Before(due) {
 			due = d.due
@@ -86,12 +92,9 @@ func (q *Queue) AddAfter(name string, pause time.Duration) {
 // over ends the delay of a name that was due at a time.
 func (q *Queue) over(name string, due time.Time) {
 	q.mu.Lock()
-	ended := q.delayed[name].due.Equal(due) // otherwise an earlier delay has taken its place
-	if ended {
+	defer q.mu.Unlock()
+	if q.delayed[name].due.Equal(due) { // otherwise an earlier delay has taken its place
 		delete(q.delayed, name)
-	}
-	q.mu.Unlock()
-	if ended {
 		q.Add(name)
 	}
 }
@@ -140,4 +143,7 @@ func (q *Queue) work(ctx context.Context, name string, look func(ctx context.Con
 	}
 	q.metrics.end(q.name, name)
 	q.Done(name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken.Add(-1)
 }

@@ -45,6 +45,16 @@ func (f bundled) Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionReso
 	return gvr, false, false
 }
 
+// Adoptable is part of bundle.Fork.
+func (f bundled) Adoptable(ctx context.Context) error {
+	return f.of.base.objects.Store.Adoptable(ctx, f.Log)
+}
+
+// Settle is part of bundle.Fork.
+func (f bundled) Settle(ctx context.Context) error {
+	return f.Fork.Settle(ctx, f.of.base.cfg.Controllers)
+}
+
 // Adopt is part of bundle.Fork.
 func (f bundled) Adopt(ctx context.Context) (int64, error) {
 	objects := f.of.base.objects

@@ -120,6 +120,22 @@ func TestBundleDryRun(t *testing.T) {
 		t.Errorf("%s", answer)
 	}
 	do(t, s, http.MethodGet, "/api/v1/namespaces/team", "", "application/json", nil, http.StatusNotFound)
+	// What does not fit into a transaction is refused as it is without dryRun.
+	var large []string
+	for n := range 3 {
+		large = append(large, fmt.Sprintf(`create {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d"},"data":{"k":%q}}`, n, strings.Repeat("x", 600<<10)))
+	}
+	rev := s.base.objects.Store.At("").Revision()
+	rehearsed := do(t, s, http.MethodPost, bundlesPath+"?dryRun=All", "application/json", "application/json", bundleOf(t, large...), http.StatusRequestEntityTooLarge)
+	refused := do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json", bundleOf(t, large...), http.StatusRequestEntityTooLarge)
+	if string(rehearsed) != string(refused) {
+		t.Errorf("%s\n%s", rehearsed, refused)
+	}
+	do(t, s, http.MethodPost, bundlesPath+"?dryRun=All", "application/json", "application/json", bundleOf(t, large[:2]...), http.StatusCreated)
+	do(t, s, http.MethodGet, "/api/v1/namespaces/default/configmaps/m0", "", "application/json", nil, http.StatusNotFound)
+	if now := s.base.objects.Store.At("").Revision(); now != rev {
+		t.Errorf("the revision went from %d to %d", rev, now)
+	}
 }
 
 // BenchmarkBundle writes 200 ConfigMaps: by a bundle, and by applies of their own.

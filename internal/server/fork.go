@@ -13,6 +13,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
+	"github.com/kanzen-io/kanzen/internal/bundle"
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -142,6 +143,14 @@ func (f *Fork) Since() int64 { return f.Log.Cut().Rev }
 
 // Changes are the objects that were written since it was made. It must run.
 func (f *Fork) Changes() (out []bundlev1.Other) {
+	for _, c := range f.Written() {
+		out = append(out, c.Other)
+	}
+	return out
+}
+
+// Written is Changes, with what was written.
+func (f *Fork) Written() (out []bundle.Change) {
 	ops, _ := f.Log.Written()
 	s := f.serving.Load()
 	if s == nil {
@@ -152,13 +161,16 @@ func (f *Fork) Changes() (out []bundlev1.Other) {
 		if r == nil {
 			continue // bookkeeping of the server
 		}
-		other := bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}
-		if _, was := f.Log.Cut().Get(op.Key); op.Delete {
-			other.Result = bundlev1.Deleted
-		} else if !was {
-			other.Result = bundlev1.Created
+		c := bundle.Change{Other: bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}, Kind: r.Kind, Value: op.Value}
+		if len(r.Versions) > 0 {
+			c.Version = r.Versions[0]
 		}
-		out = append(out, other)
+		if _, was := f.Log.Cut().Get(op.Key); op.Delete {
+			c.Result = bundlev1.Deleted
+		} else if !was {
+			c.Result = bundlev1.Created
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,22 +23,9 @@ var ErrApart = errors.New("the objects are kept in different etcd clusters, and 
 // Adopt writes what was written to a fork of the cluster, as one: all of it at the revision that it returns, or nothing. It returns
 // once this server has seen that. Nothing written: the revision of the fork. Errors: ErrMoved, ErrTooMany, ErrApart.
 func (c *Cluster) Adopt(ctx context.Context, log Forked) (int64, error) {
-	ops, relied := log.Written()
-	if len(ops) == 0 {
-		return log.Cut().Rev, nil
-	}
-	s := c.At(ops[0].Key[len(c.stores[0].prefix):])
-	for _, o := range ops {
-		if c.At(o.Key[len(s.prefix):]) != s {
-			return 0, ErrApart
-		}
-	}
-	t, err := c.adoption(ctx, s, log.Cut(), ops, relied)
-	if err != nil {
-		return 0, err
-	}
-	if most := s.db.MaxOps(); len(t.Then) > most || len(t.If) > most {
-		return 0, fmt.Errorf("%w: %d keys are written and %d relied on, and the database takes %d", ErrTooMany, len(t.Then), len(t.If), most)
+	s, t, err := c.adopting(ctx, log)
+	if err != nil || len(t.Then) == 0 {
+		return log.Cut().Rev, err
 	}
 	defer s.waited(ctx, s.clock.Now())
 	done, err := s.db.Commit(ctx, t)
@@ -50,6 +38,54 @@ func (c *Cluster) Adopt(ctx context.Context, log Forked) (int64, error) {
 		return 0, ErrMoved
 	}
 	return done.Rev, s.WaitFor(ctx, done.Rev)
+}
+
+// surelyTaken is how many bytes every database takes in a transaction.
+const surelyTaken = 1 << 20
+
+// Adoptable reports whether Adopt would fail because of what is written: ErrTooMany, ErrApart. It writes nothing.
+func (c *Cluster) Adoptable(ctx context.Context, log Forked) error {
+	s, t, err := c.adopting(ctx, log)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for _, o := range t.Then {
+		size += len(o.Key) + len(o.Value)
+	}
+	if size < surelyTaken {
+		return nil
+	}
+	// The database is asked, with a condition that never holds.
+	t.If = append(t.If, kv.Condition{Key: t.Then[0].Key, Is: kv.ModRevision, N: math.MaxInt64})
+	if _, err := s.db.Commit(ctx, t); errors.Is(err, ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrTooMany, err)
+	} else if err != nil {
+		return uncertain{err}
+	}
+	return nil
+}
+
+// adopting is the transaction of Adopt, and where it is carried out; one without writes if there are none.
+func (c *Cluster) adopting(ctx context.Context, log Forked) (*Store, kv.Txn, error) {
+	ops, relied := log.Written()
+	if len(ops) == 0 {
+		return nil, kv.Txn{}, nil
+	}
+	s := c.At(ops[0].Key[len(c.stores[0].prefix):])
+	for _, o := range ops {
+		if c.At(o.Key[len(s.prefix):]) != s {
+			return nil, kv.Txn{}, ErrApart
+		}
+	}
+	t, err := c.adoption(ctx, s, log.Cut(), ops, relied)
+	if err != nil {
+		return nil, kv.Txn{}, err
+	}
+	if most := s.db.MaxOps(); len(t.Then) > most || len(t.If) > most {
+		return nil, kv.Txn{}, fmt.Errorf("%w: %d keys are written and %d relied on, and the database takes %d", ErrTooMany, len(t.Then), len(t.If), most)
+	}
+	return s, t, nil
 }
 
 // adoption is the transaction that carries out writes, if all that they were based on is as it was in a cut.

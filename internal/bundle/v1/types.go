@@ -30,6 +30,9 @@ type BundleSpec struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Items are the writes, in their order; there may be 1 to 500.
 	Items []Item `json:"items"`
+	// Consequences has the controllers of this server do, on a copy that is thrown away, what follows from the writes, until they have
+	// nothing to do. It is for dry runs.
+	Consequences bool `json:"consequences,omitempty"`
 }
 
 // Verbs of items.
@@ -63,6 +66,13 @@ type BundleStatus struct {
 	Items []ItemStatus `json:"items,omitempty"`
 	// Others are the objects that were written with them, such as the address of a service.
 	Others []Other `json:"others,omitempty"`
+	// Consequences are the objects that controllers would write afterwards, if spec.consequences asks for them, and of which the user may
+	// get the kind.
+	Consequences []Consequence `json:"consequences,omitempty"`
+	// Hidden counts the other ones.
+	Hidden int `json:"hidden,omitempty"`
+	// Unsettled says that controllers still had something to do when their time was over.
+	Unsettled bool `json:"unsettled,omitempty"`
 }
 
 // Other is an object that was written with those of the items.
@@ -73,6 +83,18 @@ type Other struct {
 	Name      string `json:"name"`
 	// Result is created, changed or deleted.
 	Result string `json:"result"`
+}
+
+// Consequence is an object that controllers would write.
+type Consequence struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	// Result is created, changed or deleted, compared with what there is once the items are written.
+	Result string `json:"result"`
+	// Object is what the object would be; nothing if it would be deleted.
+	Object runtime.RawExtension `json:"object,omitempty"`
 }
 
 // ItemStatus is the answer to one write.
@@ -105,6 +127,10 @@ type BundleList struct {
 func (b *Bundle) DeepCopyObject() runtime.Object {
 	out := *b
 	b.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Status.Consequences = append([]Consequence(nil), b.Status.Consequences...)
+	for n := range b.Status.Consequences {
+		b.Status.Consequences[n].Object.DeepCopyInto(&out.Status.Consequences[n].Object)
+	}
 	out.Spec.Items = make([]Item, len(b.Spec.Items))
 	for n, i := range b.Spec.Items {
 		i.Object.DeepCopyInto(&out.Spec.Items[n].Object)
