@@ -166,7 +166,12 @@ func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpo
 
 // Retire ends the endpoint's watches, as their timeout would: another endpoint
 // has replaced it, and clients continue there. It is called once.
-func (ep *Endpoint) Retire() { close(ep.retired) }
+func (ep *Endpoint) Retire() {
+	close(ep.retired)
+	if ep.view != nil {
+		ep.view.DropOrders(ep)
+	}
+}
 
 // kind tells the store how to read a resource's items.
 func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
