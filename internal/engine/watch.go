@@ -396,7 +396,15 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		if s.out.shape == shapePartial {
 			tm = typeMeta(s.out.metaKind(partialKind))
 		}
-		raw, err := s.protobufPieces(ctx, i, s.out)
+		var raw [][]byte
+		var err error
+		if s.only != nil {
+			var b []byte
+			b, err = s.call.only(ctx, i, s.only)
+			raw = [][]byte{b}
+		} else {
+			raw, err = s.protobufPieces(ctx, i, s.out)
+		}
 		if err != nil {
 			return err
 		}

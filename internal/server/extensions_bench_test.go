@@ -70,6 +70,9 @@ func BenchmarkProjection(b *testing.B) {
 	b.Run("two fields", func(b *testing.B) {
 		asksFor(b, s, masters, pods+"?fields=metadata.name,status.phase", "application/json")
 	})
+	b.Run("two fields, protobuf", func(b *testing.B) {
+		asksFor(b, s, masters, pods+"?fields=metadata.name,status.phase", "application/vnd.kubernetes.protobuf")
+	})
 }
 
 // BenchmarkSortedPages lists pages of 500 of many objects, in an order of their own.
