@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ type projection struct {
 	form   *form             // that is cut, unless it is protobuf
 	fields jsonobject.Fields // of JSON
 	wire   *transcode.Cut    // of protobuf; nil: it is JSON
-	key    any               // a projected, made once: every item is asked for it
+	key    any               // a handle of a projected: every item is asked for it, so it must be cheap to compare
 }
 
 // projected is the key under which an item keeps a form that is cut. Its paths are in one order, however they were asked for.
@@ -60,7 +61,7 @@ func (c *call) projection(out output, isWatch bool) (*projection, error) {
 		paths = slices.Compact(slices.Sorted(slices.Values(append(paths, "apiVersion", "kind", "metadata.resourceVersion"))))
 	}
 	f := c.forms.of(out)
-	p := &projection{out: out, form: f, fields: jsonobject.Fields{}, key: projected{f, out.media, strings.Join(paths, ",")}}
+	p := &projection{out: out, form: f, fields: jsonobject.Fields{}, key: unique.Make(projected{f, out.media, strings.Join(paths, ",")})}
 	split := make([][]string, len(paths))
 	for n, path := range paths {
 		split[n] = strings.Split(path, ".")
