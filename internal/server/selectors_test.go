@@ -372,3 +372,27 @@ func TestIndexedFieldsFollowTheAnnotation(t *testing.T) {
 		eventually(t, func() bool { return ask(step.query) == step.want })
 	}
 }
+
+// TestIndexWhileDefinitionChanges has lists by an index, writes, and changes of the definition meet.
+func TestIndexWhileDefinitionChanges(t *testing.T) {
+	s := start(t)
+	defineWidgets(t, s)
+	const path = "/apis/example.com/v1/namespaces/default/widgets"
+	var all sync.WaitGroup
+	for n := range 3 {
+		all.Go(func() {
+			for k := range 60 {
+				_, _ = question{"POST", path, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w%d-%d"},"spec":{"tenant":"t%d"}}`, n, k, k%3), "", ""}.ask(s, masters)
+				_, _ = question{"GET", path + "?fieldSelector=spec.tenant%3Dt1", "", "", ""}.ask(s, masters)
+			}
+		})
+	}
+	for n := range 30 {
+		do(t, s, "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com", "application/merge-patch+json", "",
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"index.kanzen.io/fields":"spec.tenant%s"}}}`, []string{"", ",spec.on"}[n%2]), 200)
+	}
+	all.Wait()
+	if got := len((&selectorWorld{t: t, s: s}).all(path, url.Values{"fieldSelector": {"spec.tenant=t1"}})); got != 60 {
+		t.Errorf("%d widgets are found, want 60", got)
+	}
+}
