@@ -61,11 +61,19 @@ func (c *Change) id() id { return id{c.Group, c.Resource, c.Namespace, c.Name} }
 // ErrUnsettled means that controllers still had something to do.
 var ErrUnsettled = errors.New("controllers were not done in time")
 
+// ForkOptions say what a fork is for.
+type ForkOptions struct {
+	// Rehearsal has webhooks called as for dry runs.
+	Rehearsal bool
+	// Audit takes the audit events of its requests, and Changes what they have changed; nil: nobody wants to know.
+	Audit   func(...*auditv1.Event)
+	Changes func(...request.Change)
+}
+
 // Deps is what bundles need of the control plane.
 type Deps struct {
-	// Fork makes a fork, started. On one that only rehearses, webhooks are called as for dry runs. audit takes the audit events of
-	// its requests.
-	Fork func(ctx context.Context, rehearsal bool, audit func(...*auditv1.Event)) (Fork, error)
+	// Fork makes a fork, started.
+	Fork func(ctx context.Context, o ForkOptions) (Fork, error)
 	// Audit records events.
 	Audit func(...*auditv1.Event)
 }
@@ -128,8 +136,13 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 // try carries the writes out on a fork, and adopts them. Errors: store.ErrMoved, store.ErrTooMany, refusals.
 func (d Deps) try(ctx context.Context, writes []write, consequences bool, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
 	dryRun := admission.IsDryRun(o.DryRun)
-	var events events
-	f, err := d.Fork(ctx, dryRun, events.add)
+	var events told[*auditv1.Event]
+	var changes told[request.Change]
+	wants := ForkOptions{Rehearsal: dryRun, Audit: events.add}
+	if request.Recorded(ctx) {
+		wants.Changes = changes.add
+	}
+	f, err := d.Fork(ctx, wants)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -172,19 +185,31 @@ func (d Deps) try(ctx context.Context, writes []write, consequences bool, o *met
 		return nil, err
 	}
 	adopted = true
+	record(ctx, &changes, rev)
 	return status, stamp(status, f.Since(), rev)
 }
 
-// events are the audit events of a fork: of the items, and of what the server itself does there meanwhile.
-type events struct {
+// told is what a fork tells of its requests: of the items, and of what the server itself does there meanwhile.
+type told[T any] struct {
 	mu  sync.Mutex
-	all []*auditv1.Event // guarded by mu until the fork has stopped
+	all []T // guarded by mu until the fork has stopped
 }
 
-func (e *events) add(more ...*auditv1.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, more...)
+func (t *told[T]) add(more ...T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, more...)
+}
+
+// record has the flight recorder know what was changed on a fork as what the bundle's request has changed, at the revision at which it
+// was written.
+func record(ctx context.Context, t *told[request.Change], rev int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.all {
+		c.ResourceVersion = strconv.FormatInt(rev, 10)
+		request.AddChange(ctx, c)
+	}
 }
 
 // stamp gives what was changed the revision at which it was written.

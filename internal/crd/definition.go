@@ -25,6 +25,8 @@ type definition struct {
 	// accepted are its accepted names; empty until they are accepted.
 	accepted apiextensionsv1.CustomResourceDefinitionNames
 	versions []version
+	hidden   bool       // see hiddenAnnotation
+	indexed  [][]string // paths of the fields that indexAnnotation names
 	// namesAccepted, established and terminating are the status of its conditions.
 	namesAccepted, established, terminating bool
 	// statusStale means that the controller may have to update its status.
@@ -89,5 +91,6 @@ func (d *definition) young(now time.Time) bool { return now.Sub(d.created) < tim
 // servesAlike reports whether the serving state of one definition also fits the other.
 func servesAlike(a, b *definition) bool {
 	return a.uid == b.uid && a.generation == b.generation && a.servable() == b.servable() && a.terminating == b.terminating &&
+		a.hidden == b.hidden && slices.EqualFunc(a.indexed, b.indexed, slices.Equal) &&
 		equality.Semantic.DeepEqual(a.accepted, b.accepted)
 }

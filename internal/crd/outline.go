@@ -73,6 +73,7 @@ func newDefinition(i *store.Item) (*definition, error) {
 		created: o.Metadata.CreationTimestamp.Time,
 		group:   o.Spec.Group, namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		accepted: o.Status.AcceptedNames, item: i,
+		hidden: annotation(i, hiddenAnnotation) == "hidden", indexed: indexedFields(annotation(i, indexAnnotation)),
 	}
 	for _, c := range o.Status.Conditions {
 		yes := c.Status == apiextensionsv1.ConditionTrue
@@ -125,4 +126,13 @@ func (o *outline) statusStale(d *definition) bool {
 		!equality.Semantic.DeepEqual(names, d.accepted) ||
 		preserves != nil && *preserves || preserves == nil && o.beta() ||
 		isProtected(d.group)
+}
+
+// annotation reads an annotation of a stored definition.
+func annotation(i *store.Item, name string) string {
+	var value string
+	if raw := jsonobject.Find(i.Value(), "metadata", "annotations", name); raw == nil || json.Unmarshal(raw, &value) != nil {
+		return ""
+	}
+	return value
 }

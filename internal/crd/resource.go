@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,14 +14,14 @@ import (
 	kubeversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
 
 // subresourceVerbs are the verbs of status and scale.
 var subresourceVerbs = []string{"get", "patch", "update"}
 
-// hiddenAnnotation with the value "hidden" on a definition keeps values of its objects out of the flight recorder. It
-// holds from the next change of the definition's spec, or start of the server.
+// hiddenAnnotation with the value "hidden" on a definition keeps values of its objects out of the flight recorder.
 const hiddenAnnotation = "flightrecorder.kanzen.io/values"
 
 // resource returns one version of the definition as the engine serves it.
@@ -51,9 +52,12 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		},
 		Rules:         k.rules(),
 		ReturnDeleted: false,
-		Secret:        d.Annotations[hiddenAnnotation] == "hidden",
+		Secret:        s.def.hidden,
 		Table:         tableOf(v.AdditionalPrinterColumns),
 		Fields:        fieldsOf(v.SelectableFields),
+	}
+	if engine := cmp.Or(s.def.engine, s.server.Engine); engine.Extensions.Has(extensions.Selectors) {
+		addIndexed(r, s.def.indexed)
 	}
 	if s.def.terminating {
 		r.Rules.BeginCreate = func(context.Context, engine.Object, bool) (func(bool), error) {

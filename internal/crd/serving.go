@@ -3,6 +3,8 @@ package crd
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -95,15 +97,21 @@ func (s *serving) schema(version string) (*schema.Schema, error) {
 
 // retire ends the watches of all endpoints.
 func (s *serving) retire() {
+	for _, ep := range s.retiring() {
+		ep.Retire()
+		ep.DropOrders()
+	}
+}
+
+// retiring returns the endpoints that are to be retired, which is nobody else's task then.
+func (s *serving) retiring() []*engine.Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retired {
-		return
+		return nil
 	}
 	s.retired = true
-	for _, ep := range s.endpoints {
-		ep.Retire()
-	}
+	return slices.Collect(maps.Values(s.endpoints))
 }
 
 // view returns the objects of all versions; nil: there is no endpoint yet.

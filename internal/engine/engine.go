@@ -168,6 +168,10 @@ func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpo
 // has replaced it, and clients continue there. It is called once.
 func (ep *Endpoint) Retire() { close(ep.retired) }
 
+// DropOrders drops the orders and indexes of a view that the endpoint reads. Its caller holds no lock that decoding an object needs: the
+// view decodes objects for them while it is locked.
+func (ep *Endpoint) DropOrders() { ep.view.DropOrders(ep) }
+
 // kind tells the store how to read a resource's items.
 func (e *Engine) kind(r *Resource, hub *Version) store.Kind {
 	var t store.Transformer

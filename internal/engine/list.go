@@ -224,8 +224,8 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 		}
 		return s, "", err
 	}
-	if share := c.trigger(o.FieldSelector); share != "" {
-		s, err := c.view.Share(ctx, share)
+	if values := c.triggers(termsOf(o.FieldSelector)); values != nil {
+		s, err := c.view.Share(ctx, values...)
 		return s, "", err
 	}
 	s, err := c.view.Snapshot(ctx)

@@ -39,6 +39,9 @@ type listing struct {
 // heldBytes is how much of a list is kept from its first pass for the second.
 const heldBytes = 2 << 20
 
+// heldItems is for how many of them there is room at first.
+const heldItems = 4096
+
 // heldItem is an encoded item that is kept.
 type heldItem struct{ head, rest []byte }
 
@@ -46,6 +49,7 @@ type heldItem struct{ head, rest []byte }
 // and the total size.
 func (l *listing) measure(ctx context.Context) (held []heldItem, size int, err error) {
 	item := l.pass()
+	held = make([]heldItem, 0, min(l.n, heldItems))
 	for n := range l.n {
 		if err := ended(ctx, n); err != nil {
 			return nil, 0, err

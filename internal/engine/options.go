@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -23,7 +23,11 @@ func (c *call) decodeQuery(into runtime.Object) error {
 	if c.req.URL.RawQuery == "" {
 		return nil
 	}
-	if err := internalscheme.ParameterCodec.DecodeParameters(c.req.URL.Query(), metav1.SchemeGroupVersion, into); err != nil {
+	return decodeParameters(c.req.URL.Query(), into)
+}
+
+func decodeParameters(query url.Values, into runtime.Object) error {
+	if err := internalscheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
@@ -39,9 +43,16 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 
 // listOptions reads and checks the options of list, watch and deletecollection.
 func (c *call) listOptions() (*internalversion.ListOptions, error) {
-	o := &internalversion.ListOptions{}
-	if err := c.decodeQuery(o); err != nil {
+	o, query := &internalversion.ListOptions{}, c.req.URL.Query()
+	more, err := c.moreSelector(query)
+	if err != nil {
 		return nil, err
+	}
+	if err := decodeParameters(query, o); err != nil {
+		return nil, err
+	}
+	if more != nil {
+		o.FieldSelector = more
 	}
 	if c.info.Verb == "watch" && !c.info.VerbInPath {
 		o.Watch = true
@@ -113,6 +124,7 @@ func OnlyMetadata(label string) error {
 
 // selected says which items a list or watch is about.
 type selected struct {
+	view   *store.View
 	prefix string // of keys
 	name   string // of the only object that can match; "" if there can be several
 	match  func(i *store.Item) (bool, error)
@@ -120,10 +132,13 @@ type selected struct {
 	otherwise func(i *store.Item) (bool, error)
 	shard     *shard // nil for all
 	all       bool   // there are no selectors
-	// trigger is the required value of the resource's trigger field.
-	trigger string
-	narrow  *narrowing // nil: to nothing
-	sort    *sorting   // nil: in the order of their keys
+	// triggers are the values of which one is required of the resource's trigger field; nil: none is.
+	triggers []string
+	index    *index // nil: all are looked at
+	// keys are those of the only objects that can match, sorted; nil: they are not known.
+	keys   []string
+	narrow *narrowing // nil: to nothing
+	sort   *sorting   // nil: in the order of their keys
 }
 
 // selects returns what options select. The result is valid until ctx ends.
@@ -161,7 +176,7 @@ func (c *call) selects(ctx context.Context, o *internalversion.ListOptions) (sel
 
 // selectsFields returns what the selectors of fields and labels select.
 func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions) selected {
-	s := selected{all: everything(o.LabelSelector, o.FieldSelector)}
+	s := selected{view: c.view, all: everything(o.LabelSelector, o.FieldSelector)}
 	if c.namespace != "" {
 		s.prefix = c.namespace + "/"
 	}
@@ -169,16 +184,17 @@ func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions
 		s.match = func(*store.Item) (bool, error) { return true, nil }
 		return s
 	}
-	fieldSel := o.FieldSelector
-	if fieldSel == nil {
-		fieldSel = fields.Everything()
+	terms := termsOf(o.FieldSelector)
+	s.name, _ = terms.RequiresExactMatch(metav1.ObjectNameField)
+	s.triggers, s.index = c.triggers(terms), c.index(terms)
+	if c.namespace != "" || !c.R.Namespaced {
+		for _, name := range terms.oneOf(metav1.ObjectNameField) {
+			s.keys = append(s.keys, s.prefix+name)
+		}
 	}
-	s.name, _ = fieldSel.RequiresExactMatch(metav1.ObjectNameField)
-	s.trigger = c.trigger(fieldSel)
-	wanted := fieldSel.Requirements()
 	byLabels := store.NewLabelFilter(o.LabelSelector)
 	s.match = func(i *store.Item) (bool, error) {
-		if ok, err := c.matches(ctx, i, wanted); !ok {
+		if ok, err := c.matches(ctx, i, terms); !ok {
 			return false, err
 		}
 		return c.view.MatchLabels(i, byLabels)
@@ -186,67 +202,34 @@ func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions
 	return s
 }
 
-// trigger returns the value that a selector requires of the resource's trigger
-// field, or "".
-func (ep *Endpoint) trigger(f fields.Selector) string {
-	if ep.R.Trigger == "" || f == nil {
-		return ""
-	}
-	value, _ := f.RequiresExactMatch(ep.R.Trigger)
-	return value
-}
-
-// matches says whether an item's fields match a selector. Name and namespace
-// are taken from its key, the others from the resource. The others are read
-// once, however many terms there are.
-func (ep *Endpoint) matches(ctx context.Context, i *store.Item, wanted fields.Requirements) (bool, error) {
-	var read fields.Set
-	for _, r := range wanted {
-		var got string
-		switch r.Field {
-		case metav1.ObjectNameField:
-			got = i.Name()
-		case "metadata.namespace":
-			got = i.Namespace()
-		default:
-			if read == nil {
-				var err error
-				if read, err = ep.fields(ctx, i); err != nil {
-					return false, err
-				}
-			}
-			got = read[r.Field]
-		}
-		if (got == r.Value) == (r.Operator == selection.NotEquals) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// fields returns the selectable fields of an item except its name and
-// namespace. They are cached with the item.
-func (ep *Endpoint) fields(ctx context.Context, i *store.Item) (fields.Set, error) {
-	if ep.R.Codec == nil {
-		return ep.view.Fields(i)
-	}
-	// The fields differ by version, and all versions share the view.
-	return i.Selectable(ep.e.Store.Encodings, &ep.selectable, func(i *store.Item) (fields.Set, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err // decoding a large object takes long
-		}
-		obj, err := ep.Decode(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		return ep.R.Fields(obj), nil
-	})
-}
-
 // ascend calls yield for the items of a range that may be selected, in order of their keys, until it returns false.
 func (s *selected) ascend(ctx context.Context, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) error {
-	if s.narrow == nil {
-		return snap.Ascend(ctx, r, yield)
+	switch {
+	case s.narrow != nil:
+		return s.narrow.ascend(ctx, snap, s.narrow.set, r, yield)
+	case s.keys != nil:
+		return s.ascendKeys(ctx, snap, r, yield)
+	case s.index != nil && snap.InMemory():
+		if found, err := s.index.ascend(ctx, s.view, snap, r, yield); found || err != nil {
+			return err
+		}
 	}
-	return s.narrow.ascend(ctx, snap, s.narrow.set, r, yield)
+	return snap.Ascend(ctx, r, yield)
+}
+
+// ascendKeys is ascend for few objects, each of which is looked up.
+func (s *selected) ascendKeys(ctx context.Context, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) error {
+	for _, key := range s.keys {
+		if key < r.From {
+			continue
+		}
+		i, err := snap.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if i != nil && !yield(i) {
+			return nil
+		}
+	}
+	return nil
 }

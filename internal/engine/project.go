@@ -6,25 +6,31 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/apitype"
 	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/transcode"
 )
 
 // projection is the fields to which a list or watch cuts its objects.
 type projection struct {
-	form   *form // that is cut
-	fields jsonobject.Fields
-	key    any // a projected, made once: every item is asked for it
+	out    output
+	form   *form             // that is cut, unless it is protobuf
+	fields jsonobject.Fields // of JSON
+	wire   *transcode.Cut    // of protobuf; nil: it is JSON
+	key    any               // a handle of a projected: every item is asked for it, so it must be cheap to compare
 }
 
 // projected is the key under which an item keeps a form that is cut. Its paths are in one order, however they were asked for.
 type projected struct {
 	form  *form
+	media media
 	paths string
 }
 
@@ -39,8 +45,8 @@ func (c *call) projection(out output, isWatch bool) (*projection, error) {
 	if asked == "" {
 		return nil, nil
 	}
-	if out.media != mediaJSON || out.shape != shapeObject {
-		return nil, apierrors.NewBadRequest("fields: only objects in JSON can be cut; ask with Accept: application/json")
+	if out.media != mediaJSON && out.media != mediaProtobuf || out.shape != shapeObject {
+		return nil, apierrors.NewBadRequest("fields: only objects in JSON and protobuf can be cut; ask with Accept: application/json")
 	}
 	paths := slices.Compact(slices.Sorted(strings.SplitSeq(asked, ",")))
 	if len(paths) > maxFields {
@@ -55,9 +61,17 @@ func (c *call) projection(out output, isWatch bool) (*projection, error) {
 		paths = slices.Compact(slices.Sorted(slices.Values(append(paths, "apiVersion", "kind", "metadata.resourceVersion"))))
 	}
 	f := c.forms.of(out)
-	p := &projection{form: f, fields: jsonobject.Fields{}, key: projected{f, strings.Join(paths, ",")}}
-	for _, path := range paths {
-		p.fields.Add(strings.Split(path, ".")...)
+	p := &projection{out: out, form: f, fields: jsonobject.Fields{}, key: unique.Make(projected{f, out.media, strings.Join(paths, ",")})}
+	split := make([][]string, len(paths))
+	for n, path := range paths {
+		split[n] = strings.Split(path, ".")
+		p.fields.Add(split[n]...)
+	}
+	if out.media == mediaProtobuf {
+		var ok bool
+		if p.wire, ok = transcode.CompileCut(apitype.Of(reflect.TypeOf(c.V.New()).Elem()), split); !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("fields: some of %s are not in protobuf; ask with Accept: application/json", asked))
+		}
 	}
 	return p, nil
 }
@@ -116,6 +130,9 @@ func memberOf(t reflect.Type, name string) reflect.Type {
 func (ep *Endpoint) only(ctx context.Context, i *store.Item, p *projection) ([]byte, error) {
 	f := p.form
 	return i.Encoding(ep.e.Store.Encodings, p.key, func(i *store.Item) ([]byte, error) {
+		if p.wire != nil {
+			return ep.onlyWire(ctx, i, p)
+		}
 		room, small := gatherBuffers.Get().(*[]byte), gatherBuffers.Get().(*[]byte)
 		defer gatherBuffers.Put(room)
 		defer gatherBuffers.Put(small)
@@ -137,6 +154,22 @@ func (ep *Endpoint) only(ctx context.Context, i *store.Item, p *projection) ([]b
 		}
 		return slices.Clone(b), nil
 	})
+}
+
+// onlyWire cuts the protobuf of an item.
+func (ep *Endpoint) onlyWire(ctx context.Context, i *store.Item, p *projection) ([]byte, error) {
+	room, small := gatherBuffers.Get().(*[]byte), gatherBuffers.Get().(*[]byte)
+	defer gatherBuffers.Put(room)
+	defer gatherBuffers.Put(small)
+	whole, err := ep.protobuf(ctx, (*room)[:0], i, p.out)
+	if err != nil {
+		return nil, err
+	}
+	b, err := p.wire.Append((*small)[:0], whole)
+	if err != nil {
+		return nil, fmt.Errorf("cut %s %s: %w", ep.R.Plural, i.Key, err)
+	}
+	return slices.Clone(b), nil
 }
 
 // onlyItems makes the items of a list, cut to the fields that were asked for.

@@ -75,6 +75,8 @@ type Resource struct {
 	// Trigger names a key of Fields by which most watchers of the kind select
 	// (spec.nodeName). Events of objects with other values do not wake them.
 	Trigger string
+	// Indexed are keys of Fields by which lists find objects without looking at all of them.
+	Indexed []string
 	// Table prints the object for humans. Nil: name and age.
 	Table *Table
 	// LateDefaults says that writes leave out what Default then fills in for readers: the labels of a job's template, which

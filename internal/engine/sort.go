@@ -23,9 +23,9 @@ import (
 
 // sorting is the order of a list. Objects of one value are in the order of their keys.
 type sorting struct {
-	name       string
+	name       string // as it is asked for
 	descending bool
-	value      func(*store.Item) string
+	by         store.Order
 }
 
 // sorting returns the order that a list asks for; nil: that of the keys.
@@ -38,28 +38,21 @@ func (c *call) sorting() (*sorting, error) {
 		return nil, apierrors.NewBadRequest("sort: is for lists")
 	}
 	path, descending := strings.CutPrefix(asked, "-")
-	s := &sorting{name: path, descending: descending}
+	s := &sorting{name: path, descending: descending, by: store.Order{Name: path}}
 	switch path {
 	case "metadata.creationTimestamp":
-		s.value = createdAt
+		s.by.Value = createdAt
 	case "metadata.name":
-		s.value = (*store.Item).Name
+		s.by.Value = (*store.Item).Name
 	case "metadata.namespace":
-		s.value = (*store.Item).Namespace
+		s.by.Value = (*store.Item).Namespace
 	default:
 		field, _, err := c.fieldLabel(path, "")
-		if err != nil || c.R.Codec != nil || c.R.Fields == nil {
+		if err != nil || !c.ordersBy() {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf(
-				"sort: %s cannot be sorted by %q, but by metadata.creationTimestamp, metadata.name, metadata.namespace and, if they are built in, by what field selectors know", c.R.Plural, path))
+				"sort: %s cannot be sorted by %q, but by metadata.creationTimestamp, metadata.name, metadata.namespace and, unless a webhook converts them, by what field selectors know", c.R.Plural, path))
 		}
-		view := c.view
-		s.value = func(i *store.Item) string {
-			set, err := view.Fields(i)
-			if err != nil {
-				return ""
-			}
-			return strings.ReplaceAll(set[field], "\x00", "")
-		}
+		s.by = c.orderBy(field)
 	}
 	return s, nil
 }
@@ -113,7 +106,7 @@ func createdIn(raw []byte) int64 {
 }
 
 // key is the place of an item in the order.
-func (s *sorting) key(i *store.Item) string { return store.OrderKey(s.value(i), i.Key) }
+func (s *sorting) key(i *store.Item) string { return store.OrderKey(s.by.Value(i), i.Key) }
 
 // token and place translate the place after which a page begins, to where a continue token has a key and back.
 func (s *sorting) token(i *store.Item) string {
@@ -177,13 +170,21 @@ func (c *call) sorted(ctx context.Context, snap *store.Snapshot, token string, s
 	return p, nil
 }
 
+// notFuture is an error of View.Ordered, unless it says that the view has yet to see a revision: then there is just no order of it.
+func notFuture(err error) error {
+	if errors.Is(err, store.ErrFuture) {
+		return nil
+	}
+	return err
+}
+
 // inOrder calls take for the items that may be selected, in order, until it returns false. All of a view have an order that the view
 // keeps; few are sorted each time.
 func (c *call) inOrder(ctx context.Context, snap *store.Snapshot, after string, sel *selected, take func(*store.Item) bool) error {
 	s := sel.sort
-	if sel.prefix == "" && sel.narrow == nil && sel.trigger == "" && snap.InMemory() {
-		all, err := c.view.Ordered(ctx, snap.Rev, s.name, s.value)
-		if err != nil && !errors.Is(err, store.ErrFuture) {
+	if sel.prefix == "" && sel.narrow == nil && sel.triggers == nil && sel.index == nil && snap.InMemory() {
+		all, err := c.view.Ordered(ctx, snap.Rev, s.by)
+		if notFuture(err) != nil {
 			return err
 		}
 		if err == nil && all != nil {

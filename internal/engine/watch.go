@@ -286,7 +286,7 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 // open begins to get the events after a revision.
 func (s *watchStream) open(ctx context.Context, after int64) error {
 	w, err := s.view.Watch(ctx, store.WatchOptions{
-		After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Trigger: s.sel.trigger, Namespaces: s.narrowed.namespaces(),
+		After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Triggers: s.sel.triggers, Namespaces: s.narrowed.namespaces(),
 	})
 	if err != nil {
 		return err
@@ -396,7 +396,15 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		if s.out.shape == shapePartial {
 			tm = typeMeta(s.out.metaKind(partialKind))
 		}
-		raw, err := s.protobufPieces(ctx, i, s.out)
+		var raw [][]byte
+		var err error
+		if s.only != nil {
+			var b []byte
+			b, err = s.call.only(ctx, i, s.only)
+			raw = [][]byte{b}
+		} else {
+			raw, err = s.protobufPieces(ctx, i, s.out)
+		}
 		if err != nil {
 			return err
 		}

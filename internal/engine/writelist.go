@@ -211,7 +211,7 @@ func (c *call) writeProtobufList(out output, p *page) error {
 	}
 	inner := binary.AppendUvarint([]byte{tagBytes1}, uint64(len(meta)))
 	inner = append(inner, meta...)
-	if out.shape != shapeObject || out.dropManaged || !c.spliceable() {
+	if p.only != nil || out.shape != shapeObject || out.dropManaged || !c.spliceable() {
 		return c.writeDecodedProtobufList(out, p, inner, gvk)
 	}
 	ctx := c.req.Context()
@@ -273,8 +273,12 @@ func (c *call) writeDecodedProtobufList(out output, p *page, inner []byte, gvk s
 		tail: envelopeTail, n: len(p.items), same: true,
 		pass: func() itemFunc {
 			return func(n int) (head, rest []byte, err error) {
-				raw, err := c.protobuf(c.req.Context(), nil, p.items[n], out)
-				return binary.AppendUvarint([]byte{tagBytes2}, uint64(len(raw))), raw, err
+				if p.only != nil {
+					rest, err = c.only(c.req.Context(), p.items[n], p.only)
+				} else {
+					rest, err = c.protobuf(c.req.Context(), nil, p.items[n], out)
+				}
+				return binary.AppendUvarint([]byte{tagBytes2}, uint64(len(rest))), rest, err
 			}
 		},
 	})

@@ -14,12 +14,13 @@ const (
 	Namespaces = "namespaces" // ?namespaces=, ?namespaceSelector=: several namespaces
 	Sort       = "sort"       // ?sort=: another order
 	Fields     = "fields"     // ?fields=: only some fields
+	Selectors  = "selectors"  // fieldSelector with in, notin and fields by themselves; indexes of custom resources
 	Bundles    = "bundles"    // several objects, all or nothing
 	Forks      = "forks"      // copies of the control plane
 )
 
 // All returns all names.
-func All() []string { return []string{Bundles, Fields, Forks, Namespaces, Sort, Visible} }
+func All() []string { return []string{Bundles, Fields, Forks, Namespaces, Selectors, Sort, Visible} }
 
 // Set is the extensions that are switched on.
 type Set struct{ names []string }

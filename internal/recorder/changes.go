@@ -11,7 +11,7 @@ import (
 
 // Wrote records what the context's request has changed: which fields, and their values unless the object is secret. Who is
 // told of the values is decided when they are read.
-func (r *Recorder) Wrote(ctx context.Context, w engine.Written) {
+func Wrote(ctx context.Context, w engine.Written) {
 	c := request.Change{Group: w.GVR.Group, Resource: w.GVR.Resource, Kind: w.Kind, ResourceVersion: strconv.FormatInt(w.Revision, 10)}
 	obj := w.New
 	switch {

@@ -58,7 +58,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 
 func wrote(r *Recorder, resource string, old, obj engine.Object) func(ctx context.Context) {
 	return func(ctx context.Context) {
-		r.Wrote(ctx, engine.Written{GVR: schema.GroupVersionResource{Version: "v1", Resource: resource}, Old: old, New: obj, Revision: 7})
+		Wrote(ctx, engine.Written{GVR: schema.GroupVersionResource{Version: "v1", Resource: resource}, Old: old, New: obj, Revision: 7})
 	}
 }
 

@@ -17,8 +17,8 @@ func (b *base) bundles(s func() *server) []*engine.Resource {
 		return nil
 	}
 	return bundle.Resources(bundle.Deps{
-		Fork: func(ctx context.Context, rehearsal bool, audit func(...*auditv1.Event)) (bundle.Fork, error) {
-			f, err := s().fork(ctx, ForkOptions{Rehearsal: rehearsal, Audit: audit})
+		Fork: func(ctx context.Context, o bundle.ForkOptions) (bundle.Fork, error) {
+			f, err := s().fork(ctx, ForkOptions{Rehearsal: o.Rehearsal, Audit: o.Audit, Changes: o.Changes})
 			if err != nil {
 				return nil, err
 			}

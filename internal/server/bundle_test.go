@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,6 +199,59 @@ func TestBundleAudit(t *testing.T) {
 		"/api/v1/namespaces/team/configmaps/a written false", "/api/v1/namespaces written false"} {
 		if !found[want] {
 			t.Errorf("no %q among %v", want, found)
+		}
+	}
+}
+
+// TestBundleHistory has the flight recorder tell of each object of a bundle who has written it, and nothing of what was not written.
+func TestBundleHistory(t *testing.T) {
+	s := start(t)
+	do(t, s, http.MethodPost, bundlesPath, "application/json", "", bundleOf(t, "apply "+teamNamespace, "apply "+teamMap, "create "+teamService), http.StatusCreated)
+	var b bundlev1.Bundle
+	answer := do(t, s, http.MethodPost, bundlesPath, "application/json", "",
+		bundleOf(t, "apply "+strings.Replace(teamMap, `"k":"1"`, `"k":"2"`, 1), "delete "+teamService, "apply "+teamQuota), http.StatusCreated)
+	if err := json.Unmarshal(answer, &b); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, http.MethodPost, bundlesPath, "application/json", "",
+		bundleOf(t, "apply "+strings.Replace(teamMap, `"k":"1"`, `"k":"3"`, 1), `apply {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"A","namespace":"team"}}`), http.StatusUnprocessableEntity)
+	history := func(resource, name string) (out []string) {
+		var h struct {
+			Status struct {
+				Entries []struct {
+					User, Verb, Operation, ResourceVersion string
+					Fields                                 []struct{ Path, Old, New string }
+				}
+			}
+		}
+		if err := json.Unmarshal(do(t, s, http.MethodPost, "/apis/flightrecorder.kanzen.io/v1alpha1/objecthistories", "application/json", "",
+			fmt.Appendf(nil, `{"spec":{"resource":%q,"namespace":"team","name":%q}}`, resource, name), http.StatusCreated), &h); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range h.Status.Entries {
+			text := e.User + " " + e.Operation
+			for _, f := range e.Fields {
+				text += fmt.Sprintf(" %s:%s→%s", f.Path, f.Old, f.New)
+			}
+			if e.ResourceVersion == b.Status.ResourceVersion {
+				text += " at the revision"
+			}
+			out = append(out, text)
+		}
+		return out
+	}
+	for _, q := range []struct {
+		resource, name string
+		want           []string
+	}{
+		{"configmaps", "a", []string{"admin Created", `admin Updated data.k:"1"→"2" at the revision`}},
+		{"services", "s", []string{"admin Created", "admin Deleted at the revision"}},
+		{"resourcequotas", "q", []string{"admin Created at the revision"}},
+	} {
+		var got []string
+		eventually(t, func() bool { got = history(q.resource, q.name); return len(got) >= len(q.want) })
+		if !slices.Equal(got, q.want) {
+			t.Errorf("%s %s: %q, want %q", q.resource, q.name, got, q.want)
 		}
 	}
 }

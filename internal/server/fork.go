@@ -19,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/forks"
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store/fork"
 )
 
@@ -32,6 +33,8 @@ type ForkOptions struct {
 	Rehearsal bool
 	// Audit takes the audit events of its requests; nil: they are not recorded.
 	Audit func(events ...*auditv1.Event)
+	// Changes takes what its requests have changed; nil: that is not recorded.
+	Changes func(changes ...request.Change)
 }
 
 // Fork is a control plane that began with what another one held at a moment, and goes its own way in memory. Its users are the same,

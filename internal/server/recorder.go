@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,9 +22,16 @@ import (
 // This file wires the flight recorder.
 
 // flight is the flight recorder of this server; it is nil without --flight-recorder-memory.
-type flight struct{ *recorder.Recorder }
+type flight struct {
+	*recorder.Recorder
+	// changes is told, in a fork that is there for another server's request, what requests have changed; nil: nobody is.
+	changes func(...request.Change)
+}
 
 func (b *base) flightRecorder(ctx context.Context) (flight, error) {
+	if o := b.seams.origin; o != nil {
+		return flight{changes: o.options.Changes}, nil
+	}
 	if b.cfg.FlightRecorderMemory == 0 {
 		return flight{}, nil
 	}
@@ -40,23 +48,36 @@ func (b *base) flightRecorder(ctx context.Context) (flight, error) {
 		b.log.Warn("what the flight recorder kept before could not be read", "dir", b.cfg.FlightRecorderDir, "error", err)
 	}
 	b.metrics.Register(r)
-	return flight{r}, nil
+	return flight{Recorder: r}, nil
 }
 
 // filter returns the chain's filter, nil without a recorder.
 func (f flight) filter() chain.Filter {
-	if f.Recorder == nil {
+	switch {
+	case f.changes != nil:
+		return f.tellChanges
+	case f.Recorder == nil:
 		return nil
 	}
 	return f.Recorder.Filter
 }
 
+// tellChanges is a filter that tells what requests have changed.
+func (f flight) tellChanges(next chain.Handler) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := request.LatencyFrom(r.Context())
+		l.Record()
+		next(w, r)
+		f.changes(l.Trail().Changes...)
+	}
+}
+
 // wrote returns what the engine tells of writes.
 func (f flight) wrote() func(context.Context, engine.Written) {
-	if f.Recorder == nil {
+	if f.Recorder == nil && f.changes == nil {
 		return nil
 	}
-	return f.Recorder.Wrote
+	return recorder.Wrote
 }
 
 // deprecated tells the metrics, and the recorder if there is one, of deprecated requests.

@@ -181,3 +181,32 @@ func (w *untilFirst) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// TestHiddenValues has a definition hide the values of its objects from the recorder, from its annotation on.
+func TestHiddenValues(t *testing.T) {
+	s := start(t)
+	defineWidgets(t, s)
+	const path = "/apis/example.com/v1/namespaces/default/widgets"
+	write := func(value string) {
+		do(t, s, "PATCH", path+"/w", "application/merge-patch+json", "", fmt.Appendf(nil, `{"spec":{"tenant":%q}}`, value), 200)
+	}
+	history := func() []byte {
+		return do(t, s, "POST", "/apis/flightrecorder.kanzen.io/v1alpha1/objecthistories", "application/json", "",
+			[]byte(`{"spec":{"group":"example.com","resource":"widgets","namespace":"default","name":"w"}}`), 201)
+	}
+	do(t, s, "POST", path, "application/json", "", []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"tenant":"canary"}}`), 201)
+	write("canary-seen")
+	eventually(t, func() bool { return bytes.Contains(history(), []byte("canary-seen")) })
+	do(t, s, "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com", "application/merge-patch+json", "",
+		[]byte(`{"metadata":{"annotations":{"flightrecorder.kanzen.io/values":"hidden"}}}`), 200)
+	if err := s.base.objects.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write("canary-first")
+	write("canary-second")
+	do(t, s, "PATCH", path+"/w", "application/merge-patch+json", "", []byte(`{"spec":{"size":7}}`), 200)
+	eventually(t, func() bool { return bytes.Contains(history(), []byte("spec.size")) })
+	if text := history(); bytes.Contains(text, []byte("canary-first")) || bytes.Contains(text, []byte("canary-second")) {
+		t.Errorf("values are told: %s", text)
+	}
+}

@@ -40,8 +40,8 @@ type visibleWorld struct {
 
 const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
 
-func newVisibleWorld(t *testing.T, seed uint64) *visibleWorld {
-	w := &visibleWorld{t: t, s: start(t), r: rand.New(rand.NewPCG(seed, seed)), teams: map[string]string{}, written: map[string]int{}, allowed: map[string]int{}}
+func newVisibleWorld(t *testing.T, s *server, seed uint64) *visibleWorld {
+	w := &visibleWorld{t: t, s: s, r: rand.New(rand.NewPCG(seed, seed)), teams: map[string]string{}, written: map[string]int{}, allowed: map[string]int{}}
 	for n := range 6 {
 		w.users = append(w.users, &user.DefaultInfo{Name: fmt.Sprint("u", n), Groups: []string{fmt.Sprint("g", n%2), "system:authenticated"}})
 	}
@@ -189,6 +189,10 @@ func (w *visibleWorld) may(u user.Info, verb, resource, key string) bool {
 	if !namespaced {
 		name = ns
 	}
+	return w.review(u, verb, resource, ns, name)
+}
+
+func (w *visibleWorld) review(u user.Info, verb, resource, ns, name string) bool {
 	groups, _ := json.Marshal(u.GetGroups())
 	doc := w.do("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", fmt.Sprintf(
 		`{"spec":{"user":%q,"groups":%s,"resourceAttributes":{"verb":%q,"resource":%q,"version":"v1","namespace":%q,"name":%q}}}`,
@@ -276,7 +280,7 @@ func TestVisibleIsWhatSingleReviewsAllow(t *testing.T) {
 	if testing.Short() {
 		steps = 40
 	}
-	w := newVisibleWorld(t, seed)
+	w := newVisibleWorld(t, start(t), seed)
 	var caches []*visibleCache
 	for n, u := range w.users {
 		c := &visibleCache{w: w, u: u, resource: []string{"configmaps", "secrets", "namespaces"}[n%3], initial: n%2 == 0}

@@ -91,7 +91,7 @@ func BenchmarkFanOut(b *testing.B) {
 		{"all", func(int) WatchOptions { return WatchOptions{} }, 1000},
 		{"namespace", func(n int) WatchOptions { return WatchOptions{Prefix: fmt.Sprintf("ns%d/", n)} }, 1},
 		{"object", func(n int) WatchOptions { return WatchOptions{Prefix: fmt.Sprintf("ns0/name-%d", n), Exact: true} }, 1},
-		{"trigger", func(n int) WatchOptions { return WatchOptions{Trigger: fmt.Sprintf("n%d", n)} }, 1},
+		{"trigger", func(n int) WatchOptions { return WatchOptions{Triggers: []string{fmt.Sprintf("n%d", n)}} }, 1},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			v := loadedView(3000)

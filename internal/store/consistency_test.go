@@ -389,6 +389,13 @@ type watchLog struct {
 	segments        []*segment
 }
 
+func (l *watchLog) triggers() []string {
+	if l.trigger == "" {
+		return nil
+	}
+	return []string{l.trigger}
+}
+
 // segment is a stretch of a watch without gaps.
 type segment struct {
 	from, to int64
@@ -408,7 +415,7 @@ func (w *world) watch(l *watchLog, r *rand.Rand) {
 	l.segments = append(l.segments, s)
 	for w.ctx.Err() == nil {
 		g := w.current.Load()
-		watcher, err := g.view.Watch(w.ctx, WatchOptions{After: s.to, Prefix: l.prefix, Exact: l.exact, Trigger: l.trigger})
+		watcher, err := g.view.Watch(w.ctx, WatchOptions{After: s.to, Prefix: l.prefix, Exact: l.exact, Triggers: l.triggers()})
 		if err != nil {
 			w.awaitCalm()
 			continue

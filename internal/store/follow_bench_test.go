@@ -58,7 +58,7 @@ func benchmarkFollow(b *testing.B, size int, use string, batch int) {
 			}
 		}
 		if use == "watched" {
-			w, err := v.Watch(b.Context(), WatchOptions{After: preparedRev, Trigger: "none"})
+			w, err := v.Watch(b.Context(), WatchOptions{After: preparedRev, Triggers: []string{"none"}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -257,7 +257,7 @@ func testTrigger(t *testing.T, open opener) {
 	s := run(t, open(t))
 	fresh(t, s) // else there is no revision yet to wait for below
 	v := s.View(nodes)
-	w, err := v.Watch(t.Context(), WatchOptions{Trigger: "n1"})
+	w, err := v.Watch(t.Context(), WatchOptions{Triggers: []string{"n1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

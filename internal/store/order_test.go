@@ -48,7 +48,7 @@ func testOrdered(t *testing.T, open opener) {
 			}
 			slices.Sort(want)
 			for _, descending := range []bool{false, true} {
-				o, err := v.Ordered(t.Context(), snap.Rev, "value", byValue)
+				o, err := v.Ordered(t.Context(), snap.Rev, Order{Name: "value", Value: byValue})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,6 +78,35 @@ func testOrdered(t *testing.T, open opener) {
 				}
 			}
 		}
+		equalInOrder(t, v, now, Order{Name: "value", Value: byValue})
 		before = now
+	}
+}
+
+// equalInOrder reads the items of each value by an order, and by looking at all.
+func equalInOrder(t *testing.T, v *View, snap *Snapshot, by Order) {
+	t.Helper()
+	o, err := v.Ordered(t.Context(), snap.Rev, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{"n0", "n3", "n", "none"} {
+		for _, r := range []Range{{}, {Prefix: "ns1/"}, {Prefix: "ns1/", From: "ns1/o15"}, {From: "ns1/o15\x00"}} {
+			var got, want []string
+			if err := o.Equal(t.Context(), value, r, func(i *Item) bool { got = append(got, i.Key); return true }); err != nil {
+				t.Fatal(err)
+			}
+			if err := snap.Ascend(t.Context(), r, func(i *Item) bool {
+				if by.Value(i) == value {
+					want = append(want, i.Key)
+				}
+				return true
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("the items of %q in %+v are %q, want %q", value, r, got, want)
+			}
+		}
 	}
 }

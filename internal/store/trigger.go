@@ -32,9 +32,9 @@ func (s shares) delete(value string, i *Item) {
 	}
 }
 
-// Share is Snapshot of only the items whose trigger field has this value, which
-// must not be empty.
-func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
+// Share is Snapshot of only the items whose trigger field has one of these
+// values, none of which may be empty.
+func (v *View) Share(ctx context.Context, values ...string) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
@@ -51,12 +51,32 @@ func (v *View) Share(ctx context.Context, value string) (*Snapshot, error) {
 		}
 		v.shareLocked()
 	}
-	defer v.mu.Unlock()
-	s := &Snapshot{Rev: v.passedLocked(), shared: true, items: &btree.Map[string, *Item]{}}
-	if m := v.shares[value]; m != nil {
-		s.items = m.Copy()
+	s := &Snapshot{Rev: v.passedLocked(), shared: true}
+	var parts []*btree.Map[string, *Item]
+	for _, value := range values {
+		if m := v.shares[value]; m != nil {
+			parts = append(parts, m.Copy())
+		}
 	}
+	v.mu.Unlock()
+	s.items = joined(parts)
 	return s, nil
+}
+
+// joined returns the items of some maps. It may change them.
+func joined(parts []*btree.Map[string, *Item]) *btree.Map[string, *Item] {
+	all := &btree.Map[string, *Item]{}
+	for n, part := range parts {
+		if n == 0 {
+			all = part
+			continue
+		}
+		part.Scan(func(key string, i *Item) bool {
+			all.Set(key, i)
+			return true
+		})
+	}
+	return all
 }
 
 // shareLocked makes the shares of the items in the view.

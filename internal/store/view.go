@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,18 +240,23 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		v.mu.Unlock()
 		return
 	}
-	triggered := v.watchers.sizes[byTrigger] > 0 || v.shares != nil || v.orders != nil
+	triggered, orders := v.watchers.sizes[byTrigger] > 0 || v.shares != nil, slices.Clone(v.orders)
 	changes := make([]change, len(events))
 	for n := range events {
 		changes[n].item = v.ownLocked(events[n].Key[len(v.etcdPrefix):], events[n].ModRevision)
 	}
 	v.mu.Unlock()
 	v.counts.taken.Add(int64(len(events)))
-	// Decoding may take long (decryption), so it is done without the lock.
+	// Decoding may take long (decryption), so it is done without the lock, as is reading the values of orders, which items keep.
 	for n := range events {
 		changes[n] = v.change(ctx, &events[n], changes[n].item)
 		if triggered {
 			v.trigger(changes[n].item)
+		}
+		for _, o := range orders {
+			if i := changes[n].item; i != nil {
+				o.Value(i)
+			}
 		}
 	}
 	v.mu.Lock()

@@ -14,13 +14,13 @@ type WatchOptions struct {
 	// object's whole key with Exact.
 	Prefix string
 	Exact  bool
-	// Namespaces restricts wake-ups to events of some namespaces; nil: there is no such restriction. As with Trigger, the
+	// Namespaces restricts wake-ups to events of some namespaces; nil: there is no such restriction. As with Triggers, the
 	// reader must select itself: history has others.
 	Namespaces []string
-	// Trigger restricts wake-ups to events whose object has (or had) this value
-	// in the kind's Trigger field. The watcher may still get others, so its
-	// reader must select itself.
-	Trigger string
+	// Triggers restrict wake-ups to events whose object has (or had) one of these
+	// values in the kind's Trigger field; none: there is no such restriction. The
+	// watcher may still get others, so its reader must select itself.
+	Triggers []string
 }
 
 // Watcher delivers the events of one view after some revision, in order. It

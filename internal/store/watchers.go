@@ -30,30 +30,28 @@ func (ws *watchers) init() { ws.groups = map[group]map[*Watcher]struct{}{} }
 
 // groupsOf are the smallest groups that are woken by all events that a watcher wants.
 func groupsOf(o WatchOptions) []group {
-	if o.Namespaces == nil || o.Exact || o.Trigger != "" {
-		return []group{groupOf(o)}
-	}
-	if len(o.Namespaces) == 0 {
+	switch {
+	case o.Exact:
+		return []group{{byKey, o.Prefix}}
+	case len(o.Triggers) > 0:
+		return groupsBy(byTrigger, o.Triggers)
+	case o.Namespaces != nil && len(o.Namespaces) == 0:
 		return []group{{by: byNamespace}} // no event is in it, and it is woken when the view is reset
-	}
-	groups := make([]group, len(o.Namespaces))
-	for n, namespace := range o.Namespaces {
-		groups[n] = group{byNamespace, namespace}
-	}
-	return groups
-}
-
-func groupOf(o WatchOptions) group {
-	if o.Exact {
-		return group{byKey, o.Prefix}
-	}
-	if o.Trigger != "" {
-		return group{byTrigger, o.Trigger}
+	case o.Namespaces != nil:
+		return groupsBy(byNamespace, o.Namespaces)
 	}
 	if n := strings.IndexByte(o.Prefix, '/'); n >= 0 {
-		return group{byNamespace, o.Prefix[:n]}
+		return []group{{byNamespace, o.Prefix[:n]}}
 	}
-	return group{}
+	return []group{{}}
+}
+
+func groupsBy(by grouping, values []string) []group {
+	groups := make([]group, len(values))
+	for n, value := range values {
+		groups[n] = group{by, value}
+	}
+	return groups
 }
 
 func (ws *watchers) add(w *Watcher) {

@@ -108,14 +108,7 @@ func (s *set) ask(t *testing.T) {
 			cases = append(cases, c)
 		}
 	}
-	server := kanzentest.Start(t, kanzentest.Controllers(), kanzentest.Flags(s.flags...))
-	admin := &user.DefaultInfo{Name: "admin", UID: "admin", Groups: []string{"system:masters", "system:authenticated"}}
-	index, _ := loadIndex()
-	r := &Runner{
-		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: server.Transport(admin), Timeout: time.Minute,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}},
-		Bases: index, Log: t.Logf,
-	}
+	r := runner(t, s.flags...)
 	var mu sync.Mutex
 	agree, asked := map[string]int{}, map[string]int{}
 	shown := 0
@@ -142,5 +135,17 @@ func (s *set) ask(t *testing.T) {
 		if only == "" && agree[part]+1 < asked[part] && agree[part]*1000 < asked[part]*least[part] {
 			t.Errorf("%s: %d of %d agree, want %d of a thousand", part, agree[part], asked[part], least[part])
 		}
+	}
+}
+
+// runner asks a new server with some flags.
+func runner(t *testing.T, flags ...string) *Runner {
+	server := kanzentest.Start(t, kanzentest.Controllers(), kanzentest.Flags(flags...))
+	admin := &user.DefaultInfo{Name: "admin", UID: "admin", Groups: []string{"system:masters", "system:authenticated"}}
+	index, _ := loadIndex()
+	return &Runner{
+		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: server.Transport(admin), Timeout: time.Minute,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}},
+		Bases: index, Log: t.Logf,
 	}
 }
