@@ -66,7 +66,7 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	entry := v1alpha1.HistoryEntry{First: rec.Time, Last: rec.Time, Count: 1, User: rec.User, Impersonated: rec.Impersonated, UserAgent: rec.UserAgent,
 		SourceIP: rec.SourceIP, Verb: rec.Verb, Subresource: rec.Subresource, Code: rec.Code, Reason: rec.Reason, RefusedFields: rec.Fields, Request: rec.Number}
 	for _, s := range rec.Steps {
-		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed") || s.Kind == "plugin" && s.Result == "Refused" {
+		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed" || s.Duration.Duration >= r.Slow) || s.Kind == "plugin" && s.Result == "Refused" {
 			entry.Steps = append(entry.Steps, s)
 		}
 	}
