@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -179,7 +180,32 @@ func (e *refusedError) Unwrap() error { return e.error }
 // served is a resource that the server has.
 type served struct {
 	group, version string
+	// others are the further versions that have it.
+	others []string
 	apidiscoveryv2.APIResourceDiscovery
+}
+
+// in returns the resource in another of its versions.
+func (s *served) in(version string) *served {
+	other := *s
+	other.version = version
+	return &other
+}
+
+// readable asks for a path of a resource in each of its versions until one can be read: a conversion webhook that fails leaves
+// the stored version readable. It returns the first error if none can.
+func (a *asker) readable(ctx context.Context, s *served, namespace, name, accept string, into any) error {
+	err := a.ask(ctx, http.MethodGet, s.path(namespace, name), accept, nil, into)
+	var refused *refusedError
+	if !errors.As(err, &refused) || refused.code != http.StatusInternalServerError {
+		return err
+	}
+	for _, v := range s.others {
+		if a.ask(ctx, http.MethodGet, s.in(v).path(namespace, name), accept, nil, into) == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // path returns the path of the resource, in a namespace if it is in one, or of an object.
@@ -208,13 +234,15 @@ func (a *asker) resources(ctx context.Context) ([]served, error) {
 			return nil, err
 		}
 		for _, g := range groups.Items {
-			seen := map[string]bool{}
+			seen := map[string]int{}
 			for _, v := range g.Versions {
 				for _, r := range v.Resources {
-					if !seen[r.Resource] {
-						seen[r.Resource] = true
-						out = append(out, served{g.Name, v.Version, r})
+					if n, ok := seen[r.Resource]; ok {
+						out[n].others = append(out[n].others, v.Version)
+						continue
 					}
+					seen[r.Resource] = len(out)
+					out = append(out, served{group: g.Name, version: v.Version, APIResourceDiscovery: r})
 				}
 			}
 		}

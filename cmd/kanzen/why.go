@@ -99,7 +99,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		Status   struct{ Conditions []metav1.Condition }
 	}
 	var refused *refusedError
-	switch err := a.get(ctx, r.path(namespace, name), &obj); {
+	switch err := a.readable(ctx, r, namespace, name, "", &obj); {
 	case err == nil:
 		st.Metadata = &obj.Metadata
 	case !errors.As(err, &refused) || refused.code != http.StatusNotFound:
@@ -170,7 +170,7 @@ func (a *asker) owned(ctx context.Context, all []served, of *served, namespace s
 			free <- struct{}{}
 			defer func() { <-free }()
 			var list metav1.PartialObjectMetadataList
-			err := a.ask(ctx, http.MethodGet, r.path(namespace, ""), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", nil, &list)
+			err := a.readable(ctx, r, namespace, "", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", &list)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

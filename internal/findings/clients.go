@@ -159,7 +159,7 @@ func (l *look) writers() {
 			continue // what another server stores changes without this one seeing how
 		}
 		f := l.find("HotLoop", v1alpha1.SeverityWarning, k.writer+"/"+argumentOf(k.object), "%s writes %s again and again, without effect", k.writer, l.called(k.object))
-		f.Object = &k.object
+		f.Object, f.reads = &k.object, []v1alpha1.ObjectReference{k.object}
 		f.Impact = fmt.Sprintf("%.0f writes in the last minute changed nothing; each costs admission", n)
 		f.Cause = "the client does not compare what it wants with what is there, or wants what cannot be"
 		f.Requests = slices.Clone(t.requests)
