@@ -71,7 +71,7 @@ func (l *look) relists() {
 		}
 		f := l.find("RelistStorm", v1alpha1.SeverityWarning, strings.Join([]string{k.program, k.user, k.group, k.resource}, "/"),
 			"%s lists all %s again and again", k.program, resource(k.group, k.resource))
-		f.Impact = fmt.Sprintf("%.0f lists of %.1f MiB in the last minute by %s, which cost CPU and network", count, bytes/(1<<20), k.user)
+		f.Impact = fmt.Sprintf("%.0f lists with %.1f MiB in all, in the last minute by %s; they cost CPU and network", count, bytes/(1<<20), k.user)
 		f.Cause = "the client lists instead of watching, or its watches end early and it begins anew"
 		f.Requests = slices.Clone(t.requests)
 		f.run("kubectl get requests --field-selector verb=list,resource=%s", k.resource)
@@ -189,10 +189,12 @@ func argumentOf(o v1alpha1.ObjectReference) string {
 	return s
 }
 
-// refusals are how often a priority level has turned requests away.
+// refusals are how often a priority level has turned requests away, and for how long others wait behind one user.
 type refusals struct {
 	before int // as the level counts
 	window window
+	// crowded is when others were seen to wait last, since when they were the first time.
+	crowded, since time.Time
 }
 
 // seats looks at priority levels that turn requests away, or where one user's requests keep those of others waiting.
@@ -212,14 +214,14 @@ func (l *look) seats() {
 		}
 		r.window.add(slot, float64(max(0, s.Rejected+s.TimedOut-r.before)))
 		r.before = s.Rejected + s.TimedOut
-		crowd := len(s.Users) > 1 && s.Users[0].Seats*2 > s.Seats && others(s.Users[1:]) > 0
-		if !crowd {
-			delete(l.crowded, s.Name)
-		} else if l.crowded[s.Name].IsZero() {
-			l.crowded[s.Name] = l.time
+		if crowded(s.Users) {
+			if l.time.Sub(r.crowded) > 2*every {
+				r.since = l.time
+			}
+			r.crowded = l.time
 		}
 		refused := r.window.sum(slot)
-		if refused == 0 && (!crowd || l.time.Sub(l.crowded[s.Name]) < patience-fresh) {
+		if refused == 0 && (l.time.Sub(r.crowded) > 2*every || r.crowded.Sub(r.since) < patience-fresh) {
 			continue
 		}
 		f := l.find("SeatsTaken", v1alpha1.SeverityWarning, s.Name, "requests of priority level %s wait or are refused", s.Name)
@@ -239,12 +241,16 @@ func (l *look) seats() {
 	}
 }
 
-// others returns how many requests of users wait.
-func others(users []flowcontrol.UserSeats) (waiting int) {
-	for _, u := range users {
-		waiting += u.Waiting
+// crowded says that requests of others wait while one user wants more than all of them together.
+func crowded(users []flowcontrol.UserSeats) bool {
+	wanted, waiting := 0, 0
+	for n, u := range users {
+		wanted += u.Seats + u.Waiting
+		if n > 0 {
+			waiting += u.Waiting
+		}
 	}
-	return waiting
+	return waiting > 0 && 2*(users[0].Seats+users[0].Waiting) > wanted
 }
 
 // busiest returns the user whose requests took most time in the last minute, and how many of them were served at a time.

@@ -98,7 +98,6 @@ type Engine struct {
 	tally    tally
 	scans    map[schema.GroupResource]*scanned
 	refused  map[string]*refusals // by priority level
-	crowded  map[string]time.Time // priority levels where some wait for one user, since when
 	sized    sizes
 	known    map[string]*known
 	reported map[string]bool
@@ -108,7 +107,7 @@ type Engine struct {
 
 // New makes an engine. Its metric is registered by the caller.
 func New(c Config) *Engine {
-	e := &Engine{Config: c, scans: map[schema.GroupResource]*scanned{}, refused: map[string]*refusals{}, crowded: map[string]time.Time{},
+	e := &Engine{Config: c, scans: map[schema.GroupResource]*scanned{}, refused: map[string]*refusals{},
 		known: map[string]*known{}, reported: map[string]bool{}}
 	e.tally.init()
 	return e

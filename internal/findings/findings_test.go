@@ -116,8 +116,8 @@ func TestParts(t *testing.T) {
 			func(d *desk) { d.snapshots.Last = d.clock.Now() }},
 		"crowded level": {"SeatsTaken", "Warning", "workload-low",
 			func(d *desk) {
-				d.levels = []flowcontrol.LevelState{{Name: "workload-low", Seats: 10, SeatsInUse: 10, Waiting: 9, Users: []flowcontrol.UserSeats{{User: "greedy", Seats: 9}, {User: "modest", Waiting: 1}}}}
-			}, func(d *desk) { d.levels = nil }},
+				d.levels = []flowcontrol.LevelState{{Name: "workload-low", Seats: 10, SeatsInUse: 10, Waiting: 9, Users: []flowcontrol.UserSeats{{User: "greedy", Seats: 9, Waiting: 5}, {User: "modest", Waiting: 1}}}}
+			}, func(d *desk) { d.levels = nil; d.clock.Step(every) }},
 		"refusing level": {"SeatsTaken", "Warning", "workload-low",
 			func(d *desk) { d.levels = []flowcontrol.LevelState{{Name: "workload-low", Rejected: 7}} }, func(d *desk) { d.clock.Step(span) }},
 	} {

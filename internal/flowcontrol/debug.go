@@ -122,7 +122,7 @@ type LevelState struct {
 	Executing, Waiting                int
 	Queues, ActiveQueues, QueueLength int
 	Dispatched, Rejected, TimedOut    int
-	// Users are those whose requests are served or wait, if somebody waits.
+	// Users are those whose requests are served or wait, if somebody waits; those who want most come first.
 	Users []UserSeats
 }
 
@@ -132,7 +132,7 @@ type UserSeats struct {
 	Seats, Waiting int
 }
 
-// users returns who has seats and who waits, most seats first. The level's lock is held.
+// users returns who has seats and who waits, those who want most first. The level's lock is held.
 func (s *queueSet) users() []UserSeats {
 	if s.waiting == 0 {
 		return nil
@@ -159,7 +159,7 @@ func (s *queueSet) users() []UserSeats {
 		out = append(out, *u)
 	}
 	slices.SortFunc(out, func(a, b UserSeats) int {
-		return cmp.Or(cmp.Compare(b.Seats, a.Seats), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(b.Seats+b.Waiting, a.Seats+a.Waiting), cmp.Compare(a.User, b.User))
 	})
 	return out
 }
