@@ -131,7 +131,7 @@ func (l *look) webhook(h *hook, t *stepTally) {
 	slot := slotOf(l.time)
 	calls, failed, ignored, slow := t.calls.sum(slot), t.failed.sum(slot), t.ignored.sum(slot), t.slow.sum(slot)
 	affected := func(f *finding, what string, n float64) {
-		f.Impact = fmt.Sprintf("%s in the last minute: %s of %s by %s", plural(int(n), what), plural(len(t.resources), "resource"), t.resources.list(), t.users.list())
+		f.Impact = fmt.Sprintf("%s in the last minute, of %s, by %s", plural(int(n), what), t.resources.list(), t.users.list())
 		f.Requests = slices.Clone(t.requests)
 		f.saw("%s in the last minute, %.0f failed, %.0f of a second or more; the slowest took %s", plural(int(calls), "call"), failed+ignored, slow, short(t.longest))
 		f.run("kubectl get %s %s -o yaml", h.object.Resource, h.configuration)
