@@ -99,6 +99,7 @@ type Engine struct {
 	scans    map[schema.GroupResource]*scanned
 	refused  map[string]*refusals // by priority level
 	sized    sizes
+	faults   faults
 	known    map[string]*known
 	reported map[string]bool
 	now      []*finding

@@ -48,7 +48,7 @@ type desk struct {
 	disk      space.Disk
 	levels    []flowcontrol.LevelState
 	snapshots Snapshots
-	faults    []Certificate
+	faulty    []Certificate
 	notReady  error
 	panics    bool
 }
@@ -66,7 +66,7 @@ func newDesk() *desk {
 			}
 			return d.levels
 		},
-		NotReady: func(context.Context) error { return d.notReady }, Certificates: func() []Certificate { return d.faults }, Snapshots: func() Snapshots { return d.snapshots },
+		NotReady: func(context.Context) error { return d.notReady }, Certificates: func() []Certificate { return d.faulty }, Snapshots: func() Snapshots { return d.snapshots },
 		Directories: map[string]string{"data directory": "/data"}, Disk: func(string) (space.Disk, error) { return d.disk, nil },
 		Report: func(context.Context, *v1alpha1.Finding) {}, Clock: d.clock, Guard: guard.New(log, d.clock, func() {}),
 	})
@@ -105,8 +105,8 @@ func TestParts(t *testing.T) {
 		"not ready":     {"NotReady", "Error", "not ready", func(d *desk) { d.notReady = errors.New("kms: away\nagain") }, func(d *desk) { d.notReady = nil }},
 		"certificate": {"CertificateExpiring", "Warning", "--tls-cert-file of CN=a: expires soon",
 			func(d *desk) {
-				d.faults = []Certificate{{Flag: "--tls-cert-file", Subject: "CN=a", Fault: "expires soon", Expiring: true}}
-			}, func(d *desk) { d.faults = nil }},
+				d.faulty = []Certificate{{Flag: "--tls-cert-file", Subject: "CN=a", Fault: "expires soon", Expiring: true}}
+			}, func(d *desk) { d.faulty = nil }},
 		"failing snapshots": {"SnapshotFailing", "Error", "none since the start",
 			func(d *desk) { d.snapshots = Snapshots{Failed: d.clock.Now(), Error: "no bucket"} }, func(d *desk) { d.snapshots = Snapshots{} }},
 		"late snapshots": {"SnapshotOld", "Warning", "the last one is of 2026-01-0",
@@ -126,7 +126,7 @@ func TestParts(t *testing.T) {
 			if all := d.found(0); len(all) != 0 {
 				t.Fatalf("of a healthy server: %+v", all)
 			}
-			d.clock.Step(sizedFor)
+			d.clock.Step(span)
 			c.trouble(d)
 			d.found(0)
 			f := one(d.found(every), c.check)
@@ -140,7 +140,7 @@ func TestParts(t *testing.T) {
 				t.Errorf("%d series", n)
 			}
 			c.repair(d)
-			if f := one(d.found(sizedFor), c.check); f != nil {
+			if f := one(d.found(span), c.check); f != nil {
 				t.Errorf("repaired: %+v", f)
 			}
 		})

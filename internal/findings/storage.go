@@ -23,6 +23,12 @@ const (
 	oneHourQuiet = time.Hour
 )
 
+// faults are the certificates with a fault, read from time to time: that parses files.
+type faults struct {
+	at  time.Time
+	all []Certificate
+}
+
 // sizes is what databases said of themselves last: they are not asked at every look.
 type sizes struct {
 	at  time.Time
@@ -150,7 +156,10 @@ func (l *look) certificates() {
 	if l.Certificates == nil {
 		return
 	}
-	for _, c := range l.Certificates() {
+	if l.faults.at.IsZero() || l.time.Sub(l.faults.at) >= span {
+		l.faults = faults{l.time, l.Certificates()}
+	}
+	for _, c := range l.faults.all {
 		severity, check := v1alpha1.SeverityError, "CertificateBad"
 		if c.Expiring {
 			severity, check = v1alpha1.SeverityWarning, "CertificateExpiring"
