@@ -257,6 +257,7 @@ func TestDiagnoseObjects(t *testing.T) {
 	k.diagnosed(t, "NobodyWorks", "Warning", "kube-controller-manager does not work on 1 deployment", "was never taken", "deployment web in default waits")
 	k.diagnosed(t, "NobodyWorks", "Warning", "kube-scheduler does not work on 1 pod", "pod unscheduled in default waits")
 	k.diagnosed(t, "NodeSilent", "Warning", "no kubelet of node node-7 starts 1 pod", "was never taken", "pod bound in default waits")
+	contains(t, k.tells("why", "ns/stuck"), "namespace stuck is not deleted (NamespaceStuck", "configmap holder in stuck has the finalizer example.com/keep, set by keeper", "kubectl patch configmaps/holder -n stuck")
 	if _, code := k.findings("--fail-on=error"); code != 0 {
 		t.Errorf("warnings with --fail-on=error: exit code %d", code)
 	}

@@ -151,24 +151,6 @@ func (a *asker) get(ctx context.Context, path string, into any) error {
 	return a.ask(ctx, http.MethodGet, path, "", nil, into)
 }
 
-// text returns an answer that is no JSON.
-func (a *asker) text(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", &refusedError{resp.StatusCode, refusal(resp)}
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return string(b), err
-}
-
 // refusedError is an answer that is an error, with its code.
 type refusedError struct {
 	code int

@@ -140,23 +140,27 @@ func (d *diagnosis) print(w io.Writer) {
 		if n > 0 {
 			tell(w, "\n")
 		}
-		f := &d.found[n]
-		tell(w, "%-7s %s (%s, since %s)\n", strings.ToUpper(f.Severity), f.Summary, f.Check, f.Since.Local().Format(time.DateTime))
-		if f.Impact != "" {
-			tell(w, "  impact    %s\n", f.Impact)
-		}
-		if f.Cause != "" {
-			tell(w, "  cause     %s\n", f.Cause)
-		}
-		for _, text := range f.Evidence {
-			tell(w, "  seen      %s\n", text)
-		}
-		if len(f.Requests) > 0 {
-			tell(w, "  requests  %s\n", strings.Join(f.Requests, " "))
-		}
-		for _, text := range f.Commands {
-			tell(w, "  try       %s\n", text)
-		}
+		printFinding(w, &d.found[n])
+	}
+}
+
+// printFinding prints a finding for people.
+func printFinding(w io.Writer, f *v1alpha1.Finding) {
+	tell(w, "%-7s %s (%s, since %s)\n", strings.ToUpper(f.Severity), f.Summary, f.Check, f.Since.Local().Format(time.DateTime))
+	if f.Impact != "" {
+		tell(w, "  impact    %s\n", f.Impact)
+	}
+	if f.Cause != "" {
+		tell(w, "  cause     %s\n", f.Cause)
+	}
+	for _, text := range f.Evidence {
+		tell(w, "  seen      %s\n", text)
+	}
+	if len(f.Requests) > 0 {
+		tell(w, "  requests  %s\n", strings.Join(f.Requests, " "))
+	}
+	for _, text := range f.Commands {
+		tell(w, "  try       %s\n", text)
 	}
 }
 
