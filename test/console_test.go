@@ -278,7 +278,7 @@ func TestConsole(t *testing.T) {
 		hash  string
 		shows []string
 	}{
-		{"#/overview", []string{"requests a second", "create", "configmaps", "kubectl/v1.36", "alice", "authorization", "etcd", hostile}},
+		{"#/overview", []string{"What is wrong now", "fight over data.a of configmap evil", "kanzen why configmaps/evil -n default", "requests a second", "create", "configmaps", "kubectl/v1.36", "alice", "authorization", "etcd", hostile}},
 		{"#/requests", []string{hostile, "configmaps default/evil", "patch", "403"}},
 		{"#/requests?verb=create&code=403", []string{"create", "403", "Refused"}},
 		{"#/object?resource=configmaps&namespace=default&name=evil", []string{"<b>", "data.a", hostile, "Updated by"}},

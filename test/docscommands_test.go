@@ -111,6 +111,7 @@ var programs = []string{
 // notCommands are blocks that show something else, by their page and how they begin.
 var notCommands = map[string]string{
 	"docs/operations.md kind: ClusterRole":             "yaml",
+	"docs/operations.md ERROR   webhook":               "an answer",
 	"docs/planes.md apiVersion: planes":                "yaml",
 	"docs/planes.md spec:":                             "yaml",
 	"docs/bundles.md apiVersion: bundle":               "yaml",

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -150,24 +151,6 @@ func (a *asker) get(ctx context.Context, path string, into any) error {
 	return a.ask(ctx, http.MethodGet, path, "", nil, into)
 }
 
-// text returns an answer that is no JSON.
-func (a *asker) text(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", &refusedError{resp.StatusCode, refusal(resp)}
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return string(b), err
-}
-
 // refusedError is an answer that is an error, with its code.
 type refusedError struct {
 	code int
@@ -179,7 +162,32 @@ func (e *refusedError) Unwrap() error { return e.error }
 // served is a resource that the server has.
 type served struct {
 	group, version string
+	// others are the further versions that have it.
+	others []string
 	apidiscoveryv2.APIResourceDiscovery
+}
+
+// in returns the resource in another of its versions.
+func (s *served) in(version string) *served {
+	other := *s
+	other.version = version
+	return &other
+}
+
+// readable asks for a path of a resource in each of its versions until one can be read: a conversion webhook that fails leaves
+// the stored version readable. It returns the first error if none can.
+func (a *asker) readable(ctx context.Context, s *served, namespace, name, accept string, into any) error {
+	err := a.ask(ctx, http.MethodGet, s.path(namespace, name), accept, nil, into)
+	var refused *refusedError
+	if !errors.As(err, &refused) || refused.code != http.StatusInternalServerError {
+		return err
+	}
+	for _, v := range s.others {
+		if a.ask(ctx, http.MethodGet, s.in(v).path(namespace, name), accept, nil, into) == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // path returns the path of the resource, in a namespace if it is in one, or of an object.
@@ -208,13 +216,15 @@ func (a *asker) resources(ctx context.Context) ([]served, error) {
 			return nil, err
 		}
 		for _, g := range groups.Items {
-			seen := map[string]bool{}
+			seen := map[string]int{}
 			for _, v := range g.Versions {
 				for _, r := range v.Resources {
-					if !seen[r.Resource] {
-						seen[r.Resource] = true
-						out = append(out, served{g.Name, v.Version, r})
+					if n, ok := seen[r.Resource]; ok {
+						out[n].others = append(out[n].others, v.Version)
+						continue
 					}
+					seen[r.Resource] = len(out)
+					out = append(out, served{group: g.Name, version: v.Version, APIResourceDiscovery: r})
 				}
 			}
 		}

@@ -64,7 +64,7 @@ func said(ctx context.Context, args ...string) (string, error) {
 func askers(t *testing.T, files ...string) [][]string {
 	dir := t.TempDir()
 	all := [][]string{
-		{"console", "--open=false"}, {"console", "--open=false", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"},
+		{"console", "--open=false"}, {"console", "--open=false", "-o", "json"}, {"diagnose"}, {"diagnose", "-o", "json"},
 		{"explain-access", "--as", "alice", "get", "widgets"}, {"explain-access", "--as", "alice", "get", "/metrics", "-o", "json"}, {"explain-access", "--as", "alice", "get", "nothing"},
 		{"apply", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml", "-o", "json"}, {"fork", "list"}, {"fork", "create", "a"},
 		{"fork", "diff", "a"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
@@ -148,6 +148,7 @@ func teller(text string) http.HandlerFunc {
 		"objecthistories": filled[v1alpha1.ObjectHistory](text), "accessexplanations": filled[v1alpha1.AccessExplanation](text), "codes": map[string]any{"code": text, "seconds": 5},
 		"requests": filled[v1alpha1.RequestList](text), "watches": filled[v1alpha1.WatchList](text), "webhookstats": filled[v1alpha1.WebhookStatList](text),
 		"deprecateduses": filled[v1alpha1.DeprecatedUseList](text), "datastores": filled[v1alpha1.DatastoreList](text), "definitions": filled[v1alpha1.DefinitionList](text),
+		"findings":                        filled[v1alpha1.FindingList](text),
 		"validatingwebhookconfigurations": filled[admissionv1.ValidatingWebhookConfigurationList](text), "mutatingwebhookconfigurations": filled[admissionv1.MutatingWebhookConfigurationList](text),
 		"customresourcedefinitions": filled[apiextensionsv1.CustomResourceDefinitionList](text), "apiservices": filled[apiregistrationv1.APIServiceList](text),
 		"namespaces": filled[corev1.NamespaceList](text), "resourcequotas": filled[corev1.ResourceQuotaList](text), "version": map[string]string{"gitVersion": text},
@@ -288,7 +289,7 @@ func TestRefusals(t *testing.T) {
 			for _, args := range askers(t) {
 				got, _ := said(t.Context(), append(args, "--kubeconfig", kubeconfig)...)
 				clean(t, fmt.Sprintf("%d %s: %v", code, kind, args), got)
-				if lines := strings.Count(got, "\n"); args[0] != "doctor" && lines != 1 && (args[0] != "top" || lines != 2) { // top asks two things at once
+				if lines := strings.Count(got, "\n"); lines != 1 && (args[0] != "top" || lines != 2) { // top asks two things at once
 					t.Errorf("%d %s: %v prints %d lines: %s", code, kind, args, lines, got)
 				}
 			}

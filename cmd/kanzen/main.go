@@ -41,7 +41,7 @@ func main() {
 }
 
 // exitCode tells an error and returns the code to end with: that of a program that was run, which has told its own
-// errors, or 1.
+// errors, that of an endingError, or 1.
 func exitCode(w io.Writer, err error) int {
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
@@ -52,6 +52,10 @@ func exitCode(w io.Writer, err error) int {
 	}
 	for _, line := range lines(err) {
 		tell(w, "Error: %s\n", line)
+	}
+	var ending *endingError
+	if errors.As(err, &ending) {
+		return ending.code
 	}
 	return 1
 }

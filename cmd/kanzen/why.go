@@ -67,6 +67,7 @@ type story struct {
 	Metadata  *metav1.ObjectMeta            `json:"metadata,omitempty"`
 	History   *v1alpha1.ObjectHistoryStatus `json:"history,omitempty"`
 	Fights    []recorder.Fight              `json:"fights,omitempty"`
+	Findings  []v1alpha1.Finding            `json:"findings,omitempty"`
 	Owned     []owned                       `json:"owned,omitempty"`
 	Waits     []string                      `json:"waitsFor,omitempty"`
 	Incidents []string                      `json:"notes,omitempty"`
@@ -99,7 +100,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		Status   struct{ Conditions []metav1.Condition }
 	}
 	var refused *refusedError
-	switch err := a.get(ctx, r.path(namespace, name), &obj); {
+	switch err := a.readable(ctx, r, namespace, name, "", &obj); {
 	case err == nil:
 		st.Metadata = &obj.Metadata
 	case !errors.As(err, &refused) || refused.code != http.StatusNotFound:
@@ -121,6 +122,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	if st.Metadata == nil && (st.History == nil || len(st.History.Entries) == 0) {
 		return nil, fmt.Errorf("there is no %s %q, and the flight recorder remembers nothing about it", r.Resource, name)
 	}
+	st.Findings = a.findingsOf(ctx, &st.Object)
 	if st.Metadata == nil {
 		return st, nil
 	}
@@ -138,6 +140,17 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	st.Owned, trouble = a.owned(ctx, all, r, namespace, st.Metadata.UID)
 	st.Incidents = append(st.Incidents, trouble...)
 	return st, nil
+}
+
+// findingsOf returns what the server finds wrong with an object. Without the right to list findings there are none.
+func (a *asker) findingsOf(ctx context.Context, o *v1alpha1.ObjectReference) []v1alpha1.Finding {
+	var list v1alpha1.FindingList
+	if a.get(ctx, recorderPath+"findings", &list) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(list.Items, func(f v1alpha1.Finding) bool {
+		return f.Object == nil || f.Object.Group != o.Group || f.Object.Resource != o.Resource || f.Object.Name != o.Name || f.Object.Namespace != o.Namespace && o.Resource != "namespaces"
+	})
 }
 
 // keeper names who set a finalizer, as far as field management knows.
@@ -170,7 +183,7 @@ func (a *asker) owned(ctx context.Context, all []served, of *served, namespace s
 			free <- struct{}{}
 			defer func() { <-free }()
 			var list metav1.PartialObjectMetadataList
-			err := a.ask(ctx, http.MethodGet, r.path(namespace, ""), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", nil, &list)
+			err := a.readable(ctx, r, namespace, "", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", &list)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -199,6 +212,8 @@ func (s *story) print(w io.Writer, now time.Time) {
 	}
 	tell(w, "%s %s%s", s.Kind, s.Object.Name, where)
 	switch m := s.Metadata; {
+	case m == nil && !s.existed():
+		tell(w, ": was not created, as far as is known\n")
 	case m == nil:
 		tell(w, ": deleted\n")
 	case m.DeletionTimestamp != nil:
@@ -214,6 +229,10 @@ func (s *story) print(w io.Writer, now time.Time) {
 	for _, x := range s.Waits {
 		tell(w, "  waits for %s\n", x)
 	}
+	for n := range s.Findings {
+		tell(w, "\n")
+		printFinding(w, &s.Findings[n])
+	}
 	for _, f := range s.Fights {
 		tell(w, "\nFIGHT over %s: set alternately %d times by\n", f.Path, f.Turns)
 		for _, by := range f.Writers {
@@ -225,9 +244,7 @@ func (s *story) print(w io.Writer, now time.Time) {
 		if s.History.Forgotten > 0 {
 			tell(w, "  (%d older entries were dropped)\n", s.History.Forgotten)
 		}
-		for n := range s.History.Entries {
-			printEntry(w, now, &s.History.Entries[n])
-		}
+		s.printHistory(w, now)
 		if len(s.History.Entries) == 0 {
 			tell(w, "  nothing since the server started\n")
 		}
@@ -243,11 +260,49 @@ func (s *story) print(w io.Writer, now time.Time) {
 	}
 }
 
+// existed says that something was done to the object, and not only refused.
+func (s *story) existed() bool {
+	return s.History != nil && slices.ContainsFunc(s.History.Entries, func(e v1alpha1.HistoryEntry) bool { return e.Code < 400 })
+}
+
+// foughtShown is how many entries of a fight are shown at its beginning and at its end.
+const foughtShown = 2
+
+// printHistory prints the entries. Of a fight, which is told above, it prints the first and last ones only.
+func (s *story) printHistory(w io.Writer, now time.Time) {
+	all := s.History.Entries
+	for n := 0; n < len(all); n++ {
+		end := n
+		for end < len(all) && s.fought(&all[end]) {
+			end++
+		}
+		if end-n <= 2*foughtShown {
+			printEntry(w, now, &all[n])
+			continue
+		}
+		for i := range foughtShown {
+			printEntry(w, now, &all[n+i])
+		}
+		tell(w, "  ... %d entries more of the fight ...\n", end-n-2*foughtShown)
+		for i := range foughtShown {
+			printEntry(w, now, &all[end-foughtShown+i])
+		}
+		n = end - 1
+	}
+}
+
+// fought says that an entry is a blow in a fight: it changes nothing but the fields that are fought over.
+func (s *story) fought(e *v1alpha1.HistoryEntry) bool {
+	return e.Operation == "Updated" && e.Code < 400 && e.MoreFields == 0 && len(e.Fields) > 0 && !slices.ContainsFunc(e.Fields, func(f v1alpha1.FieldChange) bool {
+		return !slices.ContainsFunc(s.Fights, func(x recorder.Fight) bool { return x.Path == f.Path })
+	})
+}
+
 func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 	what := strings.ToLower(e.Operation)
 	switch {
 	case e.Code >= 400:
-		what = fmt.Sprintf("%s refused (%d %s)", e.Verb, e.Code, e.Reason)
+		what = fmt.Sprintf("%s refused (%s)", e.Verb, strings.TrimSpace(fmt.Sprintf("%d %s", e.Code, e.Reason)))
 	case what == "":
 		what = e.Verb
 	case what == "deleting":
@@ -284,12 +339,21 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 		if s.Changed {
 			result = "changed the object"
 		}
+		if s.Reason != "" {
+			result += " (" + s.Reason + ")"
+		}
 		if s.Ignored {
 			result += ", which was ignored"
+		}
+		if d := s.Duration.Duration; d >= slowStep {
+			result += ", took " + d.Round(10*time.Millisecond).String()
 		}
 		tell(w, "      %s %s: %s\n", s.Kind, s.Name, result)
 	}
 }
+
+// slowStep is how long a step of a write takes at least for its time to be told.
+const slowStep = 100 * time.Millisecond
 
 // ago tells a time for people.
 func ago(now, t time.Time) string {

@@ -29,6 +29,9 @@ func Authentication(a authn.Authenticator, proxyHeaders authn.HeaderNames, log *
 				w.Header().Set("Connection", "close")
 			}
 			if !ok || err != nil {
+				if name, reason := authn.Refusal(r, err); reason != "" {
+					request.AddStep(r.Context(), request.Step{Kind: request.StepAuthentication, Name: name, Began: request.ReceivedFrom(r.Context()), Result: request.StepFailed, Reason: reason})
+				}
 				writeError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 				return
 			}

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // webhook is a conversion webhook.
@@ -73,7 +75,13 @@ func (w *webhook) measured(ctx context.Context, objs []object, raw []runtime.Raw
 	from := objs[0].GroupVersionKind().Version
 	_, version, _ := strings.Cut(to, "/")
 	out, failure, err := w.batch(ctx, objs, raw, to)
-	w.metrics.converted(w.crd, from, version, failure, w.metrics.clock.Since(began))
+	took := w.metrics.clock.Since(began)
+	w.metrics.converted(w.crd, from, version, failure, took)
+	s := request.Step{Kind: request.StepConversion, Name: w.crd, Phase: "convert", Began: began, Took: took, Result: request.StepAllowed}
+	if err != nil {
+		s.Result, s.Reason = request.StepFailed, remote.Reason(causeOf(err))
+	}
+	request.AddStep(ctx, s)
 	return out, err
 }
 
@@ -85,8 +93,7 @@ func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExt
 	}
 	out, failure, err = w.ask(ctx, w.config.ConversionReviewVersions[version], raw, to)
 	if err != nil {
-		// Not wrapped: the webhook's status must not become the status of the request.
-		return nil, failure, fmt.Errorf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err)
+		return nil, failure, &callError{fmt.Sprintf("conversion webhook for %v failed: %v", objs[0].GroupVersionKind(), err), err}
 	}
 	if len(out) != len(objs) {
 		return nil, partial, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", objs[0].GroupVersionKind(), len(out), len(objs))
@@ -97,6 +104,23 @@ func (w *webhook) batch(ctx context.Context, objs []object, raw []runtime.RawExt
 		}
 	}
 	return out, "", nil
+}
+
+// callError is a failed call. It does not unwrap to its cause: the webhook's status must not become the status of the request.
+type callError struct {
+	text  string
+	cause error
+}
+
+func (e *callError) Error() string { return e.text }
+
+// causeOf returns the cause of a failed call, and any other error itself.
+func causeOf(err error) error {
+	var failed *callError
+	if errors.As(err, &failed) {
+		return failed.cause
+	}
+	return err
 }
 
 // ask sends a review and decodes the answer. The versions of reviews differ only in their name.

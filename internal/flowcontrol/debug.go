@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -121,6 +122,46 @@ type LevelState struct {
 	Executing, Waiting                int
 	Queues, ActiveQueues, QueueLength int
 	Dispatched, Rejected, TimedOut    int
+	// Users are those whose requests are served or wait, if somebody waits; those who want most come first.
+	Users []UserSeats
+}
+
+// UserSeats is what a user has of a priority level.
+type UserSeats struct {
+	User           string
+	Seats, Waiting int
+}
+
+// users returns who has seats and who waits, those who want most first. The level's lock is held.
+func (s *queueSet) users() []UserSeats {
+	if s.waiting == 0 {
+		return nil
+	}
+	all := map[string]*UserSeats{}
+	of := func(t *ticket) *UserSeats {
+		u := all[t.details.user]
+		if u == nil {
+			u = &UserSeats{User: t.details.user}
+			all[t.details.user] = u
+		}
+		return u
+	}
+	for t := range s.tickets {
+		of(t).Seats += t.Initial
+	}
+	for _, q := range s.all {
+		for _, t := range q.waiting {
+			of(t).Waiting++
+		}
+	}
+	out := make([]UserSeats, 0, len(all))
+	for _, u := range all {
+		out = append(out, *u)
+	}
+	slices.SortFunc(out, func(a, b UserSeats) int {
+		return cmp.Or(cmp.Compare(b.Seats+b.Waiting, a.Seats+a.Waiting), cmp.Compare(a.User, b.User))
+	})
+	return out
 }
 
 // Levels returns the state of all priority levels, sorted by name.
@@ -129,7 +170,7 @@ func (c *Controller) Levels() []LevelState {
 	c.each(func(name string, l *level) {
 		s := l.set
 		out = append(out, LevelState{Name: name, Exempt: s.exempt, Seats: s.capacity, SeatsInUse: s.seatsInUse, Executing: s.executing, Waiting: s.waiting,
-			Queues: s.queues, ActiveQueues: s.active, QueueLength: s.length, Dispatched: s.dispatched, Rejected: s.rejected, TimedOut: s.timedOut})
+			Queues: s.queues, ActiveQueues: s.active, QueueLength: s.length, Dispatched: s.dispatched, Rejected: s.rejected, TimedOut: s.timedOut, Users: s.users()})
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

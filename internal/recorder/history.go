@@ -66,12 +66,14 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	entry := v1alpha1.HistoryEntry{First: rec.Time, Last: rec.Time, Count: 1, User: rec.User, Impersonated: rec.Impersonated, UserAgent: rec.UserAgent,
 		SourceIP: rec.SourceIP, Verb: rec.Verb, Subresource: rec.Subresource, Code: rec.Code, Reason: rec.Reason, RefusedFields: rec.Fields, Request: rec.Number}
 	for _, s := range rec.Steps {
-		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed") || s.Kind == "plugin" && s.Result == "Refused" {
+		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed" || s.Duration.Duration >= r.Slow) || s.Kind == "plugin" && s.Result == "Refused" {
 			entry.Steps = append(entry.Steps, s)
 		}
 	}
+	itself := false // the object that the request names is among those that it changed
 	for n := range changes {
 		c := &changes[n]
+		itself = itself || c.Group == rec.Group && c.Resource == rec.Resource && c.Name == rec.Name && c.Namespace == rec.Namespace
 		e := entry
 		e.Operation, e.UID, e.ResourceVersion, e.Fields, e.MoreFields = c.Operation, c.UID, c.ResourceVersion, c.Fields, c.MoreFields
 		r.history.add(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}, e)
@@ -79,7 +81,7 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	known := rec.Resource != "" && rec.Name != "" && rec.Code != 404 && rec.Code != 401
 	refused := rec.Code >= 400 && (writing(rec.Verb) || rec.Code != 403) // reads that are forbidden say nothing of the object
 	called := rec.Code < 400 && rec.Subresource != "" && rec.Verb == "create"
-	if known && len(changes) == 0 && (refused || called) {
+	if known && !itself && (refused || called && len(changes) == 0) { // a refused Service gives its address back, which is a change
 		r.history.add(v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}, entry)
 	}
 }

@@ -244,7 +244,7 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	})
 	for _, s := range t.Steps {
 		rec.Steps = append(rec.Steps, v1alpha1.Step{Kind: s.Kind, Name: shared(s.Name, 2*maxName), Phase: s.Phase, After: metav1.Duration{Duration: s.Began.Sub(began)},
-			Duration: metav1.Duration{Duration: s.Took}, Result: s.Result, Ignored: s.Ignored, Changed: s.Changed})
+			Duration: metav1.Duration{Duration: s.Took}, Result: s.Result, Reason: shared(s.Reason, maxID), Ignored: s.Ignored, Changed: s.Changed})
 	}
 	return rec
 }

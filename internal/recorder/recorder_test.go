@@ -501,3 +501,32 @@ func passing(t testing.TB, r *Recorder, clk *testingclock.FakeClock, method stri
 	w := chainWriter()
 	return func() { h(w, req) }
 }
+
+// TestRefusedCreateIsRemembered refuses the creation of a Service, which gives back the address that it had taken: that is a
+// change, but not one of the Service.
+func TestRefusedCreateIsRemembered(t *testing.T) {
+	r, clk := newTest(16 << 20)
+	serve(t, r, clk, "POST", "/api/v1/namespaces/n/services", "alice", 500, func(ctx context.Context) {
+		request.SetObject(ctx, "n", "s", false)
+		request.AddStep(ctx, request.Step{Kind: request.StepWebhook, Name: "c/w", Phase: "validate", Began: clk.Now(), Result: request.StepFailed, Reason: "ConnectionRefused"})
+		request.AddChange(ctx, request.Change{Operation: request.ChangeDeleted, Group: "networking.k8s.io", Resource: "ipaddresses", Name: "10.0.0.9"})
+	})
+	entries, _ := r.History(v1alpha1.ObjectReference{Resource: "services", Namespace: "n", Name: "s"})
+	if len(entries) != 1 || entries[0].Code != 500 || len(entries[0].Steps) != 1 || entries[0].Steps[0].Reason != "ConnectionRefused" {
+		t.Errorf("%+v", entries)
+	}
+}
+
+// TestSlowWebhookIsInHistory writes an object through a webhook that takes long, and one that does not.
+func TestSlowWebhookIsInHistory(t *testing.T) {
+	r, clk := newTest(16 << 20)
+	serve(t, r, clk, "POST", "/api/v1/namespaces/n/configmaps", "alice", 201, func(ctx context.Context) {
+		request.AddStep(ctx, request.Step{Kind: request.StepWebhook, Name: "slow/w", Took: time.Second, Result: request.StepAllowed})
+		request.AddStep(ctx, request.Step{Kind: request.StepWebhook, Name: "quick/w", Took: time.Millisecond, Result: request.StepAllowed})
+		wrote(r, "configmaps", nil, configMap("a", nil))(ctx)
+	})
+	entries, _ := r.History(v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "a"})
+	if len(entries) != 1 || len(entries[0].Steps) != 1 || entries[0].Steps[0].Name != "slow/w" {
+		t.Errorf("%+v", entries)
+	}
+}

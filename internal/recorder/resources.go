@@ -28,6 +28,8 @@ type Deps struct {
 	// Explain says why a user may or may not do something.
 	Explain func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error)
 	Parts   Parts
+	// Findings returns what is wrong now, as far as it is told to a reader who may get some objects.
+	Findings func(ctx context.Context, may func(v1alpha1.ObjectReference) bool) []*v1alpha1.Finding
 	// Asked says whether a webhook (CONFIGURATION/WEBHOOK) or policy still exists.
 	Asked func(ctx context.Context, kind, name, phase string) bool
 }
@@ -35,7 +37,7 @@ type Deps struct {
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d)},
+	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d), r.findings(d)},
 		r.statResources(d.Parts)...)
 }
 
@@ -129,10 +131,10 @@ func (r *Recorder) watchRequests(ctx context.Context, after string, send func(wa
 	}
 	ticker := r.Clock.NewTicker(followEvery)
 	defer ticker.Stop()
-	var c cursor
+	var c Cursor
 	for {
 		var objs []engine.Object
-		for _, rec := range r.since(&c) {
+		for _, rec := range r.Since(&c) {
 			if rec.Number > from {
 				objs = append(objs, shownRequest(rec, nothing))
 			}

@@ -97,11 +97,12 @@ func (r *ring) recent(after time.Time, most int) (records []*v1alpha1.Record, si
 	return slices.DeleteFunc(records, func(rec *v1alpha1.Record) bool { return !endOf(rec).After(since) }), since
 }
 
-// cursor is a reader's place in all rings.
-type cursor [classes][shards]int64
+// Cursor is a reader's place in what is kept.
+type Cursor [classes][shards]int64
 
-// since returns the records pushed after the cursor, and moves it.
-func (r *Recorder) since(c *cursor) []*v1alpha1.Record {
+// Since returns the records kept after the cursor, in the order in which the requests began, and moves it. The records must not
+// be changed.
+func (r *Recorder) Since(c *Cursor) []*v1alpha1.Record {
 	var out []*v1alpha1.Record
 	for class := range r.rings {
 		for n := range r.rings[class].shards {
@@ -120,8 +121,8 @@ func (r *Recorder) since(c *cursor) []*v1alpha1.Record {
 
 // Records returns what is kept, in the order in which the requests ended. The records must not be changed.
 func (r *Recorder) Records() []*v1alpha1.Record {
-	var c cursor
-	return r.since(&c)
+	var c Cursor
+	return r.Since(&c)
 }
 
 // sizeOf is the memory of a record. Texts that records share are counted in each of them.

@@ -37,10 +37,15 @@ func (s *stats) init() { s.all = map[statKey]*stat{} }
 // add counts the webhooks and policies on the way of a request.
 func (s *stats) add(rec *v1alpha1.Record) {
 	for n := range rec.Steps {
-		if step := &rec.Steps[n]; step.Kind != request.StepPlugin {
+		if step := &rec.Steps[n]; asked(step) {
 			s.step(step, rec.Time.Time)
 		}
 	}
+}
+
+// asked says that a step is a webhook, policy or conversion, which have statistics.
+func asked(s *v1alpha1.Step) bool {
+	return s.Kind != request.StepPlugin && s.Kind != request.StepAuthentication
 }
 
 func (s *stats) step(step *v1alpha1.Step, began time.Time) {

@@ -127,7 +127,7 @@ func (c *counted) request(rec *v1alpha1.Record, rate float64) {
 	}
 	for n := range rec.Steps {
 		s := &rec.Steps[n]
-		if s.Kind == request.StepPlugin {
+		if !asked(s) {
 			continue
 		}
 		t := c.of(trafficOf{by: v1alpha1.ByResourceWebhook, group: rec.Group, resource: resource, webhook: s.Name})

@@ -47,11 +47,14 @@ const (
 // MinStep is the time below which a step that refused nothing is left out.
 const MinStep = 20 * time.Microsecond
 
-// Kinds of steps.
+// Kinds of steps. The name of a conversion is that of the definition; of an authentication it is what the credentials claim.
+// An authentication is a step only if it failed.
 const (
-	StepPlugin  = "plugin"
-	StepWebhook = "webhook"
-	StepPolicy  = "policy"
+	StepPlugin         = "plugin"
+	StepWebhook        = "webhook"
+	StepPolicy         = "policy"
+	StepConversion     = "conversion"
+	StepAuthentication = "authentication"
 )
 
 // Results of steps. A failure was ignored if the failure policy says so, as was a refusal in shadow mode.
@@ -64,12 +67,14 @@ const (
 
 // Step is a named part of a request's way.
 type Step struct {
-	Kind    string
-	Name    string
-	Phase   string // admit or validate
-	Began   time.Time
-	Took    time.Duration
-	Result  string
+	Kind   string
+	Name   string
+	Phase  string // admit or validate
+	Began  time.Time
+	Took   time.Duration
+	Result string
+	// Reason classifies a failure in one word, as ConnectionRefused. It quotes nothing.
+	Reason  string
 	Ignored bool
 	Changed bool
 }
@@ -150,7 +155,7 @@ func note(ctx context.Context, change func(t *Trail)) {
 // AddStep records a step of the context's request. A short step that refused nothing is left out, unless it asked
 // another process.
 func AddStep(ctx context.Context, s Step) {
-	if s.Took < MinStep && s.Result == StepAllowed && s.Kind != StepWebhook && !s.Changed {
+	if s.Took < MinStep && s.Result == StepAllowed && s.Kind != StepWebhook && s.Kind != StepConversion && !s.Changed {
 		return
 	}
 	note(ctx, func(t *Trail) {

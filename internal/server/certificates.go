@@ -25,7 +25,7 @@ const expirySoon = 30 * 24 * time.Hour
 func watchCertificates(ctx context.Context, k *keys.Keys, cfg *config.Config, log *slog.Logger, clk clock.Clock) {
 	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
 	for ctx.Err() == nil {
-		for _, n := range slices.Concat(k.Certificates(), ofClients(cfg)) {
+		for _, n := range certificatesOf(k, cfg) {
 			if what, args := fault(n, clk.Now()); what != "" {
 				subject := n.Certificate.Subject.String()
 				args = append([]any{"flag", n.Flag, "subject", subject}, args...)
@@ -37,6 +37,11 @@ func watchCertificates(ctx context.Context, k *keys.Keys, cfg *config.Config, lo
 		case <-ctx.Done():
 		}
 	}
+}
+
+// certificatesOf returns the certificates of the settings, and those by which etcd and kubelets know this server.
+func certificatesOf(k *keys.Keys, cfg *config.Config) []keys.NamedCertificate {
+	return slices.Concat(k.Certificates(), ofClients(cfg))
 }
 
 // ofClients returns the certificates by which etcd and kubelets know this server.

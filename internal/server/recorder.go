@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/findings"
 	"github.com/kanzen-io/kanzen/internal/metrics"
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/parts"
@@ -92,7 +93,7 @@ func (f flight) deprecated(m *metrics.Metrics) func(ctx context.Context, gvr sch
 }
 
 // recorderResources returns the resources by which the recorder is read.
-func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts) []*engine.Resource {
+func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts, found *findings.Engine) []*engine.Resource {
 	if f.Recorder == nil {
 		return nil
 	}
@@ -104,7 +105,8 @@ func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts) []*en
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
 			return parts.Explain(ctx, a, authz.ForReview(spec))
 		},
-		Parts: p,
-		Asked: parts.Asked(b.objects),
+		Parts:    p,
+		Findings: found.Findings,
+		Asked:    parts.Asked(b.objects),
 	})
 }

@@ -224,7 +224,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	var custom *crd.Server
 	var flow *flowcontrol.Controller
-	reading := b.recorderResources(recorded, authorizers, recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
+	var started *debug.Health
+	backups, err := b.backups()
+	if err != nil {
+		return nil, err
+	}
+	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
+	found := b.findings(recorded, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) })
+	reading := b.recorderResources(recorded, authorizers, parts, found)
 	var s *server
 	reading = append(reading, b.bundles(func() *server { return s })...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
@@ -265,7 +272,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
 			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
-	started := &debug.Health{Ready: health.Ready}
+	started = &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
 	copies := b.forks(func() *server { return s })
@@ -297,7 +304,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, rails})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, found, backups, rails})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // backups makes snapshots by the clock; nil: nothing was asked for.
 func (b *base) backups() (*snapshot.Scheduler, error) {
-	if b.cfg.SnapshotSchedule == "" {
+	if b.cfg.SnapshotSchedule == "" || b.seams.origin != nil { // a fork is thrown away
 		return nil, nil
 	}
 	if b.process.Snapshot == nil {

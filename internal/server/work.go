@@ -14,11 +14,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/crd"
 	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/findings"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
@@ -66,6 +68,8 @@ type runnables struct {
 	steps          *controlplane.Milestones
 	sealed         sealed
 	recorded       flight
+	found          *findings.Engine    // nil: there is no flight recorder
+	backups        *snapshot.Scheduler // nil: none are scheduled
 	guardrails     *webhook.Guardrails
 }
 
@@ -151,12 +155,11 @@ func (b *base) work(p runnables) (work, error) {
 	if p.forks != nil {
 		w.upkeep = append(w.upkeep, task{"forks", quietly(p.forks.Run)})
 	}
-	backups, err := b.backups()
-	if err != nil {
-		return work{}, err
+	if p.backups != nil {
+		w.upkeep = append(w.upkeep, task{"scheduled snapshots", quietly(p.backups.Run)})
 	}
-	if backups != nil {
-		w.upkeep = append(w.upkeep, task{"scheduled snapshots", quietly(backups.Run)})
+	if p.found != nil {
+		w.upkeep = append(w.upkeep, task{"findings", quietly(p.found.Run)})
 	}
 	return w, nil
 }

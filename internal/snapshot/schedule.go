@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,31 @@ type Scheduler struct {
 	taken, failed prometheus.Counter
 	last, bytes   prometheus.Gauge
 	took          prometheus.Histogram
+
+	mu    sync.Mutex
+	state State // guarded by mu
+}
+
+// State is how the scheduled snapshots do.
+type State struct {
+	// Last is when the newest one was made; Failed is when the newest attempt failed, with its error, if it did.
+	Last, Failed time.Time
+	Err          error
+	// Due is when the newest attempt was to begin.
+	Due time.Time
+}
+
+// State returns how the scheduled snapshots do.
+func (s *Scheduler) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+func (s *Scheduler) set(change func(*State)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.state)
 }
 
 // NewScheduler returns a Scheduler. It works when it is run.
@@ -74,6 +100,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 
 func (s *Scheduler) attempt(ctx context.Context) {
 	began := s.Clock.Now()
+	s.set(func(st *State) { st.Due = began })
 	name := nameAt(began)
 	f, err := s.take(ctx, name)
 	if ctx.Err() != nil {
@@ -83,10 +110,12 @@ func (s *Scheduler) attempt(ctx context.Context) {
 	s.took.Observe(took.Seconds())
 	if err != nil {
 		s.failed.Inc()
+		s.set(func(st *State) { st.Failed, st.Err = began, err })
 		s.Log.Error("a scheduled snapshot failed", "name", name, "error", err)
 		return
 	}
 	s.taken.Inc()
+	s.set(func(st *State) { st.Last, st.Err = began, nil })
 	s.last.Set(float64(began.Unix()))
 	s.bytes.Set(float64(f.Bytes))
 	s.Log.Info("a scheduled snapshot was made", "name", name, "bytes", f.Bytes, "revision", f.Revision, "keys", len(f.Entries), "took", took)

@@ -38,6 +38,7 @@ var rare = map[string][]string{
 	"apiserver_flowcontrol_rejected_requests_total":  {"priority_level"},
 	"apiserver_flowcontrol_current_inqueue_requests": {"priority_level"},
 	"kanzen_storage_unreadable_objects":              {},
+	"kanzen_findings":                                {"name", "severity"},
 }
 
 // series is the labels that the series of a metric have.

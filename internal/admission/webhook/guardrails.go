@@ -12,6 +12,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/remote"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -77,7 +78,7 @@ func (d *Deps) noted(ctx context.Context, h *hook, p measure.Phase, began time.T
 	switch {
 	case err == nil:
 	case errors.As(err, &failed):
-		s.Result, s.Ignored = request.StepFailed, h.ignore || h.shadow
+		s.Result, s.Reason, s.Ignored = request.StepFailed, reasonOf(failed.reason), h.ignore || h.shadow
 		if errors.Is(err, context.DeadlineExceeded) {
 			s.Result = request.StepTimedOut
 		}
@@ -92,6 +93,14 @@ func (d *Deps) noted(ctx context.Context, h *hook, p measure.Phase, began time.T
 	if d.Guardrails.Warn {
 		request.AddWarning(ctx, fmt.Sprintf("admission webhook %q (%s) delayed this request by %v", h.name, h.configuration, took.Round(10*time.Millisecond)))
 	}
+}
+
+// reasonOf classifies the failure of a call.
+func reasonOf(err error) string {
+	if errors.Is(err, errOpen) {
+		return "NotWaitedFor"
+	}
+	return remote.Reason(err)
 }
 
 // quietly returns a context for the call of a webhook: that of a shadowed one has no warnings for the client.

@@ -23,6 +23,9 @@ import (
 // may know it.
 var ErrNotOurs = errors.New("not a service account token of this issuer")
 
+// ErrExpired means that the time of a token is over.
+var ErrExpired = errors.New("service account token has expired")
+
 var errInvalidated = errors.New("service account token has been invalidated")
 
 // Referents returns the facts that matter about objects that tokens refer to. It is called for each request, so it
@@ -163,7 +166,7 @@ func checkTimes(public *jwt.Claims, now time.Time) error {
 	err := public.Validate(jwt.Expected{Time: now})
 	switch {
 	case errors.Is(err, jwt.ErrExpired):
-		return errors.New("service account token has expired")
+		return ErrExpired
 	case errors.Is(err, jwt.ErrNotValidYet):
 		return errors.New("service account token is not valid yet")
 	case errors.Is(err, jwt.ErrIssuedInTheFuture):

@@ -1,6 +1,7 @@
 // How much is asked for, how long it takes, and who delays it.
 
 import { list } from './api.js';
+import { findings } from './findings.js';
 import { breakable, bytes, card, count, el, hash, link, ms, rate, resource, svg, table, time } from './dom.js';
 
 const latency = [
@@ -26,12 +27,13 @@ const kinds = [
 const points = [];
 
 export function overview(main, _, signal) {
-  const cards = el('div', { class: 'cards' }), chart = el('div');
+  const cards = el('div', { class: 'cards' }), chart = el('div'), wrong = findings(signal);
   const tables = kinds.map(([, title, of]) => table(title, [of, ...latency.slice(0, of.name.startsWith('part') ? 3 : 5)], { sort: 1, empty: 'No requests in the last minute.' }));
-  main.append(el('h1', {}, 'Overview'),
+  main.append(el('h1', {}, 'Overview'), wrong.node,
     el('p', { class: 'about' }, 'The last minute. Reads are estimated from a sample; watches and streams have no latency.'), cards, chart,
     el('div', { class: 'columns' }, kinds.map(([, title], n) => el('section', {}, el('h2', {}, title), tables[n].node))));
   return async () => {
+    await wrong.update();
     const [all, ...rest] = await Promise.all(['All', ...kinds.map(k => k[0])].map(by => list('trafficstats', { fields: { by }, limit: 500 }, signal)));
     const now = all.items[0] ?? { perSecond: 0 };
     const point = { rate: now.perSecond, p99: ms(now.p99) };

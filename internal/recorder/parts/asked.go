@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// Asked returns what says whether a webhook or policy still exists. What cannot be read may.
+// Asked returns what says whether a webhook, policy or definition still exists. What cannot be read may.
 func Asked(objects *catalog.Raw) func(ctx context.Context, kind, name, phase string) bool {
 	return func(ctx context.Context, kind, name, phase string) bool {
 		return there(ctx, objects, kind, name, phase)
@@ -20,6 +20,9 @@ func Asked(objects *catalog.Raw) func(ctx context.Context, kind, name, phase str
 }
 
 func there(ctx context.Context, objects *catalog.Raw, kind, name, phase string) bool {
+	if kind == request.StepConversion {
+		return stored(ctx, objects, schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, name)
+	}
 	which := "validating"
 	if phase == "admit" {
 		which = "mutating"
@@ -29,7 +32,11 @@ func there(ctx context.Context, objects *catalog.Raw, kind, name, phase string) 
 		resource = which + "webhookconfigurations"
 	}
 	name, _, _ = strings.Cut(name, "/") // behind it stands the webhook, or the binding of a mutating policy
-	v, err := objects.View(schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource})
+	return stored(ctx, objects, schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: resource}, name)
+}
+
+func stored(ctx context.Context, objects *catalog.Raw, gr schema.GroupResource, name string) bool {
+	v, err := objects.View(gr)
 	if err != nil {
 		return true
 	}

@@ -72,6 +72,12 @@ func (o *PriorityLevel) DeepCopyObject() runtime.Object { return shared(o) }
 func (o *Definition) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
+func (o *Finding) DeepCopyObject() runtime.Object { return shared(o) }
+
+// DeepCopyObject is part of runtime.Object.
+func (l *FindingList) DeepCopyObject() runtime.Object { return sharedList(l) }
+
+// DeepCopyObject is part of runtime.Object.
 func (l *RequestList) DeepCopyObject() runtime.Object { return sharedList(l) }
 
 // DeepCopyObject is part of runtime.Object.

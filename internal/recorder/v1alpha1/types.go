@@ -69,7 +69,7 @@ type Record struct {
 	ResponseBytes int64    `json:"responseBytes,omitempty" doc:"How large the body of the answer was."`
 
 	Layers      []Layer  `json:"layers,omitempty" doc:"The time spent in each part of the server."`
-	Steps       []Step   `json:"steps,omitempty" doc:"The admission plugins, webhooks and policies on its way."`
+	Steps       []Step   `json:"steps,omitempty" doc:"The admission plugins, webhooks, policies and conversions on its way."`
 	MoreSteps   int      `json:"moreSteps,omitempty" doc:"How many more steps there were."`
 	Changes     []Change `json:"changes,omitempty" doc:"What it did to objects."`
 	MoreChanges int      `json:"moreChanges,omitempty" doc:"How many more objects it changed."`
@@ -83,14 +83,15 @@ type Layer struct {
 	Duration metav1.Duration  `json:"duration" doc:"How long it was there, all times together."`
 }
 
-// Step is a plugin, webhook or policy on the way of a request. After is when it began, counted from the request's time.
+// Step is a plugin, webhook, policy or conversion on the way of a request, or an authentication that failed. After is when it began, counted from the request's time.
 type Step struct {
-	Kind     string          `json:"kind" doc:"What it is: plugin, webhook or policy."`
-	Name     string          `json:"name" doc:"Its name; of a webhook CONFIGURATION/WEBHOOK."`
-	Phase    string          `json:"phase,omitempty" doc:"admit, or validate."`
+	Kind     string          `json:"kind" doc:"What it is: plugin, webhook, policy, conversion (of custom resources by a webhook), or authentication (only if it failed)."`
+	Name     string          `json:"name" doc:"Its name; of a webhook CONFIGURATION/WEBHOOK, of a conversion the definition, of an authentication whom the credentials name."`
+	Phase    string          `json:"phase,omitempty" doc:"admit, validate or convert."`
 	After    metav1.Duration `json:"after" doc:"When it began, counted from the request's arrival."`
 	Duration metav1.Duration `json:"duration" doc:"How long it took."`
 	Result   string          `json:"result" doc:"What came of it: Allowed, Refused, Failed or TimedOut."`
+	Reason   string          `json:"reason,omitempty" doc:"What kind of failure it was, as ConnectionRefused or CertificateExpired; absent if it did not fail."`
 	Ignored  bool            `json:"ignored,omitempty" doc:"That its failure, or in shadow mode its refusal, did not count."`
 	Changed  bool            `json:"changed,omitempty" doc:"That it changed the object."`
 }
@@ -144,9 +145,9 @@ type WebhookStat struct {
 	metav1.TypeMeta   `json:",inline" doc:"How a webhook or an admission policy did since the server started."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Kind        string          `json:"type" doc:"webhook or policy."`
+	Kind        string          `json:"type" doc:"webhook, policy or conversion."`
 	Step        string          `json:"step" doc:"Its name as the steps of requests have it."`
-	Phase       string          `json:"phase" doc:"admit, or validate."`
+	Phase       string          `json:"phase" doc:"admit, validate or convert."`
 	Calls       int64           `json:"calls" doc:"How often it was called; of a policy only when it took a while, refused or changed something."`
 	PerMinute   float64         `json:"perMinute" doc:"Calls per minute, now."`
 	P50         metav1.Duration `json:"p50" doc:"Half of the calls were faster."`

@@ -1,0 +1,112 @@
+package findings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// Bounds of a scan.
+const (
+	mostScanned = 20000 // items looked at
+	mostDecoded = 500   // objects decoded
+)
+
+// scanned is what a scan has found. It holds as long as the view does not change.
+type scanned struct {
+	rev  int64
+	objs []engine.Object
+}
+
+// scan returns the objects of a view whose stored item may be of interest. It loads no view: what nobody has asked for is left
+// where it is. The objects must not be changed.
+func (l *look) scan(gr schema.GroupResource, maybe func(v *store.View, i *store.Item) bool) []engine.Object {
+	ep, err := l.Objects.Endpoint(gr)
+	if err != nil || ep.View() == nil {
+		return nil
+	}
+	v := ep.View()
+	if _, loaded := v.Len(); !loaded {
+		return nil
+	}
+	rev, err := v.Changed(l.ctx)
+	if err != nil {
+		return nil
+	}
+	before := l.scans[gr]
+	if before != nil && before.rev == rev {
+		return before.objs
+	}
+	s, err := v.Snapshot(l.ctx)
+	if err != nil {
+		return nil
+	}
+	now := &scanned{rev: rev}
+	looked := 0
+	_ = s.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool { // what was found until it failed counts
+		if looked++; looked > mostScanned || len(now.objs) >= mostDecoded {
+			return false
+		}
+		if i.Err == nil && maybe(v, i) {
+			if obj, err := ep.Decode(l.ctx, i); err == nil {
+				now.objs = append(now.objs, obj)
+			}
+		}
+		return true
+	})
+	l.scans[gr] = now
+	return now.objs
+}
+
+// item returns the stored item of an object as it is now, without loading its view, and says if it is gone.
+func (l *look) item(o v1alpha1.ObjectReference) (ep *engine.Endpoint, i *store.Item, gone bool) {
+	ep, err := l.Objects.Endpoint(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	if err != nil || ep.View() == nil {
+		return nil, nil, true // nothing of its kind is served any more, or it is stored elsewhere
+	}
+	key := o.Name
+	if o.Namespace != "" && (o.Resource != "namespaces" || o.Group != "") {
+		key = o.Namespace + "/" + o.Name
+	}
+	read := ep.View().Latest
+	if _, loaded := ep.View().Len(); loaded {
+		read = ep.View().Get
+	}
+	if i, err = read(l.ctx, key); err != nil {
+		return ep, nil, errors.Is(err, store.ErrNotFound)
+	}
+	return ep, i, false
+}
+
+// metaOf returns the metadata of a stored object. It converts nothing, so that it needs no webhook.
+func metaOf(ctx context.Context, ep *engine.Endpoint, i *store.Item) *metav1.ObjectMeta {
+	if i.Err != nil {
+		return nil
+	}
+	if value := i.Value(); len(value) > 0 && value[0] == '{' {
+		var part struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		if json.Unmarshal(value, &part) != nil {
+			return nil
+		}
+		return &part.Metadata
+	}
+	obj, err := ep.Decode(ctx, i)
+	if err != nil {
+		return nil
+	}
+	meta, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil
+	}
+	m, _ := meta.GetObjectMeta().(*metav1.ObjectMeta)
+	return m
+}

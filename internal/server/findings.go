@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/findings"
+	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/recorder"
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/space"
+)
+
+// This file wires what looks for what is wrong.
+
+// findings makes the engine of findings; without a flight recorder there is none. Flow control is made later, as are the checks of
+// health; backups nil: there are none.
+func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error) *findings.Engine {
+	if f.Recorder == nil {
+		return nil
+	}
+	c := findings.Config{
+		Recorder: f.Recorder, Parts: p, Objects: b.objects, NotReady: notReady,
+		Levels: func() []flowcontrol.LevelState {
+			if c := flow(); c != nil {
+				return c.Levels()
+			}
+			return nil
+		},
+		Certificates: func() []findings.Certificate { return faulty(certificatesOf(k, b.cfg), b.process.Clock.Now()) },
+		Directories:  b.directoriesInUse(), Disk: space.Of, Report: b.reportFinding,
+		Clock: b.process.Clock, Guard: b.guard,
+	}
+	if backups != nil {
+		c.Snapshots = func() findings.Snapshots {
+			state := backups.State()
+			s := findings.Snapshots{Last: state.Last, Failed: state.Failed, Due: state.Due}
+			if state.Err != nil {
+				s.Error = state.Err.Error()
+			}
+			return s
+		}
+	}
+	e := findings.New(c)
+	b.metrics.Register(e)
+	return e
+}
+
+// directoriesInUse are the directories that this server writes to.
+func (b *base) directoriesInUse() map[string]string {
+	out := map[string]string{}
+	if b.cfg.Embedded() && b.cfg.DataDir != "" {
+		out["data directory"] = b.cfg.DataDir
+	}
+	if b.cfg.FlightRecorderDir != "" {
+		out["flight recorder"] = b.cfg.FlightRecorderDir
+	}
+	if b.cfg.SnapshotDir != "" {
+		out["snapshots"] = b.cfg.SnapshotDir
+	}
+	if path := b.cfg.AuditLog.Path; path != "" && path != "-" {
+		out["audit log"] = filepath.Dir(path)
+	}
+	return out
+}
+
+// faulty returns the certificates that have a fault.
+func faulty(all []keys.NamedCertificate, now time.Time) (out []findings.Certificate) {
+	for _, n := range all {
+		what, args := fault(n, now)
+		if what == "" {
+			continue
+		}
+		c := findings.Certificate{Flag: n.Flag, Subject: n.Certificate.Subject.String(), Fault: what, Expiring: strings.HasSuffix(strings.SplitN(what, ":", 2)[0], "expires soon")}
+		for i := 0; i+1 < len(args); i += 2 {
+			c.Details = append(c.Details, fmt.Sprintf("%v: %v", args[i], args[i+1]))
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// reportFinding makes an Event of a finding, in the namespace of its object, or in kube-system.
+func (b *base) reportFinding(ctx context.Context, f *v1alpha1.Finding) {
+	now := metav1.NewTime(b.process.Clock.Now())
+	e := &corev1.Event{Type: corev1.EventTypeWarning, Reason: f.Check, Message: f.Summary, FirstTimestamp: f.Since, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: "kanzen"}}
+	e.GenerateName, e.Namespace = "kanzen-finding-", metav1.NamespaceSystem
+	e.InvolvedObject = corev1.ObjectReference{Kind: "Namespace", Name: metav1.NamespaceSystem, Namespace: metav1.NamespaceSystem}
+	if o := f.Object; o != nil && o.Namespace != "" && o.Resource != "namespaces" {
+		e.Namespace = o.Namespace
+		e.InvolvedObject = corev1.ObjectReference{Kind: b.kindOf(o), Namespace: o.Namespace, Name: o.Name}
+	}
+	if _, err := b.itself.Create(ctx, inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("events"), Namespace: e.Namespace}, e); err != nil {
+		b.log.Debug("a finding could not be reported as an Event", "finding", f.Name, "error", err)
+	}
+}
+
+// kindOf returns the kind of an object.
+func (b *base) kindOf(o *v1alpha1.ObjectReference) string {
+	ep, err := b.objects.Endpoint(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	if err != nil {
+		return ""
+	}
+	return ep.R.Kind
+}
