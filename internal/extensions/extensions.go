@@ -16,10 +16,11 @@ const (
 	Fields     = "fields"     // ?fields=: only some fields
 	Bundles    = "bundles"    // several objects, all or nothing
 	Forks      = "forks"      // copies of the control plane
+	History    = "history"    // ?at=, ?revisions=true: what objects were
 )
 
 // All returns all names.
-func All() []string { return []string{Bundles, Fields, Forks, Namespaces, Sort, Visible} }
+func All() []string { return []string{Bundles, Fields, Forks, History, Namespaces, Sort, Visible} }
 
 // Set is the extensions that are switched on.
 type Set struct{ names []string }

@@ -41,6 +41,8 @@ type Past struct {
 	lock   *pebble.Lock
 	broken *tree.Breakage
 
+	opened chan struct{} // closed once the tree is there, or is known not to be
+
 	using  sync.RWMutex // read-locked while the tree is used
 	closed bool         // guarded by using
 
@@ -61,25 +63,37 @@ type Past struct {
 // errClosed says that it was closed.
 var errClosed = errors.New("the history is closed")
 
-// Open opens what is kept in a directory, which it makes if need be.
-func Open(c Config) (_ *Past, err error) {
+// New makes a past. What was kept before is opened by Run, so that a server need not wait for it to start; who asks for it earlier waits.
+func New(c Config) *Past {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Past{Config: c, broken: tree.NewBreakage(), ask: make(chan struct{}, 1), moved: make(chan struct{}), kinds: map[string]*kept{}, recent: newRecent()}
-	if p.FS == nil {
-		p.FS = tree.Private{FS: vfs.Default}
+	if c.FS == nil {
+		c.FS = tree.Private{FS: vfs.Default}
 	}
-	if err := p.FS.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, err
+	return &Past{Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ask: make(chan struct{}, 1), moved: make(chan struct{}),
+		kinds: map[string]*kept{}, recent: newRecent()}
+}
+
+// start opens the directory, which it makes if need be.
+func (p *Past) start() (err error) {
+	defer close(p.opened)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the history in %s: %w", p.Dir, err)
+			p.broken.Set(err)
+		}
+	}()
+	if err := p.FS.MkdirAll(p.Dir, 0o700); err != nil {
+		return err
 	}
-	if p.lock, err = pebble.LockDirectory(c.Dir, p.FS); err != nil {
-		return nil, fmt.Errorf("open the history in %s: %w", c.Dir, err)
+	if p.lock, err = pebble.LockDirectory(p.Dir, p.FS); err != nil {
+		return err
 	}
 	if err := p.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the history in %s: %w", c.Dir, err), p.lock.Close())
+		return errors.Join(err, p.lock.Close())
 	}
-	return p, nil
+	return nil
 }
 
 func (p *Past) open() (err error) {
@@ -140,14 +154,15 @@ func (p *Past) Close() error {
 		return nil
 	}
 	p.closed = true
-	if p.broken.Err() != nil {
-		return nil // what is left of the tree does not end
+	if p.tree == nil || p.broken.Err() != nil {
+		return nil // what is left of a broken tree does not end
 	}
 	return errors.Join(p.tree.Close(), p.lock.Close())
 }
 
 // use begins to use the tree, or returns why nothing can be done any more. The caller calls done after that.
 func (p *Past) use() (done func(), err error) {
+	<-p.opened
 	p.using.RLock()
 	if err = p.broken.Err(); p.closed {
 		err = errClosed
@@ -217,15 +232,16 @@ func (p *Past) sinceLocked(kind string) int64 {
 	return since
 }
 
-// within returns kv.ErrCompacted if what a kind was at a revision is not known any more, or never was, and kv.ErrFuture if it is not known yet.
-func (p *Past) within(kind string, rev int64) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// await returns once everything that was written before the call is here, or why it is not known what a kind was at a revision.
+func (p *Past) await(ctx context.Context, kind string, rev int64) error {
+	head, err := p.Log.Head(ctx)
 	switch {
-	case rev > p.reached:
+	case err != nil:
+		return err
+	case rev > head:
 		return kv.ErrFuture
-	case kind == "" || rev < p.sinceLocked(kind):
+	case kind == "" || p.Age(kind) <= 0 || rev < p.Since(kind):
 		return kv.ErrCompacted
 	}
-	return nil
+	return p.Reach(ctx, head)
 }

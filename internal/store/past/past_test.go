@@ -63,15 +63,12 @@ func follow(t *testing.T, bytes int64) *followed {
 }
 
 func (f *followed) open() {
-	p, err := past.Open(past.Config{Dir: "past", Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
+	p := past.New(past.Config{Dir: "past", Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
 		if age, ok := f.ages[kind]; ok {
 			return age
 		}
 		return 24 * time.Hour
 	}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()

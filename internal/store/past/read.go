@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -192,8 +194,8 @@ func (r *reader) changed(from string, rev int64, yield func(key string, k *kv.Ke
 	}
 }
 
-// Changed passes on the keys of a kind that have changed since a revision, up to what is recorded now: with what each was then, nil if it did
-// not exist. Errors: kv.ErrCompacted, kv.ErrFuture.
+// Changed passes on the keys of a kind that have changed since a revision: with what each was then, nil if it did not exist. Of a kind that is
+// not kept it passes on nothing. Errors: kv.ErrCompacted, kv.ErrFuture.
 func (p *Past) Changed(ctx context.Context, kind string, rev int64, yield func(key string, k *kv.KeyValue)) (err error) {
 	done, err := p.use()
 	if err != nil {
@@ -201,7 +203,10 @@ func (p *Past) Changed(ctx context.Context, kind string, rev int64, yield func(k
 	}
 	defer done()
 	defer p.broken.RecoverFatal(&err)
-	if err := p.within(kind, rev); err != nil {
+	if p.Age(kind) <= 0 {
+		return nil
+	}
+	if err := p.await(ctx, kind, rev); err != nil {
 		return err
 	}
 	r, err := p.read(ctx, kind, rev)
@@ -227,7 +232,7 @@ func (p *Past) Range(ctx context.Context, r kv.Range, yield kv.Yield) (answer kv
 	defer done()
 	defer p.broken.RecoverFatal(&err)
 	kind := kindOf(strings.TrimPrefix(r.Key, p.Prefix))
-	if err := p.within(kind, r.Rev); err != nil {
+	if err := p.await(ctx, kind, r.Rev); err != nil {
 		return answer, err
 	}
 	m := merging{r: r, yield: yield}
@@ -356,8 +361,31 @@ func liveAt(k *kv.KeyValue, rev int64) (*kv.KeyValue, error) {
 	return k, nil
 }
 
-// At returns the newest revision that was reached at a time, or kv.ErrCompacted.
-func (p *Past) At(_ context.Context, t time.Time) (rev int64, err error) {
+// FormError says that a text is no moment.
+type FormError struct{ Text string }
+
+func (e *FormError) Error() string {
+	return fmt.Sprintf(`%q is neither a time (2026-01-02T15:04:05Z) nor a duration ("2h": so long ago) nor a resourceVersion`, e.Text)
+}
+
+// Asked returns the revision that a text stands for: a revision, the newest one at a time, or so long ago. Errors: *FormError, kv.ErrCompacted.
+func (p *Past) Asked(text string) (int64, error) {
+	if rev, err := strconv.ParseInt(text, 10, 64); err == nil && rev > 0 {
+		return rev, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		ago, err := time.ParseDuration(text)
+		if err != nil || ago < 0 {
+			return 0, &FormError{text}
+		}
+		t = p.Clock.Now().Add(-ago)
+	}
+	return p.at(t)
+}
+
+// at returns the newest revision that was reached at a time, or kv.ErrCompacted.
+func (p *Past) at(t time.Time) (rev int64, err error) {
 	done, err := p.use()
 	if err != nil {
 		return 0, err

@@ -19,8 +19,12 @@ const (
 	trimEvery  = 10 * time.Second
 )
 
-// Run records what happens in the log until ctx ends, or until the tree gives up: what is recorded is then told no more.
+// Run opens the past and records what happens in the log until ctx ends, or until the tree gives up: what is recorded is then told no more.
+// It is called once.
 func (p *Past) Run(ctx context.Context) error {
+	if err := p.start(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	trimmed := make(chan struct{})

@@ -96,7 +96,7 @@ func (p *Past) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) (err e
 	defer done()
 	defer p.broken.RecoverFatal(&err)
 	kind := kindOf(strings.TrimPrefix(w.Key, p.Prefix))
-	if kind == "" {
+	if kind == "" || p.Age(kind) <= 0 {
 		return kv.ErrCompacted
 	}
 	r, err := p.read(ctx, kind, w.From-1)

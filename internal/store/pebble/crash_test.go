@@ -17,8 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
-	"github.com/kanzen-io/kanzen/internal/store/tree"
 	"github.com/kanzen-io/kanzen/internal/store/pebble"
+	"github.com/kanzen-io/kanzen/internal/store/tree"
 )
 
 // acknowledged is what writers and readers were told: none of it may be lost.
