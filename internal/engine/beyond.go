@@ -29,6 +29,8 @@ type Past interface {
 	Asked(text string) (int64, error)
 	// Revisions passes on the changes of a key, or with all of the keys that begin so, from a revision on to older ones.
 	Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*past.Revision) bool) (since int64, err error)
+	// Keeps says whether the past of a kind is kept, all keys that begin so.
+	Keeps(kind string) bool
 	// Wrote says who made a revision.
 	Wrote(rev int64, a past.Author)
 }
@@ -64,6 +66,8 @@ func (c *call) asksPast() (bool, error) {
 		return false, apierrors.NewBadRequest(name + ": this server keeps no history (--history)")
 	case c.view == nil:
 		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: %s are computed, and have no history", name, c.R.Plural))
+	case !c.e.Past.Keeps(c.view.Below("")):
+		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: no history is kept of %s (--history-kinds)", name, c.R.Plural))
 	case c.info.Subresource != "" || verb != "get" && verb != "list" && verb != "watch":
 		return false, apierrors.NewBadRequest(name + " is for get, list and watch")
 	case revisions != "" && revisions != "true" && revisions != "false":

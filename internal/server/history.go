@@ -12,6 +12,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/extensions"
+	historyapi "github.com/kanzen-io/kanzen/internal/history"
+	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/past"
@@ -88,4 +91,27 @@ func (h *history) run(log *slog.Logger) func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+}
+
+// resources are those by which the history is deleted; nil: none is kept, or nobody can ask for it.
+func (h *history) resources(b *base) []*engine.Resource {
+	if h == nil || !b.cfg.Extensions().Has(extensions.History) {
+		return nil
+	}
+	return historyapi.Resources(func(ctx context.Context, of historyv1.ForgottenSpec) (found, served bool, err error) {
+		r := b.objects.Now().Resource(schema.GroupResource{Group: of.Group, Resource: of.Resource})
+		if r == nil {
+			return false, false, nil
+		}
+		ep, err := r.Endpoint(r.Storage)
+		if err != nil || ep.View() == nil {
+			return false, false, err
+		}
+		key := of.Name
+		if r.Namespaced {
+			key = of.Namespace + "/" + of.Name
+		}
+		found, err = h.Forget(ctx, ep.View().Below(key))
+		return found, true, err
+	})
 }

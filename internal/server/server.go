@@ -234,6 +234,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	reading := b.recorderResources(recorded, authorizers, recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow }))
 	var s *server
 	reading = append(reading, b.bundles(func() *server { return s })...)
+	reading = append(reading, history.resources(b)...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err

@@ -2,7 +2,10 @@
 package v1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -56,4 +59,50 @@ type FieldChange struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`
 	New  any    `json:"new,omitempty"`
+}
+
+// Forgotten is an object whose history is deleted for good. To create one deletes it; it is answered and not kept. What the object is now stays,
+// as if it had been created by its last change.
+type Forgotten struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ForgottenSpec   `json:"spec"`
+	Status ForgottenStatus `json:"status,omitempty"`
+}
+
+// ForgottenSpec names the object. It need not exist any more.
+type ForgottenSpec struct {
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// ForgottenStatus says what was done.
+type ForgottenStatus struct {
+	// Found says that there was a history.
+	Found bool `json:"found"`
+}
+
+// ForgottenList is only for the machinery of kinds.
+type ForgottenList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Forgotten `json:"items"`
+}
+
+// DeepCopyObject is part of runtime.Object.
+func (f *Forgotten) DeepCopyObject() runtime.Object {
+	out := *f
+	out.ObjectMeta = *f.ObjectMeta.DeepCopy()
+	return &out
+}
+
+// DeepCopyObject is part of runtime.Object.
+func (l *ForgottenList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = slices.Clone(l.Items)
+	return &out
 }

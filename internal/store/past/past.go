@@ -210,6 +210,9 @@ func (p *Past) Size() (n int64) {
 	return n
 }
 
+// Keeps says whether changes of a kind are kept.
+func (p *Past) Keeps(kind string) bool { return p.Age(kind) > 0 }
+
 // Reached is the revision up to which changes are here.
 func (p *Past) Reached() int64 {
 	p.mu.Lock()
@@ -240,7 +243,7 @@ func (p *Past) await(ctx context.Context, kind string, rev int64) error {
 		return err
 	case rev > head:
 		return kv.ErrFuture
-	case kind == "" || p.Age(kind) <= 0 || rev < p.Since(kind):
+	case kind == "" || !p.Keeps(kind) || rev < p.Since(kind):
 		return kv.ErrCompacted
 	}
 	return p.Reach(ctx, head)

@@ -203,7 +203,7 @@ func (p *Past) Changed(ctx context.Context, kind string, rev int64, yield func(k
 	}
 	defer done()
 	defer p.broken.RecoverFatal(&err)
-	if p.Age(kind) <= 0 {
+	if !p.Keeps(kind) {
 		return nil
 	}
 	if err := p.await(ctx, kind, rev); err != nil {

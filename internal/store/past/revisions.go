@@ -96,7 +96,7 @@ func (p *Past) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) (err e
 	defer done()
 	defer p.broken.RecoverFatal(&err)
 	kind := kindOf(strings.TrimPrefix(w.Key, p.Prefix))
-	if kind == "" || p.Age(kind) <= 0 {
+	if kind == "" || !p.Keeps(kind) {
 		return kv.ErrCompacted
 	}
 	r, err := p.read(ctx, kind, w.From-1)
@@ -185,7 +185,7 @@ func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, y
 	defer done()
 	defer p.broken.RecoverFatal(&err)
 	kind := kindOf(key)
-	if kind == "" || p.Age(kind) <= 0 {
+	if kind == "" || !p.Keeps(kind) {
 		return 0, kv.ErrCompacted
 	}
 	since = p.Since(kind)
