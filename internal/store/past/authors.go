@@ -1,6 +1,7 @@
 package past
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ type Author struct {
 	// Subresource that was asked for.
 	Subresource string `json:"s,omitempty"`
 	// Request is its audit ID.
-	Request string `json:"r,omitempty"`
+	Request string `json:"-"`
 }
 
 // authored is the author of a revision that is not written down yet.
@@ -38,14 +39,50 @@ func (p *Past) Wrote(rev int64, a Author) {
 	}
 }
 
+// mostNames bounds the authors whose numbers are known.
+const mostNames = 10000
+
 // addAuthors writes down those that wait.
 func (p *Past) addAuthors(set func(key, value []byte)) {
 	for _, a := range p.authors {
-		if value, err := json.Marshal(a.Author); err == nil {
-			set(numbered(authorSpace, a.rev), value)
-		}
+		set(numbered(authorSpace, a.rev), append(bytesOf(p.number(&a.Author, set)), a.Request...))
 	}
 	p.authors = p.authors[:0]
+}
+
+// number returns the number of an author, which is written down if it is new.
+func (p *Past) number(a *Author, set func(key, value []byte)) int64 {
+	name := *a
+	name.Request = ""
+	text, err := json.Marshal(name)
+	if err != nil {
+		return 0
+	}
+	if n, ok := p.names[string(text)]; ok {
+		return n
+	}
+	if len(p.names) >= mostNames {
+		clear(p.names)
+	}
+	p.lastName++
+	p.names[string(text)] = p.lastName
+	set(numbered(nameSpace, p.lastName), text)
+	return p.lastName
+}
+
+// loadNames reads which numbers authors have.
+func (p *Past) loadNames() error {
+	p.names = map[string]int64{}
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{nameSpace}, UpperBound: []byte{nameSpace + 1}})
+	if err != nil {
+		return err
+	}
+	for ok := it.Last(); ok && len(p.names) < mostNames; ok = it.Prev() {
+		n := ofNumbered(it.Key())
+		p.names[string(it.Value())] = n
+		p.lastName = max(p.lastName, n)
+	}
+	return errors.Join(it.Error(), it.Close())
 }
 
 // flushAuthors writes down those that wait for a change that does not come.
@@ -82,6 +119,19 @@ func (p *Past) author(r pebble.Reader, rev int64) (a Author, err error) {
 	if err != nil {
 		return a, err
 	}
-	err = json.Unmarshal(value, &a)
+	n, size := binary.Varint(value)
+	request := string(value[max(size, 0):])
+	if err := done.Close(); err != nil {
+		return a, err
+	}
+	name, done, err := r.Get(numbered(nameSpace, n))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return a, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	err = json.Unmarshal(name, &a)
+	a.Request = request
 	return a, errors.Join(err, done.Close())
 }

@@ -40,7 +40,7 @@ func (p *Past) Forget(ctx context.Context, key string) (found bool, err error) {
 			err = p.tree.Compact(ctx, place, end(place), false)
 		}
 	}
-	return len(places) > 0, err
+	return len(places) > 0, errors.Join(err, p.tree.Flush())
 }
 
 // forget drops the changes of a key from all segments that have some, and returns the beginnings of their keys.
@@ -78,5 +78,5 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 	if r.err != nil {
 		return nil, r.err
 	}
-	return places, b.Commit(pebble.Sync)
+	return places, b.Commit(pebble.NoSync)
 }

@@ -10,8 +10,9 @@ import (
 const (
 	changeSpace   = 'c' // kind 0 segment(4) key 0 revision(8): a change
 	revisionSpace = 'r' // revision(8): when it was, and which keys it changed
-	authorSpace   = 'a' // revision(8): who made it
-	timeSpace     = 't' // milliseconds(8): a revision that was reached by then
+	authorSpace   = 'a' // revision(8): the number of who made it, and the request
+	nameSpace     = 'n' // number(8): an author
+	timeSpace     = 't' // milliseconds(8): a revision that was reached by then, for some times
 	segmentSpace  = 's' // kind 0 segment(4): a segment
 	kindSpace     = 'k' // kind: since when its changes are here
 	metaSpace     = 'm'

@@ -56,7 +56,10 @@ type Past struct {
 	moved    chan struct{}
 	kinds    map[string]*kept
 	lastTime int64 // milliseconds of the last change
+	marked   int64 // milliseconds of the last entry in timeSpace
 	authors  []authored
+	names    map[string]int64 // the numbers of authors
+	lastName int64
 	recent   *recent
 }
 
@@ -90,15 +93,19 @@ func (p *Past) start() (err error) {
 	if p.lock, err = pebble.LockDirectory(p.Dir, p.FS); err != nil {
 		return err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err := p.open(); err != nil {
 		return errors.Join(err, p.lock.Close())
 	}
+	p.move(p.reached)
 	return nil
 }
 
 func (p *Past) open() (err error) {
 	defer p.broken.Recover(&err)
-	o := &pebble.Options{FS: p.FS, Lock: p.lock, CacheSize: 4 << 20, MemTableSize: 4 << 20, FormatMajorVersion: pebble.FormatNewest,
+	// What a crash takes is read from the log again, which has it for longer than flushEvery.
+	o := &pebble.Options{DisableWAL: true, FS: p.FS, Lock: p.lock, CacheSize: 4 << 20, MemTableSize: 4 << 20, FormatMajorVersion: pebble.FormatNewest,
 		Logger: tree.Logger{Log: p.Logger, Broken: p.broken}}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	if p.tree, err = pebble.Open(p.Dir, o); err != nil {
@@ -128,7 +135,10 @@ func (p *Past) load() (err error) {
 	if it.Last() {
 		p.lastTime, _ = binary.Varint(it.Value())
 	}
-	return errors.Join(it.Error(), it.Close())
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	return p.loadNames()
 }
 
 // number reads a number; 0: there is none.
@@ -157,7 +167,7 @@ func (p *Past) Close() error {
 	if p.tree == nil || p.broken.Err() != nil {
 		return nil // what is left of a broken tree does not end
 	}
-	return errors.Join(p.tree.Close(), p.lock.Close())
+	return errors.Join(p.tree.Flush(), p.tree.Close(), p.lock.Close())
 }
 
 // use begins to use the tree, or returns why nothing can be done any more. The caller calls done after that.

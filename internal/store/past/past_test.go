@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -45,7 +46,7 @@ func (l *log) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 // followed is a past that follows a log.
 type followed struct {
 	*past.Past
-	t     *testing.T
+	t     testing.TB
 	log   *log
 	clock *clocktesting.FakeClock
 	files vfs.FS
@@ -54,7 +55,7 @@ type followed struct {
 	stop  func()
 }
 
-func follow(t *testing.T, bytes int64) *followed {
+func follow(t testing.TB, bytes int64) *followed {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	f := &followed{t: t, log: &log{DB: memory.New(c)}, clock: c, files: vfs.NewMem(), bytes: bytes, ages: map[string]time.Duration{}}
 	f.open()
@@ -96,7 +97,7 @@ func (f *followed) reached() int64 {
 }
 
 // list is a range as of a revision, in words.
-func list(t *testing.T, db interface {
+func list(t testing.TB, db interface {
 	Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error)
 }, r kv.Range) string {
 	t.Helper()
@@ -118,7 +119,7 @@ func list(t *testing.T, db interface {
 }
 
 // events are those of a watch, in words.
-func events(t *testing.T, db interface {
+func events(t testing.TB, db interface {
 	Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error
 }, w kv.Watch) string {
 	t.Helper()
@@ -169,9 +170,10 @@ func TestAsTheLog(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		f := follow(t, 1<<20)
+		f.ages["pods/"], f.ages["nodes/"] = 4*time.Hour, 8*time.Hour
 		f.reached()
 		asked := 0
-		for range 60 {
+		for range 30 {
 			for range r.IntN(40) {
 				f.randomly(r)
 				f.clock.Step(time.Duration(r.IntN(200)) * time.Second)
@@ -213,10 +215,202 @@ func TestAsTheLog(t *testing.T) {
 				}
 			}
 		}
-		if asked < 300 || f.Since("pods/") < 10 {
+		if asked < 150 || f.Since("pods/") < 10 {
 			t.Errorf("only %d questions, and history since %d", asked, f.Since("pods/"))
 		}
 		f.stop()
 		f.stop = func() {}
+	}
+}
+
+func (f *followed) put(key, value string) int64 {
+	f.t.Helper()
+	done, err := f.log.Commit(f.t.Context(), kv.Txn{Then: []kv.Op{{Key: prefix + key, Value: []byte(value)}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return done.Rev
+}
+
+// revisions are those of a key, in words.
+func (f *followed) revisions(key string, all bool) (out []string) {
+	f.t.Helper()
+	_, err := f.Revisions(f.t.Context(), key, all, f.reached(), func(r *past.Revision) bool {
+		out = append(out, fmt.Sprintf("%s %s→%s by %s", r.Key, r.Prev, r.Now, r.Author.User))
+		return true
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// TestForget has nothing of what a key was stay anywhere, and what it is answered as before.
+func TestForget(t *testing.T) {
+	f := follow(t, 1<<20)
+	f.reached()
+	begun := f.put("pods/a/x", "secret-one")
+	f.Wrote(begun, past.Author{User: "ann", Request: "r1"})
+	f.clock.Step(2 * time.Hour) // the next change is in another segment
+	f.put("pods/a/x", "secret-two")
+	f.put("pods/a/y", "other")
+	last := f.put("pods/a/x", "now")
+	if got := strings.Join(f.revisions("pods/a/", true), "; "); got != "pods/a/x secret-two→now by ; pods/a/y →other by ; pods/a/x secret-one→secret-two by ; pods/a/x →secret-one by ann" {
+		t.Fatal(got)
+	}
+	for range 2 { // also when it was closed and opened
+		f.stop()
+		f.open()
+		f.reached()
+		if got := len(f.revisions("pods/a/x", false)); got != 3 {
+			t.Error(got)
+		}
+	}
+	if found, err := f.Forget(t.Context(), "pods/a/x"); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	if found, err := f.Forget(t.Context(), "pods/a/z"); found || err != nil {
+		t.Fatal(found, err)
+	}
+	everything := kv.Range{Key: prefix + "pods/", End: prefix + "pods0"}
+	for rev := begun; rev <= last; rev++ {
+		if everything.Rev = rev; strings.Contains(list(t, f, everything), "secret") {
+			t.Errorf("revision %d: %s", rev, list(t, f, everything))
+		}
+	}
+	if got, want := list(t, f, everything), list(t, f.log.DB, everything); got != want {
+		t.Errorf("now there is %s, not %s", got, want)
+	}
+	if got := strings.Join(f.revisions("pods/a/", true), "; "); got != "pods/a/x →now by ; pods/a/y →other by " {
+		t.Error(got)
+	}
+	if got := events(t, f, kv.Watch{Key: prefix + "pods/", Prefix: true, From: begun, Until: last}); strings.Contains(got, "secret") {
+		t.Error(got)
+	}
+	f.put("pods/a/x", "later")
+	if got := strings.Join(f.revisions("pods/a/x", false), "; "); got != "pods/a/x now→later by ; pods/a/x →now by " {
+		t.Error(got)
+	}
+}
+
+// TestBeginsAnew has a history end where the log cannot be followed: a gap, or another log.
+func TestBeginsAnew(t *testing.T) {
+	for name, change := range map[string]func(f *followed){
+		"gap": func(f *followed) {
+			f.put("pods/a/x", "two")
+			f.put("pods/a/x", "three")
+			head, _ := f.log.Head(t.Context())
+			f.log.oldest.Store(head + 1)
+		},
+		"older log": func(f *followed) { f.log = &log{DB: memory.New(f.clock)} },
+		"other log": func(f *followed) {
+			f.log = &log{DB: memory.New(f.clock)}
+			for n := range 20 {
+				f.put("pods/a/x", fmt.Sprint("other ", n))
+			}
+		},
+	} {
+		f := follow(t, 1<<20)
+		f.reached()
+		f.put("pods/a/w", "begun")
+		was := f.put("pods/a/x", "one")
+		f.reached()
+		f.stop()
+		change(f)
+		f.open()
+		head := f.reached()
+		if since := f.Since("pods/"); since != head {
+			t.Errorf("%s: the history is since %d, of %d", name, since, head)
+		}
+		_, err := f.Range(t.Context(), kv.Range{Key: prefix + "pods/", End: prefix + "pods0", Rev: was}, func(kv.KeyValue) bool { return true })
+		if name != "older log" && !errors.Is(err, kv.ErrCompacted) {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.put("pods/a/x", "after")
+		if got := len(f.revisions("pods/a/x", false)); got != 1 {
+			t.Errorf("%s: %d revisions after it", name, got)
+		}
+	}
+}
+
+// TestAskedTimes asks what there was at times, and for what is no time.
+func TestAskedTimes(t *testing.T) {
+	f := follow(t, 1<<20)
+	begun := f.reached()
+	for range 20 {
+		at := f.clock.Now()
+		rev := f.put("pods/a/x", at.String())
+		f.reached()
+		f.clock.Step(300 * time.Millisecond)
+		for text, want := range map[string]int64{at.Format(time.RFC3339Nano): rev, "300ms": rev, "0s": rev, "301ms": rev - 1, fmt.Sprint(rev): rev} {
+			if got, err := f.Asked(text); want > begun && (got != want || err != nil) {
+				t.Errorf("%s: %d, %v, want %d", text, got, err, want)
+			}
+		}
+	}
+	for _, text := range []string{"", "x", "-2h", "2026-01-01"} {
+		var form *past.FormError
+		if _, err := f.Asked(text); !errors.As(err, &form) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := f.Asked("3h"); !errors.Is(err, kv.ErrCompacted) {
+		t.Error(err)
+	}
+}
+
+// TestKinds keeps no changes of kinds that are left out, and those of others for their time.
+func TestKinds(t *testing.T) {
+	f := follow(t, 1<<20)
+	f.ages["leases/"], f.ages["nodes/"] = 0, time.Hour
+	f.reached()
+	for _, kind := range []string{"leases/", "nodes/", "pods/"} {
+		f.put(kind+"a", "one")
+		f.put(kind+"a", "two")
+	}
+	if _, err := f.Revisions(t.Context(), "leases/a", false, f.reached(), nil); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("leases: %v", err)
+	}
+	f.clock.Step(2 * time.Hour)
+	f.put("pods/a", "three")
+	head := f.reached()
+	for f.Since("nodes/") == f.Since("pods/") { // what is too old is dropped beside
+		f.clock.Step(time.Minute)
+		runtime.Gosched()
+	}
+	if got := f.revisions("nodes/a", false); len(got) != 0 {
+		t.Errorf("nodes: %q", got)
+	}
+	if got := f.revisions("pods/a", false); len(got) != 3 {
+		t.Errorf("pods: %q", got)
+	}
+	q := kv.Range{Key: prefix + "nodes/", End: prefix + "nodes0", Rev: head}
+	if got, want := list(t, f, q), list(t, f.log.DB, q); got != want {
+		t.Errorf("nodes are %s, not %s", got, want)
+	}
+}
+
+// BenchmarkRevision reads an object of 5 KB at one of its 1,000 revisions.
+func BenchmarkRevision(b *testing.B) {
+	f := follow(b, 64<<20)
+	f.reached()
+	padding := ""
+	for n := range 100 {
+		padding += fmt.Sprintf(`{"type":"Condition%d","lastTransitionTime":"%d"}`, n, n*n*7919)
+	}
+	var revs []int64
+	for n := range 1000 {
+		revs = append(revs, f.put("pods/a/x", fmt.Sprintf(`{"time":"%d",%s,"again":%d}`, n, padding, n*31)))
+		f.clock.Step(10 * time.Second)
+	}
+	f.reached()
+	n := 0
+	for b.Loop() {
+		n++
+		rev := revs[n*7919%len(revs)]
+		found := false
+		if _, err := f.Range(b.Context(), kv.Range{Key: prefix + "pods/a/x", Rev: rev}, func(k kv.KeyValue) bool { found = k.ModRevision == rev; return true }); err != nil || !found {
+			b.Fatal(found, err)
+		}
 	}
 }

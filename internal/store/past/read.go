@@ -407,7 +407,23 @@ func (p *Past) at(t time.Time) (rev int64, err error) {
 	if !ok {
 		return 0, kv.ErrCompacted
 	}
-	return rev, nil
+	return p.lastBy(rev, ms)
+}
+
+// lastBy returns the newest revision at a time, in milliseconds, which a revision is not newer than.
+func (p *Past) lastBy(rev, ms int64) (int64, error) {
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: numbered(revisionSpace, rev+1), UpperBound: []byte{revisionSpace + 1}})
+	if err != nil {
+		return 0, err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		at, _ := binary.Varint(it.Value())
+		if at > ms {
+			break
+		}
+		rev = ofNumbered(it.Key())
+	}
+	return rev, errors.Join(it.Error(), it.Close())
 }
 
 // timeOf returns the time of a revision in milliseconds, or of the first one after it that is known; ok is false if there is none.

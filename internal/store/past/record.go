@@ -1,6 +1,7 @@
 package past
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,10 +14,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// retryAfter is the pause before a broken watch is begun again, and trimEvery how often it is looked what is to be dropped.
 const (
+	// retryAfter is the pause before a broken watch is begun again.
 	retryAfter = time.Second
-	trimEvery  = 10 * time.Second
+	// trimEvery is how often it is looked what is to be dropped, and flushEvery how often what is in memory comes to the disk.
+	trimEvery, flushEvery = 10 * time.Second, time.Minute
+	// markEvery is the least time between entries in timeSpace.
+	markEvery = time.Second
 )
 
 // Run opens the past and records what happens in the log until ctx ends, or until the tree gives up: what is recorded is then told no more.
@@ -61,9 +65,16 @@ func (p *Past) Run(ctx context.Context) error {
 }
 
 func (p *Past) keepTrimmed(ctx context.Context) {
+	flushed, written := p.Clock.Now(), p.Reached()
 	for {
 		select {
 		case <-p.Clock.After(trimEvery):
+			if now, reached := p.Clock.Now(), p.Reached(); now.Sub(flushed) >= flushEvery && reached != written {
+				flushed, written = now, reached
+				if err := p.Flush(); err != nil {
+					p.Logger.Warn("the history could not be written to the disk", "error", err)
+				}
+			}
 			if _, err := p.trim(); err != nil {
 				p.Logger.Warn("old history could not be dropped", "error", err)
 			}
@@ -74,6 +85,17 @@ func (p *Past) keepTrimmed(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Flush writes what is in memory to the disk.
+func (p *Past) Flush() (err error) {
+	done, err := p.use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	defer p.broken.Recover(&err)
+	return p.tree.Flush()
 }
 
 // begin goes on where the history ended, unless the log is another one by now.
@@ -95,7 +117,7 @@ func (p *Past) begin(ctx context.Context) error {
 	}
 }
 
-// continues says whether the log is the one that was followed: it has the last changes that are known, or later ones.
+// continues says whether the log is the one that was followed, and can be followed further: it had what was changed last.
 func (p *Past) continues(ctx context.Context) (bool, error) {
 	reached := p.Reached()
 	if reached == 0 {
@@ -113,17 +135,17 @@ func (p *Past) continues(ctx context.Context) (bool, error) {
 		if !key.known {
 			continue
 		}
-		mod, is := int64(0), []byte(nil)
-		_, err := p.Log.Range(ctx, kv.Range{Key: p.Prefix + key.name}, func(k kv.KeyValue) bool {
-			mod, is = k.ModRevision, k.Value
+		var had int64
+		var value []byte
+		_, err := p.Log.Range(ctx, kv.Range{Key: p.Prefix + key.name, Rev: reached}, func(k kv.KeyValue) bool {
+			had, value = k.ModRevision, k.Value
 			return true
 		})
-		if err != nil {
-			return false, err
-		}
-		gone := mod == 0
-		if mod < rev && !gone || mod == rev && (key.deleted || string(is) != string(key.value)) {
+		if errors.Is(err, kv.ErrCompacted) {
 			return false, nil
+		}
+		if err != nil || key.deleted != (had == 0) || !key.deleted && (had != rev || !bytes.Equal(value, key.value)) {
+			return false, err
 		}
 	}
 	return true, nil
@@ -157,7 +179,7 @@ func (p *Past) empty(head int64) (err error) {
 	if err != nil {
 		return err
 	}
-	p.begun, p.kinds, p.recent, p.authors = head, map[string]*kept{}, newRecent(), nil
+	p.begun, p.kinds, p.recent, p.authors, p.names = head, map[string]*kept{}, newRecent(), nil, map[string]int64{}
 	p.move(head)
 	return nil
 }
@@ -328,8 +350,9 @@ func (r *recording) endRevision(rev int64) {
 
 // commit ends the batch: everything up to a revision is in it.
 func (r *recording) commit(rev int64) error {
-	if len(r.touched) > 0 {
+	if r.lastTime-r.marked >= markEvery.Milliseconds() {
 		r.set(numbered(timeSpace, r.lastTime), bytesOf(rev))
+		r.marked = r.lastTime
 	}
 	r.set(reachedKey, bytesOf(rev))
 	for kind := range r.touched {
