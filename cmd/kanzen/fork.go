@@ -52,16 +52,22 @@ func (a *asker) askForks(ctx context.Context, method, path string, into any) err
 func forkCreateCommand() *cobra.Command {
 	var a asking
 	var ttl time.Duration
+	var at string
 	cmd := &cobra.Command{Use: "create NAME", Short: "Make a fork", Args: cobra.ExactArgs(1)}
 	a.add(cmd.Flags(), false)
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "How long the fork lives.")
+	cmd.Flags().StringVar(&at, "at", "", "Copy what the server held at a moment: a time (2026-01-02T15:04:05Z), a duration (2h: so long ago) or a resourceVersion; empty: now.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := a.open()
 		if err != nil {
 			return err
 		}
 		var info forks.Info
-		if err := s.askForks(cmd.Context(), http.MethodPost, forkPath(args[0])+"?ttl="+ttl.String(), &info); err != nil {
+		query := url.Values{"ttl": {ttl.String()}}
+		if at != "" {
+			query.Set("at", at)
+		}
+		if err := s.askForks(cmd.Context(), http.MethodPost, forkPath(args[0])+"?"+query.Encode(), &info); err != nil {
 			return err
 		}
 		if a.output == "json" {
@@ -223,23 +229,37 @@ func (a *asker) forkDiff(ctx context.Context, name string) (*plan, error) {
 				return nil, err
 			}
 		}
-		o := plannedObject{Kind: c.Resource, Namespace: c.Namespace, Name: c.Name, Result: c.Result}
-		switch {
-		case before != nil && after != nil:
-			if o.Fields = changedFields(before.Object, after.Object); len(o.Fields) == 0 {
-				continue // both have become the same
-			}
-			o.APIVersion, o.Kind, o.Result = after.GetAPIVersion(), after.GetKind(), bundlev1.Changed
-		case after != nil:
-			o.APIVersion, o.Kind, o.Result = after.GetAPIVersion(), after.GetKind(), bundlev1.Created
-		case before != nil:
-			o.APIVersion, o.Kind, o.Result = before.GetAPIVersion(), before.GetKind(), bundlev1.Deleted
-		case r != nil:
-			continue // neither has it any more
+		o, differs := compared(before, after)
+		if r == nil { // its kind is not listed, so that only this is known of it
+			o, differs = plannedObject{Kind: c.Resource, Result: c.Result}, true
 		}
+		if !differs {
+			continue // both have become the same, or neither has it any more
+		}
+		o.Namespace, o.Name = c.Namespace, c.Name
 		p.Objects = append(p.Objects, o)
 	}
 	return p, nil
+}
+
+// compared tells what has become of an object, nil being none; differs is false if nothing has.
+func compared(before, after *unstructured.Unstructured) (o plannedObject, differs bool) {
+	is := after
+	switch {
+	case before != nil && after != nil:
+		if o.Fields = changedFields(before.Object, after.Object); len(o.Fields) == 0 {
+			return o, false
+		}
+		o.Result = bundlev1.Changed
+	case after != nil:
+		o.Result = bundlev1.Created
+	case before != nil:
+		is, o.Result = before, bundlev1.Deleted
+	default:
+		return o, false
+	}
+	o.APIVersion, o.Kind, o.Namespace, o.Name = is.GetAPIVersion(), is.GetKind(), is.GetNamespace(), is.GetName()
+	return o, true
 }
 
 // resourceOf returns the resource of a change; nil: it is not listed.

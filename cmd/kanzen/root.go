@@ -38,6 +38,7 @@ Under the name etcd it is etcd's own server.`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
 	cmd.AddCommand(applyCommand(), planCommand(), forkCommand())
+	cmd.AddCommand(historyCommand(), getCommand(), diffCommand(), blameCommand(), undeleteCommand(), forgetCommand())
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), diagnoseCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)

@@ -24,7 +24,7 @@ import (
 
 func testCommand() *cobra.Command {
 	cfg := config.Standalone()
-	cfg.DataDir, cfg.SecurePort, cfg.WarnWorkloads = "", 0, false
+	cfg.DataDir, cfg.SecurePort, cfg.WarnWorkloads, cfg.History = "", 0, false, 0
 	all, held := false, false
 	cmd := &cobra.Command{
 		Use:   "test [flags] -- COMMAND [ARGUMENTS]",

@@ -94,8 +94,13 @@ type Config struct {
 	FlightRecorderSample  int
 	FlightRecorderDir     string
 	FlightRecorderDirSize int64
-	FlightRecorderDirAge  time.Duration
-	Console               bool
+	// History is for how long changes of objects are kept, HistorySize how many bytes of them, and HistoryKinds are the values of
+	// --history-kinds.
+	History              time.Duration
+	HistorySize          int64
+	HistoryKinds         []string
+	FlightRecorderDirAge time.Duration
+	Console              bool
 	// WebhookBreaker is for how long a webhook must have failed until it is not waited for; 0: always.
 	WebhookBreaker time.Duration
 	// WebhookAdvice warns clients of slow webhooks and of configurations that match too much.
@@ -277,6 +282,8 @@ func Default() Config {
 		FlightRecorderSlow:     recorderSlow,
 		FlightRecorderSample:   recorderSample,
 		FlightRecorderDirSize:  recorderSize,
+		HistorySize:            historySize,
+		HistoryKinds:           historyKinds,
 		FlightRecorderDirAge:   recorderAge,
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,
@@ -348,6 +355,7 @@ func Standalone() Config {
 	c.FlightRecorderMemory = recorderMemory
 	c.Console = true
 	c.ExtensionNames = []string{"*"}
+	c.History = historyAge
 	c.WebSocketOriginCheck = true
 	c.WebhookAdvice = true
 	c.PlanesIdle, c.PlanesAwake = 5*time.Minute, 1000
@@ -480,6 +488,7 @@ func (c *Config) Validate() error {
 	c.validateEtcd(bad)
 	c.validateSnapshots(bad)
 	c.validateRecorder(bad)
+	c.validateHistory(bad)
 	if _, err := extensions.Parse(c.ExtensionNames); err != nil {
 		bad("extensions", "%v", err)
 	}

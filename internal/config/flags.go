@@ -17,6 +17,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 		{"etcd", c.addEtcdFlags},
 		{"Snapshots", c.addSnapshotFlags},
 		{"Flight recorder", c.addRecorderFlags},
+		{"History", c.addHistoryFlags},
 		{"Serving", c.addServingFlags},
 		{"Authentication and service accounts", c.addAuthFlags},
 		{"Authorization", c.addAuthorizationFlags},

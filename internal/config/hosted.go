@@ -73,6 +73,7 @@ func (c *Config) withoutProcess() {
 	c.Planes, c.PlanesDomain = false, ""
 	c.EtcdCompactionInterval, c.SnapshotSchedule = 0, ""
 	c.FlightRecorderMemory, c.FlightRecorderDir, c.Console = 0, "", false
+	c.History = 0
 	c.DebugSocketPath, c.TracingConfigFile = "", ""
 	c.Profiling, c.ContentionProfiling = false, false // they are of the process
 	c.EndpointReconcilerType, c.KubernetesServiceNodePort = "none", 0

@@ -187,6 +187,7 @@ func (w *write) newest(ctx context.Context, i *store.Item, sure bool) error {
 // follow does what follows a decision that was carried out: it is recorded, and what belonged to an object that is gone is released.
 func (w *write) follow(ctx context.Context, d *decision, stored *store.Item) *outcome {
 	if d.act == actRemove {
+		w.author(ctx, revOf(stored))
 		w.recordChange(ctx, d.old, nil, stored)
 		if f := w.R.Rules.Deleted; f != nil && d.obj != nil {
 			f(ctx, d.obj, w.dryRun)
@@ -194,6 +195,7 @@ func (w *write) follow(ctx context.Context, d *decision, stored *store.Item) *ou
 		return &outcome{obj: d.obj, rev: revOf(stored)}
 	}
 	if d.act == actPut && !w.dryRun {
+		w.author(ctx, revOf(stored))
 		w.recordChange(ctx, d.old, d.obj, stored)
 		d.obj.SetResourceVersion(formatRev(stored.Rev))
 	}

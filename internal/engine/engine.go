@@ -75,6 +75,8 @@ type Config struct {
 	Extensions extensions.Set
 	Namespaces func() *store.View
 	Rights     Rights
+	// Past is what is kept of objects beyond the log's compaction, for the extension of that name. Optional.
+	Past Past
 	// StoreCBOR stores custom resources as CBOR, and not as JSON. Both are read in any case.
 	StoreCBOR bool
 	// Transformer returns how the values of a resource are stored. Optional: as
@@ -281,6 +283,8 @@ type call struct {
 	write
 	w   http.ResponseWriter
 	req *http.Request
+	// past says that the request asks what objects were.
+	past bool
 }
 
 // ServeHTTP serves a request that the route table led here.
@@ -316,10 +320,16 @@ func (c *call) serve() error {
 	if err := c.checkSegments(); err != nil {
 		return err
 	}
+	if c.past, err = c.asksPast(); err != nil {
+		return err
+	}
 	if declared != nil {
 		return c.serveSubresource(declared.Name)
 	}
 	c.deprecated()
+	if c.past && c.asked(extensions.History, "revisions") == "true" {
+		return c.revisions()
+	}
 	if c.info.Verb == "watch" {
 		return c.watch()
 	}

@@ -42,7 +42,12 @@ func (c *call) get() error {
 		return c.writeObject(200, out, obj)
 	}
 	c.span.Event("About to Get from storage")
-	i, err := c.read(c.req.Context(), c.key(c.name), options.ResourceVersion)
+	var i *store.Item
+	if c.past {
+		i, err = c.getBeyond(c.req.Context(), options.ResourceVersion)
+	} else {
+		i, err = c.read(c.req.Context(), c.key(c.name), options.ResourceVersion)
+	}
 	if err != nil {
 		return c.storeError(err, c.name)
 	}

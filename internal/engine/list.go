@@ -202,6 +202,13 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 	if o.Continue != "" {
 		return c.continued(ctx, o)
 	}
+	if rev, ok, err := c.beyond(ctx, o.ResourceVersion); ok || err != nil {
+		if err != nil {
+			return nil, "", err
+		}
+		s, err := c.view.SnapshotBeyond(ctx, rev)
+		return s, "", err
+	}
 	rev, err := parseRev(o.ResourceVersion)
 	if err != nil {
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
@@ -251,13 +258,13 @@ func (c *call) continued(ctx context.Context, o *internalversion.ListOptions) (*
 		s, err := c.view.Snapshot(ctx)
 		return s, start, err
 	}
-	s, err := c.view.SnapshotAt(ctx, rev)
+	s, err := c.snapshotAt(ctx, rev)
 	if errors.Is(err, store.ErrFuture) {
 		// Another server may have made the page; wait for its revision.
 		if err := c.waitFor(ctx, rev); err != nil {
 			return nil, "", err
 		}
-		s, err = c.view.SnapshotAt(ctx, rev)
+		s, err = c.snapshotAt(ctx, rev)
 	}
 	return s, start, err
 }

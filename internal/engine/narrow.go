@@ -60,7 +60,7 @@ type narrowing struct {
 
 // asked returns a parameter of an extension; empty if the request has none, or the extension is off.
 func (c *call) asked(extension, parameter string) string {
-	if q := c.req.URL.RawQuery; q == "" || !strings.Contains(q, parameter) || !c.e.Extensions.Has(extension) {
+	if q := c.req.URL.RawQuery; q == "" || !strings.Contains(q, parameter+"=") || !c.e.Extensions.Has(extension) {
 		return ""
 	}
 	return c.req.URL.Query().Get(parameter)

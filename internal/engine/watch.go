@@ -116,6 +116,9 @@ func (c *call) watchTimeout(o *internalversion.ListOptions) time.Duration {
 func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, int64, error) {
 	ctx, sp := c.reading(ctx, "cacher.Watch", c.namespace, o.ResourceVersion)
 	defer sp.End()
+	if rev, ok, err := c.beyond(ctx, o.ResourceVersion); ok || err != nil {
+		return nil, rev, err
+	}
 	rev, err := parseRev(o.ResourceVersion)
 	if err != nil {
 		return nil, 0, err
@@ -286,7 +289,7 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 // open begins to get the events after a revision.
 func (s *watchStream) open(ctx context.Context, after int64) error {
 	w, err := s.view.Watch(ctx, store.WatchOptions{
-		After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Triggers: s.sel.triggers, Namespaces: s.narrowed.namespaces(),
+		Beyond: s.past, After: after, Prefix: s.keyPrefix(), Exact: s.exact(), Triggers: s.sel.triggers, Namespaces: s.narrowed.namespaces(),
 	})
 	if err != nil {
 		return err

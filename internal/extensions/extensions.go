@@ -17,10 +17,13 @@ const (
 	Selectors  = "selectors"  // fieldSelector with in, notin and fields by themselves; indexes of custom resources
 	Bundles    = "bundles"    // several objects, all or nothing
 	Forks      = "forks"      // copies of the control plane
+	History    = "history"    // ?at=, ?revisions=true: what objects were
 )
 
 // All returns all names.
-func All() []string { return []string{Bundles, Fields, Forks, Namespaces, Selectors, Sort, Visible} }
+func All() []string {
+	return []string{Bundles, Fields, Forks, History, Namespaces, Selectors, Sort, Visible}
+}
 
 // Set is the extensions that are switched on.
 type Set struct{ names []string }

@@ -37,8 +37,8 @@ type Plane interface {
 
 // Config is what forks need.
 type Config struct {
-	// New makes a fork, stopped.
-	New   func(ctx context.Context, name string) (Plane, error)
+	// New makes a fork, stopped, of what the control plane holds now, or of what it held at a moment that at names.
+	New   func(ctx context.Context, name, at string) (Plane, error)
 	Clock clock.WithTicker
 	Log   *slog.Logger
 }
@@ -85,7 +85,7 @@ func New(c Config) *Forks { return &Forks{Config: c, all: map[string]*fork{}} }
 var resource = schema.GroupResource{Group: "kanzen.io", Resource: "forks"}
 
 // create makes a fork.
-func (f *Forks) create(ctx context.Context, name, creator string, life time.Duration) (*fork, error) {
+func (f *Forks) create(ctx context.Context, name, creator, at string, life time.Duration) (*fork, error) {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%q is no name for a fork: %s", name, strings.Join(problems, "; ")))
 	}
@@ -95,7 +95,11 @@ func (f *Forks) create(ctx context.Context, name, creator string, life time.Dura
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.New(ctx, name)
+	p, err := f.New(ctx, name, at)
+	var refusal apierrors.APIStatus
+	if errors.As(err, &refusal) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

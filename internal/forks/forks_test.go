@@ -82,7 +82,7 @@ type given struct {
 
 func begin(t *testing.T) *given {
 	g := &given{t: t, clock: clocktesting.NewFakeClock(time.Unix(1e9, 0)), planes: map[string]*plane{}}
-	g.Forks = New(Config{Clock: g.clock, Log: slog.New(slog.DiscardHandler), New: func(_ context.Context, name string) (Plane, error) {
+	g.Forks = New(Config{Clock: g.clock, Log: slog.New(slog.DiscardHandler), New: func(_ context.Context, name, _ string) (Plane, error) {
 		g.planes[name] = &plane{}
 		return g.planes[name], nil
 	}})

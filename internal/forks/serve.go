@@ -18,7 +18,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
-// Path is where the forks are: GET lists them. At Path/NAME one is created (POST, with ttl as a parameter), looked at (GET) and ended
+// Path is where the forks are: GET lists them. At Path/NAME one is created (POST, with ttl and at as parameters), looked at (GET) and ended
 // (DELETE); below that it answers itself, what is asked for by the user of the request. Who may do that is a question of rules for
 // paths, as for all that is no resource.
 const Path = "/forks"
@@ -69,7 +69,7 @@ func (f *Forks) serveOne(w http.ResponseWriter, r *http.Request, name string) er
 		if err != nil {
 			return err
 		}
-		p, err := f.create(r.Context(), name, request.UserFrom(r.Context()).GetName(), life)
+		p, err := f.create(r.Context(), name, request.UserFrom(r.Context()).GetName(), r.URL.Query().Get("at"), life)
 		if err != nil {
 			return err
 		}

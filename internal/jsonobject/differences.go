@@ -37,11 +37,7 @@ func differences(path string, a, b any, told func(path string, a, b any) bool) b
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			below := fieldName(key)
-			if path != "" {
-				below = path + "." + below
-			}
-			if !differences(below, x[key], y[key], told) {
+			if !differences(Below(path, key), x[key], y[key], told) {
 				return false
 			}
 		}
@@ -59,4 +55,33 @@ func differences(path string, a, b any, told func(path string, a, b any) bool) b
 		return true
 	}
 	return reflect.DeepEqual(a, b) || told(path, a, b)
+}
+
+// Below is the path of a field in what a path leads to.
+func Below(path, field string) string {
+	if path == "" {
+		return fieldName(field)
+	}
+	return path + "." + fieldName(field)
+}
+
+// LeavesAt calls told with the path of each value that has no fields and no items, in the order of fields; path is that of the whole.
+func LeavesAt(path string, v any, told func(path string, v any)) {
+	switch x := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			LeavesAt(Below(path, key), x[key], told)
+		}
+		if len(x) > 0 {
+			return
+		}
+	case []any:
+		for n, item := range x {
+			LeavesAt(path+"["+strconv.Itoa(n)+"]", item, told)
+		}
+		if len(x) > 0 {
+			return
+		}
+	}
+	told(path, v)
 }

@@ -62,5 +62,8 @@ func (f bundled) Adopt(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if h := f.of.history; h != nil {
+		h.Wrote(rev, engine.AuthorOf(ctx))
+	}
 	return rev, objects.Settle(ctx) // who sees the answer finds the kinds that it has defined
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/fork"
 )
 
@@ -31,6 +32,8 @@ type ForkOptions struct {
 	Controllers []string
 	// Rehearsal has webhooks called as for dry runs.
 	Rehearsal bool
+	// At is the moment whose objects it begins with, as ?at= has them; empty: now.
+	At string
 	// Audit takes the audit events of its requests; nil: they are not recorded.
 	Audit func(events ...*auditv1.Event)
 	// Changes takes what its requests have changed; nil: that is not recorded.
@@ -98,13 +101,30 @@ func (s *server) fork(ctx context.Context, o ForkOptions) (*Fork, error) {
 	for _, ep := range b.objects.Endpoints() {
 		ep.View() // so that the cut has it
 	}
-	cut, err := b.objects.Store.Cut(ctx)
+	cut, err := s.cut(ctx, o.At)
 	if err != nil {
 		return nil, err
 	}
 	log := fork.New(cut, b.process.Clock)
 	seams := Seams{Webhook: b.seams.Webhook, Made: true, origin: &origin{s, o}}
 	return &Fork{New(b.cfg.Forked(o.Controllers), b.process.Hosted(log, b.process.Egress), seams), log}, nil
+}
+
+// cut returns what the control plane holds now, or held at a moment.
+func (s *server) cut(ctx context.Context, at string) (*store.Cut, error) {
+	objects := s.base.objects.Store
+	if at == "" {
+		return objects.Cut(ctx)
+	}
+	if s.history == nil {
+		return nil, apierrors.NewBadRequest("at: this server keeps no history (--history)")
+	}
+	rev, err := s.history.Asked(at)
+	if err != nil {
+		return nil, engine.RefusePast(at, err)
+	}
+	cut, err := objects.CutAt(ctx, rev)
+	return cut, engine.RefusePast(at, err)
 }
 
 // aggregates are the checks of aggregation. A fork has none: what is written to an extension server by a fork would be written there.
@@ -205,8 +225,8 @@ func (b *base) forks(s func() *server) *forks.Forks {
 		return nil
 	}
 	return forks.New(forks.Config{
-		New: func(ctx context.Context, name string) (forks.Plane, error) {
-			return s().fork(ctx, ForkOptions{Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
+		New: func(ctx context.Context, name, at string) (forks.Plane, error) {
+			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
 				for _, e := range events {
 					audit.Annotate(e, auditFork, name)
 				}

@@ -58,6 +58,8 @@ const maxBody = 3 << 20
 // server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
 type server struct {
 	base *base
+	// history is what is kept of objects beyond the log's compaction; nil: nothing.
+	history *history
 	// keys, authenticators and auditor (nil: there is none) are lent to forks.
 	keys           *keys.Keys
 	authenticators *methods.Set
@@ -132,9 +134,13 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	opened.Add(sealed.close)
-	stored := store.NewCluster(on.DB, store.Options{Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
+	history := newHistory(cfg, on, seams)
+	stored := store.NewCluster(on.DB, store.Options{Past: history.beyond(), Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
+	if history != nil {
+		opened.Add(history.Close)
+	}
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
 	sends := metrics.NewClients(measured.Registry())
@@ -198,6 +204,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		PagesAtZero:        !cfg.WatchCache,
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
+		Past:               history.engine(),
 		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: rights{authorizers},
 		StoreCBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
@@ -234,6 +241,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	reading := b.recorderResources(recorded, authorizers, parts, found)
 	var s *server
 	reading = append(reading, b.bundles(func() *server { return s })...)
+	reading = append(reading, history.resources(b)...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
@@ -304,7 +312,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, found, backups, rails})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, found, backups, rails, history})
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +333,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s = &server{base: b, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s = &server{base: b, history: history, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {

@@ -71,6 +71,7 @@ type runnables struct {
 	found          *findings.Engine    // nil: there is no flight recorder
 	backups        *snapshot.Scheduler // nil: none are scheduled
 	guardrails     *webhook.Guardrails
+	history        *history // nil: none is kept
 }
 
 func (b *base) work(p runnables) (work, error) {
@@ -103,6 +104,9 @@ func (b *base) work(p runnables) (work, error) {
 	}
 	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
 		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run})
+	}
+	if p.history != nil {
+		w.storage = append(w.storage, task{"history", p.history.run(b.log)})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})

@@ -36,6 +36,7 @@ func NewCluster(db DB, o Options, parts ...Part) *Cluster {
 	shared := newShared(&o)
 	c.Encodings = shared.encodings
 	c.stores = append(c.stores, newStore(db, o, shared))
+	c.stores[0].beyond = o.Past
 	for _, p := range parts {
 		s := newStore(p.DB, o, shared)
 		c.stores = append(c.stores, s)

@@ -48,6 +48,48 @@ func (c *Cluster) Cut(ctx context.Context) (*Cut, error) {
 	}
 }
 
+// CutAt returns what all views held at a revision, but for kinds of which the past is not kept: they are as they are now. Its own revision is
+// that of now, after which its log goes on. Errors: ErrCompacted, ErrFuture.
+func (c *Cluster) CutAt(ctx context.Context, rev int64) (*Cut, error) {
+	cut, err := c.Cut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	main := c.stores[0]
+	if main.beyond == nil {
+		return nil, ErrCompacted
+	}
+	for n := range cut.held {
+		h := &cut.held[n]
+		v := main.viewOf(h.path)
+		if v == nil {
+			continue
+		}
+		err := main.beyond.Changed(ctx, v.kind.Prefix, rev, func(key string, k *kv.KeyValue) {
+			if key = key[len(v.kind.Prefix):]; k == nil {
+				h.items.Delete(key)
+			} else {
+				h.items.Set(key, v.shared(ctx, h.items, *k))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return cut, ctx.Err()
+}
+
+// viewOf returns the view with a prefix of the log, or nil.
+func (s *Store) viewOf(path string) *View {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	below, ok := strings.CutPrefix(path, s.prefix)
+	if !ok {
+		return nil
+	}
+	return s.views[below]
+}
+
 // alive reports whether the view was not dropped.
 func (v *View) alive() bool {
 	v.mu.Lock()

@@ -60,7 +60,7 @@ type DB interface {
 
 // read reads one key as of a revision (0: the newest). It returns nil if the
 // key does not exist.
-func read(ctx context.Context, db DB, key string, rev int64) (found *kv.KeyValue, err error) {
+func read(ctx context.Context, db ranger, key string, rev int64) (found *kv.KeyValue, err error) {
 	_, err = db.Range(ctx, kv.Range{Key: key, Rev: rev}, func(k kv.KeyValue) bool {
 		found = &k
 		return false

@@ -123,7 +123,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	s := stretch{rev: after}
 	bytes := 0
 	watch := kv.Watch{Key: v.etcdPrefix + o.Prefix, Prefix: !o.Exact, From: after + 1, Until: head, Prev: true}
-	err = v.store.db.Watch(ctx, watch, func(events []kv.Event, rev int64) error {
+	deliver := func(events []kv.Event, rev int64) error {
 		for n := range events {
 			if bytes >= historyBytes && events[n].ModRevision > s.rev {
 				return errEnough // etcd's batches may be larger
@@ -140,7 +140,10 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 			return errEnough
 		}
 		return nil
-	})
+	}
+	if err = v.store.db.Watch(ctx, watch, deliver); o.Beyond && errors.Is(err, ErrCompacted) && s.rev == after {
+		err = v.store.beyond.Watch(ctx, watch, deliver)
+	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return stretch{err: err}
 	}

@@ -316,7 +316,7 @@ func (c *Collector) count(ctx context.Context, v *View) int64 {
 		return have.n
 	}
 	began := time.Now()
-	n, err := v.countPast(ctx, 0, Range{})
+	n, err := (&Snapshot{view: v}).countPast(ctx, Range{})
 	v.asked(etcdCount, began, err)
 	if err != nil {
 		return -1

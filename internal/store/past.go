@@ -16,11 +16,53 @@ import (
 // its readers. So ten lists of one old revision need little more memory than
 // one list, and little more than the view if few objects have changed since.
 
+// Past has what a log has forgotten. Errors of its methods: kv.ErrCompacted, for what is not known any more, kv.ErrFuture.
+type Past interface {
+	// Range reads keys as of r.Rev, as DB.Range does.
+	Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error)
+	// Watch passes on the events of keys up to w.Until, as DB.Watch does, with the values before the changes.
+	Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error
+	// Changed passes on the keys of a kind, all that begin so below the prefix, that have changed since a revision: with what each was then,
+	// nil if it did not exist. Of a kind whose past is not kept it passes on nothing.
+	Changed(ctx context.Context, kind string, rev int64, yield func(key string, k *kv.KeyValue)) error
+}
+
+// ranger reads keys.
+type ranger interface {
+	Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error)
+}
+
+// reader reads what the snapshot does not hold.
+func (s *Snapshot) reader() ranger {
+	if s.beyond {
+		return s.view.store.beyond
+	}
+	return s.view.store.db
+}
+
+// SnapshotBeyond is SnapshotAt for who wants to know what the log has forgotten too.
+func (v *View) SnapshotBeyond(ctx context.Context, rev int64) (*Snapshot, error) {
+	if v.store.beyond == nil {
+		return v.SnapshotAt(ctx, rev)
+	}
+	s, err := v.snapshotAt(ctx, rev)
+	if err == nil && !s.InMemory() {
+		s.beyond = true
+	}
+	return s, err
+}
+
+// PastItem returns the item of a value that a key had at a revision.
+func (v *View) PastItem(ctx context.Context, key string, rev int64, value []byte) *Item {
+	return v.item(ctx, kv.KeyValue{Key: []byte(v.etcdPrefix + key), Value: value, ModRevision: rev})
+}
+
 // pageBytes is about how many bytes are read of an old revision at a time.
 const pageBytes = 1 << 20
 
 // ascendPast is Snapshot.Ascend at a revision that is read from etcd.
-func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*Item) bool) error {
+func (s *Snapshot) ascendPast(ctx context.Context, r Range, yield func(*Item) bool) error {
+	v := s.view
 	v.mu.Lock()
 	now, limit := v.items.Copy(), pageOf(v.items.Len(), v.bytes)
 	v.mu.Unlock()
@@ -33,9 +75,9 @@ func (v *View) ascendPast(ctx context.Context, rev int64, r Range, yield func(*I
 		var bytes int64
 		var last []byte
 		enough := false
-		page := kv.Range{Key: from, End: end, Rev: rev, Limit: int64(limit)}
+		page := kv.Range{Key: from, End: end, Rev: s.Rev, Limit: int64(limit)}
 		began := time.Now()
-		answer, err := v.store.db.Range(ctx, page, func(k kv.KeyValue) bool {
+		answer, err := s.reader().Range(ctx, page, func(k kv.KeyValue) bool {
 			if ctx.Err() != nil {
 				return false
 			}
@@ -66,15 +108,17 @@ func pageOf(n int, bytes int64) int {
 }
 
 // countPast is Snapshot.Count at a revision that is read from etcd.
-func (v *View) countPast(ctx context.Context, rev int64, r Range) (int64, error) {
-	answer, err := v.store.db.Range(ctx, kv.Range{Key: v.etcdPrefix + r.start(), End: kv.PrefixEnd(v.etcdPrefix + r.Prefix), Rev: rev, CountOnly: true}, nil)
+func (s *Snapshot) countPast(ctx context.Context, r Range) (int64, error) {
+	path := s.view.etcdPrefix
+	answer, err := s.reader().Range(ctx, kv.Range{Key: path + r.start(), End: kv.PrefixEnd(path + r.Prefix), Rev: s.Rev, CountOnly: true}, nil)
 	return answer.Count, err
 }
 
 // pastItem is Snapshot.Get at a revision that is read from etcd.
-func (v *View) pastItem(ctx context.Context, key string, rev int64) (*Item, error) {
+func (s *Snapshot) pastItem(ctx context.Context, key string) (*Item, error) {
+	v := s.view
 	began := time.Now()
-	found, err := read(ctx, v.store.db, v.etcdPrefix+key, rev)
+	found, err := read(ctx, s.reader(), v.etcdPrefix+key, s.Rev)
 	v.asked(etcdGet, began, err)
 	if err != nil || found == nil {
 		return nil, err

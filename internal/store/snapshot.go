@@ -22,6 +22,8 @@ type Snapshot struct {
 	view  *View
 	// shared says that the items are those of one value of the trigger field.
 	shared bool
+	// beyond says that they are read from what the log has forgotten.
+	beyond bool
 }
 
 // Range selects items of a snapshot.
@@ -45,7 +47,7 @@ const lookEvery = 16
 // Get returns the item at a key, or nil.
 func (s *Snapshot) Get(ctx context.Context, key string) (*Item, error) {
 	if s.items == nil {
-		return s.view.pastItem(ctx, key, s.Rev)
+		return s.pastItem(ctx, key)
 	}
 	i, _ := s.items.Get(key)
 	return i, nil
@@ -55,7 +57,7 @@ func (s *Snapshot) Get(ctx context.Context, key string) (*Item, error) {
 // returns false. It returns an error if ctx ends.
 func (s *Snapshot) Ascend(ctx context.Context, r Range, yield func(*Item) bool) error {
 	if s.items == nil {
-		return s.view.ascendPast(ctx, s.Rev, r, yield)
+		return s.ascendPast(ctx, r, yield)
 	}
 	var err error
 	n := 0
@@ -72,7 +74,7 @@ func (s *Snapshot) Ascend(ctx context.Context, r Range, yield func(*Item) bool) 
 // Count is the number of items in a range.
 func (s *Snapshot) Count(ctx context.Context, r Range) (n int64, err error) {
 	if s.items == nil {
-		return s.view.countPast(ctx, s.Rev, r)
+		return s.countPast(ctx, r)
 	}
 	end := s.items.Len()
 	if r.Prefix != "" {
@@ -183,13 +185,22 @@ func (v *View) SnapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
 	if err := v.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
+	passed := v.passedLocked()
+	v.mu.Unlock()
+	if rev <= passed && rev < v.store.compacted.Load() {
+		return nil, ErrCompacted
+	}
+	return v.snapshotAt(ctx, rev)
+}
+
+// snapshotAt is SnapshotAt for a revision that may be compacted, in the log or what it has forgotten.
+func (v *View) snapshotAt(ctx context.Context, rev int64) (*Snapshot, error) {
+	if err := v.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
 	if rev > v.passedLocked() {
 		v.mu.Unlock()
 		return nil, ErrFuture
-	}
-	if rev < v.store.compacted.Load() {
-		v.mu.Unlock()
-		return nil, ErrCompacted
 	}
 	if rev < v.window.start {
 		v.mu.Unlock()

@@ -79,6 +79,8 @@ type Options struct {
 	Caller Caller
 	// Compare has views compared with the log from time to time.
 	Compare bool
+	// Past has what the main log has forgotten. Optional.
+	Past Past
 }
 
 // Store is the API objects in one log.
@@ -91,6 +93,8 @@ type Store struct {
 	caller Caller
 	// compares is Options.Compare.
 	compares bool
+	// beyond is Options.Past; nil: there is none.
+	beyond Past
 	// metrics is Options.Metrics; never nil.
 	metrics *Metrics
 	// transformer is Options.Transformer.

@@ -441,7 +441,7 @@ func testCompactionRounds(t *testing.T, open opener) {
 	if ver, _, err = s.compactOnce(t.Context(), ver, rev); err != nil || ver != 2 {
 		t.Fatal(ver, err)
 	}
-	if err := v.ascendPast(t.Context(), rev-1, Range{}, nil); !errors.Is(err, ErrCompacted) {
+	if err := (&Snapshot{view: v, Rev: rev - 1}).ascendPast(t.Context(), Range{}, nil); !errors.Is(err, ErrCompacted) {
 		t.Errorf("read before the compaction: %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 type WatchOptions struct {
 	// After is the revision after which to begin.
 	After int64
+	// Beyond has the watcher go on where the log has forgotten what was.
+	Beyond bool
 	// Prefix of the keys: "" for all, "namespace/" for a namespace, or one
 	// object's whole key with Exact.
 	Prefix string

@@ -146,8 +146,8 @@ func (s *Server) Stop() error { return s.stop() }
 func (s *Server) configure(undo *[]func() error) (*seed, error) {
 	o, cfg := &s.options, config.Standalone()
 	cfg.UnsafeNoFsync, cfg.NoListener = true, true
-	cfg.WarnWorkloads = false                              // tests know that no controller runs
-	cfg.FlightRecorderMemory, cfg.WebhookAdvice = 0, false // many servers in a process; what is served is kube-apiserver's
+	cfg.WarnWorkloads = false                                              // tests know that no controller runs
+	cfg.FlightRecorderMemory, cfg.History, cfg.WebhookAdvice = 0, 0, false // many servers in a process; what is served is kube-apiserver's
 	cfg.BindAddress, cfg.SecurePort = net.IPv4(127, 0, 0, 1), 0
 	if o.Controllers != nil {
 		cfg.Controllers = o.Controllers

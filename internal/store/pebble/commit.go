@@ -62,7 +62,7 @@ func (d *DB) decide(ctx context.Context, t kv.Txn) (done kv.Committed, waits *gr
 		return kv.Committed{}, nil, err
 	}
 	defer left()
-	defer d.broken.recover(&err)
+	defer d.broken.Recover(&err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.newest()
@@ -180,8 +180,8 @@ func (w *writing) end() (*group, error) {
 		apply, how = d.tree.Apply, pebble.NoSync
 	}
 	if err := apply(w.batch, how); err != nil {
-		d.broken.set(err) // it is not known whether it is in the tree
-		return nil, d.broken.err()
+		d.broken.Set(err) // it is not known whether it is in the tree
+		return nil, d.broken.Err()
 	}
 	d.rev = w.rev
 	for n, h := range w.heads {

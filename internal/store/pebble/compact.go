@@ -17,7 +17,7 @@ func (d *DB) Compact(ctx context.Context, rev int64) (err error) {
 		return err
 	}
 	defer done()
-	defer d.broken.recover(&err)
+	defer d.broken.Recover(&err)
 	d.compacting.Lock()
 	defer d.compacting.Unlock()
 	switch {
@@ -45,8 +45,8 @@ func (d *DB) sweep(ctx context.Context) error {
 			return ctx.Err()
 		case <-d.closing:
 			return errClosed
-		case <-d.broken.happened:
-			return d.broken.err()
+		case <-d.broken.Happened:
+			return d.broken.Err()
 		default:
 		}
 		done, err := d.sweepSome(d.compacted.Load())

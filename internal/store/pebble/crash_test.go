@@ -18,6 +18,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/pebble"
+	"github.com/kanzen-io/kanzen/internal/store/tree"
 )
 
 // acknowledged is what writers and readers were told: none of it may be lost.
@@ -232,7 +233,7 @@ func TestFailingDisk(t *testing.T) {
 			left.Store(20)
 			told.write(t.Context(), db, nil).Wait() // until writes fail
 			<-db.Broken()
-			if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "more"}}}); !errors.Is(err, pebble.ErrBroken) || !errors.Is(db.Err(), syscall.ENOSPC) {
+			if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "more"}}}); !errors.Is(err, tree.ErrBroken) || !errors.Is(db.Err(), syscall.ENOSPC) {
 				t.Errorf("afterwards: %v, %v", err, db.Err())
 			}
 			disk := fs.CrashClone(vfs.CrashCloneCfg{})

@@ -114,10 +114,10 @@ func (e *expiry) ended(now int64) (keys []end, next int64, err error) {
 
 // delete deletes keys at one revision, but for those that have another end by now.
 func (d *DB) delete(ended []end) (waits *group, err error) {
-	defer d.broken.recover(&err)
+	defer d.broken.Recover(&err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.broken.err(); err != nil {
+	if err := d.broken.Err(); err != nil {
 		return nil, err
 	}
 	now := d.newest()

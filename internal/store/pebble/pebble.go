@@ -17,6 +17,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/tree"
 )
 
 // Config says where a database is and what it may take.
@@ -62,7 +63,7 @@ type DB struct {
 	unsynced  bool // nobody waits for the disk
 	keepEnded bool
 	disk      *space.Reserve // nil: writes are taken until the disk is full
-	broken    *breakage
+	broken    *tree.Breakage
 	durable   *durability
 	tail      *tail
 	expiry    *expiry
@@ -94,12 +95,12 @@ func Open(c Config) (_ *DB, err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: quota{bytes: c.Quota}, unsynced: c.UnsafeNoFsync, keepEnded: c.KeepEnded, dir: c.Dir, heads: newHeads(), broken: newBreakage(), closing: make(chan struct{})}
+	d := &DB{clock: c.Clock, maxValue: c.MaxValue, quota: quota{bytes: c.Quota}, unsynced: c.UnsafeNoFsync, keepEnded: c.KeepEnded, dir: c.Dir, heads: newHeads(), broken: tree.NewBreakage(), closing: make(chan struct{})}
 	if d.maxValue == 0 {
 		d.maxValue = DefaultMaxValue
 	}
 	if c.FS == nil {
-		c.FS = private{vfs.Default}
+		c.FS = tree.Private{FS: vfs.Default}
 		if !c.AnyDisk {
 			d.disk = &space.Reserve{Dir: c.Dir, Need: needBytes}
 		}
@@ -123,13 +124,13 @@ func Open(c Config) (_ *DB, err error) {
 
 // open opens the tree and reads how far it is.
 func (d *DB) open(c Config) (err error) {
-	defer d.broken.recover(&err)
+	defer d.broken.Recover(&err)
 	if c.Cache == 0 {
 		c.Cache = DefaultCache
 	}
 	o := &pebble.Options{
 		Comparer: comparer, FS: c.FS, Lock: d.lock, CacheSize: c.Cache, MemTableSize: 16 << 20,
-		FormatMajorVersion: pebble.FormatNewest, Logger: logger{c.Log, d.broken},
+		FormatMajorVersion: pebble.FormatNewest, Logger: tree.Logger{Log: c.Log, Broken: d.broken},
 		L0CompactionThreshold: 4,
 	}
 	for n := range o.Levels {
@@ -138,7 +139,7 @@ func (d *DB) open(c Config) (err error) {
 	if d.tree, err = pebble.Open(c.Dir, o); err != nil {
 		return err
 	}
-	if err := firstError(d.broken.err(), d.load(c)); err != nil {
+	if err := firstError(d.broken.Err(), d.load(c)); err != nil {
 		return errors.Join(err, d.tree.Close())
 	}
 	return nil
@@ -168,7 +169,7 @@ func (d *DB) load(c Config) error {
 // start begins what runs beside requests.
 func (d *DB) start() {
 	d.tail = newTail(d.rev)
-	d.durable = &durability{told: d.tail.show, fail: d.broken.set, err: d.broken.err, work: make(chan struct{}, 1),
+	d.durable = &durability{told: d.tail.show, fail: d.broken.Set, err: d.broken.Err, work: make(chan struct{}, 1),
 		end: make(chan struct{}), left: make(chan struct{}), rev: d.rev}
 	go d.durable.run()
 	d.expiry = newExpiry(d)
@@ -192,7 +193,7 @@ func (d *DB) Close() error {
 	d.using.Lock()
 	defer d.using.Unlock()
 	d.durable.stop()
-	if d.broken.err() != nil {
+	if d.broken.Err() != nil {
 		return nil // what is left of the tree does not end
 	}
 	d.closed = true
@@ -208,7 +209,7 @@ func (d *DB) use(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	d.using.RLock()
-	err = d.broken.err()
+	err = d.broken.Err()
 	if d.closed {
 		err = errClosed
 	}
@@ -229,10 +230,10 @@ func (d *DB) usable(ctx context.Context) error {
 }
 
 // Broken is closed when the database gives up. Err says why.
-func (d *DB) Broken() <-chan struct{} { return d.broken.happened }
+func (d *DB) Broken() <-chan struct{} { return d.broken.Happened }
 
 // Err says why the database has given up; nil: it has not.
-func (d *DB) Err() error { return d.broken.err() }
+func (d *DB) Err() error { return d.broken.Err() }
 
 // Head is part of store.DB.
 func (d *DB) Head(ctx context.Context) (int64, error) { return d.durable.head(), d.usable(ctx) }

@@ -108,7 +108,7 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (_ kv.Answer
 		return kv.Answer{}, err
 	}
 	defer done()
-	defer d.broken.recoverFatal(&err)
+	defer d.broken.RecoverFatal(&err)
 	for {
 		rev, head, err := d.readable(r.Rev)
 		if err != nil {

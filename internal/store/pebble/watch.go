@@ -49,7 +49,7 @@ func (d *DB) read(ctx context.Context, to []kv.Event, w kv.Watch, next int64) (_
 		return nil, 0, nil, err
 	}
 	defer done()
-	defer d.broken.recover(&err)
+	defer d.broken.Recover(&err)
 	events, rev, changed, err := d.since(ctx, next)
 	if err != nil || rev < next {
 		return to, rev, changed, err
@@ -70,8 +70,8 @@ func (d *DB) pause(ctx context.Context, changed <-chan struct{}) error {
 		return ctx.Err()
 	case <-d.closing:
 		return errClosed
-	case <-d.broken.happened:
-		return d.broken.err()
+	case <-d.broken.Happened:
+		return d.broken.Err()
 	}
 }
 

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The defaults of `kanzen serve`. Nobody asks what a lease was, and events are a history themselves.
+const (
+	historyAge  = 24 * time.Hour
+	historySize = 256 << 20
+)
+
+var historyKinds = []string{"leases.coordination.k8s.io=0s", "events=0s"}
+
+func (c *Config) addHistoryFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&c.History, "history", c.History, "For how long the changes of objects are kept on the disk below --data-dir, to be read by 'kanzen history', 'kanzen diff', 'kanzen blame' and 'kanzen undelete'; 0: they are not.")
+	fs.Int64Var(&c.HistorySize, "history-size", c.HistorySize, "Bytes of all changes that are kept. When there are more, the oldest of the kind that has most are dropped.")
+	fs.StringSliceVar(&c.HistoryKinds, "history-kinds", c.HistoryKinds, "Kinds whose changes are kept for another time than --history, as RESOURCE.GROUP=TIME; 0s: they are not kept.")
+}
+
+func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
+	const least = 16 << 20
+	if c.History < 0 {
+		bad("history", "must not be negative")
+	}
+	if c.History > 0 && c.DataDir == "" && c.given != nil && c.given("history") {
+		bad("history", "goes together with --data-dir")
+	}
+	if c.HistorySize < least {
+		bad("history-size", "must be at least %d", least)
+	}
+	if _, err := c.HistoryAges(); err != nil {
+		bad("history-kinds", "%v", err)
+	}
+}
+
+// HistoryAges says for how long changes of kinds are kept that --history-kinds names.
+func (c *Config) HistoryAges() (map[schema.GroupResource]time.Duration, error) {
+	ages := map[schema.GroupResource]time.Duration{}
+	for _, entry := range c.HistoryKinds {
+		kind, age, ok := strings.Cut(entry, "=")
+		d, err := time.ParseDuration(age)
+		if !ok || kind == "" || err != nil || d < 0 {
+			return nil, fmt.Errorf("%q is not RESOURCE.GROUP=TIME, such as pods=48h", entry)
+		}
+		ages[schema.ParseGroupResource(kind)] = d
+	}
+	return ages, nil
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kanzen-io/kanzen/internal/extensions"
+	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/past"
+)
+
+// This file answers what objects were: ?at= on get, list and watch, and ?revisions=true.
+
+// Past is what is kept of objects beyond the log's compaction.
+type Past interface {
+	// Asked returns the revision that a text stands for. Errors: *past.FormError, store.ErrCompacted.
+	Asked(text string) (int64, error)
+	// Revisions passes on the changes of a key, or with all of the keys that begin so, from a revision on to older ones.
+	Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*past.Revision) bool) (since int64, err error)
+	// Keeps says whether the past of a kind is kept, all keys that begin so.
+	Keeps(kind string) bool
+	// Wrote says who made a revision.
+	Wrote(rev int64, a past.Author)
+}
+
+// author tells the past who has made a revision, if one is kept.
+func (w *write) author(ctx context.Context, rev int64) {
+	if w.e.Past == nil || w.dryRun {
+		return
+	}
+	a := AuthorOf(ctx)
+	a.UserAgent = w.agent
+	w.e.Past.Wrote(rev, a)
+}
+
+// AuthorOf is who the request of a context is from.
+func AuthorOf(ctx context.Context) past.Author {
+	a := past.Author{Request: request.AuditIDFrom(ctx)}
+	if u := request.UserFrom(ctx); u != nil {
+		a.User = u.GetName()
+	}
+	if i := request.InfoFrom(ctx); i != nil {
+		a.Verb, a.Subresource = i.Verb, i.Subresource
+	}
+	return a
+}
+
+// asksPast reports whether the request asks what objects were, and refuses it if it cannot be answered.
+func (c *call) asksPast() (bool, error) {
+	at, revisions := c.asked(extensions.History, "at"), c.asked(extensions.History, "revisions")
+	name := "at"
+	switch {
+	case at == "" && revisions == "":
+		return false, nil
+	case at == "":
+		name = "revisions"
+	}
+	verb := c.info.Verb
+	switch {
+	case c.e.Past == nil:
+		return false, apierrors.NewBadRequest(name + ": this server keeps no history (--history)")
+	case c.view == nil:
+		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: %s are computed, and have no history", name, c.R.Plural))
+	case !c.e.Past.Keeps(c.view.Below("")):
+		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: no history is kept of %s (--history-kinds)", name, c.R.Plural))
+	case c.info.Subresource != "" || verb != "get" && verb != "list" && verb != "watch":
+		return false, apierrors.NewBadRequest(name + " is for get, list and watch")
+	case revisions != "" && revisions != "true" && revisions != "false":
+		return false, apierrors.NewBadRequest(fmt.Sprintf("revisions: %q is neither true nor false", revisions))
+	case revisions == "true" && (verb == "watch" || c.asked(extensions.Visible, "visible") != "" || c.asked(extensions.Namespaces, "namespaces") != ""):
+		return false, apierrors.NewBadRequest("revisions: it is for get and list, and goes with neither visible nor namespaces")
+	}
+	return true, nil
+}
+
+// beyond returns the revision that the request asks for with at; ok is false if it asks for none.
+func (c *call) beyond(ctx context.Context, resourceVersion string) (rev int64, ok bool, err error) {
+	at := c.asked(extensions.History, "at")
+	if at == "" {
+		return 0, false, nil
+	}
+	if resourceVersion != "" {
+		return 0, false, apierrors.NewBadRequest("at: resourceVersion says the same already")
+	}
+	rev, err = c.e.Past.Asked(at)
+	if err == nil {
+		err = c.waitFor(ctx, rev)
+	}
+	return rev, true, RefusePast(at, err)
+}
+
+// RefusePast is the answer to who asks for a moment that is not known; other errors stay what they are.
+func RefusePast(at string, err error) error {
+	var form *past.FormError
+	switch {
+	case errors.As(err, &form):
+		return apierrors.NewBadRequest("at: " + err.Error())
+	case errors.Is(err, store.ErrCompacted):
+		return apierrors.NewResourceExpired(fmt.Sprintf("at: the history does not reach back to %s", at))
+	case errors.Is(err, store.ErrFuture):
+		return apierrors.NewBadRequest("at: nothing is known of the future")
+	}
+	return err
+}
+
+// getBeyond returns the item at a key as of the revision that is asked for.
+func (c *call) getBeyond(ctx context.Context, resourceVersion string) (*store.Item, error) {
+	rev, _, err := c.beyond(ctx, resourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	var i *store.Item
+	snap, err := c.view.SnapshotBeyond(ctx, rev)
+	if err == nil {
+		i, err = snap.Get(ctx, c.key(c.name))
+	}
+	if err == nil && i == nil {
+		err = store.ErrNotFound
+	}
+	return i, RefusePast(c.asked(extensions.History, "at"), err)
+}
+
+// Bounds of an answer about revisions.
+const (
+	defaultRevisions, mostRevisions = 100, 1000
+	mostChanges                     = 100
+)
+
+// revisions answers with the changes of the object, or objects, that the path names.
+func (c *call) revisions() error {
+	ctx := c.req.Context()
+	var o metav1.ListOptions
+	if err := c.decodeQuery(&o); err != nil {
+		return err
+	}
+	if o.LabelSelector != "" || o.FieldSelector != "" || o.Continue != "" {
+		return apierrors.NewBadRequest("revisions: selectors and continue do not go with it; at= asks for older ones")
+	}
+	key, all := c.key(c.name), c.name == ""
+	if all {
+		if key = ""; c.namespace != "" {
+			key = c.namespace + "/"
+		}
+	}
+	if err := c.view.Fresh(ctx); err != nil {
+		return err
+	}
+	rev, asked, err := c.beyond(ctx, o.ResourceVersion)
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	if !asked {
+		rev = c.view.Store().Revision()
+	}
+	limit := int(min(o.Limit, mostRevisions))
+	if limit <= 0 {
+		limit = defaultRevisions
+	}
+	list := historyv1.RevisionList{TypeMeta: metav1.TypeMeta{APIVersion: historyv1.GroupVersion.String(), Kind: "RevisionList"}, Items: []historyv1.Revision{}}
+	who := c.e.Authorize(ctx, &request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "flightrecorder.kanzen.io", Version: "v1alpha1", Resource: "requests"}) == nil
+	since, err := c.e.Past.Revisions(ctx, c.view.Below(key), all, rev, func(r *past.Revision) bool {
+		if len(list.Items) == limit {
+			list.More = true
+			return false
+		}
+		list.Items = append(list.Items, c.revision(ctx, r, who))
+		return true
+	})
+	if err != nil {
+		return c.storeError(err, c.name)
+	}
+	list.Since = formatRev(since)
+	b, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	defer c.answers().End()
+	return writeJSON(c.w, c.req, http.StatusOK, output{media: mediaJSON}, b)
+}
+
+// revision tells of one change, and with who also of who has made it.
+func (c *call) revision(ctx context.Context, r *past.Revision, who bool) historyv1.Revision {
+	key := strings.TrimPrefix(r.Key, c.view.Below(""))
+	out := historyv1.Revision{ResourceVersion: formatRev(r.Rev), Time: metav1.NewTime(r.Time), Operation: historyv1.Updated, Name: key}
+	if namespace, name, ok := strings.Cut(key, "/"); ok {
+		out.Namespace, out.Name = namespace, name
+	}
+	if who {
+		a := r.Author
+		out.User, out.UserAgent, out.Verb, out.Subresource, out.Request = a.User, a.UserAgent, a.Verb, a.Subresource, a.Request
+	}
+	now, err := c.pastObject(ctx, key, r.Rev, r.Now)
+	prev, prevErr := c.pastObject(ctx, key, r.Rev-1, r.Prev)
+	if err := errors.Join(err, prevErr); err != nil {
+		out.Unreadable = err.Error()
+	}
+	switch {
+	case r.Created:
+		out.Operation = historyv1.Created
+	case r.Deleted:
+		out.Operation = historyv1.Deleted
+	}
+	is := now
+	if r.Deleted {
+		is = prev
+	}
+	out.UID, _, _ = unstructured.NestedString(is, "metadata", "uid")
+	if now == nil {
+		return out
+	}
+	out.Managers = managersOf(prev, now)
+	if prev == nil {
+		return out
+	}
+	jsonobject.Differences(prev, now, func(path string, old, now any) bool {
+		if path == "metadata.resourceVersion" || strings.HasPrefix(path, "metadata.managedFields") {
+			return true
+		}
+		if out.MoreChanges = len(out.Changes) == mostChanges; !out.MoreChanges {
+			out.Changes = append(out.Changes, historyv1.FieldChange{Path: path, Old: old, New: now})
+		}
+		return !out.MoreChanges
+	})
+	return out
+}
+
+// pastObject returns the JSON of a stored value, in the version of the request; nil: there is none.
+func (c *call) pastObject(ctx context.Context, key string, rev int64, value []byte) (map[string]any, error) {
+	if value == nil {
+		return nil, nil
+	}
+	i := c.view.PastItem(ctx, key, rev, value)
+	if i.Err != nil {
+		return nil, i.Err
+	}
+	b, err := c.json(ctx, i, c.forms.json)
+	if err != nil {
+		return nil, err
+	}
+	return jsonobject.Unmarshal(c.forms.json.object(b))
+}
+
+// managersOf are the managers that an object has and an earlier one has not, or with another time or other fields.
+func managersOf(prev, now map[string]any) (names []string) {
+	entries := func(obj map[string]any) map[string]string {
+		out := map[string]string{}
+		meta, _ := obj["metadata"].(map[string]any)
+		all, _ := meta["managedFields"].([]any)
+		for _, e := range all {
+			if e, ok := e.(map[string]any); ok {
+				name, _ := e["manager"].(string)
+				out[name] += fmt.Sprint(e["subresource"], e["operation"], e["time"], e["fieldsV1"])
+			}
+		}
+		return out
+	}
+	before := entries(prev)
+	for name, is := range entries(now) {
+		if before[name] != is {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// snapshotAt returns the snapshot as of a revision: also one that the log has forgotten, if the request asks for the past.
+func (c *call) snapshotAt(ctx context.Context, rev int64) (*store.Snapshot, error) {
+	if c.past {
+		return c.view.SnapshotBeyond(ctx, rev)
+	}
+	return c.view.SnapshotAt(ctx, rev)
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/extensions"
+	historyapi "github.com/kanzen-io/kanzen/internal/history"
+	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
+	"github.com/kanzen-io/kanzen/internal/process"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/past"
+)
+
+// This file wires what is kept of objects beyond the log's compaction.
+
+// history is the past of this server's objects; it is nil if none is kept.
+type history struct{ *past.Past }
+
+func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
+	if cfg.History <= 0 || cfg.DataDir == "" || cfg.IsHosted || seams.origin != nil {
+		return nil
+	}
+	return &history{past.New(past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize,
+		Clock: on.Clock, Logger: on.Log})}
+}
+
+// agesOf says for how long changes of a kind of keys are kept. Keys of no API objects have no past.
+func agesOf(cfg *config.Config) func(kind string) time.Duration {
+	named, err := cfg.HistoryAges()
+	if err != nil {
+		named = nil // Validate has told of it
+	}
+	ages := map[string]time.Duration{}
+	for _, r := range builtin.Resources(builtin.Deps{}) {
+		if r.Prefix == "" {
+			continue
+		}
+		ages[r.Prefix+"/"] = cfg.History
+		for _, v := range r.Versions {
+			if age, ok := named[schema.GroupResource{Group: v.Group, Resource: r.Plural}]; ok {
+				ages[r.Prefix+"/"] = age
+			}
+		}
+	}
+	return func(kind string) time.Duration {
+		if age, ok := ages[kind]; ok {
+			return age
+		}
+		group, plural, ok := strings.Cut(strings.TrimSuffix(kind, "/"), "/")
+		if !ok || !strings.Contains(group, ".") {
+			return 0
+		}
+		if age, ok := named[schema.GroupResource{Group: group, Resource: plural}]; ok {
+			return age
+		}
+		return cfg.History
+	}
+}
+
+// beyond is what the store has of it.
+func (h *history) beyond() store.Past {
+	if h == nil {
+		return nil
+	}
+	return h.Past
+}
+
+// engine is what the engine has of it.
+func (h *history) engine() engine.Past {
+	if h == nil {
+		return nil
+	}
+	return h.Past
+}
+
+// run records. A history that cannot go on is no reason to end the server.
+func (h *history) run(log *slog.Logger) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		if err := h.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Error("the history of objects is not recorded any more", "error", err)
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// resources are those by which the history is deleted; nil: none is kept, or nobody can ask for it.
+func (h *history) resources(b *base) []*engine.Resource {
+	if h == nil || !b.cfg.Extensions().Has(extensions.History) {
+		return nil
+	}
+	return historyapi.Resources(func(ctx context.Context, of historyv1.ForgottenSpec) (found, served bool, err error) {
+		r := b.objects.Now().Resource(schema.GroupResource{Group: of.Group, Resource: of.Resource})
+		if r == nil {
+			return false, false, nil
+		}
+		ep, err := r.Endpoint(r.Storage)
+		if err != nil || ep.View() == nil {
+			return false, false, err
+		}
+		key := of.Name
+		if r.Namespaced {
+			key = of.Namespace + "/" + of.Name
+		}
+		found, err = h.Forget(ctx, ep.View().Below(key))
+		return found, true, err
+	})
+}

@@ -1,0 +1,82 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// Forget drops all that is known of a key, below the prefix, but what it is now: it is as if it had been created by its last change. It returns
+// whether there was anything. The bytes leave the disk when the tree next compacts them, which Forget asks for.
+func (p *Past) Forget(ctx context.Context, key string) (found bool, err error) {
+	kind := kindOf(key)
+	if kind == "" {
+		return false, nil
+	}
+	var now *kv.KeyValue
+	answer, err := p.Log.Range(ctx, kv.Range{Key: p.Prefix + key}, func(k kv.KeyValue) bool {
+		now = &k
+		return false
+	})
+	if err != nil {
+		return false, err
+	}
+	if err := p.Reach(ctx, answer.Rev); err != nil {
+		return false, err
+	}
+	done, err := p.use()
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	defer p.broken.Recover(&err)
+	places, err := p.forget(kind, strings.TrimPrefix(key, kind), now)
+	for _, place := range places {
+		if err == nil {
+			err = p.tree.Compact(ctx, place, end(place), false)
+		}
+	}
+	return len(places) > 0, errors.Join(err, p.tree.Flush())
+}
+
+// forget drops the changes of a key from all segments that have some, and returns the beginnings of their keys.
+func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err error) {
+	b := p.tree.NewBatch()
+	defer func() { err = errors.Join(err, b.Close()) }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.kinds[kind]
+	if k == nil {
+		return nil, nil
+	}
+	r := recording{Past: p, batch: b}
+	for n := range k.segments {
+		s := &k.segments[n]
+		place := segmentKey(changeSpace, kind, s.number)
+		known, err := r.knows(place, name)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
+		}
+		changes := append(append(place[:len(place):len(place)], name...), 0)
+		places = append(places, changes)
+		if err := b.DeleteRange(changes, end(changes), nil); err != nil {
+			return nil, err
+		}
+		r.set(appendChange(place, name, 0), []byte{before | deleted})
+		if now != nil && s.first <= now.ModRevision && now.ModRevision <= s.last {
+			r.set(appendChange(place, name, now.ModRevision), append([]byte{created | whole}, now.Value...))
+		}
+	}
+	p.recent.delete(kind + name)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return places, b.Commit(pebble.NoSync)
+}

@@ -1,0 +1,419 @@
+package past_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+	"github.com/kanzen-io/kanzen/internal/store/past"
+)
+
+const prefix = "/registry/"
+
+// log is a log whose history is gone but for the newest revisions: what a past answers must be its own. The memory log below has all of it.
+type log struct {
+	*memory.DB
+	oldest atomic.Int64
+}
+
+func (l *log) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	if r.Rev != 0 && r.Rev < l.oldest.Load() {
+		return kv.Answer{}, kv.ErrCompacted
+	}
+	return l.DB.Range(ctx, r, yield)
+}
+
+func (l *log) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
+	if w.From < l.oldest.Load() {
+		return kv.ErrCompacted
+	}
+	return l.DB.Watch(ctx, w, deliver)
+}
+
+// followed is a past that follows a log.
+type followed struct {
+	*past.Past
+	t     testing.TB
+	log   *log
+	clock *clocktesting.FakeClock
+	files vfs.FS
+	bytes int64
+	ages  map[string]time.Duration
+	stop  func()
+}
+
+func follow(t testing.TB, bytes int64) *followed {
+	c := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	f := &followed{t: t, log: &log{DB: memory.New(c)}, clock: c, files: vfs.NewMem(), bytes: bytes, ages: map[string]time.Duration{}}
+	f.open()
+	t.Cleanup(func() { f.stop() })
+	return f
+}
+
+func (f *followed) open() {
+	p := past.New(past.Config{Dir: "past", Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
+		if age, ok := f.ages[kind]; ok {
+			return age
+		}
+		return 24 * time.Hour
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	f.Past = p
+	f.stop = func() {
+		cancel()
+		if err := errors.Join(<-ended, p.Close()); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
+// reached waits until everything is recorded, and lets the log forget what was before.
+func (f *followed) reached() int64 {
+	f.t.Helper()
+	head, err := f.log.Head(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.Reach(f.t.Context(), head); err != nil {
+		f.t.Fatal(err)
+	}
+	f.log.oldest.Store(head)
+	return head
+}
+
+// list is a range as of a revision, in words.
+func list(t testing.TB, db interface {
+	Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error)
+}, r kv.Range) string {
+	t.Helper()
+	var out []string
+	a, err := db.Range(t.Context(), r, func(k kv.KeyValue) bool {
+		out = append(out, fmt.Sprintf("%s@%d=%s", k.Key, k.ModRevision, k.Value))
+		return true
+	})
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	if r.End != "" && !r.CountOnly {
+		out = append(out, fmt.Sprint("more ", a.More))
+	}
+	if r.CountOnly {
+		out = append(out, fmt.Sprint("count ", a.Count))
+	}
+	return strings.Join(out, "\n")
+}
+
+// events are those of a watch, in words.
+func events(t testing.TB, db interface {
+	Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error
+}, w kv.Watch) string {
+	t.Helper()
+	var out []string
+	err := db.Watch(t.Context(), w, func(events []kv.Event, _ int64) error {
+		slices.SortFunc(events, func(a, b kv.Event) int {
+			return strings.Compare(fmt.Sprintf("%9d%s", a.ModRevision, a.Key), fmt.Sprintf("%9d%s", b.ModRevision, b.Key))
+		})
+		for _, e := range events {
+			out = append(out, fmt.Sprintf("%s@%d=%s (%t, %t) before %d %s", e.Key, e.ModRevision, e.Value, e.Deleted, e.Created(), e.Prev.ModRevision, e.Prev.Value))
+		}
+		return nil
+	})
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+var kinds = []string{"pods/", "services/specs/", "example.com/widgets/", "nodes/"}
+
+// randomly writes some keys of some kinds.
+func (f *followed) randomly(r *rand.Rand) {
+	ops := map[string]kv.Op{}
+	for range 1 + r.IntN(3) {
+		kind := kinds[r.IntN(3)]
+		if r.IntN(20) == 0 {
+			kind = kinds[3]
+		}
+		op := kv.Op{Key: fmt.Sprintf("%s%sns%d/o%d", prefix, kind, r.IntN(3), r.IntN(12)), Delete: r.IntN(4) == 0}
+		if !op.Delete {
+			op.Value = fmt.Appendf(nil, `{"kind":%q,"padding":%q,"n":%d,"more":%q,"m":%d}`, kind, strings.Repeat("abc ", r.IntN(60)), r.IntN(3), strings.Repeat("xyz ", 60), r.IntN(1000))
+		}
+		ops[op.Key] = op
+	}
+	txn := kv.Txn{}
+	for _, op := range ops {
+		txn.Then = append(txn.Then, op)
+	}
+	if _, err := f.log.Commit(f.t.Context(), txn); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestAsTheLog asks for ranges and events of all revisions that are kept, and compares with a log that has forgotten nothing: while the past
+// is dropped, and closed and opened again.
+func TestAsTheLog(t *testing.T) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		f := follow(t, 1<<20)
+		f.ages["pods/"], f.ages["nodes/"] = 4*time.Hour, 8*time.Hour
+		f.reached()
+		asked := 0
+		for range 30 {
+			for range r.IntN(40) {
+				f.randomly(r)
+				f.clock.Step(time.Duration(r.IntN(200)) * time.Second)
+			}
+			head := f.reached()
+			if r.IntN(10) == 0 {
+				f.stop()
+				f.open()
+			}
+			f.clock.Step(time.Minute) // what is old is dropped
+			for range 20 {
+				kind := kinds[r.IntN(len(kinds))]
+				since := f.Since(kind)
+				rev := since + r.Int64N(head-since+1)
+				q := kv.Range{Key: prefix + kind, End: kv.PrefixEnd(prefix + kind), Rev: rev, Limit: r.Int64N(4) * 3, CountOnly: r.IntN(8) == 0}
+				switch r.IntN(4) {
+				case 0:
+					q.Key, q.End = fmt.Sprintf("%sns%d/o%d", q.Key, r.IntN(3), r.IntN(12)), ""
+				case 1:
+					q.Key += fmt.Sprintf("ns1/o%d\x00", r.IntN(12))
+				}
+				if q.CountOnly {
+					q.Limit = 0
+				}
+				if got, want := list(t, f, q), list(t, f.log.DB, q); got != want {
+					if f.Since(kind) > rev {
+						continue // it was dropped meanwhile
+					}
+					t.Fatalf("seed %d: %+v of %d is\n%s\nand not\n%s", seed, q, head, got, want)
+				}
+				asked++
+				w := kv.Watch{Key: prefix + kind, Prefix: true, From: rev + 1, Until: head}
+				w.Prev = true
+				if rev == head {
+					continue
+				}
+				if got, want := events(t, f, w), events(t, f.log.DB, w); got != want && f.Since(kind) <= rev {
+					t.Fatalf("seed %d: %+v is\n%s\nand not\n%s", seed, w, got, want)
+				}
+			}
+		}
+		if asked < 150 || f.Since("pods/") < 10 {
+			t.Errorf("only %d questions, and history since %d", asked, f.Since("pods/"))
+		}
+		f.stop()
+		f.stop = func() {}
+	}
+}
+
+func (f *followed) put(key, value string) int64 {
+	f.t.Helper()
+	done, err := f.log.Commit(f.t.Context(), kv.Txn{Then: []kv.Op{{Key: prefix + key, Value: []byte(value)}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return done.Rev
+}
+
+// revisions are those of a key, in words.
+func (f *followed) revisions(key string, all bool) (out []string) {
+	f.t.Helper()
+	_, err := f.Revisions(f.t.Context(), key, all, f.reached(), func(r *past.Revision) bool {
+		out = append(out, fmt.Sprintf("%s %s→%s by %s", r.Key, r.Prev, r.Now, r.Author.User))
+		return true
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// TestForget has nothing of what a key was stay anywhere, and what it is answered as before.
+func TestForget(t *testing.T) {
+	f := follow(t, 1<<20)
+	f.reached()
+	begun := f.put("pods/a/x", "secret-one")
+	f.Wrote(begun, past.Author{User: "ann", Request: "r1"})
+	f.clock.Step(2 * time.Hour) // the next change is in another segment
+	f.put("pods/a/x", "secret-two")
+	f.put("pods/a/y", "other")
+	last := f.put("pods/a/x", "now")
+	if got := strings.Join(f.revisions("pods/a/", true), "; "); got != "pods/a/x secret-two→now by ; pods/a/y →other by ; pods/a/x secret-one→secret-two by ; pods/a/x →secret-one by ann" {
+		t.Fatal(got)
+	}
+	for range 2 { // also when it was closed and opened
+		f.stop()
+		f.open()
+		f.reached()
+		if got := len(f.revisions("pods/a/x", false)); got != 3 {
+			t.Error(got)
+		}
+	}
+	if found, err := f.Forget(t.Context(), "pods/a/x"); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	if found, err := f.Forget(t.Context(), "pods/a/z"); found || err != nil {
+		t.Fatal(found, err)
+	}
+	everything := kv.Range{Key: prefix + "pods/", End: prefix + "pods0"}
+	for rev := begun; rev <= last; rev++ {
+		if everything.Rev = rev; strings.Contains(list(t, f, everything), "secret") {
+			t.Errorf("revision %d: %s", rev, list(t, f, everything))
+		}
+	}
+	if got, want := list(t, f, everything), list(t, f.log.DB, everything); got != want {
+		t.Errorf("now there is %s, not %s", got, want)
+	}
+	if got := strings.Join(f.revisions("pods/a/", true), "; "); got != "pods/a/x →now by ; pods/a/y →other by " {
+		t.Error(got)
+	}
+	if got := events(t, f, kv.Watch{Key: prefix + "pods/", Prefix: true, From: begun, Until: last}); strings.Contains(got, "secret") {
+		t.Error(got)
+	}
+	f.put("pods/a/x", "later")
+	if got := strings.Join(f.revisions("pods/a/x", false), "; "); got != "pods/a/x now→later by ; pods/a/x →now by " {
+		t.Error(got)
+	}
+}
+
+// TestBeginsAnew has a history end where the log cannot be followed: a gap, or another log.
+func TestBeginsAnew(t *testing.T) {
+	for name, change := range map[string]func(f *followed){
+		"gap": func(f *followed) {
+			f.put("pods/a/x", "two")
+			f.put("pods/a/x", "three")
+			head, _ := f.log.Head(t.Context())
+			f.log.oldest.Store(head + 1)
+		},
+		"older log": func(f *followed) { f.log = &log{DB: memory.New(f.clock)} },
+		"other log": func(f *followed) {
+			f.log = &log{DB: memory.New(f.clock)}
+			for n := range 20 {
+				f.put("pods/a/x", fmt.Sprint("other ", n))
+			}
+		},
+	} {
+		f := follow(t, 1<<20)
+		f.reached()
+		f.put("pods/a/w", "begun")
+		was := f.put("pods/a/x", "one")
+		f.reached()
+		f.stop()
+		change(f)
+		f.open()
+		head := f.reached()
+		if since := f.Since("pods/"); since != head {
+			t.Errorf("%s: the history is since %d, of %d", name, since, head)
+		}
+		_, err := f.Range(t.Context(), kv.Range{Key: prefix + "pods/", End: prefix + "pods0", Rev: was}, func(kv.KeyValue) bool { return true })
+		if name != "older log" && !errors.Is(err, kv.ErrCompacted) {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.put("pods/a/x", "after")
+		if got := len(f.revisions("pods/a/x", false)); got != 1 {
+			t.Errorf("%s: %d revisions after it", name, got)
+		}
+	}
+}
+
+// TestAskedTimes asks what there was at times, and for what is no time.
+func TestAskedTimes(t *testing.T) {
+	f := follow(t, 1<<20)
+	begun := f.reached()
+	for range 20 {
+		at := f.clock.Now()
+		rev := f.put("pods/a/x", at.String())
+		f.reached()
+		f.clock.Step(300 * time.Millisecond)
+		for text, want := range map[string]int64{at.Format(time.RFC3339Nano): rev, "300ms": rev, "0s": rev, "301ms": rev - 1, fmt.Sprint(rev): rev} {
+			if got, err := f.Asked(text); want > begun && (got != want || err != nil) {
+				t.Errorf("%s: %d, %v, want %d", text, got, err, want)
+			}
+		}
+	}
+	for _, text := range []string{"", "x", "-2h", "2026-01-01"} {
+		var form *past.FormError
+		if _, err := f.Asked(text); !errors.As(err, &form) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := f.Asked("3h"); !errors.Is(err, kv.ErrCompacted) {
+		t.Error(err)
+	}
+}
+
+// TestKinds keeps no changes of kinds that are left out, and those of others for their time.
+func TestKinds(t *testing.T) {
+	f := follow(t, 1<<20)
+	f.ages["leases/"], f.ages["nodes/"] = 0, time.Hour
+	f.reached()
+	for _, kind := range []string{"leases/", "nodes/", "pods/"} {
+		f.put(kind+"a", "one")
+		f.put(kind+"a", "two")
+	}
+	if _, err := f.Revisions(t.Context(), "leases/a", false, f.reached(), nil); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("leases: %v", err)
+	}
+	f.clock.Step(2 * time.Hour)
+	f.put("pods/a", "three")
+	head := f.reached()
+	for !f.clock.HasWaiters() { // what is too old is dropped beside
+		runtime.Gosched()
+	}
+	f.clock.Step(time.Minute)
+	for f.Since("nodes/") == f.Since("pods/") {
+		runtime.Gosched()
+	}
+	if got := f.revisions("nodes/a", false); len(got) != 0 {
+		t.Errorf("nodes: %q", got)
+	}
+	if got := f.revisions("pods/a", false); len(got) != 3 {
+		t.Errorf("pods: %q", got)
+	}
+	q := kv.Range{Key: prefix + "nodes/", End: prefix + "nodes0", Rev: head}
+	if got, want := list(t, f, q), list(t, f.log.DB, q); got != want {
+		t.Errorf("nodes are %s, not %s", got, want)
+	}
+}
+
+// BenchmarkRevision reads an object of 5 KB at one of its 1,000 revisions.
+func BenchmarkRevision(b *testing.B) {
+	f := follow(b, 64<<20)
+	f.reached()
+	padding := ""
+	for n := range 100 {
+		padding += fmt.Sprintf(`{"type":"Condition%d","lastTransitionTime":"%d"}`, n, n*n*7919)
+	}
+	var revs []int64
+	for n := range 1000 {
+		revs = append(revs, f.put("pods/a/x", fmt.Sprintf(`{"time":"%d",%s,"again":%d}`, n, padding, n*31)))
+		f.clock.Step(10 * time.Second)
+	}
+	f.reached()
+	n := 0
+	for b.Loop() {
+		n++
+		rev := revs[n*7919%len(revs)]
+		found := false
+		if _, err := f.Range(b.Context(), kv.Range{Key: prefix + "pods/a/x", Rev: rev}, func(k kv.KeyValue) bool { found = k.ModRevision == rev; return true }); err != nil || !found {
+			b.Fatal(found, err)
+		}
+	}
+}

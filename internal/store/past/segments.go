@@ -1,0 +1,212 @@
+package past
+
+import (
+	"encoding/binary"
+	"errors"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// A kind's changes are kept in so many segments, by their age and by their size, before there is something to drop.
+const (
+	segmentsOfAge  = 24
+	segmentsOfSize = 64
+)
+
+// shortest is the least time that a segment lasts.
+const shortest = time.Minute
+
+// kept is what is kept of a kind.
+type kept struct {
+	since    int64 // the revision from which on its past is known
+	segments []segment
+}
+
+// segment has a kind's changes from one revision to another one.
+type segment struct {
+	number       uint32
+	first, last  int64
+	begun, ended time.Time // when these came
+	bytes        int64
+}
+
+func (k *kept) bytes() (n int64) {
+	for _, s := range k.segments {
+		n += s.bytes
+	}
+	return n
+}
+
+// from returns the segments that can have something about a revision or later ones.
+func (k *kept) from(rev int64) []segment {
+	n := sort.Search(len(k.segments), func(n int) bool { return k.segments[n].first > rev })
+	return k.segments[max(n-1, 0):]
+}
+
+// loadKinds reads the kinds and their segments.
+func (p *Past) loadKinds() error {
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{kindSpace}, UpperBound: []byte{kindSpace + 1}})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		since, _ := binary.Varint(it.Value())
+		p.kinds[string(it.Key()[1:])] = &kept{since: since}
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	if it, err = p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{segmentSpace}, UpperBound: []byte{segmentSpace + 1}}); err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		kind, number, ok := strings.Cut(string(it.Key()[1:]), "\x00")
+		if k := p.kinds[kind]; ok && k != nil && len(number) == 4 {
+			k.segments = append(k.segments, readSegment(binary.BigEndian.Uint32([]byte(number)), it.Value()))
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+func readSegment(number uint32, value []byte) segment {
+	var n [5]int64
+	for i := range n {
+		v, size := binary.Varint(value)
+		n[i], value = v, value[max(size, 0):]
+	}
+	return segment{number, n[0], n[1], time.UnixMilli(n[2]), time.UnixMilli(n[3]), n[4]}
+}
+
+func (s *segment) value() (to []byte) {
+	for _, n := range [...]int64{s.first, s.last, s.begun.UnixMilli(), s.ended.UnixMilli(), s.bytes} {
+		to = binary.AppendVarint(to, n)
+	}
+	return to
+}
+
+// current returns the segment for a change of a kind at a revision; nil: its changes are not kept.
+func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (*segment, error) {
+	age := p.Age(kind)
+	if age <= 0 {
+		return nil, nil
+	}
+	k := p.kinds[kind]
+	if k == nil {
+		k = &kept{since: p.begun}
+		p.kinds[kind] = k
+		if err := b.Set(append([]byte{kindSpace}, kind...), bytesOf(k.since), nil); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(k.segments); n > 0 {
+		s := &k.segments[n-1]
+		full := s.bytes >= max(p.Bytes/segmentsOfSize, 1<<16) || now.Sub(s.begun) >= max(age/segmentsOfAge, shortest)
+		if !full || s.last == rev {
+			return s, nil
+		}
+	}
+	next := segment{first: rev, begun: now}
+	if n := len(k.segments); n > 0 {
+		next.number = k.segments[n-1].number + 1
+	}
+	k.segments = append(k.segments[:len(k.segments):len(k.segments)], next) // readers have the slice
+	return &k.segments[len(k.segments)-1], nil
+}
+
+// trim drops what is too old, and what is too much. It returns the number of segments that it has dropped.
+func (p *Past) trim() (n int, err error) {
+	done, err := p.use()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	defer p.broken.Recover(&err)
+	b := p.tree.NewBatch()
+	defer func() { err = errors.Join(err, b.Close()) }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.Clock.Now()
+	for kind, k := range p.kinds {
+		for len(k.segments) > 0 && now.Sub(k.segments[0].ended) > p.Age(kind) {
+			n++
+			if err := p.drop(b, kind, k); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for {
+		kind, total := p.largest()
+		if total <= p.Bytes || kind == "" {
+			break
+		}
+		n++
+		if err := p.drop(b, kind, p.kinds[kind]); err != nil {
+			return 0, err
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	if err := p.dropRevisions(b); err != nil {
+		return 0, err
+	}
+	return n, b.Commit(pebble.NoSync)
+}
+
+// largest is the kind of which most is kept, of those that have a segment to drop, and how much there is of all.
+func (p *Past) largest() (kind string, total int64) {
+	most := int64(-1)
+	for name, k := range p.kinds {
+		n := k.bytes()
+		total += n
+		if len(k.segments) > 1 && (n > most || n == most && name < kind) {
+			kind, most = name, n
+		}
+	}
+	return kind, total
+}
+
+// drop drops the oldest segment of a kind.
+func (p *Past) drop(b *pebble.Batch, kind string, k *kept) error {
+	oldest := segmentKey(changeSpace, kind, k.segments[0].number)
+	k.since = max(k.since, k.segments[0].last)
+	k.segments = k.segments[1:]
+	return errors.Join(
+		b.DeleteRange(oldest, end(oldest), nil),
+		b.Delete(append([]byte{segmentSpace}, oldest[1:]...), nil),
+		b.Set(append([]byte{kindSpace}, kind...), bytesOf(k.since), nil))
+}
+
+// dropRevisions drops what is known of revisions that no kind reaches back to.
+func (p *Past) dropRevisions(b *pebble.Batch) error {
+	oldest := p.reached
+	for _, k := range p.kinds {
+		if len(k.segments) > 0 {
+			oldest = min(oldest, k.since)
+		}
+	}
+	if oldest <= p.begun {
+		return nil
+	}
+	p.begun = oldest
+	for kind, k := range p.kinds {
+		if len(k.segments) == 0 && k.since <= oldest { // its objects have not changed since
+			delete(p.kinds, kind)
+			if err := b.Delete(append([]byte{kindSpace}, kind...), nil); err != nil {
+				return err
+			}
+		}
+	}
+	at, _, err := p.timeOf(p.tree, oldest)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		b.Set(begunKey, bytesOf(oldest), nil),
+		b.DeleteRange([]byte{revisionSpace}, numbered(revisionSpace, oldest), nil),
+		b.DeleteRange([]byte{authorSpace}, numbered(authorSpace, oldest), nil),
+		b.DeleteRange([]byte{timeSpace}, numbered(timeSpace, at), nil))
+}
