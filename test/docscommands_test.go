@@ -115,6 +115,8 @@ var notCommands = map[string]string{
 	"docs/planes.md apiVersion: planes":                "yaml",
 	"docs/planes.md spec:":                             "yaml",
 	"docs/bundles.md apiVersion: bundle":               "yaml",
+	"docs/bundles.md ~ clusterrole/":                   "an answer",
+	"docs/extensions.md metadata:":                     "yaml",
 	"docs/bundles.md Error: nothing was":               "an answer",
 	"docs/forks.md apiVersion: rbac":                   "yaml",
 	"docs/forks.md s := kanzentest.Start":              "go",
@@ -357,7 +359,7 @@ func (c *commandChecks) ownCommand(t *testing.T, s snippet, args []string) error
 
 var (
 	lowerWord          = regexp.MustCompile(`^[a-z][a-z-]*$`)
-	commandsOfCommands = []string{"snapshot", "member", "encryption"}
+	commandsOfCommands = []string{"snapshot", "member", "encryption", "fork"}
 )
 
 // kubectl has kubectl read a command line; what only reads is also run.

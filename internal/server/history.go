@@ -2,18 +2,22 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/builtin"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/extensions"
-	historyapi "github.com/kanzen-io/kanzen/internal/history"
 	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -98,20 +102,43 @@ func (h *history) resources(b *base) []*engine.Resource {
 	if h == nil || !b.cfg.Extensions().Has(extensions.History) {
 		return nil
 	}
-	return historyapi.Resources(func(ctx context.Context, of historyv1.ForgottenSpec) (found, served bool, err error) {
-		r := b.objects.Now().Resource(schema.GroupResource{Group: of.Group, Resource: of.Resource})
-		if r == nil {
-			return false, false, nil
-		}
-		ep, err := r.Endpoint(r.Storage)
-		if err != nil || ep.View() == nil {
-			return false, false, err
-		}
-		key := of.Name
-		if r.Namespaced {
-			key = of.Namespace + "/" + of.Name
-		}
-		found, err = h.Forget(ctx, ep.View().Below(key))
-		return found, true, err
-	})
+	gv := historyv1.GroupVersion
+	return []*engine.Resource{{
+		Plural: "forgotten", Singular: "forgotten", Kind: "Forgotten", Hub: gv, Verbs: []string{"create"},
+		Versions: []*engine.Version{engine.VersionOf[historyv1.Forgotten, historyv1.ForgottenList](gv, nil)},
+		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
+			f := obj.(*historyv1.Forgotten)
+			return f, h.forget(ctx, b.objects, f, admission.IsDryRun(o.DryRun))
+		},
+	}}
+}
+
+// forget drops all that is known of an object but what it is now.
+func (h *history) forget(ctx context.Context, objects *catalog.Raw, f *historyv1.Forgotten, dryRun bool) error {
+	of := f.Spec
+	if of.Resource == "" || of.Name == "" {
+		return apierrors.NewBadRequest("spec: resource and name say whose history is to be deleted")
+	}
+	r := objects.Now().Resource(schema.GroupResource{Group: of.Group, Resource: of.Resource})
+	if r == nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("spec: there is no resource %q in group %q", of.Resource, of.Group))
+	}
+	ep, err := r.Endpoint(r.Storage)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if ep.View() == nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("spec: %s are computed, and have no history", of.Resource))
+	}
+	if dryRun {
+		return nil
+	}
+	key := of.Name
+	if r.Namespaced {
+		key = of.Namespace + "/" + of.Name
+	}
+	if f.Status.Found, err = h.Forget(ctx, ep.View().Below(key)); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return nil
 }
