@@ -18,21 +18,20 @@ import (
 	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/store/past"
 )
 
 // This file answers what objects were: ?at= on get, list and watch, and ?revisions=true.
 
 // Past is what is kept of objects beyond the log's compaction.
 type Past interface {
-	// Asked returns the revision that a text stands for. Errors: *past.FormError, store.ErrCompacted.
+	// Asked returns the revision that a text stands for. Errors: *store.MomentError, store.ErrCompacted.
 	Asked(text string) (int64, error)
 	// Revisions passes on the changes of a key, or with all of the keys that begin so, from a revision on to older ones.
-	Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*past.Revision) bool) (since int64, err error)
+	Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*store.Revision) bool) (since int64, err error)
 	// Keeps says whether the past of a kind is kept, all keys that begin so.
 	Keeps(kind string) bool
 	// Wrote says who made a revision.
-	Wrote(rev int64, a past.Author)
+	Wrote(rev int64, a store.Author)
 }
 
 // author tells the past who has made a revision, if one is kept.
@@ -46,8 +45,8 @@ func (w *write) author(ctx context.Context, rev int64) {
 }
 
 // AuthorOf is who the request of a context is from.
-func AuthorOf(ctx context.Context) past.Author {
-	a := past.Author{Request: request.AuditIDFrom(ctx)}
+func AuthorOf(ctx context.Context) store.Author {
+	a := store.Author{Request: request.AuditIDFrom(ctx)}
 	if u := request.UserFrom(ctx); u != nil {
 		a.User = u.GetName()
 	}
@@ -103,7 +102,7 @@ func (c *call) beyond(ctx context.Context, resourceVersion string) (rev int64, o
 
 // RefusePast is the answer to who asks for a moment that is not known; other errors stay what they are.
 func RefusePast(at string, err error) error {
-	var form *past.FormError
+	var form *store.MomentError
 	switch {
 	case errors.As(err, &form):
 		return apierrors.NewBadRequest("at: " + err.Error())
@@ -170,7 +169,7 @@ func (c *call) revisions() error {
 	}
 	list := historyv1.RevisionList{TypeMeta: metav1.TypeMeta{APIVersion: historyv1.GroupVersion.String(), Kind: "RevisionList"}, Items: []historyv1.Revision{}}
 	who := c.e.Authorize(ctx, &request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "flightrecorder.kanzen.io", Version: "v1alpha1", Resource: "requests"}) == nil
-	since, err := c.e.Past.Revisions(ctx, c.view.Below(key), all, rev, func(r *past.Revision) bool {
+	since, err := c.e.Past.Revisions(ctx, c.view.Below(key), all, rev, func(r *store.Revision) bool {
 		if len(list.Items) == limit {
 			list.More = true
 			return false
@@ -191,7 +190,7 @@ func (c *call) revisions() error {
 }
 
 // revision tells of one change, and with who also of who has made it.
-func (c *call) revision(ctx context.Context, r *past.Revision, who bool) historyv1.Revision {
+func (c *call) revision(ctx context.Context, r *store.Revision, who bool) historyv1.Revision {
 	key := strings.TrimPrefix(r.Key, c.view.Below(""))
 	out := historyv1.Revision{ResourceVersion: formatRev(r.Rev), Time: metav1.NewTime(r.Time), Operation: historyv1.Updated, Name: key}
 	if namespace, name, ok := strings.Cut(key, "/"); ok {

@@ -7,31 +7,21 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-)
 
-// Author is who made a change, and how.
-type Author struct {
-	User      string `json:"u,omitempty"`
-	As        string `json:"i,omitempty"` // whom the user impersonated
-	UserAgent string `json:"a,omitempty"`
-	Verb      string `json:"v,omitempty"`
-	// Subresource that was asked for.
-	Subresource string `json:"s,omitempty"`
-	// Request is its audit ID.
-	Request string `json:"-"`
-}
+	"github.com/kanzen-io/kanzen/internal/store"
+)
 
 // authored is the author of a revision that is not written down yet.
 type authored struct {
 	rev int64
-	Author
+	store.Author
 }
 
 // mostAuthors bounds those that wait to be written down.
 const mostAuthors = 10000
 
 // Wrote says who made a revision: it may be told before or after the change itself has come.
-func (p *Past) Wrote(rev int64, a Author) {
+func (p *Past) Wrote(rev int64, a store.Author) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.authors) < mostAuthors {
@@ -51,7 +41,7 @@ func (p *Past) addAuthors(set func(key, value []byte)) {
 }
 
 // number returns the number of an author, which is written down if it is new.
-func (p *Past) number(a *Author, set func(key, value []byte)) int64 {
+func (p *Past) number(a *store.Author, set func(key, value []byte)) int64 {
 	name := *a
 	name.Request = ""
 	text, err := json.Marshal(name)
@@ -104,7 +94,7 @@ func (p *Past) flushAuthors() (err error) {
 }
 
 // author returns who made a revision.
-func (p *Past) author(r pebble.Reader, rev int64) (a Author, err error) {
+func (p *Past) author(r pebble.Reader, rev int64) (a store.Author, err error) {
 	p.mu.Lock()
 	if n := slices.IndexFunc(p.authors, func(w authored) bool { return w.rev == rev }); n >= 0 {
 		a = p.authors[n].Author

@@ -79,9 +79,9 @@ func end(prefix []byte) []byte {
 
 // What a change is: the first byte of its value.
 const (
-	whole   byte = iota // the value follows
-	delta               // what makes it of the value before it in the segment
-	deleted             // the key was deleted
+	whole   byte = iota + 1 // the value follows
+	delta                   // what makes it of the value before it in the segment
+	deleted                 // the key was deleted
 	form    byte = 0x0f
 
 	// created says that there was no such key before, and before that this is no change of the segment, but what the key was when it began.

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 	"github.com/kanzen-io/kanzen/internal/store/past"
@@ -235,7 +236,7 @@ func (f *followed) put(key, value string) int64 {
 // revisions are those of a key, in words.
 func (f *followed) revisions(key string, all bool) (out []string) {
 	f.t.Helper()
-	_, err := f.Revisions(f.t.Context(), key, all, f.reached(), func(r *past.Revision) bool {
+	_, err := f.Revisions(f.t.Context(), key, all, f.reached(), func(r *store.Revision) bool {
 		out = append(out, fmt.Sprintf("%s %s→%s by %s", r.Key, r.Prev, r.Now, r.Author.User))
 		return true
 	})
@@ -250,7 +251,7 @@ func TestForget(t *testing.T) {
 	f := follow(t, 1<<20)
 	f.reached()
 	begun := f.put("pods/a/x", "secret-one")
-	f.Wrote(begun, past.Author{User: "ann", Request: "r1"})
+	f.Wrote(begun, store.Author{User: "ann", Request: "r1"})
 	f.clock.Step(2 * time.Hour) // the next change is in another segment
 	f.put("pods/a/x", "secret-two")
 	f.put("pods/a/y", "other")
@@ -349,7 +350,7 @@ func TestAskedTimes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "x", "-2h", "2026-01-01"} {
-		var form *past.FormError
+		var form *store.MomentError
 		if _, err := f.Asked(text); !errors.As(err, &form) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -251,7 +251,6 @@ type merging struct {
 	yield  kv.Yield
 	answer kv.Answer
 	passed int64
-	full   bool // enough was passed on
 	over   bool
 }
 
@@ -361,14 +360,7 @@ func liveAt(k *kv.KeyValue, rev int64) (*kv.KeyValue, error) {
 	return k, nil
 }
 
-// FormError says that a text is no moment.
-type FormError struct{ Text string }
-
-func (e *FormError) Error() string {
-	return fmt.Sprintf(`%q is neither a time (2026-01-02T15:04:05Z) nor a duration ("2h": so long ago) nor a resourceVersion`, e.Text)
-}
-
-// Asked returns the revision that a text stands for: a revision, the newest one at a time, or so long ago. Errors: *FormError, kv.ErrCompacted.
+// Asked returns the revision that a text stands for: a revision, the newest one at a time, or so long ago. Errors: *store.MomentError, kv.ErrCompacted.
 func (p *Past) Asked(text string) (int64, error) {
 	if rev, err := strconv.ParseInt(text, 10, 64); err == nil && rev > 0 {
 		return rev, nil
@@ -377,7 +369,7 @@ func (p *Past) Asked(text string) (int64, error) {
 	if err != nil {
 		ago, err := time.ParseDuration(text)
 		if err != nil || ago < 0 {
-			return 0, &FormError{text}
+			return 0, &store.MomentError{Text: text}
 		}
 		t = p.Clock.Now().Add(-ago)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -163,21 +164,9 @@ func (r *reader) event(key *changedKey, rev int64) (e kv.Event, ok bool, err err
 	return e, was != nil, err
 }
 
-// Revision is a change of a key.
-type Revision struct {
-	Rev     int64
-	Time    time.Time
-	Key     string // below the prefix
-	Created bool
-	Deleted bool
-	Author  Author
-	// Now is the value after the change, Prev the one before it; nil: the key did not exist.
-	Now, Prev []byte
-}
-
 // Revisions passes on the changes of a key, or with all of the keys that begin so, below the prefix: from a revision on to older ones, until yield
 // returns false. It returns the revision since which they are known.
-func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*Revision) bool) (since int64, err error) {
+func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*store.Revision) bool) (since int64, err error) {
 	done, err := p.use()
 	if err != nil {
 		return 0, err
@@ -222,7 +211,7 @@ func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, y
 }
 
 // revisionsOf passes on the changes of one key.
-func (r *reader) revisionsOf(ctx context.Context, key string, rev int64, yield func(*Revision) bool) error {
+func (r *reader) revisionsOf(ctx context.Context, key string, rev int64, yield func(*store.Revision) bool) error {
 	for n := len(r.segments) - 1; n >= 0; n-- {
 		c := r.segments[n]
 		for ctx.Err() == nil && c.it.SeekLT(appendChange(c.place, key[len(r.kind):], rev+1)) {
@@ -248,12 +237,12 @@ func (r *reader) revisionsOf(ctx context.Context, key string, rev int64, yield f
 }
 
 // revision passes on one change.
-func (r *reader) revision(key *changedKey, rev int64, yield func(*Revision) bool) (more bool, err error) {
+func (r *reader) revision(key *changedKey, rev int64, yield func(*store.Revision) bool) (more bool, err error) {
 	e, ok, err := r.event(key, rev)
 	if err != nil || !ok {
 		return true, err
 	}
-	out := &Revision{Rev: rev, Key: key.name, Deleted: e.Deleted, Created: e.Created(), Now: e.Value, Prev: e.Prev.Value}
+	out := &store.Revision{Rev: rev, Key: key.name, Deleted: e.Deleted, Created: e.Created(), Now: e.Value, Prev: e.Prev.Value}
 	value, done, err := r.tree.Get(numbered(revisionSpace, rev))
 	if err == nil {
 		out.Time, _ = parseRevision(value)
