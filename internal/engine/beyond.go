@@ -56,32 +56,43 @@ func AuthorOf(ctx context.Context) store.Author {
 	return a
 }
 
-// asksPast reports whether the request asks what objects were, and refuses it if it cannot be answered.
-func (c *call) asksPast() (bool, error) {
-	at, revisions := c.asked(extensions.History, "at"), c.asked(extensions.History, "revisions")
+// asksPast reports whether the request asks what objects were (at), and whether for their changes (revisions). The error is why it cannot be
+// answered.
+func (c *call) asksPast() (at, revisions bool, err error) {
+	moment, changes := c.asked(extensions.History, "at"), c.asked(extensions.History, "revisions")
+	if moment == "" && changes == "" {
+		return false, false, nil
+	}
 	name := "at"
-	switch {
-	case at == "" && revisions == "":
-		return false, nil
-	case at == "":
+	if moment == "" {
 		name = "revisions"
+	}
+	at, revisions = moment != "", changes == "true"
+	refuse := func(format string, args ...any) error {
+		return apierrors.NewBadRequest(name + ": " + fmt.Sprintf(format, args...))
 	}
 	verb := c.info.Verb
 	switch {
 	case c.e.Past == nil:
-		return false, apierrors.NewBadRequest(name + ": this server keeps no history (--history)")
+		err = refuse("this server keeps no history (--history)")
 	case c.view == nil:
-		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: %s are computed, and have no history", name, c.R.Plural))
+		err = refuse("%s are computed, and have no history", c.R.Plural)
 	case !c.e.Past.Keeps(c.view.Below("")):
-		return false, apierrors.NewBadRequest(fmt.Sprintf("%s: no history is kept of %s (--history-kinds)", name, c.R.Plural))
+		err = refuse("no history is kept of %s (--history-kinds)", c.R.Plural)
 	case c.info.Subresource != "" || verb != "get" && verb != "list" && verb != "watch":
-		return false, apierrors.NewBadRequest(name + " is for get, list and watch")
-	case revisions != "" && revisions != "true" && revisions != "false":
-		return false, apierrors.NewBadRequest(fmt.Sprintf("revisions: %q is neither true nor false", revisions))
-	case revisions == "true" && (verb == "watch" || c.asked(extensions.Visible, "visible") != "" || c.asked(extensions.Namespaces, "namespaces") != ""):
-		return false, apierrors.NewBadRequest("revisions: it is for get and list, and goes with neither visible nor namespaces")
+		err = refuse("it is for get, list and watch")
+	case !revisions && changes != "" && changes != "false":
+		err = apierrors.NewBadRequest(fmt.Sprintf("revisions: %q is neither true nor false", changes))
+	case revisions && (c.watches() || c.asked(extensions.Visible, "visible") != "" || c.asked(extensions.Namespaces, "namespaces") != "" || c.asked(extensions.Namespaces, "namespaceSelector") != ""):
+		err = apierrors.NewBadRequest("revisions: it is for get and list, and goes with neither visible nor namespaces")
 	}
-	return true, nil
+	return at, revisions, err
+}
+
+// watches says that the request is a watch, by its path or by its parameter.
+func (c *call) watches() bool {
+	w := c.req.URL.Query().Get("watch")
+	return c.info.Verb == "watch" || w == "true" || w == "1"
 }
 
 // beyond returns the revision that the request asks for with at; ok is false if it asks for none.

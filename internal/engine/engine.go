@@ -283,7 +283,7 @@ type call struct {
 	write
 	w   http.ResponseWriter
 	req *http.Request
-	// past says that the request asks what objects were.
+	// past says that the request asks what objects were at a moment.
 	past bool
 }
 
@@ -320,14 +320,15 @@ func (c *call) serve() error {
 	if err := c.checkSegments(); err != nil {
 		return err
 	}
-	if c.past, err = c.asksPast(); err != nil {
+	var revisions bool
+	if c.past, revisions, err = c.asksPast(); err != nil {
 		return err
 	}
 	if declared != nil {
 		return c.serveSubresource(declared.Name)
 	}
 	c.deprecated()
-	if c.past && c.asked(extensions.History, "revisions") == "true" {
+	if revisions {
 		return c.revisions()
 	}
 	if c.info.Verb == "watch" {

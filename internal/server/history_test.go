@@ -300,7 +300,7 @@ func TestRevisions(t *testing.T) {
 		"GET " + path + "?at=2h":                                         "410 at: the history does not reach back to 2h",
 		"GET " + path + "?at=99999":                                      "504 Timeout: Too large resource version",
 		"GET " + path + "?at=1s&resourceVersion=5":                       "400 at: resourceVersion says the same already",
-		"DELETE " + path + "?at=1s":                                      "400 at is for get, list and watch",
+		"DELETE " + path + "?at=1s":                                      "400 at: it is for get, list and watch",
 		"GET " + inDefault + "configmaps?revisions=true&watch=true":      "400 revisions: it is for get and list",
 		"GET " + inDefault + "configmaps?revisions=yes":                  `400 revisions: \"yes\" is neither`,
 		"GET " + inDefault + "secrets/a?revisions=true":                  "403 ",

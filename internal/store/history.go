@@ -141,7 +141,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 		}
 		return nil
 	}
-	if err = v.store.db.Watch(ctx, watch, deliver); o.Beyond && errors.Is(err, ErrCompacted) && s.rev == after {
+	if err = v.store.db.Watch(ctx, watch, deliver); o.Beyond && v.store.beyond != nil && errors.Is(err, ErrCompacted) && s.rev == after {
 		err = v.store.beyond.Watch(ctx, watch, deliver)
 	}
 	if err != nil && !errors.Is(err, errEnough) {

@@ -22,8 +22,8 @@ const mostAuthors = 10000
 
 // Wrote says who made a revision: it may be told before or after the change itself has come.
 func (p *Past) Wrote(rev int64, a store.Author) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.saying.Lock()
+	defer p.saying.Unlock()
 	if len(p.authors) < mostAuthors {
 		p.authors = append(p.authors, authored{rev, a})
 	}
@@ -34,6 +34,8 @@ const mostNames = 10000
 
 // addAuthors writes down those that wait.
 func (p *Past) addAuthors(set func(key, value []byte)) {
+	p.saying.Lock()
+	defer p.saying.Unlock()
 	for _, a := range p.authors {
 		set(numbered(authorSpace, a.rev), append(bytesOf(p.number(&a.Author, set)), a.Request...))
 	}
@@ -85,9 +87,6 @@ func (p *Past) flushAuthors() (err error) {
 	defer p.broken.Recover(&err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.authors) == 0 {
-		return nil
-	}
 	b := p.tree.NewBatch()
 	p.addAuthors(func(key, value []byte) { err = errors.Join(err, b.Set(key, value, nil)) })
 	return errors.Join(err, b.Commit(pebble.NoSync))
@@ -95,13 +94,13 @@ func (p *Past) flushAuthors() (err error) {
 
 // author returns who made a revision.
 func (p *Past) author(r pebble.Reader, rev int64) (a store.Author, err error) {
-	p.mu.Lock()
+	p.saying.Lock()
 	if n := slices.IndexFunc(p.authors, func(w authored) bool { return w.rev == rev }); n >= 0 {
 		a = p.authors[n].Author
-		p.mu.Unlock()
+		p.saying.Unlock()
 		return a, nil
 	}
-	p.mu.Unlock()
+	p.saying.Unlock()
 	value, done, err := r.Get(numbered(authorSpace, rev))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return a, nil

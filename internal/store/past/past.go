@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/tree"
@@ -40,6 +41,7 @@ type Past struct {
 	tree   *pebble.DB
 	lock   *pebble.Lock
 	broken *tree.Breakage
+	disk   *space.Reserve // nil: there is room
 
 	opened chan struct{} // closed once the tree is there, or is known not to be
 
@@ -49,15 +51,18 @@ type Past struct {
 	// ask has a token if the log is to be asked how far it is.
 	ask chan struct{}
 
-	mu sync.Mutex
+	// saying guards authors: who writes does not wait for what is recorded.
+	saying  sync.Mutex
+	authors []authored
+
+	mu sync.Mutex // before saying
 	// All below is guarded by mu.
 	reached  int64 // the revision up to which changes are here; 0: nothing was followed yet
 	begun    int64 // the one after which they begin
 	moved    chan struct{}
 	kinds    map[string]*kept
-	lastTime int64 // milliseconds of the last change
-	marked   int64 // milliseconds of the last entry in timeSpace
-	authors  []authored
+	lastTime int64            // milliseconds of the last change
+	marked   int64            // milliseconds of the last entry in timeSpace
 	names    map[string]int64 // the numbers of authors
 	lastName int64
 	recent   *recent
@@ -71,12 +76,17 @@ func New(c Config) *Past {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	var disk *space.Reserve
 	if c.FS == nil {
 		c.FS = tree.Private{FS: vfs.Default}
+		disk = &space.Reserve{Dir: c.Dir, Need: needBytes}
 	}
-	return &Past{Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ask: make(chan struct{}, 1), moved: make(chan struct{}),
+	return &Past{disk: disk, Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ask: make(chan struct{}, 1), moved: make(chan struct{}),
 		kinds: map[string]*kept{}, recent: newRecent()}
 }
+
+// needBytes is the free space below which nothing is recorded: the database of the server needs it more.
+const needBytes = 128 << 20
 
 // start opens the directory, which it makes if need be.
 func (p *Past) start() (err error) {

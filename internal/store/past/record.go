@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/kanzen-io/kanzen/internal/logs"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -40,6 +41,7 @@ func (p *Past) Run(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
+	seldom := logs.NewSeldom(p.Logger, p.Clock, time.Minute)
 	for {
 		err := p.Log.Watch(ctx, kv.Watch{Key: p.Prefix, Prefix: true, From: p.Reached() + 1, Ask: p.ask}, func(events []kv.Event, rev int64) error {
 			return p.record(ctx, events, rev)
@@ -55,7 +57,7 @@ func (p *Past) Run(ctx context.Context) error {
 				continue
 			}
 		}
-		p.Logger.Warn("recording the history broke off, beginning again", "error", err)
+		seldom.Warn("broke off", "recording the history broke off, beginning again", "error", err)
 		select {
 		case <-p.Clock.After(retryAfter):
 		case <-ctx.Done():
@@ -179,7 +181,7 @@ func (p *Past) empty(head int64) (err error) {
 	if err != nil {
 		return err
 	}
-	p.begun, p.kinds, p.recent, p.authors, p.names = head, map[string]*kept{}, newRecent(), nil, map[string]int64{}
+	p.begun, p.kinds, p.recent, p.names = head, map[string]*kept{}, newRecent(), map[string]int64{}
 	p.move(head)
 	return nil
 }
@@ -192,6 +194,9 @@ func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) (err er
 	}
 	defer done()
 	defer p.broken.Recover(&err)
+	if err := p.disk.Room(); err != nil {
+		return err // the tree would wait for room, and all with it
+	}
 	b := p.tree.NewBatch()
 	defer func() { err = errors.Join(err, b.Close()) }()
 	p.mu.Lock()
