@@ -99,10 +99,10 @@ staticcheck:
 unit:
 	$(TEST) ./...
 
-# -short leaves out what has one goroutine, and what measures memory.
+# -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
 race: build
-	CGO_ENABLED=1 $(TEST) -race -short $(RACE)
-	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -race -short ./...
+	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short $(RACE)
+	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
 # once: a test that passes under the race detector is not run again without it.
