@@ -36,8 +36,9 @@ import (
 
 // This file stages troubles, and asks 'kanzen diagnose' for the cause.
 
-// named is how long a trouble may go without a name.
-const named = 10 * time.Second
+// named is how long a trouble may go without a name, on a machine that runs nothing else: 10 s are promised, and most take one to seven.
+// These tests run beside others.
+const named = time.Minute
 
 type finding struct {
 	Metadata                     struct{ Name string }
@@ -469,7 +470,7 @@ func TestDiagnoseMachine(t *testing.T) {
 	check := func(name string, parts ...string) {
 		t.Helper()
 		text := ""
-		within(t, named+2*time.Second, name, func(ctx context.Context) bool {
+		within(t, named, name, func(ctx context.Context) bool {
 			raw, err := client.RESTClient().Get().AbsPath(recorderAPI + "/findings").DoRaw(ctx)
 			if err != nil {
 				t.Fatal(err)
