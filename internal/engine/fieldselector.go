@@ -134,15 +134,16 @@ const fieldName = `[A-Za-z][A-Za-z0-9._/-]*`
 
 var (
 	setTerm    = regexp.MustCompile(`^\s*(` + fieldName + `)\s+(in|notin)\s*\(([^()]*)\)\s*(?:,|$)`)
-	existsTerm = regexp.MustCompile(`^\s*(!?)\s*(` + fieldName + `)\s*(?:,|$)`)
+	existsTerm = regexp.MustCompile(`^\s*(?:!\s*(` + fieldName + `)|(` + fieldName + `)\s+exists)\s*(?:,|$)`)
 	plainTerm  = regexp.MustCompile(`^((?:[^,\\]|\\.)*\\?)(?:,|$)`)
 )
 
 // maxFieldValues bounds the values that a field selector may have.
 const maxFieldValues = 1000
 
-// moreSelector takes the field selector out of a query, if it is one that kube-apiserver does not know: a sign of in, notin, or a field
-// by itself. Otherwise it returns nil, and kube-apiserver's rules are for the whole.
+// moreSelector takes the field selector out of a query, if it is one that kube-apiserver does not know, with in, notin, exists or !.
+// Otherwise it returns nil, and kube-apiserver's rules are for the whole. A field by itself stays an error, as it is there: it is more likely a
+// slip, and deletecollection takes selectors too.
 func (c *call) moreSelector(query url.Values) (fields.Selector, error) {
 	text := query.Get("fieldSelector")
 	if text == "" || !c.e.Extensions.Has(extensions.Selectors) {
@@ -152,6 +153,9 @@ func (c *call) moreSelector(query url.Values) (fields.Selector, error) {
 		return nil, nil
 	}
 	terms, err := parseFieldTerms(text)
+	if err != nil && !strings.Contains(text, "(") {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("fieldSelector: %v", err))
 	}
@@ -159,7 +163,7 @@ func (c *call) moreSelector(query url.Values) (fields.Selector, error) {
 	return terms, nil
 }
 
-// parseFieldTerms reads a selector that may have the terms "field in (a,b)", "field notin (a,b)", "field" and "!field" besides those
+// parseFieldTerms reads a selector that may have the terms "field in (a,b)", "field notin (a,b)", "field exists" and "!field" besides those
 // that kube-apiserver knows.
 func parseFieldTerms(text string) (fieldTerms, error) {
 	terms, values := fieldTerms{}, 0
@@ -177,7 +181,7 @@ func parseFieldTerms(text string) (fieldTerms, error) {
 			slices.Sort(found.values)
 			found.values = slices.Compact(found.values)
 		} else if m := existsTerm.FindStringSubmatch(rest); m != nil {
-			found, rest = fieldTerm{field: m[2], not: m[1] == "", values: []string{""}}, rest[len(m[0]):]
+			found, rest = fieldTerm{field: m[1] + m[2], not: m[1] == "", values: []string{""}}, rest[len(m[0]):]
 		} else {
 			m := plainTerm.FindStringSubmatch(rest)
 			if m == nil {

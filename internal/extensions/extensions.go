@@ -14,7 +14,7 @@ const (
 	Namespaces = "namespaces" // ?namespaces=, ?namespaceSelector=: several namespaces
 	Sort       = "sort"       // ?sort=: another order
 	Fields     = "fields"     // ?fields=: only some fields
-	Selectors  = "selectors"  // fieldSelector with in, notin and fields by themselves; indexes of custom resources
+	Selectors  = "selectors"  // fieldSelector with in, notin, exists and !; indexes of custom resources
 	Bundles    = "bundles"    // several objects, all or nothing
 	Forks      = "forks"      // copies of the control plane
 	History    = "history"    // ?at=, ?revisions=true: what objects were

@@ -83,7 +83,7 @@ func (w *selectorWorld) selector(of selectable) (string, func(o any) bool) {
 		case 1:
 			texts, terms = append(texts, field+"!="+escaped), append(terms, not)
 		case 2:
-			texts, terms = append(texts, field), append(terms, func(o any) bool { return valueAt(o, field) != "" })
+			texts, terms = append(texts, field+" exists"), append(terms, func(o any) bool { return valueAt(o, field) != "" })
 		case 3:
 			texts, terms = append(texts, "!"+field), append(terms, func(o any) bool { return valueAt(o, field) == "" })
 		default:
@@ -324,7 +324,8 @@ func TestFieldSelectorsRefused(t *testing.T) {
 	}
 	for _, q := range []struct{ path, selector, with, without string }{
 		{"/api/v1/pods", "status.phase in (Running)", "200", ""},
-		{"/api/v1/pods", "spec.nodeName", "200", ""},
+		{"/api/v1/pods", "spec.nodeName exists", "200", ""},
+		{"/api/v1/pods", "spec.nodeName", "400 invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'", ""},
 		{"/api/v1/pods", "!spec.nodeName", "200", ""},
 		{"/api/v1/pods", "spec.hostname in (a)", `400 field label not supported: spec.hostname`, ""},
 		{"/api/v1/pods", "status.phase in (Running", `400 fieldSelector: invalid selector: 'status.phase in (Running'; can't understand 'status.phase in (Running'`, ""},
