@@ -35,10 +35,7 @@ shown, with the time of its last write.
 	}
 	a.add(cmd.Flags(), true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, o, err := a.object(cmd.Context(), args[0], false)
-		if err == nil {
-			err = o.one()
-		}
+		s, o, err := a.one(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}

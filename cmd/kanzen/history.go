@@ -108,13 +108,16 @@ func (a *asking) among(resources []served, argument string, everywhere bool) (*c
 	return o, nil
 }
 
-// one returns an error if all objects of a kind are named where one is needed.
-func (o *called) one() error {
-	if o.name == "" {
-		return errors.New("name one object, as KIND/NAME")
+// one is object, for commands that are about one object.
+func (a *asking) one(ctx context.Context, argument string) (*asker, *called, error) {
+	s, o, err := a.object(ctx, argument, false)
+	if err == nil && o.name == "" {
+		err = errOne
 	}
-	return nil
+	return s, o, err
 }
+
+var errOne = errors.New("name one object, as KIND/NAME")
 
 // revisions asks for changes, up to a moment.
 func (a *asker) revisions(ctx context.Context, o *called, at string, limit int) (*historyv1.RevisionList, error) {
@@ -221,10 +224,7 @@ the log of etcd up to its next compaction, which is some minutes away.`,
 	}
 	a.add(cmd.Flags(), true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, o, err := a.object(cmd.Context(), args[0], false)
-		if err == nil {
-			err = o.one()
-		}
+		s, o, err := a.one(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ is compared with, instead of what the object is now.
 	}
 	a.add(cmd.Flags(), true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, first, err := a.object(cmd.Context(), args[0], false)
+		s, first, err := a.one(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -148,8 +148,8 @@ is compared with, instead of what the object is now.
 		p := &plan{}
 		var sides [2]*unstructured.Unstructured
 		for n, o := range []*called{first, second} {
-			if err := o.one(); err != nil {
-				return err
+			if o.name == "" {
+				return errOne
 			}
 			if sides[n], err = s.maybe(cmd.Context(), o.then()); err != nil {
 				return err

@@ -40,10 +40,7 @@ left to that controller.
 	a.add(cmd.Flags(), true)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "Only show what would be created.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, o, err := a.object(cmd.Context(), args[0], false)
-		if err == nil {
-			err = o.one()
-		}
+		s, o, err := a.one(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
