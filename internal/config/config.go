@@ -283,7 +283,6 @@ func Default() Config {
 		FlightRecorderSample:   recorderSample,
 		FlightRecorderDirSize:  recorderSize,
 		HistorySize:            historySize,
-		HistoryKinds:           historyKinds,
 		FlightRecorderDirAge:   recorderAge,
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,

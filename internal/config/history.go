@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -9,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The defaults of `kanzen serve`. Nobody asks what a lease was, and events are a history themselves.
+// The defaults of `kanzen serve`.
 const (
 	historyAge  = 24 * time.Hour
 	historySize = 256 << 20
 )
 
-var historyKinds = []string{"leases.coordination.k8s.io=0s", "events=0s"}
+// historyKinds are the times of kinds that --history-kinds does not name: nobody asks what a lease was, and events are a history themselves.
+var historyKinds = map[schema.GroupResource]time.Duration{{Group: "coordination.k8s.io", Resource: "leases"}: 0, {Resource: "events"}: 0, {Group: "events.k8s.io", Resource: "events"}: 0}
 
 func (c *Config) addHistoryFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.History, "history", c.History, "For how long the changes of objects are kept on the disk below --data-dir, to be read by 'kanzen history', 'kanzen diff', 'kanzen blame' and 'kanzen undelete'; 0: they are not.")
 	fs.Int64Var(&c.HistorySize, "history-size", c.HistorySize, "Bytes of all changes that are kept. When there are more, the oldest of the kind that has most are dropped.")
-	fs.StringSliceVar(&c.HistoryKinds, "history-kinds", c.HistoryKinds, "Kinds whose changes are kept for another time than --history, as RESOURCE.GROUP=TIME; 0s: they are not kept.")
+	fs.StringSliceVar(&c.HistoryKinds, "history-kinds", c.HistoryKinds, "Kinds whose changes are kept for another time than --history, as RESOURCE.GROUP=TIME; 0s: they are not kept. Leases and events are not, unless they are named.")
 }
 
 func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
@@ -39,9 +41,9 @@ func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
 	}
 }
 
-// HistoryAges says for how long changes of kinds are kept that --history-kinds names.
+// HistoryAges says for how long changes of kinds are kept that are not kept for as long as others.
 func (c *Config) HistoryAges() (map[schema.GroupResource]time.Duration, error) {
-	ages := map[schema.GroupResource]time.Duration{}
+	ages := maps.Clone(historyKinds)
 	for _, entry := range c.HistoryKinds {
 		kind, age, ok := strings.Cut(entry, "=")
 		d, err := time.ParseDuration(age)
