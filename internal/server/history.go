@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,35 +44,39 @@ func agesOf(cfg *config.Config) func(kind string) time.Duration {
 	if err != nil {
 		named = nil // Validate has told of it
 	}
-	ages := map[string]time.Duration{}
-	for _, r := range builtin.Resources(builtin.Deps{}) {
-		if r.Prefix == "" {
-			continue
+	of := func(gr schema.GroupResource) time.Duration {
+		if age, ok := named[gr]; ok {
+			return age
 		}
-		ages[r.Prefix+"/"] = cfg.History
-		for _, v := range r.Versions {
-			if age, ok := named[schema.GroupResource{Group: v.Group, Resource: r.Plural}]; ok {
-				ages[r.Prefix+"/"] = age
+		return cfg.History
+	}
+	builtins := sync.OnceValue(func() map[string]time.Duration { // not before the server serves
+		ages := map[string]time.Duration{}
+		for _, r := range builtin.Resources(builtin.Deps{}) {
+			for _, v := range r.Versions { // which may be of several groups
+				key := r.Prefix + "/"
+				age := of(schema.GroupResource{Group: v.Group, Resource: r.Plural})
+				if _, ok := ages[key]; !ok || age != cfg.History {
+					ages[key] = age
+				}
 			}
 		}
-	}
+		return ages
+	})
 	return func(kind string) time.Duration {
-		if age, ok := ages[kind]; ok {
+		if age, ok := builtins()[kind]; ok {
 			return age
 		}
 		group, plural, ok := strings.Cut(strings.TrimSuffix(kind, "/"), "/")
 		if !ok || !strings.Contains(group, ".") {
 			return 0
 		}
-		if age, ok := named[schema.GroupResource{Group: group, Resource: plural}]; ok {
-			return age
-		}
-		return cfg.History
+		return of(schema.GroupResource{Group: group, Resource: plural})
 	}
 }
 
-// beyond is what the store has of it.
-func (h *history) beyond() store.Past {
+// store is what the store has of it.
+func (h *history) store() store.Past {
 	if h == nil {
 		return nil
 	}
@@ -86,14 +91,19 @@ func (h *history) engine() engine.Past {
 	return h.Past
 }
 
-// run records. A history that cannot go on is no reason to end the server.
-func (h *history) run(log *slog.Logger) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		if err := h.Run(ctx); err != nil && ctx.Err() == nil {
-			log.Error("the history of objects is not recorded any more", "error", err)
-		}
-		<-ctx.Done()
+// work is what runs for it. A history that cannot go on is no reason to end the server.
+func (h *history) work(log *slog.Logger) []task {
+	if h == nil {
 		return nil
+	}
+	return []task{
+		{"history", quietly(func(ctx context.Context) {
+			if err := h.Run(ctx); err != nil && ctx.Err() == nil {
+				log.Error("the history of objects is not recorded any more", "error", err)
+			}
+			<-ctx.Done()
+		})},
+		{"upkeep of the history", quietly(h.Maintain)},
 	}
 }
 

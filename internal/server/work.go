@@ -105,9 +105,6 @@ func (b *base) work(p runnables) (work, error) {
 	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
 		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run})
 	}
-	if p.history != nil {
-		w.storage = append(w.storage, task{"history", p.history.run(b.log)})
-	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
 	}
@@ -156,6 +153,7 @@ func (b *base) work(p runnables) (work, error) {
 		{"breakers of webhooks", quietly(p.guardrails.Run)},
 		{"", quietly(p.aggregator.Register)},
 	}
+	w.upkeep = append(w.upkeep, p.history.work(b.log)...) // the tree of the history is opened once the server serves
 	if p.forks != nil {
 		w.upkeep = append(w.upkeep, task{"forks", quietly(p.forks.Run)})
 	}

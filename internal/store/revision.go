@@ -19,13 +19,13 @@ type Revision struct {
 
 // Author is who made a change, and how.
 type Author struct {
-	User      string `json:"u,omitempty"`
-	UserAgent string `json:"a,omitempty"`
-	Verb      string `json:"v,omitempty"`
+	User      string
+	UserAgent string
+	Verb      string
 	// Subresource that was asked for.
-	Subresource string `json:"s,omitempty"`
+	Subresource string
 	// Request is its audit ID.
-	Request string `json:"-"`
+	Request string
 }
 
 // MomentError says that a text is no moment.

@@ -1,10 +1,9 @@
 package past
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -29,52 +28,34 @@ func (p *Past) Wrote(rev int64, a store.Author) {
 	}
 }
 
-// mostNames bounds the authors whose numbers are known.
-const mostNames = 10000
-
 // addAuthors writes down those that wait.
 func (p *Past) addAuthors(set func(key, value []byte)) {
 	p.saying.Lock()
 	defer p.saying.Unlock()
 	for _, a := range p.authors {
-		set(numbered(authorSpace, a.rev), append(bytesOf(p.number(&a.Author, set)), a.Request...))
+		set(numbered(authorSpace, a.rev), authorBytes(&a.Author))
 	}
 	p.authors = p.authors[:0]
 }
 
-// number returns the number of an author, which is written down if it is new.
-func (p *Past) number(a *store.Author, set func(key, value []byte)) int64 {
-	name := *a
-	name.Request = ""
-	text, err := json.Marshal(name)
-	if err != nil {
-		return 0
+// maxName bounds each text about an author: clients choose them.
+const maxName = 256
+
+func authorBytes(a *store.Author) (to []byte) {
+	for _, text := range []string{a.User, a.UserAgent, a.Verb, a.Subresource, a.Request} {
+		to = append(append(to, strings.ReplaceAll(text[:min(len(text), maxName)], "\x00", "")...), 0)
 	}
-	if n, ok := p.names[string(text)]; ok {
-		return n
-	}
-	if len(p.names) >= mostNames {
-		clear(p.names)
-	}
-	p.lastName++
-	p.names[string(text)] = p.lastName
-	set(numbered(nameSpace, p.lastName), text)
-	return p.lastName
+	return to
 }
 
-// loadNames reads which numbers authors have.
-func (p *Past) loadNames() error {
-	p.names = map[string]int64{}
-	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{nameSpace}, UpperBound: []byte{nameSpace + 1}})
-	if err != nil {
-		return err
+func ofAuthorBytes(b []byte) (a store.Author) {
+	texts := strings.Split(string(b), "\x00")
+	for n, to := range []*string{&a.User, &a.UserAgent, &a.Verb, &a.Subresource, &a.Request} {
+		if n < len(texts) {
+			*to = texts[n]
+		}
 	}
-	for ok := it.Last(); ok && len(p.names) < mostNames; ok = it.Prev() {
-		n := ofNumbered(it.Key())
-		p.names[string(it.Value())] = n
-		p.lastName = max(p.lastName, n)
-	}
-	return errors.Join(it.Error(), it.Close())
+	return a
 }
 
 // flushAuthors writes down those that wait for a change that does not come.
@@ -108,19 +89,6 @@ func (p *Past) author(r pebble.Reader, rev int64) (a store.Author, err error) {
 	if err != nil {
 		return a, err
 	}
-	n, size := binary.Varint(value)
-	request := string(value[max(size, 0):])
-	if err := done.Close(); err != nil {
-		return a, err
-	}
-	name, done, err := r.Get(numbered(nameSpace, n))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return a, nil
-	}
-	if err != nil {
-		return a, err
-	}
-	err = json.Unmarshal(name, &a)
-	a.Request = request
-	return a, errors.Join(err, done.Close())
+	a = ofAuthorBytes(value)
+	return a, done.Close()
 }

@@ -144,7 +144,7 @@ func sameEnd(a, b []byte) (n int) {
 	return n
 }
 
-var errDelta = errors.New("the history is damaged: a value cannot be made of the one before it")
+var errDamaged = errors.New("the history is damaged: a value cannot be made of the one before it")
 
 // maxValue bounds a value that is made of a delta: what is read may be damaged.
 const maxValue = 64 << 20
@@ -153,26 +153,26 @@ const maxValue = 64 << 20
 func applyDelta(base, delta []byte) ([]byte, error) {
 	size, n := binary.Uvarint(delta)
 	if n <= 0 || size > maxValue {
-		return nil, errDelta
+		return nil, errDamaged
 	}
 	delta = delta[n:]
 	value := make([]byte, 0, size)
 	for len(delta) > 0 {
 		piece, n := binary.Uvarint(delta)
 		if n <= 0 {
-			return nil, errDelta
+			return nil, errDamaged
 		}
 		delta = delta[n:]
 		from, length := delta, piece>>1
 		if piece&1 == 1 {
 			offset, n := binary.Uvarint(delta)
 			if n <= 0 || offset > uint64(len(base)) {
-				return nil, errDelta
+				return nil, errDamaged
 			}
 			delta, from = delta[n:], base[offset:]
 		}
 		if length > uint64(len(from)) || uint64(len(value))+length > size {
-			return nil, errDelta
+			return nil, errDamaged
 		}
 		value = append(value, from[:length]...)
 		if piece&1 == 0 {
@@ -180,7 +180,7 @@ func applyDelta(base, delta []byte) ([]byte, error) {
 		}
 	}
 	if uint64(len(value)) != size {
-		return nil, errDelta
+		return nil, errDamaged
 	}
 	return value, nil
 }

@@ -53,6 +53,10 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 	if k == nil {
 		return nil, nil
 	}
+	rev := int64(0)
+	if now != nil {
+		rev = now.ModRevision
+	}
 	r := recording{Past: p, batch: b}
 	for n := range k.segments {
 		s := &k.segments[n]
@@ -64,14 +68,18 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 		if !known {
 			continue
 		}
+		ms, err := p.timeOf(appendChange(place, name, rev))
+		if err != nil {
+			return nil, err
+		}
 		changes := append(append(place[:len(place):len(place)], name...), 0)
 		places = append(places, changes)
 		if err := b.DeleteRange(changes, end(changes), nil); err != nil {
 			return nil, err
 		}
-		r.set(appendChange(place, name, 0), []byte{before | deleted})
-		if now != nil && s.first <= now.ModRevision && now.ModRevision <= s.last {
-			r.set(appendChange(place, name, now.ModRevision), append([]byte{created | whole}, now.Value...))
+		r.set(appendChange(place, name, 0), appendEntry(nil, before|deleted, 0))
+		if now != nil && s.first <= rev && rev <= s.last {
+			r.set(appendChange(place, name, rev), append(appendEntry(nil, created|whole, ms), now.Value...))
 		}
 	}
 	p.recent.delete(kind + name)
@@ -79,4 +87,17 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 		return nil, r.err
 	}
 	return places, b.Commit(pebble.NoSync)
+}
+
+// timeOf returns when a change came, in milliseconds; 0: there is no such change.
+func (p *Past) timeOf(change []byte) (ms int64, err error) {
+	value, done, err := p.tree.Get(change)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, ms, _, err = ofEntry(value)
+	return ms, errors.Join(err, done.Close())
 }

@@ -8,18 +8,17 @@ import (
 
 // The first byte of a key in the tree says what it is. Numbers are big-endian, so that keys are in their order.
 const (
-	changeSpace   = 'c' // kind 0 segment(4) key 0 revision(8): a change
-	revisionSpace = 'r' // revision(8): when it was, and which keys it changed
-	authorSpace   = 'a' // revision(8): the number of who made it, and the request
-	nameSpace     = 'n' // number(8): an author
-	timeSpace     = 't' // milliseconds(8): a revision that was reached by then, for some times
-	segmentSpace  = 's' // kind 0 segment(4): a segment
-	kindSpace     = 'k' // kind: since when its changes are here
-	metaSpace     = 'm'
+	changeSpace  = 'c' // kind 0 segment(4) key 0 revision(8): a change
+	authorSpace  = 'a' // revision(8): who made it
+	timeSpace    = 't' // milliseconds(8): the revision that was reached by then
+	segmentSpace = 's' // kind 0 segment(4): a segment
+	kindSpace    = 'k' // kind: since when its changes are here
+	metaSpace    = 'm'
 )
 
-// reachedKey is that of the revision up to which everything was recorded, and begunKey that of the one after which it began.
-var reachedKey, begunKey = []byte{metaSpace, 'r'}, []byte{metaSpace, 'b'}
+// reachedKey is that of the revision up to which everything was recorded, begunKey that of the one after which it began, and lastKey that of
+// the last change.
+var reachedKey, begunKey, lastKey = []byte{metaSpace, 'r'}, []byte{metaSpace, 'b'}, []byte{metaSpace, 'l'}
 
 // kindOf is the beginning of a key, below the prefix of all, that the keys of its kind share: "pods/", "services/specs/",
 // "example.com/widgets/"; "" if there is none.
@@ -77,14 +76,31 @@ func end(prefix []byte) []byte {
 	return nil
 }
 
-// What a change is: the first byte of its value.
+// What a change is: the first byte of its value. When it came follows, in milliseconds, and then what form says.
 const (
-	whole   byte = iota + 1 // the value follows
+	whole   byte = iota + 1 // the value
 	delta                   // what makes it of the value before it in the segment
-	deleted                 // the key was deleted
+	deleted                 // nothing: the key was deleted
 	form    byte = 0x0f
 
 	// created says that there was no such key before, and before that this is no change of the segment, but what the key was when it began.
 	created byte = 0x10
 	before  byte = 0x20
 )
+
+// appendEntry begins the value of a change.
+func appendEntry(to []byte, what byte, ms int64) []byte {
+	return binary.AppendVarint(append(to, what), ms)
+}
+
+// ofEntry is the opposite of appendEntry.
+func ofEntry(value []byte) (what byte, ms int64, rest []byte, err error) {
+	if len(value) == 0 {
+		return 0, 0, nil, errDamaged
+	}
+	ms, n := binary.Varint(value[1:])
+	if n <= 0 {
+		return 0, 0, nil, errDamaged
+	}
+	return value[0], ms, value[1+n:], nil
+}

@@ -43,13 +43,15 @@ type Past struct {
 	broken *tree.Breakage
 	disk   *space.Reserve // nil: there is room
 
-	opened chan struct{} // closed once the tree is there, or is known not to be
+	opening sync.Once
+	opened  chan struct{} // closed once the tree is there, or is known not to be
 
 	using  sync.RWMutex // read-locked while the tree is used
 	closed bool         // guarded by using
 
-	// ask has a token if the log is to be asked how far it is.
-	ask chan struct{}
+	// ask has a token if the log is to be asked how far it is, hurry if what has come is not to wait for more.
+	ask, hurry chan struct{}
+	ended      chan struct{} // closed when nothing is recorded any more
 
 	// saying guards authors: who writes does not wait for what is recorded.
 	saying  sync.Mutex
@@ -61,10 +63,7 @@ type Past struct {
 	begun    int64 // the one after which they begin
 	moved    chan struct{}
 	kinds    map[string]*kept
-	lastTime int64            // milliseconds of the last change
-	marked   int64            // milliseconds of the last entry in timeSpace
-	names    map[string]int64 // the numbers of authors
-	lastName int64
+	lastTime int64 // milliseconds of the last entry in timeSpace
 	recent   *recent
 }
 
@@ -81,22 +80,22 @@ func New(c Config) *Past {
 		c.FS = tree.Private{FS: vfs.Default}
 		disk = &space.Reserve{Dir: c.Dir, Need: needBytes}
 	}
-	return &Past{disk: disk, Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ask: make(chan struct{}, 1), moved: make(chan struct{}),
-		kinds: map[string]*kept{}, recent: newRecent()}
+	return &Past{disk: disk, Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ended: make(chan struct{}), ask: make(chan struct{}, 1),
+		hurry: make(chan struct{}, 1), moved: make(chan struct{}), kinds: map[string]*kept{}, recent: newRecent()}
 }
 
 // needBytes is the free space below which nothing is recorded: the database of the server needs it more.
 const needBytes = 128 << 20
 
-// start opens the directory, which it makes if need be.
-func (p *Past) start() (err error) {
+// start opens the directory. If that fails, the past is broken.
+func (p *Past) start() {
 	defer close(p.opened)
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("open the history in %s: %w", p.Dir, err)
-			p.broken.Set(err)
-		}
-	}()
+	if err := p.openDir(); err != nil {
+		p.broken.Set(fmt.Errorf("open the history in %s: %w", p.Dir, err))
+	}
+}
+
+func (p *Past) openDir() (err error) {
 	if err := p.FS.MkdirAll(p.Dir, 0o700); err != nil {
 		return err
 	}
@@ -138,17 +137,14 @@ func (p *Past) load() (err error) {
 	if err := p.loadKinds(); err != nil {
 		return err
 	}
-	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{revisionSpace}, UpperBound: []byte{revisionSpace + 1}})
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{timeSpace}, UpperBound: []byte{timeSpace + 1}})
 	if err != nil {
 		return err
 	}
 	if it.Last() {
-		p.lastTime, _ = binary.Varint(it.Value())
+		p.lastTime = ofNumbered(it.Key())
 	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return err
-	}
-	return p.loadNames()
+	return errors.Join(it.Error(), it.Close())
 }
 
 // number reads a number; 0: there is none.
@@ -203,18 +199,26 @@ func (p *Past) Reach(ctx context.Context, rev int64) error {
 		if reached >= rev {
 			return nil
 		}
-		select {
-		case p.ask <- struct{}{}:
-		default:
-		}
+		put(p.ask)
+		put(p.hurry)
 		select {
 		case <-moved:
+		case <-p.ended:
+			return errClosed
 		case <-p.broken.Happened:
 			return p.broken.Err()
 		case <-p.Clock.After(askAgain): // a request for progress may be lost
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// put puts a token into a channel, unless it has one.
+func put(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

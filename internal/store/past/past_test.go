@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,10 +75,14 @@ func (f *followed) open() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
+	var maintaining sync.WaitGroup
+	maintaining.Go(func() { p.Maintain(ctx) })
 	f.Past = p
 	f.stop = func() {
 		cancel()
-		if err := errors.Join(<-ended, p.Close()); err != nil {
+		err := <-ended
+		maintaining.Wait()
+		if err := errors.Join(err, p.Close()); err != nil {
 			f.t.Error(err)
 		}
 	}
@@ -238,6 +243,9 @@ func (f *followed) revisions(key string, all bool) (out []string) {
 	f.t.Helper()
 	_, err := f.Revisions(f.t.Context(), key, all, f.reached(), func(r *store.Revision) bool {
 		out = append(out, fmt.Sprintf("%s %s→%s by %s", r.Key, r.Prev, r.Now, r.Author.User))
+		if a := r.Author; len(a.UserAgent) > 256 || a.User != "" && a.Request != "r1" {
+			f.t.Errorf("the author is %+v", a)
+		}
 		return true
 	})
 	if err != nil {
@@ -251,7 +259,7 @@ func TestForget(t *testing.T) {
 	f := follow(t, 1<<20)
 	f.reached()
 	begun := f.put("pods/a/x", "secret-one")
-	f.Wrote(begun, store.Author{User: "ann", Request: "r1"})
+	f.Wrote(begun, store.Author{User: "ann", UserAgent: strings.Repeat("a\x00", 1<<20), Request: "r1"})
 	f.clock.Step(2 * time.Hour) // the next change is in another segment
 	f.put("pods/a/x", "secret-two")
 	f.put("pods/a/y", "other")

@@ -83,12 +83,12 @@ type cursor struct {
 func (c *cursor) at(key string, rev int64) (*kv.KeyValue, bool, error) {
 	if c.it.SeekLT(appendChange(c.place, key, rev+1)) {
 		if found, mod := ofChange(len(c.place), c.it.Key()); found == key {
-			value, flags, err := c.value(key)
-			if err != nil || flags&form == deleted {
+			value, what, err := c.value(key)
+			if err != nil || what&form == deleted {
 				return nil, true, err
 			}
 			k := &kv.KeyValue{Value: value, ModRevision: mod, CreateRevision: 1}
-			if flags&created != 0 {
+			if what&created != 0 {
 				k.CreateRevision = mod
 			}
 			return k, true, nil
@@ -106,29 +106,31 @@ func (c *cursor) at(key string, rev int64) (*kv.KeyValue, bool, error) {
 }
 
 // value returns the value of the change that the cursor is at, and what the change is.
-func (c *cursor) value(key string) (value []byte, flags byte, err error) {
+func (c *cursor) value(key string) (value []byte, what byte, err error) {
 	var deltas [][]byte
 	for {
 		is, err := c.it.ValueAndErr()
 		if err != nil {
 			return nil, 0, err
 		}
-		if len(is) == 0 {
-			return nil, 0, errDelta
+		kind, _, rest, err := ofEntry(is)
+		if err != nil {
+			return nil, 0, err
 		}
 		if len(deltas) == 0 {
-			flags = is[0]
+			what = kind
 		}
-		if is[0]&form != delta {
-			value = bytes.Clone(is[1:])
+		rest = bytes.Clone(rest) // until the cursor moves
+		if kind&form != delta {
+			value = rest
 			break
 		}
-		deltas = append(deltas, bytes.Clone(is[1:]))
+		deltas = append(deltas, rest)
 		if !c.it.Prev() {
-			return nil, 0, errors.Join(errDelta, c.it.Error())
+			return nil, 0, errors.Join(errDamaged, c.it.Error())
 		}
 		if found, _ := ofChange(len(c.place), c.it.Key()); found != key || len(deltas) > longest {
-			return nil, 0, errDelta
+			return nil, 0, errDamaged
 		}
 	}
 	for n := len(deltas) - 1; n >= 0; n-- {
@@ -136,7 +138,7 @@ func (c *cursor) value(key string) (value []byte, flags byte, err error) {
 			return nil, 0, err
 		}
 	}
-	return value, flags, nil
+	return value, what, nil
 }
 
 // seek comes to the first key from one on.
@@ -399,33 +401,5 @@ func (p *Past) at(t time.Time) (rev int64, err error) {
 	if !ok {
 		return 0, kv.ErrCompacted
 	}
-	return p.lastBy(rev, ms)
-}
-
-// lastBy returns the newest revision at a time, in milliseconds, which a revision is not newer than.
-func (p *Past) lastBy(rev, ms int64) (int64, error) {
-	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: numbered(revisionSpace, rev+1), UpperBound: []byte{revisionSpace + 1}})
-	if err != nil {
-		return 0, err
-	}
-	for it.First(); it.Valid(); it.Next() {
-		at, _ := binary.Varint(it.Value())
-		if at > ms {
-			break
-		}
-		rev = ofNumbered(it.Key())
-	}
-	return rev, errors.Join(it.Error(), it.Close())
-}
-
-// timeOf returns the time of a revision in milliseconds, or of the first one after it that is known; ok is false if there is none.
-func (p *Past) timeOf(r pebble.Reader, rev int64) (ms int64, ok bool, err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: numbered(revisionSpace, rev), UpperBound: []byte{revisionSpace + 1}})
-	if err != nil {
-		return 0, false, err
-	}
-	if ok = it.First(); ok {
-		ms, _ = binary.Varint(it.Value())
-	}
-	return ms, ok, errors.Join(it.Error(), it.Close())
+	return rev, nil
 }

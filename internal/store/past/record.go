@@ -1,9 +1,7 @@
 package past
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,33 +16,27 @@ import (
 const (
 	// retryAfter is the pause before a broken watch is begun again.
 	retryAfter = time.Second
-	// trimEvery is how often it is looked what is to be dropped, and flushEvery how often what is in memory comes to the disk.
-	trimEvery, flushEvery = 10 * time.Second, time.Minute
-	// markEvery is the least time between entries in timeSpace.
-	markEvery = time.Second
+	// gatherFor is how long a change may wait for others to be recorded with it, unless somebody asks: to wake for each costs more than
+	// to record it.
+	gatherFor = 20 * time.Millisecond
 )
 
-// Run opens the past and records what happens in the log until ctx ends, or until the tree gives up: what is recorded is then told no more.
-// It is called once.
+// Run opens the past and records what happens in the log, until ctx ends, or the tree gives up: what is recorded is then told no more.
 func (p *Past) Run(ctx context.Context) error {
-	if err := p.start(); err != nil {
+	p.opening.Do(p.start)
+	defer p.end(ctx)
+	if err := p.broken.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	trimmed := make(chan struct{})
-	go func() {
-		defer close(trimmed)
-		p.keepTrimmed(ctx)
-	}()
-	defer func() { cancel(); <-trimmed }()
-	if err := p.begin(ctx); err != nil {
-		return err
-	}
+	p.begin(ctx)
 	seldom := logs.NewSeldom(p.Logger, p.Clock, time.Minute)
 	for {
 		err := p.Log.Watch(ctx, kv.Watch{Key: p.Prefix, Prefix: true, From: p.Reached() + 1, Ask: p.ask}, func(events []kv.Event, rev int64) error {
-			return p.record(ctx, events, rev)
+			if err := p.record(ctx, events, rev); err != nil {
+				return err
+			}
+			p.gather(ctx)
+			return nil
 		})
 		switch {
 		case ctx.Err() != nil:
@@ -66,55 +58,37 @@ func (p *Past) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Past) keepTrimmed(ctx context.Context) {
-	flushed, written := p.Clock.Now(), p.Reached()
-	for {
-		select {
-		case <-p.Clock.After(trimEvery):
-			if now, reached := p.Clock.Now(), p.Reached(); now.Sub(flushed) >= flushEvery && reached != written {
-				flushed, written = now, reached
-				if err := p.Flush(); err != nil {
-					p.Logger.Warn("the history could not be written to the disk", "error", err)
-				}
-			}
-			if _, err := p.trim(); err != nil {
-				p.Logger.Warn("old history could not be dropped", "error", err)
-			}
-			if err := p.flushAuthors(); err != nil {
-				p.Logger.Warn("who has written could not be recorded", "error", err)
-			}
-		case <-ctx.Done():
-			return
-		}
+// end says that nothing is recorded any more, if that is for good.
+func (p *Past) end(ctx context.Context) {
+	if ctx.Err() != nil || p.broken.Err() != nil {
+		close(p.ended)
 	}
 }
 
-// Flush writes what is in memory to the disk.
-func (p *Past) Flush() (err error) {
-	done, err := p.use()
-	if err != nil {
-		return err
+// gather waits for more changes, unless somebody waits for those that have come.
+func (p *Past) gather(ctx context.Context) {
+	select {
+	case <-p.hurry:
+	case <-p.Clock.After(gatherFor):
+	case <-ctx.Done():
 	}
-	defer done()
-	defer p.broken.Recover(&err)
-	return p.tree.Flush()
 }
 
 // begin goes on where the history ended, unless the log is another one by now.
-func (p *Past) begin(ctx context.Context) error {
+func (p *Past) begin(ctx context.Context) {
 	for {
 		ok, err := p.continues(ctx)
 		if err == nil && !ok {
 			err = p.beginAnew(ctx)
 		}
 		if err == nil {
-			return nil
+			return
 		}
 		p.Logger.Warn("the history could not be begun, trying again", "error", err)
 		select {
 		case <-p.Clock.After(retryAfter):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
@@ -129,28 +103,22 @@ func (p *Past) continues(ctx context.Context) (bool, error) {
 	if err != nil || head < reached {
 		return false, err
 	}
-	rev, keys, err := p.lastChange()
-	if err != nil {
-		return false, err
+	last, err := p.lastChange()
+	if err != nil || last == nil {
+		return err == nil, err // nothing has changed since it began
 	}
-	for _, key := range keys {
-		if !key.known {
-			continue
-		}
-		var had int64
-		var value []byte
-		_, err := p.Log.Range(ctx, kv.Range{Key: p.Prefix + key.name, Rev: reached}, func(k kv.KeyValue) bool {
-			had, value = k.ModRevision, k.Value
-			return true
-		})
-		if errors.Is(err, kv.ErrCompacted) {
-			return false, nil
-		}
-		if err != nil || key.deleted != (had == 0) || !key.deleted && (had != rev || !bytes.Equal(value, key.value)) {
-			return false, err
-		}
+	var is lastChange
+	_, err = p.Log.Range(ctx, kv.Range{Key: p.Prefix + last.key, Rev: reached}, func(k kv.KeyValue) bool {
+		is = lastChangeOf(last.key, k.ModRevision, k.Value)
+		return true
+	})
+	if errors.Is(err, kv.ErrCompacted) {
+		return false, nil
 	}
-	return true, nil
+	if last.deleted {
+		return err == nil && is.rev == 0, err
+	}
+	return err == nil && is == *last, err
 }
 
 // beginAnew drops everything, and begins at the log's head.
@@ -173,15 +141,16 @@ func (p *Past) empty(head int64) (err error) {
 	defer func() { err = errors.Join(err, b.Close()) }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := p.Clock.Now().UnixMilli()
 	err = errors.Join(
 		b.DeleteRange([]byte{0}, []byte{0xff}, nil),
 		b.Set(reachedKey, bytesOf(head), nil), b.Set(begunKey, bytesOf(head), nil),
-		b.Set(numbered(timeSpace, p.Clock.Now().UnixMilli()), bytesOf(head), nil),
+		b.Set(numbered(timeSpace, now), bytesOf(head), nil),
 		b.Commit(pebble.NoSync))
 	if err != nil {
 		return err
 	}
-	p.begun, p.kinds, p.recent, p.names = head, map[string]*kept{}, newRecent(), map[string]int64{}
+	p.begun, p.kinds, p.recent, p.lastTime = head, map[string]*kept{}, newRecent(), now
 	p.move(head)
 	return nil
 }
@@ -207,18 +176,11 @@ func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) (err er
 		}
 	}()
 	now := p.Clock.Now()
-	p.lastTime = max(p.lastTime, now.UnixMilli())
-	r := recording{Past: p, batch: b, now: now, touched: map[string]bool{}}
+	r := recording{Past: p, batch: b, now: now, ms: max(p.lastTime, now.UnixMilli()), touched: map[string]bool{}}
 	for n := range events {
-		if n > 0 && events[n].ModRevision != events[n-1].ModRevision {
-			r.endRevision(events[n-1].ModRevision)
-		}
 		if err := r.event(ctx, &events[n]); err != nil {
 			return err
 		}
-	}
-	if len(events) > 0 {
-		r.endRevision(events[len(events)-1].ModRevision)
 	}
 	return r.commit(max(rev, p.reached))
 }
@@ -234,8 +196,9 @@ type recording struct {
 	*Past
 	batch   *pebble.Batch
 	now     time.Time
+	ms      int64           // now, or later: times do not go back
 	touched map[string]bool // kinds
-	changed []byte          // the keys of the revision that is being recorded, as endRevision writes them
+	last    lastChange
 	err     error
 }
 
@@ -273,13 +236,10 @@ func (r *recording) event(ctx context.Context, e *kv.Event) error {
 	}
 	s.last, s.ended = e.ModRevision, r.now
 	r.touched[kind] = true
-	op := byte(0)
-	if e.Deleted {
-		op = 1
+	r.last = lastChange{key: key, rev: e.ModRevision, deleted: true}
+	if !e.Deleted {
+		r.last = lastChangeOf(key, e.ModRevision, e.Value)
 	}
-	r.changed = append(r.changed, op)
-	r.changed = binary.AppendUvarint(r.changed, uint64(len(key)))
-	r.changed = append(r.changed, key...)
 	return nil
 }
 
@@ -303,7 +263,7 @@ func (r *recording) before(ctx context.Context, s *segment, place []byte, name, 
 		}
 		prev = &value{bytes: found.Value, rev: found.ModRevision}
 	}
-	r.put(s, appendChange(place, name, prev.rev), append([]byte{before | whole}, prev.bytes...))
+	r.put(s, appendChange(place, name, prev.rev), append(appendEntry(nil, before|whole, 0), prev.bytes...))
 	return &value{bytes: prev.bytes, rev: prev.rev, segment: s.number}, nil
 }
 
@@ -324,7 +284,7 @@ const longest = 32
 // change returns what is written down of a change, and what the key is now, nil if it is gone.
 func (r *recording) change(segment uint32, e *kv.Event, prev *value) ([]byte, *value) {
 	if e.Deleted {
-		return []byte{deleted}, nil
+		return appendEntry(nil, deleted, r.ms), nil
 	}
 	flags := byte(0)
 	if e.Created() {
@@ -332,32 +292,27 @@ func (r *recording) change(segment uint32, e *kv.Event, prev *value) ([]byte, *v
 	}
 	next := &value{bytes: e.Value, rev: e.ModRevision, segment: segment}
 	if prev != nil && prev.depth < longest {
-		if d, ok := appendDelta([]byte{flags | delta}, prev.bytes, e.Value, len(e.Value)/2, &r.recent.places); ok {
+		if d, ok := appendDelta(appendEntry(nil, flags|delta, r.ms), prev.bytes, e.Value, len(e.Value)/2, &r.recent.places); ok {
 			next.depth = prev.depth + 1
 			return d, next
 		}
 	}
-	return append([]byte{flags | whole}, e.Value...), next
+	return append(appendEntry(nil, flags|whole, r.ms), e.Value...), next
 }
+
+// besides is about what is written down of a change beside itself: who made it, and when.
+const besides = 128
 
 func (r *recording) put(s *segment, key, value []byte) {
-	s.bytes += int64(len(key) + len(value))
+	s.bytes += int64(len(key)+len(value)) + besides
 	r.set(key, value)
-}
-
-// endRevision writes down which keys a revision has changed, and when.
-func (r *recording) endRevision(rev int64) {
-	if len(r.changed) > 0 {
-		r.set(numbered(revisionSpace, rev), append(bytesOf(r.lastTime), r.changed...))
-		r.changed = r.changed[:0]
-	}
 }
 
 // commit ends the batch: everything up to a revision is in it.
 func (r *recording) commit(rev int64) error {
-	if r.lastTime-r.marked >= markEvery.Milliseconds() {
-		r.set(numbered(timeSpace, r.lastTime), bytesOf(rev))
-		r.marked = r.lastTime
+	if len(r.touched) > 0 {
+		r.set(numbered(timeSpace, r.ms), bytesOf(rev))
+		r.set(lastKey, r.last.bytes())
 	}
 	r.set(reachedKey, bytesOf(rev))
 	for kind := range r.touched {
@@ -371,6 +326,9 @@ func (r *recording) commit(rev int64) error {
 	}
 	if err := r.batch.Commit(pebble.NoSync); err != nil {
 		return err
+	}
+	if len(r.touched) > 0 {
+		r.lastTime = r.ms
 	}
 	r.move(rev)
 	return nil

@@ -1,94 +1,81 @@
 package past
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// changedKey is a key that a revision has changed.
-type changedKey struct {
-	name    string // below the prefix
-	deleted bool
-
-	known bool   // whether its value is
-	value []byte // of the last change
+// change is one that a segment has.
+type change struct {
+	rev              int64
+	key              string // below the kind
+	ms               int64
+	created, deleted bool
 }
 
-// parseRevision reads what is written down of a revision.
-func parseRevision(value []byte) (at time.Time, keys []changedKey) {
-	ms, n := binary.Varint(value)
-	at = time.UnixMilli(ms).UTC()
-	for value = value[max(n, 0):]; len(value) > 1; {
-		op := value[0]
-		size, n := binary.Uvarint(value[1:])
-		if n <= 0 || size > uint64(len(value)-1-n) {
-			return at, keys
+func compareChanges(a, b change) int {
+	return cmp.Or(cmp.Compare(a.rev, b.rev), strings.Compare(a.key, b.key))
+}
+
+// most is how many changes of a segment are taken at a time: it may have very many.
+const most = 1000
+
+// changes returns changes of a key, or with all of the keys that begin so, in a segment: those of which wanted says so, sorted by less, and not
+// all of them if there are many. Those that are left out come after those that are returned, and are of other revisions.
+func (c *cursor) changes(ctx context.Context, key string, all bool, wanted func(*change) bool, less func(a, b change) int) (out []change, more bool, err error) {
+	cut := func() {
+		slices.SortFunc(out, less)
+		n := min(most, len(out))
+		for n < len(out) && out[n].rev == out[n-1].rev {
+			n++
 		}
-		value = value[1+n:]
-		keys = append(keys, changedKey{name: string(value[:size]), deleted: op == 1})
-		value = value[size:]
+		more = more || n < len(out)
+		out = out[:n]
 	}
-	return at, keys
-}
-
-// lastChange returns the newest revision that is known, and what it has changed.
-func (p *Past) lastChange() (rev int64, keys []changedKey, err error) {
-	done, err := p.use()
-	if err != nil {
-		return 0, nil, err
+	begin := append(c.place[:len(c.place):len(c.place)], key...)
+	if !all {
+		begin = append(begin, 0)
 	}
-	defer done()
-	defer p.broken.Recover(&err)
-	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{revisionSpace}, UpperBound: []byte{revisionSpace + 1}})
-	if err != nil {
-		return 0, nil, err
-	}
-	if it.Last() {
-		rev = ofNumbered(it.Key())
-		_, keys = parseRevision(it.Value())
-	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return 0, nil, err
-	}
-	for n := range keys {
-		k, known, err := p.valueAt(&keys[n], rev)
+	until := end(begin)
+	for ok, n := c.it.SeekGE(begin), 0; ok && string(c.it.Key()) < string(until); ok, n = c.it.Next(), n+1 {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+		is, err := c.it.ValueAndErr()
 		if err != nil {
-			return 0, nil, err
+			return nil, false, err
 		}
-		if keys[n].known = known; k != nil {
-			keys[n].value = k.Value
+		what, ms, _, err := ofEntry(is)
+		if err != nil {
+			return nil, false, err
+		}
+		found, rev := ofChange(len(c.place), c.it.Key())
+		one := change{rev: rev, key: found, ms: ms, created: what&created != 0, deleted: what&form == deleted}
+		if what&before == 0 && wanted(&one) {
+			out = append(out, one)
+		}
+		if len(out) >= 4*most {
+			cut()
 		}
 	}
-	return rev, keys, nil
-}
-
-// valueAt reads what a key was at a revision, from the segments alone.
-func (p *Past) valueAt(key *changedKey, rev int64) (k *kv.KeyValue, known bool, err error) {
-	kind := kindOf(key.name)
-	r, err := p.read(context.Background(), kind, rev)
-	if errors.Is(err, kv.ErrCompacted) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	k, known, err = r.at(key.name[len(kind):], rev)
-	return k, known, errors.Join(err, r.close())
+	cut()
+	return out, more, c.it.Error()
 }
 
 // Watch passes on the changes of keys from a revision on to another one, w.Until, as store.DB does, with what each key was before. Errors:
 // kv.ErrCompacted.
 func (p *Past) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) (err error) {
-	if err := p.Reach(ctx, w.Until); err != nil {
-		return err
+	want := strings.TrimPrefix(w.Key, p.Prefix)
+	kind := kindOf(want)
+	if kind == "" || !p.Keeps(kind) {
+		return kv.ErrCompacted
 	}
 	done, err := p.use()
 	if err != nil {
@@ -96,30 +83,42 @@ func (p *Past) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) (err e
 	}
 	defer done()
 	defer p.broken.RecoverFatal(&err)
-	kind := kindOf(strings.TrimPrefix(w.Key, p.Prefix))
-	if kind == "" || !p.Keeps(kind) {
-		return kv.ErrCompacted
+	if err := p.Reach(ctx, w.Until); err != nil {
+		return err
 	}
 	r, err := p.read(ctx, kind, w.From-1)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	it, err := r.tree.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: numbered(revisionSpace, w.From), UpperBound: numbered(revisionSpace, w.Until+1)})
-	if err != nil {
-		return err
+	from := w.From
+	for n := 0; n < len(r.segments); {
+		found, more, err := r.segments[n].changes(ctx, want[len(kind):], w.Prefix, func(c *change) bool { return from <= c.rev && c.rev <= w.Until }, compareChanges)
+		if err != nil {
+			return err
+		}
+		if err := r.deliver(found, deliver); err != nil {
+			return err
+		}
+		if more {
+			from = found[len(found)-1].rev + 1
+		} else {
+			n++
+		}
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	want := strings.TrimPrefix(w.Key, p.Prefix)
-	for it.First(); it.Valid(); it.Next() {
-		rev := ofNumbered(it.Key())
-		_, keys := parseRevision(it.Value())
+	return deliver(nil, w.Until)
+}
+
+// deliver passes changes on, revision by revision.
+func (r *reader) deliver(changes []change, deliver kv.Deliver) error {
+	for len(changes) > 0 {
+		n := slices.IndexFunc(changes, func(c change) bool { return c.rev != changes[0].rev })
+		if n < 0 {
+			n = len(changes)
+		}
 		var events []kv.Event
-		for _, key := range keys {
-			if key.name != want && !(w.Prefix && strings.HasPrefix(key.name, want)) {
-				continue
-			}
-			e, ok, err := r.event(&key, rev)
+		for k := range changes[:n] {
+			e, ok, err := r.event(&changes[k])
 			if err != nil {
 				return err
 			}
@@ -127,37 +126,30 @@ func (p *Past) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) (err e
 				events = append(events, e)
 			}
 		}
-		if len(events) == 0 {
-			continue
+		if len(events) > 0 {
+			if err := deliver(events, changes[0].rev); err != nil {
+				return err
+			}
 		}
-		if err := deliver(events, rev); err != nil {
-			return err
-		}
+		changes = changes[n:]
 	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	return deliver(nil, w.Until)
+	return nil
 }
 
-// event returns a change with what was before it; ok is false if it was forgotten.
-func (r *reader) event(key *changedKey, rev int64) (e kv.Event, ok bool, err error) {
-	name := key.name[len(r.kind):]
-	e.Key, e.ModRevision, e.Deleted = []byte(r.past.Prefix+key.name), rev, key.deleted
-	now, known, err := r.at(name, rev)
-	if err != nil || !known || key.deleted != (now == nil) {
-		return e, false, err
-	}
-	if now != nil {
-		if now.ModRevision != rev {
-			return e, false, nil
+// event returns a change with what was before it; ok is false if that was forgotten.
+func (r *reader) event(c *change) (e kv.Event, ok bool, err error) {
+	e.Key, e.ModRevision, e.Deleted = []byte(r.past.Prefix+r.kind+c.key), c.rev, c.deleted
+	if !c.deleted {
+		now, _, err := r.at(c.key, c.rev)
+		if err != nil || now == nil {
+			return e, false, err
 		}
 		e.KeyValue = *now
 	}
-	if e.Created() {
+	if c.created {
 		return e, true, nil
 	}
-	was, _, err := r.at(name, rev-1)
+	was, _, err := r.at(c.key, c.rev-1)
 	if was != nil {
 		e.Prev = *was
 	}
@@ -165,21 +157,21 @@ func (r *reader) event(key *changedKey, rev int64) (e kv.Event, ok bool, err err
 }
 
 // Revisions passes on the changes of a key, or with all of the keys that begin so, below the prefix: from a revision on to older ones, until yield
-// returns false. It returns the revision since which they are known.
+// returns false. It returns the revision since which they are known. Errors: kv.ErrCompacted, if they are not kept.
 func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, yield func(*store.Revision) bool) (since int64, err error) {
+	kind := kindOf(key)
+	if kind == "" || !p.Keeps(kind) {
+		return 0, kv.ErrCompacted
+	}
 	done, err := p.use()
 	if err != nil {
 		return 0, err
 	}
 	defer done()
 	defer p.broken.RecoverFatal(&err)
-	kind := kindOf(key)
-	if kind == "" || !p.Keeps(kind) {
-		return 0, kv.ErrCompacted
-	}
 	since = p.Since(kind)
 	r, err := p.read(ctx, kind, since)
-	if errors.Is(err, kv.ErrCompacted) { // some of it was dropped just now
+	for errors.Is(err, kv.ErrCompacted) { // some of it was dropped just now
 		since = p.Since(kind)
 		r, err = p.read(ctx, kind, since)
 	}
@@ -187,74 +179,36 @@ func (p *Past) Revisions(ctx context.Context, key string, all bool, rev int64, y
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	if !all {
-		return since, r.revisionsOf(ctx, key, rev, yield)
-	}
-	it, err := r.tree.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: numbered(revisionSpace, since+1), UpperBound: numbered(revisionSpace, rev+1)})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for it.Last(); it.Valid() && ctx.Err() == nil; it.Prev() {
-		n := ofNumbered(it.Key())
-		_, keys := parseRevision(it.Value())
-		for _, k := range keys {
-			if !strings.HasPrefix(k.name, key) {
-				continue
-			}
-			if more, err := r.revision(&k, n, yield); err != nil || !more {
+	newestFirst := func(a, b change) int { return compareChanges(b, a) }
+	for n := len(r.segments) - 1; n >= 0; {
+		found, more, err := r.segments[n].changes(ctx, key[len(kind):], all, func(c *change) bool { return c.rev <= rev }, newestFirst)
+		if err != nil {
+			return 0, err
+		}
+		for k := range found {
+			if goOn, err := r.revision(&found[k], yield); err != nil || !goOn {
 				return since, err
 			}
 		}
-	}
-	return since, errors.Join(it.Error(), ctx.Err())
-}
-
-// revisionsOf passes on the changes of one key.
-func (r *reader) revisionsOf(ctx context.Context, key string, rev int64, yield func(*store.Revision) bool) error {
-	for n := len(r.segments) - 1; n >= 0; n-- {
-		c := r.segments[n]
-		for ctx.Err() == nil && c.it.SeekLT(appendChange(c.place, key[len(r.kind):], rev+1)) {
-			found, mod := ofChange(len(c.place), c.it.Key())
-			is, err := c.it.ValueAndErr()
-			if err != nil {
-				return err
-			}
-			if found != key[len(r.kind):] || len(is) == 0 || is[0]&before != 0 { // what it was before is in an older segment
-				break
-			}
-			k := changedKey{name: key, deleted: is[0]&form == deleted}
-			if more, err := r.revision(&k, mod, yield); err != nil || !more {
-				return err
-			}
-			rev = mod - 1
-		}
-		if err := c.it.Error(); err != nil {
-			return err
+		if more {
+			rev = found[len(found)-1].rev - 1
+		} else {
+			n--
 		}
 	}
-	return ctx.Err()
+	return since, nil
 }
 
-// revision passes on one change.
-func (r *reader) revision(key *changedKey, rev int64, yield func(*store.Revision) bool) (more bool, err error) {
-	e, ok, err := r.event(key, rev)
+// revision passes on one change, unless it was forgotten.
+func (r *reader) revision(c *change, yield func(*store.Revision) bool) (goOn bool, err error) {
+	e, ok, err := r.event(c)
 	if err != nil || !ok {
 		return true, err
 	}
-	out := &store.Revision{Rev: rev, Key: key.name, Deleted: e.Deleted, Created: e.Created(), Now: e.Value, Prev: e.Prev.Value}
-	value, done, err := r.tree.Get(numbered(revisionSpace, rev))
-	if err == nil {
-		out.Time, _ = parseRevision(value)
-		err = done.Close()
-	} else if errors.Is(err, pebble.ErrNotFound) {
-		err = nil
-	}
+	author, err := r.past.author(r.tree, c.rev)
 	if err != nil {
 		return false, err
 	}
-	if out.Author, err = r.past.author(r.tree, rev); err != nil {
-		return false, err
-	}
-	return yield(out), nil
+	return yield(&store.Revision{Rev: c.rev, Time: time.UnixMilli(c.ms).UTC(), Key: r.kind + c.key, Created: c.created, Deleted: c.deleted,
+		Author: author, Now: e.Value, Prev: e.Prev.Value}), nil
 }

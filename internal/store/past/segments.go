@@ -14,6 +14,8 @@ import (
 const (
 	segmentsOfAge  = 24
 	segmentsOfSize = 64
+	// largest and smallest are bounds of a segment's bytes: whoever asks for changes looks at whole segments.
+	smallest, largest = 1 << 16, 32 << 20
 )
 
 // shortest is the least time that a segment lasts.
@@ -103,7 +105,7 @@ func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (
 	}
 	if n := len(k.segments); n > 0 {
 		s := &k.segments[n-1]
-		full := s.bytes >= max(p.Bytes/segmentsOfSize, 1<<16) || now.Sub(s.begun) >= max(age/segmentsOfAge, shortest)
+		full := s.bytes >= min(max(p.Bytes/segmentsOfSize, smallest), largest) || now.Sub(s.begun) >= max(age/segmentsOfAge, shortest)
 		if !full || s.last == rev {
 			return s, nil
 		}
@@ -138,7 +140,7 @@ func (p *Past) trim() (n int, err error) {
 		}
 	}
 	for {
-		kind, total := p.largest()
+		kind, total := p.heaviest()
 		if total <= p.Bytes || kind == "" {
 			break
 		}
@@ -156,8 +158,8 @@ func (p *Past) trim() (n int, err error) {
 	return n, b.Commit(pebble.NoSync)
 }
 
-// largest is the kind of which most is kept, of those that have a segment to drop, and how much there is of all.
-func (p *Past) largest() (kind string, total int64) {
+// heaviest is the kind of which most is kept, of those that have a segment to drop, and how much there is of all.
+func (p *Past) heaviest() (kind string, total int64) {
 	most := int64(-1)
 	for name, k := range p.kinds {
 		n := k.bytes()
@@ -200,13 +202,27 @@ func (p *Past) dropRevisions(b *pebble.Batch) error {
 			}
 		}
 	}
-	at, _, err := p.timeOf(p.tree, oldest)
+	at, err := p.timeBefore(oldest)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		b.Set(begunKey, bytesOf(oldest), nil),
-		b.DeleteRange([]byte{revisionSpace}, numbered(revisionSpace, oldest), nil),
 		b.DeleteRange([]byte{authorSpace}, numbered(authorSpace, oldest), nil),
 		b.DeleteRange([]byte{timeSpace}, numbered(timeSpace, at), nil))
+}
+
+// timeBefore returns the newest time in timeSpace at which a revision was not reached yet, or just so.
+func (p *Past) timeBefore(rev int64) (ms int64, err error) {
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{timeSpace}, UpperBound: []byte{timeSpace + 1}})
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if reached, _ := binary.Varint(it.Value()); reached > rev {
+			break
+		}
+		ms = ofNumbered(it.Key())
+	}
+	return ms, errors.Join(it.Error(), it.Close())
 }
