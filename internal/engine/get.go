@@ -44,7 +44,7 @@ func (c *call) get() error {
 	c.span.Event("About to Get from storage")
 	var i *store.Item
 	if c.past {
-		i, err = c.getBeyond(c.req.Context(), options.ResourceVersion)
+		i, err = c.getPast(c.req.Context(), options.ResourceVersion)
 	} else {
 		i, err = c.read(c.req.Context(), c.key(c.name), options.ResourceVersion)
 	}

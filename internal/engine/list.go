@@ -202,7 +202,7 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 	if o.Continue != "" {
 		return c.continued(ctx, o)
 	}
-	if rev, ok, err := c.beyond(ctx, o.ResourceVersion); ok || err != nil {
+	if rev, ok, err := c.moment(ctx, o.ResourceVersion); ok || err != nil {
 		if err != nil {
 			return nil, "", err
 		}

@@ -116,7 +116,7 @@ func (c *call) watchTimeout(o *internalversion.ListOptions) time.Duration {
 func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, int64, error) {
 	ctx, sp := c.reading(ctx, "cacher.Watch", c.namespace, o.ResourceVersion)
 	defer sp.End()
-	if rev, ok, err := c.beyond(ctx, o.ResourceVersion); ok || err != nil {
+	if rev, ok, err := c.moment(ctx, o.ResourceVersion); ok || err != nil {
 		return nil, rev, err
 	}
 	rev, err := parseRev(o.ResourceVersion)

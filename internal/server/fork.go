@@ -219,13 +219,22 @@ func (b *base) connects(to connecting) connecting {
 
 type connecting = func(w http.ResponseWriter, r *http.Request, sub *engine.Subresource, options runtime.Object) error
 
-// forks are the forks that this server serves; s returns the server once it is assembled. nil: it serves none.
-func (b *base) forks(s func() *server) *forks.Forks {
+// everything is what may be read by those who may make a fork of an earlier moment: in it, everybody has the rights that he had then.
+var everything = request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "*", Version: "*", Resource: "*"}
+
+// forks are the forks that this server serves; s returns the server once it is assembled, and may says whether the user of a request may do
+// something. nil: it serves none.
+func (b *base) forks(s func() *server, may func(context.Context, *request.Info) error) *forks.Forks {
 	if !b.cfg.Extensions().Has(extensions.Forks) || b.seams.origin != nil {
 		return nil
 	}
 	return forks.New(forks.Config{
 		New: func(ctx context.Context, name, at string) (forks.Plane, error) {
+			if all := everything; at != "" {
+				if err := may(ctx, &all); err != nil {
+					return nil, err
+				}
+			}
 			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
 				for _, e := range events {
 					audit.Annotate(e, auditFork, name)

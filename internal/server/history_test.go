@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -45,10 +46,19 @@ func remember(t *testing.T, change func(*config.Config)) *remembering {
 	}
 	r.plane = New(&cfg, on, Seams{})
 	running(t, r.plane, on.Close)
+	r.reached() // it begins once the server serves
 	return r
 }
 
 func (r *remembering) server() *server { return r.plane.serving.Load() }
+
+// reached waits until the history has everything.
+func (r *remembering) reached() {
+	r.Helper()
+	if err := r.server().history.Reach(r.Context(), r.server().base.objects.Store.All()[0].Revision()); err != nil {
+		r.Fatal(err)
+	}
+}
 
 func (r *remembering) do(method, path, body string, want int) []byte {
 	r.Helper()
@@ -58,6 +68,7 @@ func (r *remembering) do(method, path, body string, want int) []byte {
 // forgets has the log compacted, and the plane started anew: what is answered now is from the history on disk.
 func (r *remembering) forgets() {
 	r.Helper()
+	r.reached()
 	head, err := r.db.Head(r.Context())
 	if err == nil {
 		err = r.db.Compact(r.Context(), head)
@@ -301,7 +312,7 @@ func TestRevisions(t *testing.T) {
 		"GET " + path + "?at=99999":                                      "504 Timeout: Too large resource version",
 		"GET " + path + "?at=1s&resourceVersion=5":                       "400 at: resourceVersion says the same already",
 		"DELETE " + path + "?at=1s":                                      "400 at: it is for get, list and watch",
-		"GET " + inDefault + "configmaps?revisions=true&watch=true":      "400 revisions: it is for get and list",
+		"GET " + inDefault + "configmaps?revisions=true&watch=true":      "400 revisions: changes are for get and list",
 		"GET " + inDefault + "configmaps?revisions=yes":                  `400 revisions: \"yes\" is neither`,
 		"GET " + inDefault + "secrets/a?revisions=true":                  "403 ",
 		"GET " + inDefault + "secrets?at=1s":                             "403 ",
@@ -330,11 +341,74 @@ func TestRevisions(t *testing.T) {
 	if now := string(r.do("GET", path, "", 200)); !strings.Contains(now, `"x":"3"`) {
 		t.Errorf("the object itself is %s", now)
 	}
-	files, err := filepath.Glob(filepath.Join(r.server().base.cfg.DataDir, "history", "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
 	r.do("POST", "/apis/history.kanzen.io/v1/forgotten", `{"spec":{"resource":"nothing","name":"a"}}`, 400)
+}
+
+// TestPastOfOthers has somebody who may do everything in a namespace look for what an earlier one of that name held, in every way that there is:
+// only who may read all namespaces may know. Nobody else may make a fork of an earlier moment either.
+func TestPastOfOthers(t *testing.T) {
+	r := remember(t, func(*config.Config) {})
+	granting := func(who string) {
+		r.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`, 201)
+		if err := r.server().base.objects.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		granted(t, r.server(), who, "shop", `{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}`)
+		r.do("POST", "/api/v1/namespaces/shop/secrets", fmt.Sprintf(`{"metadata":{"name":"token"},"stringData":{"of":"secret-of-%s"}}`, who), 201)
+		if err := r.server().base.objects.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	granting("ann")
+	before := revision(r.do("GET", "/api/v1/namespaces/shop/secrets", "", 200))
+	for _, path := range []string{"/api/v1/namespaces/shop/secrets", rbacPath + "namespaces/shop/rolebindings", rbacPath + "namespaces/shop/roles"} {
+		r.do("DELETE", path, "", 200)
+	}
+	r.do("DELETE", "/api/v1/namespaces/shop", "", 200)
+	do(t, r.server(), "PUT", "/api/v1/namespaces/shop/finalize", "application/json", "application/json",
+		[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"},"spec":{"finalizers":[]}}`), 200)
+	granting("bob")
+	between := revision(r.do("GET", "/api/v1/namespaces/shop/secrets", "", 200))
+	r.forgets()
+	said := func(who, method, path string) string {
+		code, text := said(t, r.server(), who, method, path, "")
+		return fmt.Sprint(code, " ", text)
+	}
+	const secrets = "/api/v1/namespaces/shop/secrets"
+	old := base64.StdEncoding.EncodeToString([]byte("secret-of-ann"))
+	for _, path := range []string{secrets + "?at=" + before, secrets + "/token?at=" + before, secrets + "?watch=true&timeoutSeconds=1&at=" + before,
+		secrets + "?revisions=true", secrets + "/token?revisions=true", secrets + "/token?revisions=true&at=" + before, secrets + "?visible=true&at=" + before,
+		"/api/v1/secrets?namespaces=shop&at=" + before, "/api/v1/secrets?visible=true&at=" + before, "/api/v1/secrets?visible=true&revisions=true", "/api/v1/secrets?at=" + before,
+		"/api/v1/namespaces//secrets?at=" + before, "/api/v1/watch/namespaces/shop/secrets?timeoutSeconds=1&at=" + before} {
+		if got := said("bob", "GET", path); strings.Contains(got, old) || strings.Contains(got, "secret-of-ann") {
+			t.Errorf("%s tells bob of ann's namespace: %s", path, got)
+		}
+	}
+	if got := said("bob", "GET", secrets+"/token?at="+before); !strings.HasPrefix(got, "403 ") || !strings.Contains(got, "an earlier one of its name") {
+		t.Error(got)
+	}
+	// His own past is his, and administrators see all.
+	if got := said("bob", "GET", secrets+"/token?at="+between); !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+	if got := said("bob", "GET", secrets+"?revisions=true"); !strings.HasPrefix(got, "200 ") || strings.Count(got, "Created") != 1 {
+		t.Error(got)
+	}
+	if got := said("admin", "GET", secrets+"/token?at="+before); !strings.Contains(got, old) {
+		t.Error(got)
+	}
+
+	r.do("POST", rbacPath+"clusterroles", `{"metadata":{"name":"forks"},"rules":[{"nonResourceURLs":["/forks/*"],"verbs":["*"]}]}`, 201)
+	r.do("POST", rbacPath+"clusterrolebindings", `{"metadata":{"name":"forks"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"forks"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}]}`, 201)
+	if err := r.server().base.objects.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := said("ann", "POST", "/forks/then?at="+before); !strings.HasPrefix(got, "403 ") {
+		t.Errorf("ann, who had rights then, makes a fork of then: %s", got)
+	}
+	if got := said("ann", "POST", "/forks/now"); !strings.HasPrefix(got, "201 ") {
+		t.Error(got)
+	}
 }
 
 // TestWithoutHistory has the parameters ignored where they are off, and refused where nothing is kept.

@@ -283,7 +283,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	started = &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
-	copies := b.forks(func() *server { return s })
+	copies := b.forks(func() *server { return s }, authz.Require(authorizers))
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +38,7 @@ type Past interface {
 
 // author tells the past who has made a revision, if one is kept.
 func (w *write) author(ctx context.Context, rev int64) {
-	if w.e.Past == nil || w.dryRun {
+	if w.e.Past == nil || w.dryRun || !w.e.Past.Keeps(w.view.Below("")) {
 		return
 	}
 	a := AuthorOf(ctx)
@@ -83,8 +85,10 @@ func (c *call) asksPast() (at, revisions bool, err error) {
 		err = refuse("it is for get, list and watch")
 	case !revisions && changes != "" && changes != "false":
 		err = apierrors.NewBadRequest(fmt.Sprintf("revisions: %q is neither true nor false", changes))
-	case revisions && (c.watches() || c.asked(extensions.Visible, "visible") != "" || c.asked(extensions.Namespaces, "namespaces") != "" || c.asked(extensions.Namespaces, "namespaceSelector") != ""):
-		err = apierrors.NewBadRequest("revisions: it is for get and list, and goes with neither visible nor namespaces")
+	case revisions && c.watches():
+		err = refuse("changes are for get and list")
+	case c.asked(extensions.Visible, "visible") != "" || c.asked(extensions.Namespaces, "namespaces") != "" || c.asked(extensions.Namespaces, "namespaceSelector") != "":
+		err = refuse("it goes with neither visible nor namespaces: what may be seen is a question of now")
 	}
 	return at, revisions, err
 }
@@ -95,20 +99,56 @@ func (c *call) watches() bool {
 	return c.info.Verb == "watch" || w == "true" || w == "1"
 }
 
-// beyond returns the revision that the request asks for with at; ok is false if it asks for none.
-func (c *call) beyond(ctx context.Context, resourceVersion string) (rev int64, ok bool, err error) {
-	at := c.asked(extensions.History, "at")
-	if at == "" {
+// moment returns the revision that the request asks for with at; ok is false if it asks for none.
+func (c *call) moment(ctx context.Context, resourceVersion string) (rev int64, ok bool, err error) {
+	if !c.past {
 		return 0, false, nil
 	}
 	if resourceVersion != "" {
 		return 0, false, apierrors.NewBadRequest("at: resourceVersion says the same already")
 	}
+	at := c.asked(extensions.History, "at")
 	rev, err = c.e.Past.Asked(at)
 	if err == nil {
 		err = c.waitFor(ctx, rev)
 	}
-	return rev, true, RefusePast(at, err)
+	if err != nil {
+		return 0, true, RefusePast(at, err)
+	}
+	from, err := c.mayLookFrom(ctx)
+	if err == nil && rev < from {
+		err = c.otherNamespace(from)
+	}
+	return rev, true, err
+}
+
+// mayLookFrom returns the revision before which the user may not look, 0 if there is none. A namespace that is made anew is another one: who
+// has rights in it may have made it himself, to read what somebody else had kept in the one before.
+func (c *call) mayLookFrom(ctx context.Context) (from int64, err error) {
+	if !c.R.Namespaced || c.namespace == "" {
+		return 0, nil
+	}
+	everywhere := *c.info
+	everywhere.Namespace, everywhere.InNamespace = "", false
+	if c.e.Authorize(ctx, &everywhere) == nil {
+		return 0, nil
+	}
+	ns := c.e.Namespaces()
+	since, err := c.e.Past.Revisions(ctx, ns.Below(c.namespace), false, ns.Store().Revision(), func(r *store.Revision) bool {
+		if r.Created || r.Deleted {
+			from = r.Rev
+		}
+		return from == 0
+	})
+	if errors.Is(err, store.ErrCompacted) { // it is not known since when there is this one
+		err = c.otherNamespace(ns.Store().Revision())
+	}
+	return max(from, since), err
+}
+
+// otherNamespace refuses to tell what was before a revision.
+func (c *call) otherNamespace(from int64) error {
+	return apierrors.NewForbidden(c.gr(), c.name, fmt.Errorf("the namespace is not known to be the same before resourceVersion %d; what an earlier one of its name held is told to those who may %s %s in all namespaces", from, c.info.Verb, c.R.Plural))
 }
 
 // RefusePast is the answer to who asks for a moment that is not known; other errors stay what they are.
@@ -125,9 +165,9 @@ func RefusePast(at string, err error) error {
 	return err
 }
 
-// getBeyond returns the item at a key as of the revision that is asked for.
-func (c *call) getBeyond(ctx context.Context, resourceVersion string) (*store.Item, error) {
-	rev, _, err := c.beyond(ctx, resourceVersion)
+// getPast returns the item at a key as of the moment that is asked for.
+func (c *call) getPast(ctx context.Context, resourceVersion string) (*store.Item, error) {
+	rev, _, err := c.moment(ctx, resourceVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +182,11 @@ func (c *call) getBeyond(ctx context.Context, resourceVersion string) (*store.It
 	return i, RefusePast(c.asked(extensions.History, "at"), err)
 }
 
-// Bounds of an answer about revisions.
+// Bounds of an answer about revisions: of how many it tells, of how many fields of each, and of how many bytes of objects.
 const (
 	defaultRevisions, mostRevisions = 100, 1000
 	mostChanges                     = 100
+	mostRevisionBytes               = 32 << 20
 )
 
 // revisions answers with the changes of the object, or objects, that the path names.
@@ -158,40 +199,20 @@ func (c *call) revisions() error {
 	if o.LabelSelector != "" || o.FieldSelector != "" || o.Continue != "" {
 		return apierrors.NewBadRequest("revisions: selectors and continue do not go with it; at= asks for older ones")
 	}
-	key, all := c.key(c.name), c.name == ""
-	if all {
-		if key = ""; c.namespace != "" {
-			key = c.namespace + "/"
-		}
-	}
 	if err := c.view.Fresh(ctx); err != nil {
 		return err
 	}
-	rev, asked, err := c.beyond(ctx, o.ResourceVersion)
+	rev, asked, err := c.moment(ctx, o.ResourceVersion)
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
 	if !asked {
 		rev = c.view.Store().Revision()
 	}
-	limit := int(min(o.Limit, mostRevisions))
-	if limit <= 0 {
-		limit = defaultRevisions
-	}
-	list := historyv1.RevisionList{TypeMeta: metav1.TypeMeta{APIVersion: historyv1.GroupVersion.String(), Kind: "RevisionList"}, Items: []historyv1.Revision{}}
-	who := c.e.Authorize(ctx, &request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "flightrecorder.kanzen.io", Version: "v1alpha1", Resource: "requests"}) == nil
-	since, err := c.e.Past.Revisions(ctx, c.view.Below(key), all, rev, func(r *store.Revision) bool {
-		if len(list.Items) == limit {
-			list.More = true
-			return false
-		}
-		list.Items = append(list.Items, c.revision(ctx, r, who))
-		return true
-	})
+	list, err := c.listRevisions(ctx, rev, int(min(o.Limit, mostRevisions)))
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
-	list.Since = formatRev(since)
 	b, err := json.Marshal(list)
 	if err != nil {
 		return err
@@ -200,19 +221,68 @@ func (c *call) revisions() error {
 	return writeJSON(c.w, c.req, http.StatusOK, output{media: mediaJSON}, b)
 }
 
-// revision tells of one change, and with who also of who has made it.
-func (c *call) revision(ctx context.Context, r *store.Revision, who bool) historyv1.Revision {
+// listRevisions lists changes up to a revision, the newest first; limit 0: as many as is usual.
+func (c *call) listRevisions(ctx context.Context, rev int64, limit int) (*historyv1.RevisionList, error) {
+	from, err := c.mayLookFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		limit = defaultRevisions
+	}
+	key, all := c.key(c.name), c.name == ""
+	if all {
+		if key = ""; c.namespace != "" {
+			key = c.namespace + "/"
+		}
+	}
+	list := &historyv1.RevisionList{TypeMeta: metav1.TypeMeta{APIVersion: historyv1.GroupVersion.String(), Kind: "RevisionList"}, Items: []historyv1.Revision{}}
+	teller := c.teller(ctx)
+	size := 0
+	since, err := c.e.Past.Revisions(ctx, c.view.Below(key), all, rev, func(r *store.Revision) bool {
+		if ctx.Err() != nil || r.Rev < from {
+			return false
+		}
+		if list.More = len(list.Items) == limit || size > mostRevisionBytes; list.More {
+			return false
+		}
+		size += len(r.Now) + len(r.Prev)
+		list.Items = append(list.Items, teller.tell(ctx, r))
+		return true
+	})
+	list.Since = formatRev(max(since, from))
+	return list, cmp.Or(err, ctx.Err())
+}
+
+// teller tells of changes.
+type teller struct {
+	*call
+	who bool // also who has made them
+	// The object that was decoded last, and of what: an object before a change is mostly that after the change before.
+	of     []byte
+	object map[string]any
+	err    error
+}
+
+// teller returns what tells the user of changes. Who has made them is told to those whom the flight recorder tells.
+func (c *call) teller(ctx context.Context) *teller {
+	err := c.e.Authorize(ctx, &request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "flightrecorder.kanzen.io", Version: "v1alpha1", Resource: "requests"})
+	return &teller{call: c, who: err == nil}
+}
+
+// tell tells of one change.
+func (c *teller) tell(ctx context.Context, r *store.Revision) historyv1.Revision {
 	key := strings.TrimPrefix(r.Key, c.view.Below(""))
 	out := historyv1.Revision{ResourceVersion: formatRev(r.Rev), Time: metav1.NewTime(r.Time), Operation: historyv1.Updated, Name: key}
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		out.Namespace, out.Name = namespace, name
 	}
-	if who {
+	if c.who {
 		a := r.Author
 		out.User, out.UserAgent, out.Verb, out.Subresource, out.Request = a.User, a.UserAgent, a.Verb, a.Subresource, a.Request
 	}
-	now, err := c.pastObject(ctx, key, r.Rev, r.Now)
-	prev, prevErr := c.pastObject(ctx, key, r.Rev-1, r.Prev)
+	now, err := c.decoded(ctx, key, r.Now)
+	prev, prevErr := c.decoded(ctx, key, r.Prev)
 	if err := errors.Join(err, prevErr); err != nil {
 		out.Unreadable = err.Error()
 	}
@@ -246,12 +316,20 @@ func (c *call) revision(ctx context.Context, r *store.Revision, who bool) histor
 	return out
 }
 
-// pastObject returns the JSON of a stored value, in the version of the request; nil: there is none.
-func (c *call) pastObject(ctx context.Context, key string, rev int64, value []byte) (map[string]any, error) {
+// decoded returns the JSON of a stored value, in the version of the request; nil: there is none.
+func (c *teller) decoded(ctx context.Context, key string, value []byte) (map[string]any, error) {
 	if value == nil {
 		return nil, nil
 	}
-	i := c.view.PastItem(ctx, key, rev, value)
+	if !bytes.Equal(value, c.of) {
+		c.of = value
+		c.object, c.err = c.decode(ctx, key, value)
+	}
+	return c.object, c.err
+}
+
+func (c *teller) decode(ctx context.Context, key string, value []byte) (map[string]any, error) {
+	i := c.view.PastItem(ctx, key, 1, value) // whatever revision it has: it is not told
 	if i.Err != nil {
 		return nil, i.Err
 	}
