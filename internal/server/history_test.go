@@ -98,6 +98,7 @@ func TestPast(t *testing.T) {
 	r := remember(t, encrypting(t))
 	r.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widgetsDefinition, 201)
 	paths := []string{inDefault + "configmaps", inDefault + "secrets", "/apis/past.test/v1/namespaces/default/widgets"}
+	eventually(t, func() bool { code, _ := said(t, r.server(), "admin", "GET", paths[2], ""); return code == 200 })
 	answers := map[string]string{} // by path with ?at=
 	begun := revision(r.do("GET", paths[0], "", 200))
 	random := rand.New(rand.NewPCG(1, 1))
