@@ -93,8 +93,8 @@ type Config struct {
 type Engine struct {
 	Config
 
-	mu sync.Mutex
-	// All below is guarded by mu.
+	// looking is held during a look, which may have to wait for etcd. It guards what one look leaves to the next.
+	looking  sync.Mutex
 	tally    tally
 	scans    map[schema.GroupResource]*scanned
 	refused  map[string]*refusals // by priority level
@@ -102,8 +102,12 @@ type Engine struct {
 	faults   faults
 	known    map[string]*known
 	reported map[string]bool
-	now      []*finding
-	at       time.Time
+
+	// mu is held for a moment only: no reader and no scrape of metrics waits for a look. It guards what the last look has found, and
+	// when that was. It is locked after looking.
+	mu  sync.Mutex
+	now []*finding
+	at  time.Time
 }
 
 // New makes an engine. Its metric is registered by the caller.
@@ -207,9 +211,10 @@ func (e *Engine) Run(ctx context.Context) {
 		select {
 		case <-ticker.C():
 			e.look(ctx)
-			for _, f := range e.reports() {
-				e.Report(ctx, f)
+			if ctx.Err() != nil {
+				return // what the look was kept from seeing is not wrong
 			}
+			e.report(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -218,10 +223,8 @@ func (e *Engine) Run(ctx context.Context) {
 
 // Findings returns what is wrong now, the worst first, as far as it may be told to a reader.
 func (e *Engine) Findings(ctx context.Context, may func(v1alpha1.ObjectReference) bool) []*v1alpha1.Finding {
-	e.look(ctx)
-	e.mu.Lock()
-	all := e.now
-	e.mu.Unlock()
+	e.look(context.WithoutCancel(ctx)) // what is found is for all readers, so it does not end with one of them
+	all, _ := e.last()
 	out := make([]*v1alpha1.Finding, 0, len(all))
 	for _, f := range all {
 		if shown := f.shown(may); shown != nil {
@@ -251,16 +254,28 @@ func (f *finding) shown(may func(v1alpha1.ObjectReference) bool) *v1alpha1.Findi
 	return &out
 }
 
-// look examines the server, unless that was done just now.
-func (e *Engine) look(ctx context.Context) {
+// last returns what the last look has found, and when that was; zero: there was none.
+func (e *Engine) last() ([]*finding, time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.now, e.at
+}
+
+// look examines the server, unless that was done just now, or somebody else is about it: that one may wait for a database that is
+// away, and what was found before will do.
+func (e *Engine) look(ctx context.Context) {
+	if !e.looking.TryLock() {
+		if _, at := e.last(); !at.IsZero() {
+			return
+		}
+		e.looking.Lock()
+	}
+	defer e.looking.Unlock()
 	now := e.Clock.Now()
-	if !e.at.IsZero() && now.Sub(e.at) < fresh {
+	if _, at := e.last(); !at.IsZero() && now.Sub(at) < fresh {
 		return
 	}
-	// What is found is for all readers, so it does not end with one of them.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
+	ctx, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
 	l := &look{Engine: e, ctx: ctx, time: now}
 	e.tally.fold(e.Recorder, now)
@@ -296,6 +311,8 @@ func (e *Engine) settle(l *look) {
 	slices.SortFunc(l.found, func(a, b *finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Check, b.Check), a.Since.Compare(b.Since.Time), cmp.Compare(a.ObjectMeta.Name, b.ObjectMeta.Name))
 	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.now, e.at = l.found, l.time
 }
 
@@ -303,14 +320,24 @@ func rank(severity string) int {
 	return slices.Index([]string{v1alpha1.SeverityError, v1alpha1.SeverityWarning, v1alpha1.SeverityInfo}, severity)
 }
 
+// report reports the errors that were not reported yet. A report that finds no storage must not keep the next look waiting.
+func (e *Engine) report(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, every)
+	defer cancel()
+	for _, f := range e.reports() {
+		e.Report(ctx, f)
+	}
+}
+
 // reports returns the errors that were not reported yet, without evidence and commands, which not everybody may be told.
 func (e *Engine) reports() (out []*v1alpha1.Finding) {
 	if e.Report == nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, f := range e.now {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	found, _ := e.last()
+	for _, f := range found {
 		if f.Severity == v1alpha1.SeverityError && !e.reported[f.ObjectMeta.Name] {
 			e.reported[f.ObjectMeta.Name] = true
 			public := f.Finding

@@ -182,6 +182,34 @@ func TestOneCheckFails(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForALook has a look wait for a database that does not answer: readers and metrics have what was found before.
+func TestNobodyWaitsForALook(t *testing.T) {
+	d := newDesk()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	d.disk.Free = 0
+	d.found(0)
+	d.Parts.Datastores = func(context.Context) []*v1alpha1.Datastore {
+		close(asked)
+		<-answer
+		return nil
+	}
+	d.clock.Step(sizedFor)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		d.Findings(context.Background(), anything)
+	}()
+	<-asked
+	if f := one(d.Findings(context.Background(), anything), "DiskFull"); f == nil {
+		t.Error("nothing is told during a look")
+	}
+	if n := testutil.CollectAndCount(d, "kanzen_findings"); n != 1 {
+		t.Errorf("%d series", n)
+	}
+	close(answer)
+	<-looked
+}
+
 // TestTold checks that nobody is told what he may not get.
 func TestTold(t *testing.T) {
 	secret := v1alpha1.ObjectReference{Resource: "secrets", Namespace: "n", Name: "s"}

@@ -11,12 +11,11 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) { ch <- desc }
 
 // Collect is part of prometheus.Collector. It tells what was found last, and does not look.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) {
-	e.mu.Lock()
+	found, _ := e.last()
 	counts := map[[2]string]int{}
-	for _, f := range e.now {
+	for _, f := range found {
 		counts[[2]string{f.Check, f.Severity}]++
 	}
-	e.mu.Unlock()
 	for k, n := range counts {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
