@@ -158,7 +158,7 @@ func (l *look) writers() {
 		if ep, err := l.Objects.Endpoint(schema.GroupResource{Group: k.object.Group, Resource: k.object.Resource}); err != nil || ep.View() == nil {
 			continue // what another server stores changes without this one seeing how
 		}
-		f := l.find("HotLoop", v1alpha1.SeverityWarning, k.writer+"/"+argumentOf(k.object), "%s writes %s again and again, without effect", k.writer, l.called(k.object))
+		f := l.find("HotLoop", v1alpha1.SeverityWarning, k.writer+"/"+subjectOf(k.object), "%s writes %s again and again, without effect", k.writer, l.called(k.object))
 		f.Object, f.reads = &k.object, []v1alpha1.ObjectReference{k.object}
 		f.Impact = fmt.Sprintf("%.0f writes in the last minute changed nothing; each costs admission", n)
 		f.Cause = "the client does not compare what it wants with what is there, or wants what cannot be"
@@ -176,15 +176,6 @@ func (l *look) called(o v1alpha1.ObjectReference) string {
 	s += " " + o.Name
 	if o.Namespace != "" && o.Namespace != o.Name {
 		s += " in " + o.Namespace
-	}
-	return s
-}
-
-// argumentOf names an object as an argument of kanzen why and kubectl get.
-func argumentOf(o v1alpha1.ObjectReference) string {
-	s := resource(o.Group, o.Resource) + "/" + o.Name
-	if o.Namespace != "" && (o.Resource != "namespaces" || o.Group != "") {
-		s += " -n " + o.Namespace
 	}
 	return s
 }

@@ -76,8 +76,8 @@ func (l *look) object(o v1alpha1.ObjectReference, m *metav1.ObjectMeta, age time
 	f.run("%s  # if what the finalizer protects is gone", withoutFinalizers(o))
 }
 
-func withoutFinalizers(o v1alpha1.ObjectReference) string {
-	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"metadata":{"finalizers":null}}'`, argumentOf(o))
+func withoutFinalizers(o v1alpha1.ObjectReference) words {
+	return words(command(`kubectl patch %s --type=merge -p '{"metadata":{"finalizers":null}}'`, argumentOf(o)))
 }
 
 // holders says for each finalizer of an object who set it, and whether that one lives, as all of them must for lives.
@@ -214,7 +214,7 @@ func (l *look) namespace(ns *corev1.Namespace) {
 	}
 	f.run("kanzen why %s", argumentOf(o))
 	for _, h := range holding {
-		f.advice = append(f.advice, told{withoutFinalizers(h) + "  # if what the finalizer protects is gone", &h})
+		f.advice = append(f.advice, told{string(withoutFinalizers(h)) + "  # if what the finalizer protects is gone", &h})
 	}
 }
 

@@ -136,8 +136,9 @@ func (f *finding) saw(format string, args ...any) {
 	f.facts = append(f.facts, told{text: fmt.Sprintf(format, args...)})
 }
 
+// run adds a command to be pasted into a shell.
 func (f *finding) run(format string, args ...any) {
-	f.advice = append(f.advice, told{text: fmt.Sprintf(format, args...)})
+	f.advice = append(f.advice, told{text: command(format, args...)})
 }
 
 // known is what is remembered of a finding between looks.
@@ -170,7 +171,7 @@ func (l *look) find(check, severity, subject, format string, args ...any) *findi
 
 // about is find for an object whose contents the finding tells.
 func (l *look) about(check, severity string, o v1alpha1.ObjectReference, format string, args ...any) *finding {
-	f := l.find(check, severity, strings.Replace(argumentOf(o), " -n ", "/", 1), format, args...)
+	f := l.find(check, severity, subjectOf(o), format, args...)
 	f.Object, f.reads = &o, append(f.reads, o)
 	return f
 }

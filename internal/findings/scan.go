@@ -72,7 +72,7 @@ func (l *look) item(o v1alpha1.ObjectReference) (ep *engine.Endpoint, i *store.I
 		return nil, nil, true // nothing of its kind is served any more, or it is stored elsewhere
 	}
 	key := o.Name
-	if o.Namespace != "" && (o.Resource != "namespaces" || o.Group != "") {
+	if namespaced(o) {
 		key = o.Namespace + "/" + o.Name
 	}
 	read := ep.View().Latest

@@ -87,8 +87,8 @@ func (l *look) disk(what, dir string) {
 	}
 	f := l.find("DiskFull", severity, what, "the disk of the %s is nearly full: %d MiB are free", what, d.Free>>20)
 	f.Impact, f.Cause = effect, "something fills the disk of "+dir
-	f.run("df -h %s", quoted(dir))
-	f.run("du -xh -d2 %s | sort -h | tail", quoted(dir))
+	f.run("df -h %s", dir)
+	f.run("du -xh -d2 %s | sort -h | tail", dir)
 }
 
 // slowStorage looks at how long the storage of writes took.
@@ -140,16 +140,6 @@ func (l *look) snapshots() {
 		f.Impact, f.Cause = "what was written since could not be restored", "the one that was due at "+s.Due.UTC().Format(time.RFC3339)+" has not ended"
 		f.run("kanzen snapshot save now.db")
 	}
-}
-
-// quoted writes an argument for a shell.
-func quoted(s string) string {
-	for _, c := range s {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '/' && c != '.' && c != '-' && c != '_' {
-			return fmt.Sprintf("%q", s)
-		}
-	}
-	return s
 }
 
 func (l *look) certificates() {
