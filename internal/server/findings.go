@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/findings"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
@@ -90,27 +89,15 @@ func faulty(all []keys.NamedCertificate, now time.Time) (out []findings.Certific
 	return out
 }
 
-// reportFinding makes an Event of a finding, in the namespace of its object, or in kube-system.
+// reportFinding makes an Event of a finding, in kube-system: errors are the administrators' business, and an Event in a namespace
+// would tell of other objects to everybody who may read its Events.
 func (b *base) reportFinding(ctx context.Context, f *v1alpha1.Finding) {
 	now := metav1.NewTime(b.process.Clock.Now())
 	e := &corev1.Event{Type: corev1.EventTypeWarning, Reason: f.Check, Message: f.Summary, FirstTimestamp: f.Since, LastTimestamp: now, Count: 1,
-		Source: corev1.EventSource{Component: "kanzen"}}
+		Source:         corev1.EventSource{Component: "kanzen"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Namespace", Name: metav1.NamespaceSystem, Namespace: metav1.NamespaceSystem}}
 	e.GenerateName, e.Namespace = "kanzen-finding-", metav1.NamespaceSystem
-	e.InvolvedObject = corev1.ObjectReference{Kind: "Namespace", Name: metav1.NamespaceSystem, Namespace: metav1.NamespaceSystem}
-	if o := f.Object; o != nil && o.Namespace != "" && o.Resource != "namespaces" {
-		e.Namespace = o.Namespace
-		e.InvolvedObject = corev1.ObjectReference{Kind: b.kindOf(o), Namespace: o.Namespace, Name: o.Name}
-	}
 	if _, err := b.itself.Create(ctx, inprocess.Target{Resource: corev1.SchemeGroupVersion.WithResource("events"), Namespace: e.Namespace}, e); err != nil {
 		b.log.Debug("a finding could not be reported as an Event", "finding", f.Name, "error", err)
 	}
-}
-
-// kindOf returns the kind of an object.
-func (b *base) kindOf(o *v1alpha1.ObjectReference) string {
-	ep, err := b.objects.Endpoint(schema.GroupResource{Group: o.Group, Resource: o.Resource})
-	if err != nil {
-		return ""
-	}
-	return ep.R.Kind
 }
