@@ -44,18 +44,18 @@ var badCredentials = map[string][2]string{
 
 func (l *look) strangers() {
 	slot := slotOf(l.time)
-	for k, t := range l.tally.strangers {
-		count := t.count.sum(slot)
-		if count < manyStrangers {
-			continue
+	for _, k := range ranked(l.tally.strangers, manyStrangers, func(t *strangerTally) float64 { return t.count.sum(slot) }) {
+		t := l.tally.strangers[k]
+		who := "client " + k.program
+		if k.name != "" {
+			who = "a client that calls itself " + k.name
 		}
-		who := cmp.Or(k.name, k.program)
-		f := l.find("ClientUnknown", v1alpha1.SeverityWarning, strings.Join([]string{k.program, k.address, k.name, k.reason}, "/"), "client %s cannot authenticate", who)
-		f.Impact = fmt.Sprintf("%s in the last minute by %s from %s", plural(int(count), "refused request"), k.program, k.address)
+		f := l.find("ClientUnknown", v1alpha1.SeverityWarning, strings.Join([]string{k.program, k.address, k.name, k.reason}, "/"), "%s cannot authenticate", who)
+		f.Impact = fmt.Sprintf("%s in the last minute by %s from %s", plural(int(t.count.sum(slot)), "refused request"), k.program, k.address)
 		f.Cause = badCredentials[k.reason][0]
 		f.Requests = slices.Clone(t.requests)
 		if k.name != "" {
-			f.saw("its certificate is for %q", k.name)
+			f.saw("its certificate is for %q; anybody can make one that says so, the address is what is known", k.name)
 		}
 		f.saw("%s", badCredentials[k.reason][1])
 		f.run("kubectl get requests --field-selector code=401")
@@ -64,9 +64,10 @@ func (l *look) strangers() {
 
 func (l *look) relists() {
 	slot := slotOf(l.time)
-	for k, t := range l.tally.lists {
+	for _, k := range ranked(l.tally.lists, manyListed, func(t *listTally) float64 { return t.bytes.sum(slot) }) {
+		t := l.tally.lists[k]
 		count, bytes := t.count.sum(slot), t.bytes.sum(slot)
-		if count < manyLists || bytes < manyListed {
+		if count < manyLists {
 			continue
 		}
 		f := l.find("RelistStorm", v1alpha1.SeverityWarning, strings.Join([]string{k.program, k.user, k.group, k.resource}, "/"),
@@ -132,35 +133,30 @@ func latest(a, b time.Time) time.Time {
 // writers looks at those who undo each other's work, and those who write without effect.
 func (l *look) writers() {
 	slot := slotOf(l.time)
-	for o, t := range l.tally.written {
-		var worst *fieldTally
-		var path string
-		turns := 0.0
-		for p, field := range t.fields {
-			if n := field.turns.sum(slot); n >= manyTurns && (n > turns || n == turns && p < path) {
-				worst, path, turns = field, p, n
-			}
+	turns := func(f *fieldTally) float64 { return f.turns.sum(slot) }
+	for _, o := range ranked(l.tally.written, manyTurns, func(t *objectTally) (most float64) {
+		for _, f := range t.fields {
+			most = max(most, turns(f))
 		}
-		if worst == nil {
-			continue
-		}
+		return most
+	}) {
+		t := l.tally.written[o]
+		path := ranked(t.fields, manyTurns, turns)[0]
+		worst := t.fields[path]
 		f := l.about("Fight", v1alpha1.SeverityWarning, o, "%s fight over %s of %s", worst.writers.list(), path, l.called(o))
 		f.Impact = fmt.Sprintf("%.0f writes in the last minute, none of which lasts", t.writes.sum(slot))
 		f.Cause = "each sets a field that the other sets back"
-		f.saw("%s went from one writer to another %.0f times in the last minute", path, turns)
+		f.saw("%s went from one writer to another %.0f times in the last minute", path, turns(worst))
 		f.run("kanzen why %s", argumentOf(o))
 	}
-	for k, t := range l.tally.idle {
-		n := t.count.sum(slot)
-		if n < manyIdle {
-			continue
-		}
+	for _, k := range ranked(l.tally.idle, manyIdle, func(t *idleTally) float64 { return t.count.sum(slot) }) {
+		t := l.tally.idle[k]
 		if ep, err := l.Objects.Endpoint(schema.GroupResource{Group: k.object.Group, Resource: k.object.Resource}); err != nil || ep.View() == nil {
 			continue // what another server stores changes without this one seeing how
 		}
 		f := l.find("HotLoop", v1alpha1.SeverityWarning, k.writer+"/"+subjectOf(k.object), "%s writes %s again and again, without effect", k.writer, l.called(k.object))
 		f.Object, f.reads = &k.object, []v1alpha1.ObjectReference{k.object}
-		f.Impact = fmt.Sprintf("%.0f writes in the last minute changed nothing; each costs admission", n)
+		f.Impact = fmt.Sprintf("%.0f writes in the last minute changed nothing; each costs admission", t.count.sum(slot))
 		f.Cause = "the client does not compare what it wants with what is there, or wants what cannot be"
 		f.Requests = slices.Clone(t.requests)
 		f.run("kanzen why %s", argumentOf(k.object))

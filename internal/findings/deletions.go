@@ -2,7 +2,9 @@ package findings
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +24,6 @@ const (
 	longDeletion = 5 * time.Minute
 	// mostHolders bounds the objects that are named of a stuck namespace.
 	mostHolders = 10
-	// livedLately is how long ago the last request of a program may be that runs.
-	livedLately = 5 * time.Minute
 )
 
 // deletions looks at objects whose deletion does not end.
@@ -32,11 +32,17 @@ func (l *look) deletions() {
 	for _, obj := range l.scan(schema.GroupResource{Resource: "namespaces"}, terminating) {
 		if ns, ok := obj.(*corev1.Namespace); ok && ns.DeletionTimestamp != nil {
 			stuck[ns.Name] = true
-			l.namespace(ns)
+			if !l.enough("NamespaceStuck") {
+				l.namespace(ns)
+			}
 		}
 	}
-	for o, since := range l.tally.deleting {
-		if l.time.Sub(since) < patience || stuck[o.Namespace] {
+	for _, o := range oldest(l.tally.deleting) {
+		since := l.tally.deleting[o]
+		if l.time.Sub(since) < patience || l.enough("DeletionStuck") {
+			break
+		}
+		if stuck[o.Namespace] {
 			continue
 		}
 		ep, i, gone := l.item(o)
@@ -47,10 +53,21 @@ func (l *look) deletions() {
 		if i == nil || o.Resource == "namespaces" || o.Resource == "customresourcedefinitions" {
 			continue
 		}
-		if m := metaOf(l.ctx, ep, i); m != nil && m.DeletionTimestamp != nil && len(m.Finalizers) > 0 {
+		switch m := metaOf(l.ctx, ep, i); {
+		case m == nil:
+		case m.DeletionTimestamp == nil:
+			delete(l.tally.deleting, o) // another one has its name now
+		case len(m.Finalizers) > 0:
 			l.object(o, m, l.time.Sub(since))
 		}
 	}
+}
+
+// oldest returns what waits, in the order in which it began to: what waits longest is looked at first, and so is told of at each look.
+func oldest(all map[v1alpha1.ObjectReference]time.Time) []v1alpha1.ObjectReference {
+	return slices.SortedFunc(maps.Keys(all), func(a, b v1alpha1.ObjectReference) int {
+		return cmp.Or(all[a].Compare(all[b]), strings.Compare(subjectOf(a), subjectOf(b)))
+	})
 }
 
 // terminating says that the stored namespace may be terminating: its phase is a text in it, however it is encoded.
@@ -67,7 +84,7 @@ func (l *look) object(o v1alpha1.ObjectReference, m *metav1.ObjectMeta, age time
 	f := l.about("DeletionStuck", v1alpha1.SeverityWarning, o, "%s is not deleted: it has the finalizer %s", l.called(o), m.Finalizers[0])
 	f.Since.Time = m.DeletionTimestamp.Time
 	f.Impact = "it waits, and so does what depends on it"
-	f.Cause = "nobody removes the finalizer"
+	f.Cause = "nobody seems to be there who removes the finalizer"
 	if lives {
 		f.Cause = "who set the finalizer runs, but does not remove it"
 	}
@@ -86,7 +103,7 @@ func (l *look) holders(o v1alpha1.ObjectReference, m *metav1.ObjectMeta) (facts 
 	for _, name := range m.Finalizers {
 		text := fmt.Sprintf("%s has the finalizer %s", l.called(o), name)
 		if who, program, at := l.setter(o, m, name); builtin(name) {
-			text += ", which kube-controller-manager removes"
+			text += ", which a controller of Kubernetes removes"
 		} else if who == "" {
 			text, lives = text+"; it is not known who set it", false
 		} else {
@@ -137,7 +154,8 @@ func (l *look) setter(o v1alpha1.ObjectReference, m *metav1.ObjectMeta, finalize
 	return "", "", at
 }
 
-// life says whether a field manager lives, by its watches and requests.
+// life says whether a field manager lives, by its watches and requests at this server. One that only asks from time to time may be
+// quiet for twice as long as it was before.
 func (l *look) life(manager string) (text string, lives bool) {
 	if manager == "kubectl" || strings.HasPrefix(manager, "kubectl-") {
 		return "by hand, so nothing removes it by itself", false
@@ -147,15 +165,16 @@ func (l *look) life(manager string) (text string, lives bool) {
 			return "which watches " + resource(w.Group, w.Resource) + " now", true
 		}
 	}
-	last := l.tally.runs(manager)
-	switch ago := l.time.Sub(last); {
-	case last.IsZero():
-		return "which watches nothing and has sent no request lately: it does not run", false
-	case ago < livedLately:
-		return fmt.Sprintf("which watches nothing; its last request was %s ago", short(ago)), ago < patience
-	default:
-		return fmt.Sprintf("which watches nothing and sent its last request %s ago: it does not run", short(ago)), false
+	p := l.tally.seen[manager]
+	if p == nil {
+		return "which watches nothing and has sent no request lately: it does not seem to run", false
 	}
+	ago := l.time.Sub(p.last)
+	text = fmt.Sprintf("which watches nothing; its last request was %s ago", short(ago))
+	if ago < max(patience, 2*p.gap) {
+		return text, true
+	}
+	return text + ": it does not seem to run", false
 }
 
 // namespace looks at a namespace that is being deleted.
@@ -196,7 +215,7 @@ func (l *look) namespace(ns *corev1.Namespace) {
 	case len(ns.Status.Conditions) == 0 && !waits:
 		cause = "no namespace controller works on it: none is in this server, and no kube-controller-manager answers"
 	case waits && !lives:
-		cause = "objects in it have finalizers that nobody removes"
+		cause = "objects in it have finalizers, and nobody seems to be there who removes them"
 	case waits && age >= patienceWithLiving:
 		cause = "objects in it have finalizers that their controllers do not remove"
 	case age >= longDeletion:
@@ -249,26 +268,4 @@ func (l *look) held(gr schema.GroupResource, namespace string, most int, add fun
 		looked++
 		return most > 0 && looked < mostDecoded
 	})
-}
-
-// workers are the programs that act on kinds.
-const (
-	manager   = "kube-controller-manager"
-	scheduler = "kube-scheduler"
-)
-
-var worked = []schema.GroupResource{
-	{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "replicasets"}, {Group: "apps", Resource: "statefulsets"}, {Group: "apps", Resource: "daemonsets"},
-	{Group: "batch", Resource: "jobs"}, {Resource: "pods"},
-}
-
-// workerOf returns the program that acts on a kind first.
-func workerOf(gr schema.GroupResource) string {
-	switch {
-	case gr == worked[len(worked)-1]:
-		return scheduler
-	case slices.Contains(worked, gr):
-		return manager
-	}
-	return ""
 }

@@ -157,16 +157,21 @@ func (l *look) find(check, severity, subject, format string, args ...any) *findi
 	f := &finding{}
 	f.Check, f.Severity, f.Summary = check, severity, fmt.Sprintf(format, args...)
 	f.ObjectMeta.Name = nameOf(check, subject)
-	n := 0
-	for _, other := range l.found {
-		if other.Check == check {
-			n++
-		}
-	}
-	if n < mostOfCheck && !slices.ContainsFunc(l.found, func(other *finding) bool { return other.ObjectMeta.Name == f.ObjectMeta.Name }) {
+	if !l.enough(check) && !slices.ContainsFunc(l.found, func(other *finding) bool { return other.ObjectMeta.Name == f.ObjectMeta.Name }) {
 		l.found = append(l.found, f)
 	}
 	return f
+}
+
+// enough says that a check has found as much as is told. Checks look in an order that stays the same, so that findings do too.
+func (l *look) enough(check string) bool {
+	n := 0
+	for _, f := range l.found {
+		if f.Check == check {
+			n++
+		}
+	}
+	return n >= mostOfCheck
 }
 
 // about is find for an object whose contents the finding tells.

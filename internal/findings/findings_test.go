@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/guard"
@@ -242,7 +244,17 @@ func (d *desk) sends(method, path, agent, by string, code int, do func(ctx conte
 			do(req.Context())
 		}
 		w.WriteHeader(code)
-	})(httptest.NewRecorder(), req.WithContext(ctx))
+	})(d.writer(), req.WithContext(ctx))
+}
+
+// writer returns a response writer as filters of the chain get it: it knows the status.
+func (d *desk) writer() (found http.ResponseWriter) {
+	catch := func(chain.Handler) chain.Handler {
+		return func(w http.ResponseWriter, _ *http.Request) { found = w }
+	}
+	chain.New(chain.Config{Handler: http.NotFoundHandler(), Authorizer: authz.AlwaysAllow{}, Recorder: catch, Log: slog.New(slog.DiscardHandler), Clock: d.clock}).
+		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	return found
 }
 
 // changes is a write to a field of the config map n/a.
@@ -274,6 +286,15 @@ func TestWriters(t *testing.T) {
 				d.sends("PUT", path, fmt.Sprintf("c%d/1", n%2), "alice", 200, d.changes(fmt.Sprintf("data.x%d", n%2)))
 			}
 		}, false},
+		"after other fields": {func(d *desk) {
+			for n := range 3 * maxFields {
+				d.sends("PUT", path, "c/1", "alice", 200, d.changes(fmt.Sprint("data.y", n)))
+				d.found(span / maxFields)
+			}
+			for n := range 10 {
+				d.sends("PUT", path, fmt.Sprintf("c%d/1", n%2), "alice", 200, d.changes("data.x"))
+			}
+		}, true},
 		"slowly": {func(d *desk) {
 			for n := range 10 {
 				d.sends("PUT", path, fmt.Sprintf("c%d/1", n%2), "alice", 200, d.changes("data.x"))
@@ -318,8 +339,82 @@ func TestStrangers(t *testing.T) {
 	if len(all) != 1 || all[0].Check != "ClientUnknown" || !strings.Contains(all[0].Impact, "4 refused requests") || all[0].Cause != "its client certificate has expired" || len(all[0].Requests) != maxRequests {
 		t.Errorf("%+v", all)
 	}
+	if !strings.Contains(all[0].Summary, "calls itself node-3") {
+		t.Errorf("what a stranger says is told as if it were known: %s", all[0].Summary)
+	}
 	if stats := d.Recorder.Webhooks(); len(stats) != 0 {
 		t.Errorf("an authentication has statistics: %+v", stats[0])
+	}
+}
+
+// TestManyStrangers has more clients fail than are told of: it tells of those that fail most, again and again of the same.
+func TestManyStrangers(t *testing.T) {
+	d := newDesk()
+	fails := func(agent string, times int) {
+		for range times {
+			d.sends("GET", "/api/v1/pods", agent, "", 401, func(ctx context.Context) {
+				request.AddStep(ctx, request.Step{Kind: request.StepAuthentication, Result: request.StepFailed, Reason: "TokenInvalid"})
+			})
+		}
+	}
+	for n := range 5 * mostOfCheck {
+		fails(fmt.Sprintf("noise-%d", n), manyStrangers)
+	}
+	fails("worst", manyStrangers+1)
+	names := func(all []*v1alpha1.Finding) (out []string) {
+		for _, f := range all {
+			out = append(out, f.Name)
+		}
+		return out
+	}
+	first := names(d.found(every))
+	if len(first) != mostOfCheck || !slices.ContainsFunc(first, func(s string) bool { return strings.Contains(s, "worst") }) {
+		t.Fatalf("%q", first)
+	}
+	if again := names(d.found(every)); !slices.Equal(again, first) {
+		t.Errorf("%q, then %q", first, again)
+	}
+}
+
+// TestLife has programs that ask from time to time: one is quiet for no longer than it always was, and strangers use its name.
+func TestLife(t *testing.T) {
+	d := newDesk()
+	gets := func(agent, by string, code int) {
+		d.sends("PUT", "/api/v1/namespaces/n/configmaps/a", agent, by, code, nil)
+	}
+	lives := func(after time.Duration, who string) bool {
+		d.found(after)
+		_, alive := (&look{Engine: d.Engine, time: d.clock.Now()}).life(who)
+		return alive
+	}
+	if lives(0, "poller") {
+		t.Error("nobody lives")
+	}
+	for range 3 {
+		gets("poller/v1 (linux)", "alice", 200)
+		if !lives(30*time.Second, "poller") && d.tally.seen["poller"].gap > 0 {
+			t.Error("a poller is dead between two requests")
+		}
+	}
+	if lives(90*time.Second, "poller") {
+		t.Error("a poller lives on")
+	}
+	gets("poller/v1", "", 401)
+	gets("poller/v1", user.Anonymous, 403)
+	if lives(0, "poller") {
+		t.Error("a stranger has revived it")
+	}
+}
+
+// TestWeights counts reads that stand for others: a conversion that is slow once in a hundred times is not slow.
+func TestWeights(t *testing.T) {
+	d := newDesk()
+	for weight, took := range map[int64]time.Duration{100: time.Millisecond, 1: 2 * time.Second} {
+		d.tally.request(&v1alpha1.Record{Verb: "list", User: "alice", Weight: weight, Steps: []v1alpha1.Step{{Kind: request.StepConversion, Name: "a", Duration: metav1.Duration{Duration: took}, Result: request.StepAllowed}}}, d.clock.Now())
+	}
+	s, slot := d.tally.steps[stepKey{request.StepConversion, "a"}], slotOf(d.clock.Now())
+	if calls, slow := s.calls.sum(slot), s.slow.sum(slot); calls != 101 || slow != 1 {
+		t.Errorf("%v calls, %v slow", calls, slow)
 	}
 }
 

@@ -2,11 +2,15 @@ package findings
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	authuser "k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
@@ -39,8 +43,8 @@ type tally struct {
 	lists     map[listKey]*listTally
 	users     map[string]*window // seconds of requests by user
 	storage   struct{ writes, slow, seconds window }
-	// seen is when a program sent a request last, by its name.
-	seen map[string]time.Time
+	// seen is how programs send requests, by their names.
+	seen map[string]*presence
 	// deleting are objects whose deletion has begun, and made workloads that were created: both wait for somebody.
 	deleting, made map[v1alpha1.ObjectReference]time.Time
 }
@@ -72,9 +76,17 @@ type objectTally struct {
 }
 
 type fieldTally struct {
+	written int64 // slot
 	writer  string
 	turns   window
 	writers names
+}
+
+// presence is when a program sent its last kept request, and the longest time between two of them: a program that polls is away in
+// between, and so is one whose reads are kept only now and then.
+type presence struct {
+	last time.Time
+	gap  time.Duration
 }
 
 type idleKey struct {
@@ -98,7 +110,7 @@ type listTally struct {
 
 func (t *tally) init() {
 	t.steps, t.strangers, t.written, t.idle = map[stepKey]*stepTally{}, map[strangerKey]*strangerTally{}, map[v1alpha1.ObjectReference]*objectTally{}, map[idleKey]*idleTally{}
-	t.lists, t.users, t.seen = map[listKey]*listTally{}, map[string]*window{}, map[string]time.Time{}
+	t.lists, t.users, t.seen = map[listKey]*listTally{}, map[string]*window{}, map[string]*presence{}
 	t.deleting, t.made = map[v1alpha1.ObjectReference]time.Time{}, map[v1alpha1.ObjectReference]time.Time{}
 }
 
@@ -127,8 +139,8 @@ func (t *tally) fold(r *recorder.Recorder, now time.Time) {
 func (t *tally) request(rec *v1alpha1.Record, ended time.Time) {
 	slot, number := slotOf(ended), "r"+strconv.FormatInt(rec.Number, 10)
 	user, program := cmp.Or(rec.Impersonated, rec.User), recorder.Program(rec.UserAgent)
-	if len(t.seen) < maxCounted || !t.seen[program].IsZero() {
-		t.seen[program] = ended
+	if rec.User != "" && rec.User != authuser.Anonymous { // anybody can take a name
+		t.saw(program, ended)
 	}
 	if w := of(t.users, user); w != nil {
 		w.add(slot, rec.Duration.Seconds()*float64(rec.Weight))
@@ -148,6 +160,25 @@ func (t *tally) request(rec *v1alpha1.Record, ended time.Time) {
 	case rec.Kept == v1alpha1.KeptWrite && rec.Code < 400 && !rec.DryRun:
 		t.write(rec, slot, ended, number)
 	}
+}
+
+// saw notes that a program has sent a request. If there are too many programs, it takes the place of another one: who runs is seen
+// again.
+func (t *tally) saw(program string, at time.Time) {
+	name, _, _ := strings.Cut(program, "/")
+	p := t.seen[name]
+	if p == nil {
+		if len(t.seen) >= maxCounted {
+			for other := range t.seen {
+				delete(t.seen, other)
+				break
+			}
+		}
+		t.seen[name] = &presence{last: at}
+		return
+	}
+	p.gap = max(p.gap, at.Sub(p.last))
+	p.last = latest(p.last, at)
 }
 
 // append1 keeps the newest few.
@@ -171,19 +202,20 @@ func (t *tally) step(rec *v1alpha1.Record, s *v1alpha1.Step, slot int64, ended t
 		return
 	}
 	c.last = ended
-	c.calls.add(slot, 1)
-	c.seconds.add(slot, s.Duration.Seconds())
+	n := float64(rec.Weight) // conversions are on the way of reads too, of which only some are kept
+	c.calls.add(slot, n)
+	c.seconds.add(slot, n*s.Duration.Seconds())
 	bad := false
 	if s.Duration.Duration >= slowStep {
-		c.slow.add(slot, 1)
+		c.slow.add(slot, n)
 		c.longest, bad = max(c.longest, s.Duration.Duration), true
 	}
 	switch s.Result {
 	case request.StepFailed, request.StepTimedOut:
 		if s.Ignored {
-			c.ignored.add(slot, 1)
+			c.ignored.add(slot, n)
 		} else {
-			c.failed.add(slot, 1)
+			c.failed.add(slot, n)
 		}
 		if c.failing.IsZero() {
 			c.failing = ended
@@ -192,7 +224,7 @@ func (t *tally) step(rec *v1alpha1.Record, s *v1alpha1.Step, slot int64, ended t
 	case request.StepRefused:
 		c.failing = time.Time{}
 		if !s.Ignored {
-			c.refused.add(slot, 1)
+			c.refused.add(slot, n)
 			c.refusedUsers.add(user)
 			c.refusals = append1(c.refusals, number)
 		}
@@ -259,11 +291,15 @@ func (o *objectTally) turn(fields []v1alpha1.FieldChange, writer string, slot in
 	for n := range fields {
 		f := o.fields[fields[n].Path]
 		if f == nil {
+			if len(o.fields) == maxFields {
+				forget(o.fields, func(f *fieldTally) bool { return f.written <= slot-slots })
+			}
 			if len(o.fields) < maxFields {
-				o.fields[fields[n].Path] = &fieldTally{writer: writer, writers: names{writer: 1}}
+				o.fields[fields[n].Path] = &fieldTally{written: slot, writer: writer, writers: names{writer: 1}}
 			}
 			continue
 		}
+		f.written = slot
 		f.writers.add(writer)
 		if f.writer != writer {
 			f.turns.add(slot, 1)
@@ -303,11 +339,20 @@ func (t *tally) forget(now time.Time) {
 	forget(t.lists, func(v *listTally) bool { return old(v.last) })
 	slot := slotOf(now)
 	forget(t.users, func(w *window) bool { return w.sum(slot) == 0 })
-	for program, last := range t.seen {
-		if now.Sub(last) >= 10*span {
-			delete(t.seen, program)
+	forget(t.seen, func(p *presence) bool { return now.Sub(p.last) >= 10*span })
+}
+
+// ranked returns the keys of what counts at least least, the largest first. Of many, those that are told of are the same at each look.
+func ranked[K comparable, V any](m map[K]V, least float64, count func(V) float64) []K {
+	counts := map[K]float64{}
+	for k, v := range m {
+		if n := count(v); n >= least {
+			counts[k] = n
 		}
 	}
+	return slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	})
 }
 
 func forget[K comparable, V any](m map[K]*V, gone func(*V) bool) {
@@ -316,15 +361,4 @@ func forget[K comparable, V any](m map[K]*V, gone func(*V) bool) {
 			delete(m, k)
 		}
 	}
-}
-
-// runs says when a program sent its last request, by the name that field management has of it: that of its user agent up to the
-// first slash.
-func (t *tally) runs(manager string) (last time.Time) {
-	for program, at := range t.seen {
-		if name, _, _ := strings.Cut(program, "/"); name == manager && at.After(last) {
-			last = at
-		}
-	}
-	return last
 }

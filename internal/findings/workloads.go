@@ -23,6 +23,28 @@ import (
 // kubeletPatience is how long a kubelet may take until it reports a pod.
 const kubeletPatience = 10 * time.Second
 
+// workers are the programs that act on kinds.
+const (
+	manager   = "kube-controller-manager"
+	scheduler = "kube-scheduler"
+)
+
+var worked = []schema.GroupResource{
+	{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "replicasets"}, {Group: "apps", Resource: "statefulsets"}, {Group: "apps", Resource: "daemonsets"},
+	{Group: "batch", Resource: "jobs"}, {Resource: "pods"},
+}
+
+// workerOf returns the program that acts on a kind first.
+func workerOf(gr schema.GroupResource) string {
+	switch {
+	case gr == worked[len(worked)-1]:
+		return scheduler
+	case slices.Contains(worked, gr):
+		return manager
+	}
+	return ""
+}
+
 // waiting are objects that nobody works on.
 type waiting struct {
 	objects []v1alpha1.ObjectReference
@@ -60,11 +82,11 @@ func (l *look) workloads() {
 			}
 		}
 	}
-	for name, w := range programs {
-		l.idleProgram(name, w)
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		l.idleProgram(name, programs[name])
 	}
-	for name, w := range nodes {
-		l.silentNode(name, w)
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		l.silentNode(name, nodes[name])
 	}
 }
 
