@@ -43,7 +43,7 @@ func target(c *admissionv1.WebhookClientConfig) string {
 // reasons says what the reasons of failed calls mean.
 var reasons = map[string]string{
 	"Timeout": "it does not answer in time", "ConnectionRefused": "nothing listens there (connection refused)", "ConnectionFailed": "the connection is lost or cannot be made",
-	"UnknownHost": "its host name cannot be resolved", "CertificateExpired": "its serving certificate has expired",
+	"UnknownHost": "its host name cannot be resolved", "CertificateExpired": "its serving certificate has expired, or is not valid yet",
 	"CertificateOfUnknownAuthority": "its serving certificate is not signed by an authority of the caBundle", "CertificateForAnotherName": "its serving certificate is for another name",
 	"CertificateInvalid": "its serving certificate is not valid", "TLSFailed": "it does not speak TLS, or refuses the handshake", "NoService": "its service does not exist",
 	"NoEndpoints": "its service has no endpoints that are ready", "InvalidResponse": "its answer is not a valid review", "NotWaitedFor": "it has failed for so long that it is not asked any more",

@@ -35,10 +35,11 @@ func (l *look) clients() {
 
 // badCredentials says what the reasons of failed authentications mean, and what helps.
 var badCredentials = map[string][2]string{
-	"CertificateExpired":            {"its client certificate has expired", "give the client a new certificate"},
+	"CertificateExpired":            {"its client certificate has expired, or is not valid yet", "give the client a new certificate, or set the clocks right"},
 	"CertificateOfUnknownAuthority": {"its client certificate is not signed by an authority of --client-ca-file", "give the client a certificate of this cluster, or add its authority"},
 	"CertificateInvalid":            {"its client certificate is not valid for clients", "give the client another certificate"},
 	"TokenExpired":                  {"its token has expired", "have the client read its token anew, or give it a new one"},
+	"TokenNotChecked":               {"what is asked about its token does not answer", "look at the webhook of --authentication-token-webhook-config-file, and at the issuers of OIDC tokens"},
 	"TokenInvalid":                  {"its token is not known here", "give the client a token of this cluster"},
 }
 
