@@ -141,7 +141,11 @@ func (l *look) webhook(h *hook, t *stepTally) {
 	}
 	switch {
 	case failed > 0:
-		f := l.find("WebhookFailing", v1alpha1.SeverityError, h.id(), "webhook %s fails, and writes are refused", h.id())
+		severity := v1alpha1.SeverityError
+		if t.failing.IsZero() && failed < fewFailures*calls { // it has answered since
+			severity = v1alpha1.SeverityWarning
+		}
+		f := l.find("WebhookFailing", severity, h.id(), "webhook %s fails, and writes are refused", h.id())
 		f.Object, f.reads, f.Since.Time = &h.object, []v1alpha1.ObjectReference{h.object}, t.failing
 		f.Cause = target(h.client) + ": " + meaning(t.reason)
 		affected(f, "refused write", failed)
@@ -164,6 +168,9 @@ func (l *look) webhook(h *hook, t *stepTally) {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// fewFailures is the part of failed calls below which a webhook that answers again is no emergency.
+const fewFailures = 0.1
 
 // manyRefusals is how many refusals in a minute are a warning: a person tries again a few times, a controller goes on.
 const manyRefusals = 5

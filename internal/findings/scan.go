@@ -1,9 +1,11 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,8 +17,8 @@ import (
 
 // Bounds of a scan.
 const (
-	mostScanned = 20000 // items looked at
-	mostDecoded = 500   // objects decoded
+	mostScanned = 100000 // items looked at
+	mostDecoded = 500    // objects decoded
 )
 
 // scanned is what a scan has found. It holds as long as the view does not change.
@@ -25,8 +27,8 @@ type scanned struct {
 	objs []engine.Object
 }
 
-// scan returns the objects of a view whose stored item may be of interest. It loads no view: what nobody has asked for is left
-// where it is. The objects must not be changed.
+// scan returns the objects of a view whose stored item may be of interest, those that changed last first: of many, these are the
+// ones that may wait for somebody. It loads no view: what nobody has asked for is left where it is. The objects must not be changed.
 func (l *look) scan(gr schema.GroupResource, maybe func(v *store.View, i *store.Item) bool) []engine.Object {
 	ep, err := l.Objects.Endpoint(gr)
 	if err != nil || ep.View() == nil {
@@ -48,21 +50,26 @@ func (l *look) scan(gr schema.GroupResource, maybe func(v *store.View, i *store.
 	if err != nil {
 		return nil
 	}
-	now := &scanned{rev: rev}
+	var items []*store.Item
 	looked := 0
-	_ = s.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool { // what was found until it failed counts
-		if looked++; looked > mostScanned || len(now.objs) >= mostDecoded {
-			return false
-		}
+	err = s.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool {
 		if i.Err == nil && maybe(v, i) {
-			if obj, err := ep.Decode(l.ctx, i); err == nil {
-				now.objs = append(now.objs, obj)
-			}
+			items = append(items, i)
 		}
-		return true
+		looked++
+		return looked < mostScanned
 	})
-	l.scans[gr] = now
-	return now.objs
+	slices.SortFunc(items, func(a, b *store.Item) int { return cmp.Compare(b.Rev, a.Rev) })
+	var objs []engine.Object
+	for _, i := range items[:min(len(items), mostDecoded)] {
+		if obj, err := ep.Decode(l.ctx, i); err == nil {
+			objs = append(objs, obj)
+		}
+	}
+	if err == nil && l.ctx.Err() == nil { // what was cut short is looked at again
+		l.scans[gr] = &scanned{rev, objs}
+	}
+	return objs
 }
 
 // item returns the stored item of an object as it is now, without loading its view, and says if it is gone.

@@ -106,7 +106,7 @@ func (l *look) workloadsOf(gr schema.GroupResource) []engine.Object {
 	}
 	var out []engine.Object
 	const most = 8
-	for o := range l.tally.made {
+	for _, o := range oldest(l.tally.made) {
 		if o.Group != gr.Group || o.Resource != gr.Resource || len(out) == most {
 			continue
 		}
@@ -117,11 +117,23 @@ func (l *look) workloadsOf(gr schema.GroupResource) []engine.Object {
 		if i == nil {
 			continue
 		}
-		if obj, err := ep.Decode(l.ctx, i); err == nil {
+		switch obj, err := ep.Decode(l.ctx, i); {
+		case err != nil:
+		case !waits(obj):
+			delete(l.tally.made, o)
+		default:
 			out = append(out, obj)
 		}
 	}
 	return out
+}
+
+// waits says that an object waits for a program, or for the kubelet of its node.
+func waits(obj engine.Object) bool {
+	if p, ok := obj.(*corev1.Pod); ok && p.Spec.NodeName != "" {
+		return silent(p)
+	}
+	return awaits(obj) != ""
 }
 
 // pending says that a stored object may wait for somebody. Of pods, which are many, it looks at the phase.

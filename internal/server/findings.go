@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +79,7 @@ func faulty(all []keys.NamedCertificate, now time.Time) (out []findings.Certific
 		if what == "" {
 			continue
 		}
-		c := findings.Certificate{Flag: n.Flag, Subject: n.Certificate.Subject.String(), Fault: what, Expiring: strings.HasSuffix(strings.SplitN(what, ":", 2)[0], "expires soon")}
+		c := findings.Certificate{Flag: n.Flag, Subject: n.Certificate.Subject.String(), Fault: what, Expiring: len(args) > 0 && args[0] == "expires"}
 		for i := 0; i+1 < len(args); i += 2 {
 			c.Details = append(c.Details, fmt.Sprintf("%v: %v", args[i], args[i+1]))
 		}
