@@ -2,14 +2,11 @@ package server
 
 import (
 	"context"
-	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kanzen-io/kanzen/internal/bundle"
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/extensions"
 )
@@ -68,26 +65,5 @@ func (f bundled) Adopt(ctx context.Context) (int64, error) {
 	if h := f.of.history; h != nil {
 		h.Wrote(rev, engine.AuthorOf(ctx))
 	}
-	if err := objects.Settle(ctx); err != nil {
-		return rev, err
-	}
-	f.await(ctx)
-	return rev, nil
-}
-
-// serveSoon bounds how long a bundle waits for what it has defined.
-const serveSoon = 5 * time.Second
-
-// await returns once the server serves what is defined on the fork, so that who sees the answer finds it.
-func (f bundled) await(ctx context.Context) {
-	there, here := f.serving.Load().base.objects, f.of.base.objects
-	for _, c := range f.Changes() {
-		if c.Group != apiextensionsv1.GroupName || c.Result == bundlev1.Deleted {
-			continue
-		}
-		defined := schema.ParseGroupResource(c.Name)
-		for end := time.Now().Add(serveSoon); there.Now().Resource(defined) != nil && here.Now().Resource(defined) == nil && time.Now().Before(end) && ctx.Err() == nil; {
-			time.Sleep(time.Millisecond)
-		}
-	}
+	return rev, objects.Settle(ctx)
 }

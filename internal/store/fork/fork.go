@@ -20,6 +20,8 @@ type DB struct {
 	*memory.DB
 	cut *store.Cut
 
+	// mu is held while a transaction is committed and noted, so that whoever has seen a write finds it in Written, and of two writes of
+	// a key the later one is noted last.
 	mu sync.Mutex
 	// written is what becomes of keys, and relied the keys that it depended on; guarded by mu. What ends by itself is not noted.
 	written map[string]kv.Op
@@ -52,17 +54,17 @@ func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	for _, key := range t.Else {
 		d.take(key)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	done, err := d.DB.Commit(ctx, t)
 	if done.Held {
-		d.note(t)
+		d.noteLocked(t)
 	}
 	return done, err
 }
 
-// note keeps what a transaction has written. Of several writes of a key the last counts.
-func (d *DB) note(t kv.Txn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// noteLocked keeps what a transaction has written. Of several writes of a key the last counts.
+func (d *DB) noteLocked(t kv.Txn) {
 	for _, c := range t.If {
 		d.relied[c.Key] = true
 	}

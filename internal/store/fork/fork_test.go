@@ -319,3 +319,42 @@ func TestAdopt(t *testing.T) {
 		same(t, what, got, want)
 	}
 }
+
+// pausing is a clock that calls a func when a timer is made: a commit makes those of its keys once they are written.
+type pausing struct {
+	clock.RealClock
+	made func()
+}
+
+func (p pausing) AfterFunc(d time.Duration, f func()) clock.Timer {
+	p.made()
+	return p.RealClock.AfterFunc(d, f)
+}
+
+// Who has seen a write finds it in Written, even while the commit has not returned.
+func TestWrittenOnceSeen(t *testing.T) {
+	var db *fork.DB
+	found := make(chan int, 1)
+	db = fork.New(running(t, memory.New(clock.RealClock{})).cut(t), pausing{made: func() {
+		if head, err := db.Head(t.Context()); err != nil || head != db.Cut().Rev+1 {
+			t.Errorf("the write is not seen: %d, %v", head, err)
+		}
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			ops, _ := db.Written()
+			found <- len(ops)
+		}()
+		select {
+		case <-asked:
+		case <-time.After(50 * time.Millisecond): // it waits for the commit
+		}
+	}})
+	defer db.Close()
+	if _, err := db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "/r/p/a", TTL: time.Hour}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-found; n != 1 {
+		t.Errorf("%d keys were written", n)
+	}
+}
