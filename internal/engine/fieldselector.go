@@ -306,7 +306,7 @@ func (ep *Endpoint) index(terms fieldTerms) *index {
 }
 
 // ascend calls yield for the items of a range that the index finds, in order of their keys. Found is false if the view has no index of
-// the snapshot's revision.
+// the snapshot's revision, or no room for one.
 func (x *index) ascend(ctx context.Context, v *store.View, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) (found bool, err error) {
 	all, err := v.Ordered(ctx, snap.Rev, x.by)
 	if err != nil || all == nil {

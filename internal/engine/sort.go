@@ -179,7 +179,7 @@ func notFuture(err error) error {
 }
 
 // inOrder calls take for the items that may be selected, in order, until it returns false. All of a view have an order that the view
-// keeps; few are sorted each time.
+// keeps, if it has room; few are sorted each time.
 func (c *call) inOrder(ctx context.Context, snap *store.Snapshot, after string, sel *selected, take func(*store.Item) bool) error {
 	s := sel.sort
 	if sel.prefix == "" && sel.narrow == nil && sel.triggers == nil && sel.index == nil && snap.InMemory() {

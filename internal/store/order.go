@@ -2,14 +2,21 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/btree"
 )
 
-// maxOrders bounds the orders that a view keeps. Each holds some hundred bytes for an item.
-const maxOrders = 8
+const (
+	// maxOrders bounds the orders that a view keeps. Each holds some hundred bytes for an item.
+	maxOrders = 8
+	// orderIdle is how long nobody asks for an order before it is dropped. Only that makes room: whoever asks for many orders cannot have
+	// those of others dropped and made anew all the time.
+	orderIdle = 5 * time.Minute
+)
 
 // Order names a value by which items can be ordered, and reads it. It is an index too: items of one value are next to each other.
 type Order struct {
@@ -26,6 +33,7 @@ func (o *Order) is(other *Order) bool { return o.Of == other.Of && o.Name == oth
 type order struct {
 	Order
 	items *btree.Map[string, *Item] // by OrderKey
+	asked time.Time                 // for it, last
 }
 
 // key is where an item is in an order: items of one value are in the order of their keys.
@@ -87,42 +95,24 @@ func (o *Ordered) Equal(ctx context.Context, value string, r Range, yield func(*
 }
 
 // Ordered returns the view at a revision, 0: now, in an order. The first call for an order looks at every item; from then on it is kept
-// with the view. Ordered returns nil if the revision is older than the view's window.
+// with the view, as long as somebody asks for it. Ordered returns nil if the revision is older than the view's window, or if there is no
+// room for another order.
 func (v *View) Ordered(ctx context.Context, rev int64, by Order) (*Ordered, error) {
-	if err := v.lockLoaded(ctx); err != nil {
+	o, err := v.orderLocked(ctx, &by)
+	if err != nil || o == nil {
 		return nil, err
 	}
-	o := v.orderLocked(&by)
-	for o == nil {
-		// Most values are read without the lock; who is late finds few items that are new.
-		all, epoch := v.items.Copy(), v.epoch
-		v.mu.Unlock()
-		made := &order{Order: by, items: &btree.Map[string, *Item]{}}
-		if err := (&Snapshot{items: all}).Ascend(ctx, Range{}, func(i *Item) bool { made.items.Set(made.key(i), i); return true }); err != nil {
-			return nil, err
-		}
-		if err := v.lockLoaded(ctx); err != nil {
-			return nil, err
-		}
-		if o = v.orderLocked(&by); o != nil || v.epoch != epoch {
-			continue
-		}
-		v.catchUpLocked(made, all)
-		o = made
-		v.orders = append([]*order{o}, v.orders[:min(len(v.orders), maxOrders-1)]...)
-	}
-	defer v.mu.Unlock()
-	out := &Ordered{Rev: v.passedLocked(), items: o.items.Copy()}
-	if rev == 0 || rev == out.Rev {
+	out, start := &Ordered{Rev: v.passedLocked(), items: o.items.Copy()}, v.window.start
+	undo, _ := v.window.since(v.window.after(rev))
+	v.mu.Unlock()
+	switch {
+	case rev == 0 || rev == out.Rev:
 		return out, nil
-	}
-	if rev > out.Rev {
+	case rev > out.Rev:
 		return nil, ErrFuture
-	}
-	if rev < v.window.start {
+	case rev < start:
 		return nil, nil
 	}
-	undo, _ := v.window.since(v.window.after(rev))
 	back := order{Order: by, items: out.items}
 	for n := len(undo) - 1; n >= 0; n-- {
 		back.apply(&Event{Item: undo[n].Prev, Prev: undo[n].Item})
@@ -131,16 +121,90 @@ func (v *View) Ordered(ctx context.Context, rev int64, by Order) (*Ordered, erro
 	return out, nil
 }
 
-// orderLocked returns an order that the view has, and notes that it is used.
-func (v *View) orderLocked(by *Order) *order {
-	for n, o := range v.orders {
-		if o.is(by) {
-			copy(v.orders[1:n+1], v.orders[:n])
-			v.orders[0] = o
-			return o
+// orderLocked locks v.mu and returns an order, which it makes if there is none. Without an order v.mu is not locked. One order is made at
+// a time: others who ask for it wait, and do not make it too.
+func (v *View) orderLocked(ctx context.Context, by *Order) (*order, error) {
+	for {
+		if err := v.lockLoaded(ctx); err != nil {
+			return nil, err
+		}
+		for _, o := range v.orders {
+			if o.is(by) {
+				o.asked = v.store.clock.Now()
+				return o, nil
+			}
+		}
+		making := v.making
+		if making == nil {
+			o, err := v.makeOrderLocked(ctx, by)
+			if err != nil || o == nil {
+				return nil, err
+			}
+			continue
+		}
+		v.mu.Unlock()
+		select {
+		case <-making:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
-	return nil
+}
+
+// makeOrderLocked makes an order, and unlocks v.mu; nil: there is no room for it. Whoever wants it looks for it again: the view may have been
+// reset meanwhile.
+func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
+	defer v.mu.Unlock()
+	v.dropIdleOrdersLocked()
+	if len(v.orders) >= maxOrders {
+		return nil, nil
+	}
+	made := make(chan struct{})
+	v.making = made
+	o := &order{Order: *by, items: &btree.Map[string, *Item]{}, asked: v.store.clock.Now()}
+	epoch, rev, has := v.epoch, int64(-1), &btree.Map[string, *Item]{}
+	var err error
+	for err == nil && v.epoch == epoch && rev < v.window.start {
+		// Values are read without the lock. Then the window has what came meanwhile; if it came too fast, it is little compared to all.
+		was := has
+		rev, has = v.passedLocked(), v.items.Copy()
+		v.mu.Unlock()
+		err = o.follow(ctx, was, has)
+		v.mu.Lock()
+	}
+	v.making = nil
+	close(made)
+	if err != nil || v.epoch != epoch {
+		return o, err
+	}
+	since, _ := v.window.since(v.window.after(rev))
+	for _, ev := range since {
+		o.apply(ev)
+	}
+	v.orders = append(v.orders, o)
+	return o, nil
+}
+
+// follow brings an order of some items up to others.
+func (o *order) follow(ctx context.Context, was, now *btree.Map[string, *Item]) error {
+	err := (&Snapshot{items: now}).Ascend(ctx, Range{}, func(i *Item) bool {
+		if prev, _ := was.Get(i.Key); prev != i {
+			o.apply(&Event{Item: i, Prev: prev})
+		}
+		return true
+	})
+	return errors.Join(err, (&Snapshot{items: was}).Ascend(ctx, Range{}, func(i *Item) bool {
+		if _, there := now.Get(i.Key); !there {
+			o.apply(&Event{Prev: i})
+		}
+		return true
+	}))
+}
+
+// dropIdleOrdersLocked drops the orders for which nobody asks any more.
+func (v *View) dropIdleOrdersLocked() {
+	idle := v.store.clock.Now().Add(-orderIdle)
+	v.orders = slices.DeleteFunc(v.orders, func(o *order) bool { return o.asked.Before(idle) })
 }
 
 // DropOrders drops the orders by what somebody reads, who has ended.
@@ -148,20 +212,4 @@ func (v *View) DropOrders(of any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.orders = slices.DeleteFunc(v.orders, func(o *order) bool { return o.Of == of })
-}
-
-// catchUpLocked brings an order of some items up to those of the view.
-func (v *View) catchUpLocked(o *order, of *btree.Map[string, *Item]) {
-	v.items.Scan(func(key string, i *Item) bool {
-		if was, _ := of.Get(key); was != i {
-			o.apply(&Event{Item: i, Prev: was})
-		}
-		return true
-	})
-	of.Scan(func(key string, was *Item) bool {
-		if _, there := v.items.Get(key); !there {
-			o.items.Delete(o.key(was))
-		}
-		return true
-	})
 }

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // An order has the items of its revision, sorted, whatever changed before it was first asked for, since, or after the revision.
@@ -108,5 +113,113 @@ func equalInOrder(t *testing.T, v *View, snap *Snapshot, by Order) {
 				t.Fatalf("the items of %q in %+v are %q, want %q", value, r, got, want)
 			}
 		}
+	}
+}
+
+// An order is made once, however many ask for it, and has what is written meanwhile, even if that is more than the window holds.
+func TestOrderMade(t *testing.T) {
+	for _, window := range []int{windowBytes, eventBytes} {
+		s := run(t, openers["memory"](t))
+		v := s.View(nodes)
+		v.window.limit = window
+		items := map[string]*Item{}
+		for n := range 10 {
+			key := fmt.Sprintf("ns1/o%d", n)
+			items[key] = create(t, v, key, fmt.Sprintf("n%d|", n%4))
+		}
+		fresh(t, s)
+		var read atomic.Int64
+		began, more := make(chan struct{}), make(chan struct{})
+		by := Order{Name: "value", Value: func(i *Item) string {
+			if read.Add(1) == 1 {
+				close(began)
+				<-more
+			}
+			return string(i.Value()[:2])
+		}}
+		var asking sync.WaitGroup
+		ask := func() {
+			asking.Go(func() {
+				if o, err := v.Ordered(t.Context(), 0, by); err != nil || o == nil {
+					t.Error(o, err)
+				}
+			})
+		}
+		ask()
+		<-began
+		for range 5 {
+			ask()
+		}
+		update(t, v, items["ns1/o3"], "n0|new")
+		if _, err := v.Delete(t.Context(), items["ns1/o4"]); err != nil {
+			t.Fatal(err)
+		}
+		create(t, v, "ns1/o99", "n3|")
+		fresh(t, s)
+		for deadline := time.Now().Add(20 * time.Millisecond); time.Now().Before(deadline) && read.Load() == 1; {
+			time.Sleep(time.Millisecond) // whoever makes it too reads a value
+		}
+		if n := read.Load(); n != 1 {
+			t.Errorf("%d values are read at a time", n)
+		}
+		close(more)
+		asking.Wait()
+		if n := read.Load(); n > 30 {
+			t.Errorf("%d values were read", n)
+		}
+		snap, err := v.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalInOrder(t, v, snap, by)
+	}
+}
+
+// Orders for which somebody asks are kept, and there is no room for more; others are dropped.
+func TestOrderRoom(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Now())
+	db := openers["memory"](t)
+	s := New(db, Options{Prefix: "/registry/", Clock: now})
+	t.Cleanup(start(t, s, db))
+	v := s.View(nodes)
+	create(t, v, "ns1/a", "n1|")
+	has := func(name string) bool {
+		t.Helper()
+		o, err := v.Ordered(t.Context(), 0, Order{Name: name, Value: (*Item).Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o != nil
+	}
+	for n := range maxOrders {
+		if !has(fmt.Sprint(n)) {
+			t.Errorf("there is no order %d", n)
+		}
+	}
+	if has("more") {
+		t.Error("there is one more order")
+	}
+	now.Step(orderIdle)
+	if !has("0") || has("more") {
+		t.Error("an order was dropped too soon")
+	}
+	now.Step(time.Second)
+	if !has("more") {
+		t.Error("an order for which nobody asks is kept")
+	}
+	v.mu.Lock()
+	left := len(v.orders)
+	v.mu.Unlock()
+	if left != 2 {
+		t.Errorf("there are %d orders", left)
+	}
+	now.Step(orderIdle + time.Second)
+	create(t, v, "ns1/b", "n1|")
+	fresh(t, s)
+	v.mu.Lock()
+	left = len(v.orders)
+	v.mu.Unlock()
+	if left != 0 {
+		t.Errorf("%d orders follow the log, and nobody asks for them", left)
 	}
 }

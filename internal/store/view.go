@@ -52,7 +52,8 @@ type View struct {
 	pending  []change // arrived while loading
 	items    *btree.Map[string, *Item]
 	shares   shares           // nil until first requested
-	orders   []*order         // the one used last first
+	orders   []*order         // that were asked for
+	making   chan struct{}    // closed when the order is there, or not, that is being made; nil: none is
 	bytes    int64            // of the values of items
 	plain    int64            // those of them that are not compressed
 	epoch    int              // counts how often items was replaced
@@ -240,25 +241,30 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		v.mu.Unlock()
 		return
 	}
-	triggered, orders := v.watchers.sizes[byTrigger] > 0 || v.shares != nil, slices.Clone(v.orders)
+	triggered := v.watchers.sizes[byTrigger] > 0 || v.shares != nil
+	v.dropIdleOrdersLocked()
+	orders, before := slices.Clone(v.orders), []*Item(nil)
 	changes := make([]change, len(events))
 	for n := range events {
-		changes[n].item = v.ownLocked(events[n].Key[len(v.etcdPrefix):], events[n].ModRevision)
+		key := events[n].Key[len(v.etcdPrefix):]
+		changes[n].item = v.ownLocked(key, events[n].ModRevision)
+		if len(orders) == 0 {
+			continue
+		}
+		if i, ok := v.items.Get(string(key)); ok {
+			before = append(before, i)
+		}
 	}
 	v.mu.Unlock()
 	v.counts.taken.Add(int64(len(events)))
-	// Decoding may take long (decryption), so it is done without the lock, as is reading the values of orders, which items keep.
+	// Decoding may take long (decryption), so it is done without the lock.
 	for n := range events {
 		changes[n] = v.change(ctx, &events[n], changes[n].item)
 		if triggered {
 			v.trigger(changes[n].item)
 		}
-		for _, o := range orders {
-			if i := changes[n].item; i != nil {
-				o.Value(i)
-			}
-		}
 	}
+	readOrdered(orders, changes, before)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch v.state {
@@ -268,6 +274,20 @@ func (v *View) apply(ctx context.Context, events []kv.Event) {
 		}
 	case loading:
 		v.pending = append(v.pending, changes...)
+	}
+}
+
+// readOrdered reads the values by which items are, or were, in orders. Items keep them.
+func readOrdered(orders []*order, changes []change, before []*Item) {
+	for _, o := range orders {
+		for _, c := range changes {
+			if c.item != nil {
+				o.Value(c.item)
+			}
+		}
+		for _, i := range before {
+			o.Value(i)
+		}
 	}
 }
 
