@@ -424,13 +424,16 @@ func ignoredInPlans(kind string) bool { return kind == "IPAddress" || kind == "A
 
 var moments = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
+// hiddenInPlans stands for a value of a secret.
+const hiddenInPlans = `"(hidden)"`
+
 func describe(fields map[string][2]any) string {
 	var lines []string
 	for path, f := range fields {
 		a, _ := json.Marshal(f[0])
 		b, _ := json.Marshal(f[1])
 		before, after := moments.ReplaceAllString(string(a), "T"), moments.ReplaceAllString(string(b), "T")
-		if before != after {
+		if before != after || before == hiddenInPlans {
 			lines = append(lines, fmt.Sprintf("%s: %s → %s", path, before, after))
 		}
 	}
@@ -472,6 +475,13 @@ func (p *planning) all() map[string]map[string]any {
 	return out
 }
 
+func hidden(v any) any {
+	if v == nil {
+		return nil
+	}
+	return json.RawMessage(hiddenInPlans)
+}
+
 func changesBetween(before, after map[string]map[string]any) map[string]string {
 	out := map[string]string{}
 	for key, was := range before {
@@ -482,6 +492,9 @@ func changesBetween(before, after map[string]map[string]any) map[string]string {
 		}
 		fields := map[string][2]any{}
 		jsonobject.Differences(was, is, func(path string, a, b any) bool {
+			if is["kind"] == "Secret" {
+				a, b = hidden(a), hidden(b)
+			}
 			fields[path] = [2]any{a, b}
 			return true
 		})

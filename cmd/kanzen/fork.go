@@ -247,7 +247,7 @@ func compared(before, after *unstructured.Unstructured) (o plannedObject, differ
 	is := after
 	switch {
 	case before != nil && after != nil:
-		if o.Fields = changedFields(before.Object, after.Object); len(o.Fields) == 0 {
+		if o.Fields = changedFields(before, after); len(o.Fields) == 0 {
 			return o, false
 		}
 		o.Result = bundlev1.Changed

@@ -76,7 +76,7 @@ func planOf(ctx context.Context, s *asker, b *bundlev1.Bundle) (*plan, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", calledObject(after), err)
 			}
-			o.Fields = changedFields(before.Object, after.Object)
+			o.Fields = changedFields(before, after)
 		}
 		p.Objects = append(p.Objects, o)
 	}
@@ -109,7 +109,7 @@ func consequence(ctx context.Context, s *asker, resources []served, items map[st
 			return o, fmt.Errorf("%s: %w", calledObject(after), err)
 		}
 	}
-	o.Fields = changedFields(before.Object, after.Object)
+	o.Fields = changedFields(before, after)
 	return o, nil
 }
 
@@ -157,19 +157,27 @@ func (a *asker) object(ctx context.Context, all []served, like *unstructured.Uns
 // bookkeeping are fields that change with every write.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
-// changedFields compares two objects, field by field.
-func changedFields(before, after map[string]any) (out []plannedField) {
-	for _, o := range []map[string]any{before, after} {
-		meta, _ := o["metadata"].(map[string]any)
+// changedFields compares two objects, field by field. The values of secrets are left out: plans are shown to many.
+func changedFields(before, after *unstructured.Unstructured) (out []plannedField) {
+	for _, o := range []*unstructured.Unstructured{before, after} {
+		meta, _ := o.Object["metadata"].(map[string]any)
 		for _, name := range bookkeeping {
 			delete(meta, name)
 		}
 	}
-	jsonobject.Differences(before, after, func(path string, a, b any) bool {
-		out = append(out, plannedField{path, a, b})
+	jsonobject.Differences(before.Object, after.Object, func(path string, a, b any) bool {
+		out = append(out, plannedField{path, unlessSecret(after.GetKind(), a), unlessSecret(after.GetKind(), b)})
 		return true
 	})
 	return out
+}
+
+// unlessSecret is a value of an object, or what stands for it if the object is a secret.
+func unlessSecret(kind string, v any) any {
+	if v != nil && kind == "Secret" {
+		return "(hidden)"
+	}
+	return v
 }
 
 // signs stand before what has a result.
