@@ -53,9 +53,6 @@ func (w *visibleWorld) lists(u user.Info, path, resource, key string) bool {
 // run changes objects, and what more changes, and compares lists of all users after each.
 func (w *visibleWorld) run(steps int, change func()) {
 	w.t.Helper()
-	if testing.Short() {
-		steps /= 5
-	}
 	listed := 0
 	for range steps {
 		w.change()
@@ -101,6 +98,10 @@ func (a *reviewer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // TestVisibleByWebhook has a webhook beside RBAC: one that allows more, and one in front of it that denies some.
 func TestVisibleByWebhook(t *testing.T) {
+	steps := 120
+	if testing.Short() {
+		steps = 24
+	}
 	for _, modes := range [][]string{{"RBAC", "Webhook"}, {"Webhook", "RBAC"}} {
 		t.Run(strings.Join(modes, ","), func(t *testing.T) {
 			a := &reviewer{allowed: map[string]bool{}, denied: map[string]bool{}}
@@ -116,7 +117,7 @@ func TestVisibleByWebhook(t *testing.T) {
 				c.AuthorizationWebhookAuthorizedTTL, c.AuthorizationWebhookUnauthorizedTTL = 0, 0
 			})
 			w := newVisibleWorld(t, s, 3)
-			w.run(120, func() {
+			w.run(steps, func() {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				rules := a.allowed
@@ -137,6 +138,10 @@ func TestVisibleByWebhook(t *testing.T) {
 
 // TestVisibleByPolicies has files of random ABAC policies.
 func TestVisibleByPolicies(t *testing.T) {
+	steps := 60
+	if testing.Short() {
+		steps = 12
+	}
 	for seed := range uint64(4) {
 		r := &visibleWorld{r: rand.New(rand.NewPCG(seed, 1))}
 		file := filepath.Join(t.TempDir(), "policies")
@@ -156,7 +161,7 @@ func TestVisibleByPolicies(t *testing.T) {
 		s := startWith(t, func(c *config.Config) {
 			c.AuthorizationModes, c.AuthorizationPolicyFile = []string{"ABAC", "RBAC"}, file
 		})
-		newVisibleWorld(t, s, seed).run(60, func() {})
+		newVisibleWorld(t, s, seed).run(steps, func() {})
 	}
 }
 
