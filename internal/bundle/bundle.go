@@ -76,10 +76,17 @@ type Deps struct {
 	Fork func(ctx context.Context, o ForkOptions) (Fork, error)
 	// Audit records events.
 	Audit func(...*auditv1.Event)
+
+	// settling has an element for each dry run whose controllers work.
+	settling chan struct{}
 }
 
 // maxItems is how many writes a bundle may have.
 const maxItems = 500
+
+// maxSettling is how many dry runs have controllers work at a time: each takes all controllers of a server, which look at all of its
+// objects first, and a request is otherwise as cheap for its user as any.
+const maxSettling = 2
 
 // attempts is how often a bundle is begun anew because somebody else has written what it is about.
 const attempts = 8
@@ -92,6 +99,7 @@ const (
 
 // Resources returns the resource by which bundles are carried out.
 func Resources(d Deps) []*engine.Resource {
+	d.settling = make(chan struct{}, maxSettling)
 	return []*engine.Resource{{
 		Plural: "bundles", Singular: "bundle", Kind: "Bundle", Hub: v1.GroupVersion(), Verbs: []string{"create"},
 		Versions: []*engine.Version{engine.VersionOf[v1.Bundle, v1.BundleList](v1.GroupVersion(), nil)},
@@ -108,6 +116,14 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 	}
 	if b.Spec.Consequences && !admission.IsDryRun(o.DryRun) {
 		return nil, apierrors.NewBadRequest("spec.consequences is for dry runs: otherwise controllers act afterwards, by themselves")
+	}
+	if b.Spec.Consequences {
+		select {
+		case d.settling <- struct{}{}:
+			defer func() { <-d.settling }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	b.Status = v1.BundleStatus{}
 	for range attempts {
