@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/kanzen-io/kanzen/internal/config"
 )
 
@@ -350,6 +352,56 @@ func TestFieldSelectorsRefused(t *testing.T) {
 	}
 	if got, want := answers(off, "admin", "GET", widgets+"?sort=spec.tenant"), "400 sort: widgets cannot be sorted by"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestFieldSelectorsGiveNoRights has collections deleted by selectors that kube-apiserver does not know: what they select goes, and nothing
+// else. Authorizers see no selector in such a request, so that a right to one name does not do, whatever is selected.
+func TestFieldSelectorsGiveNoRights(t *testing.T) {
+	s := start(t)
+	post := func(path, object string) { do(t, s, "POST", path, "application/json", "", []byte(object), 201) }
+	const path = "/api/v1/namespaces/default/configmaps"
+	for n := range 5 {
+		post(path, fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, n))
+	}
+	post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"x1"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"resourceNames":["x1"],"verbs":["*"]}]}`)
+	post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", `{"metadata":{"name":"x1"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"x1"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}`)
+	if err := s.base.objects.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eve := &user.DefaultInfo{Name: "eve", Groups: []string{user.AllAuthenticated}}
+	for _, q := range []struct {
+		u                user.Info
+		method, selector string
+		code             int
+		left             string
+	}{
+		{eve, "GET", "metadata.name=x1", 200, "x0 x1 x2 x3 x4"},
+		{eve, "GET", "metadata.name in (x1)", 403, "x0 x1 x2 x3 x4"},
+		{eve, "DELETE", "metadata.name=x1", 403, "x0 x1 x2 x3 x4"},
+		{eve, "DELETE", "metadata.name in (x1)", 403, "x0 x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name", 400, "x0 x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name in x0", 400, "x0 x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name in (x0", 400, "x0 x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name in ()", 200, "x0 x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name in (x0,none,default/x1)", 200, "x1 x2 x3 x4"},
+		{masters, "DELETE", "metadata.name in (x1,x2),metadata.name!=x2", 200, "x2 x3 x4"},
+		{masters, "DELETE", "metadata.name notin (x2,x3)", 200, "x2 x3"},
+	} {
+		code, answer := question{q.method, path + "?fieldSelector=" + url.QueryEscape(q.selector) + "&labelSelector=" + url.QueryEscape("!none"), "", "", ""}.ask(s, q.u)
+		if code != q.code {
+			t.Errorf("%s %s by %s: %d %s", q.method, q.selector, q.u.GetName(), code, answer)
+		}
+		var left []string
+		for key := range (&selectorWorld{t: t, s: s}).all(path, url.Values{"fieldSelector": {"metadata.name!=kube-root-ca.crt"}}) {
+			_, name, _ := strings.Cut(key, "/")
+			left = append(left, name)
+		}
+		slices.Sort(left)
+		if got := strings.Join(left, " "); got != q.left {
+			t.Fatalf("%s %s by %s: left are %s, want %s", q.method, q.selector, q.u.GetName(), got, q.left)
+		}
 	}
 }
 
