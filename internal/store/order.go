@@ -161,6 +161,10 @@ func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
 	}
 	made := make(chan struct{})
 	v.making = made
+	defer func() {
+		v.making = nil
+		close(made)
+	}()
 	o := &order{Order: *by, items: &btree.Map[string, *Item]{}, asked: v.store.clock.Now()}
 	epoch, rev, has := v.epoch, int64(-1), &btree.Map[string, *Item]{}
 	var err error
@@ -168,12 +172,8 @@ func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
 		// Values are read without the lock. Then the window has what came meanwhile; if it came too fast, it is little compared to all.
 		was := has
 		rev, has = v.passedLocked(), v.items.Copy()
-		v.mu.Unlock()
-		err = o.follow(ctx, was, has)
-		v.mu.Lock()
+		err = v.unlocked(func() error { return o.follow(ctx, was, has) })
 	}
-	v.making = nil
-	close(made)
 	if err != nil || v.epoch != epoch {
 		return o, err
 	}
@@ -183,6 +183,13 @@ func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
 	}
 	v.orders = append(v.orders, o)
 	return o, nil
+}
+
+// unlocked calls f while v.mu, which is locked before and afterwards, is not. Values are read by code that may panic.
+func (v *View) unlocked(f func() error) error {
+	v.mu.Unlock()
+	defer v.mu.Lock()
+	return f()
 }
 
 // follow brings an order of some items up to others.
