@@ -3,6 +3,7 @@ package past_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -52,21 +53,24 @@ type followed struct {
 	log   *log
 	clock *clocktesting.FakeClock
 	files vfs.FS
+	dir   string
 	bytes int64
 	ages  map[string]time.Duration
 	stop  func()
 }
 
-func follow(t testing.TB, bytes int64) *followed {
+func follow(t testing.TB, bytes int64) *followed { return followIn(t, vfs.NewMem(), "past", bytes) }
+
+func followIn(t testing.TB, files vfs.FS, dir string, bytes int64) *followed {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	f := &followed{t: t, log: &log{DB: memory.New(c)}, clock: c, files: vfs.NewMem(), bytes: bytes, ages: map[string]time.Duration{}}
+	f := &followed{t: t, log: &log{DB: memory.New(c)}, clock: c, files: files, dir: dir, bytes: bytes, ages: map[string]time.Duration{}}
 	f.open()
 	t.Cleanup(func() { f.stop() })
 	return f
 }
 
 func (f *followed) open() {
-	p := past.New(past.Config{Dir: "past", Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
+	p := past.New(past.Config{Dir: f.dir, Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
 		if age, ok := f.ages[kind]; ok {
 			return age
 		}
@@ -424,5 +428,33 @@ func BenchmarkRevision(b *testing.B) {
 		if _, err := f.Range(b.Context(), kv.Range{Key: prefix + "pods/a/x", Rev: rev}, func(k kv.KeyValue) bool { found = k.ModRevision == rev; return true }); err != nil || !found {
 			b.Fatal(found, err)
 		}
+	}
+}
+
+var size = flag.Int64("past.size", 64<<20, "bytes of the past that BenchmarkOpen opens")
+
+// BenchmarkOpen opens a past on the disk, whose values cannot be compressed.
+func BenchmarkOpen(b *testing.B) {
+	f := followIn(b, vfs.Default, b.TempDir(), *size)
+	f.reached()
+	random := rand.NewChaCha8([32]byte{})
+	value := make([]byte, 64<<10)
+	for n := range *size / int64(len(value)) {
+		_, _ = random.Read(value) // never fails
+		f.put(fmt.Sprintf("pods/a/x%d", n%100), string(value))
+		f.clock.Step(time.Second)
+		if n%100 == 99 {
+			if err := f.log.Compact(b.Context(), f.reached()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	f.reached()
+	for b.Loop() {
+		b.StopTimer()
+		f.stop()
+		b.StartTimer()
+		f.open()
+		f.reached()
 	}
 }
