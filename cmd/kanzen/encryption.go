@@ -24,11 +24,11 @@ import (
 func encryptionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "encryption",
-		Short: "Show how stored objects are encrypted, and encrypt them again with the current key",
+		Short: "Begin to encrypt stored objects, show how they are encrypted, and encrypt them again with the current key",
 		Args:  commandsOnly,
 		RunE:  showHelp,
 	}
-	cmd.AddCommand(sealedCommand(&cobra.Command{
+	cmd.AddCommand(encryptionInitCommand(), sealedCommand(&cobra.Command{
 		Use:   "status",
 		Short: "Count the values that each key has encrypted, and say which keys can be removed",
 	}, http.MethodGet), sealedCommand(&cobra.Command{
