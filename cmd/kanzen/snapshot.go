@@ -132,13 +132,25 @@ func (r *read) kinds(ctx context.Context) (_ *snapshot.Kinds, done func(), err e
 
 func snapshotSaveCommand() *cobra.Command {
 	var r reached
+	var s sealing
 	cmd := &cobra.Command{
 		Use:   "save FILE",
 		Short: "Save a snapshot of a server's etcd, while it serves",
-		Args:  cobra.ExactArgs(1),
+		Long: `Saves a snapshot. With --with-keys, also saves the keys and certificates of the
+server of --data-dir as FILE.keys, sealed with a passphrase:
+
+  kanzen snapshot save backup.db --with-keys --passphrase-file passphrase
+
+'kanzen snapshot restore --keys' opens that file, and so does age: age --decrypt
+backup.db.keys | tar x`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
 			if err := snapshot.CanSave(args[0]); err != nil {
+				return err
+			}
+			keys, err := s.read(r.dataDir)
+			if err != nil {
 				return err
 			}
 			from, done, err := r.stream(cmd.Context())
@@ -159,11 +171,19 @@ func snapshotSaveCommand() *cobra.Command {
 			defer f.Close()
 			tell(cmd.OutOrStdout(), "%s: %s, revision %d, %d keys, sha256 %s, %v\n", args[0], size(f.Bytes), f.Revision, len(f.Entries),
 				f.SHA256, time.Since(began).Round(time.Millisecond))
+			if keys == nil {
+				return nil
+			}
+			if err := keys.Seal(args[0]+keysSuffix, s.passphrase); err != nil {
+				return err
+			}
+			tell(cmd.OutOrStdout(), "%s%s: %d files, sealed with the passphrase\n", args[0], keysSuffix, keys.Len())
 			return nil
 		},
 	}
 	r.addServer(cmd.Flags())
 	r.addEtcd(cmd.Flags())
+	s.add(cmd.Flags())
 	return cmd
 }
 

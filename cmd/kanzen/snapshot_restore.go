@@ -12,8 +12,10 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/snapshot/keyfile"
 )
 
 func snapshotDiffCommand() *cobra.Command {
@@ -80,6 +82,8 @@ type restoring struct {
 	to        reached
 	read      read
 	dir       string
+	keys      string
+	phrase    string
 	member    snapshot.Member
 	bump      uint64
 	compacted bool
@@ -96,7 +100,8 @@ func snapshotRestoreCommand() *cobra.Command {
 		Long: `With --to-data-dir, creates a new data directory for 'kanzen serve --data-dir'.
 etcd's revision is increased and earlier revisions are marked as compacted, so
 that all clients list again. Snapshots contain no keys and certificates: to keep
-them, copy pki/ from the old data directory.
+them, name the file that 'save --with-keys' has written with --keys, or copy pki/
+from the old data directory.
 
 With --namespace, --resource, --name or --all, restores objects into the running
 server through its API. Missing objects are created. Objects that differ are
@@ -105,6 +110,10 @@ reported and, with --overwrite, updated. Nothing is deleted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			objects := r.all || len(r.read.filter.Namespaces)+len(r.read.filter.Resources)+len(r.read.filter.Names) > 0
 			switch {
+			case r.dir == "" && r.keys != "":
+				return errors.New("--keys needs --to-data-dir: keys are restored to a new data directory")
+			case r.keys == "" && r.phrase != "":
+				return errors.New("--passphrase-file is for --keys")
 			case r.dir != "" && objects:
 				return errors.New("--to-data-dir restores everything; it does not work together with --namespace, --resource, --name or --all")
 			case r.dir != "":
@@ -117,6 +126,8 @@ reported and, with --overwrite, updated. Nothing is deleted.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&r.dir, "to-data-dir", "", "New data directory, for 'kanzen serve --data-dir'. It contains etcd's own directory, etcd/.")
+	fs.StringVar(&r.keys, "keys", "", "Keys that 'save --with-keys' has saved, to restore to the new data directory.")
+	addPassphrase(fs, &r.phrase)
 	fs.Uint64Var(&r.bump, "bump-revision", snapshot.DefaultBump, "By how much to increase etcd's revision.")
 	fs.BoolVar(&r.compacted, "mark-compacted", true, "Mark everything before the new revision as compacted.")
 	fs.StringVar(&r.member.Name, "member-name", r.member.Name, "Name of the etcd member to create the directory for.")
@@ -148,6 +159,16 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 	if found := config.EnginesIn(r.dir); len(found) > 0 {
 		return fmt.Errorf("--to-data-dir: %s is not empty; restore to a new directory", filepath.Join(r.dir, found[0]))
 	}
+	var keys *keyfile.Keys
+	if r.keys != "" {
+		phrase, err := passphraseIn(r.phrase)
+		if err != nil {
+			return err
+		}
+		if keys, err = keyfile.Open(r.keys, phrase); err != nil {
+			return fmt.Errorf("--keys: %w", err)
+		}
+	}
 	_, before := os.Stat(r.dir)
 	dir := filepath.Join(r.dir, "etcd")
 	if err := snapshot.RestoreData(cmd.Context(), file, dir, r.member, r.bump); err != nil {
@@ -160,8 +181,22 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 		}
 		return err
 	}
-	tell(cmd.OutOrStdout(), "restored to %s; start the server with: kanzen serve --data-dir %s\n", dir, r.dir)
-	return nil
+	started := "kanzen serve --data-dir " + r.dir
+	if keys != nil {
+		if err := keys.Write(r.dir); err != nil {
+			return fmt.Errorf("--keys: %w", err)
+		}
+		if keys.Encrypted() {
+			started += " --encryption-provider-config " + filepath.Join(r.dir, keyfile.EncryptionFile)
+		}
+	}
+	tell(cmd.OutOrStdout(), "restored to %s; start the server with: %s\n", dir, started)
+	kinds := snapshot.NewKinds(r.read.prefix, builtin.Resources(builtin.Deps{}), nil) // nothing is decrypted
+	lines, err := lost(cmd.Context(), kinds, file, r.dir, keys)
+	for _, line := range lines {
+		tell(cmd.ErrOrStderr(), "%s\n", line)
+	}
+	return err
 }
 
 // checkMember says which flag of a member is wrong; etcd would not name it.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// fileMode is the mode of snapshots: they hold all secrets of a cluster.
-const fileMode = 0o600
+// FileMode is the mode of snapshots: they hold all secrets of a cluster.
+const FileMode = 0o600
 
 // CanSave says what keeps a snapshot from being saved to a file, as far as that is known before one is made.
 func CanSave(path string) error {
@@ -30,7 +30,21 @@ func CanSave(path string) error {
 
 // Save writes a snapshot that a server streams to a file. The file appears under its name only when it is complete, on
 // disk, and its checksum is right. progress is called with the number of bytes so far; nil: it is not.
-func Save(ctx context.Context, from io.Reader, path string, progress func(bytes int64)) (err error) {
+func Save(ctx context.Context, from io.Reader, path string, progress func(bytes int64)) error {
+	return Create(path, func(f *os.File) error {
+		if _, err := io.Copy(f, &counted{ctx: ctx, from: from, told: progress}); err != nil {
+			return fmt.Errorf("read the snapshot: %w", err)
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		_, err := checksum(f)
+		return err
+	})
+}
+
+// Create makes a file, of FileMode, of what write writes. The file appears under its name only when it is complete and on disk.
+func Create(path string, write func(f *os.File) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
@@ -40,19 +54,13 @@ func Save(ctx context.Context, from io.Reader, path string, progress func(bytes 
 			err = errors.Join(err, ignoreClosed(tmp.Close()), os.Remove(tmp.Name()))
 		}
 	}()
-	if err := tmp.Chmod(fileMode); err != nil {
+	if err := tmp.Chmod(FileMode); err != nil {
 		return err
 	}
-	if _, err := io.Copy(tmp, &counted{ctx: ctx, from: from, told: progress}); err != nil {
-		return fmt.Errorf("read the snapshot: %w", err)
-	}
-	if err := tmp.Sync(); err != nil {
+	if err := write(tmp); err != nil {
 		return err
 	}
-	if _, err := checksum(tmp); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
