@@ -75,6 +75,7 @@ func damageAtRandom(t *testing.T, engine string) {
 			if regexp.MustCompile(`(?m)^goroutine \d|^panic:|^fatal error:`).MatchString(said) || !strings.Contains(said, "Error: ") {
 				t.Errorf("%s %s: %s", file, what, said)
 			}
+			must(t, os.RemoveAll(dir))
 			continue
 		}
 		if got := contentsOf(t, k); !maps.Equal(got, want) && !strings.Contains(k.stderr.String(), "WARN") {
@@ -83,6 +84,7 @@ func damageAtRandom(t *testing.T, engine string) {
 		if code, _ := k.end(syscall.SIGTERM); code != 0 {
 			t.Errorf("%s %s: it ends with code %d:\n%s", file, what, code, k.stderr.String())
 		}
+		must(t, os.RemoveAll(dir)) // a thousand take more than a disk
 	}
 	t.Logf("%d directories, files %s: %d servers did not start", *damages, files, refused)
 	if refused == 0 {

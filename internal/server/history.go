@@ -99,7 +99,7 @@ func (h *history) work(log *slog.Logger) []task {
 	return []task{
 		{"history", quietly(func(ctx context.Context) {
 			if err := h.Run(ctx); err != nil && ctx.Err() == nil {
-				log.Error("the history of objects is not recorded any more", "error", err)
+				log.Error("the history of objects is not recorded any more; to begin a new one, stop the server and move its directory away", "directory", h.Dir, "error", err)
 			}
 			<-ctx.Done()
 		})},

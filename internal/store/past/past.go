@@ -102,10 +102,17 @@ func (p *Past) openDir() (err error) {
 	if p.lock, err = pebble.LockDirectory(p.Dir, p.FS); err != nil {
 		return err
 	}
+	files, err := p.FS.List(p.Dir)
+	if err != nil {
+		return errors.Join(err, p.lock.Close())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.open(); err != nil {
 		return errors.Join(err, p.lock.Close())
+	}
+	if len(files) > 1 && p.reached == 0 { // more than the lock
+		p.Logger.Warn("the history holds nothing, after a crash or by damage, and begins anew", "directory", p.Dir)
 	}
 	p.move(p.reached)
 	return nil
@@ -115,7 +122,7 @@ func (p *Past) open() (err error) {
 	defer p.broken.Recover(&err)
 	// What a crash takes is read from the log again, which has it for longer than flushEvery.
 	o := &pebble.Options{DisableWAL: true, FS: p.FS, Lock: p.lock, CacheSize: 4 << 20, MemTableSize: 4 << 20, FormatMajorVersion: pebble.FormatNewest,
-		Logger: tree.Logger{Log: p.Logger, Broken: p.broken}}
+		Logger: tree.Logger{Log: p.Logger, Broken: p.broken}, EventListener: p.broken.Listener()}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	if p.tree, err = pebble.Open(p.Dir, o); err != nil {
 		return err

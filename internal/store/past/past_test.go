@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -457,4 +459,104 @@ func BenchmarkOpen(b *testing.B) {
 		f.open()
 		f.reached()
 	}
+}
+
+// TestDamage opens pasts one of whose files is cut off, or has other bits. What they answer is right, or an error in a line.
+func TestDamage(t *testing.T) {
+	f := follow(t, 64<<20)
+	f.reached()
+	var revs []int64
+	for n := range 60 {
+		revs = append(revs, f.put(fmt.Sprint("pods/a/x", n%7), strings.Repeat(fmt.Sprint("value ", n), 50)))
+		f.clock.Step(time.Minute)
+		if f.reached(); n%20 == 0 {
+			if err := f.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f.stop()
+	f.stop = func() {}
+	names, err := f.files.List(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	random := rand.New(rand.NewPCG(1, 2))
+	failed := 0
+	for n := range 120 {
+		files := vfs.NewMem()
+		if _, err := vfs.Clone(f.files, files, f.dir, f.dir); err != nil {
+			t.Fatal(err)
+		}
+		name := names[n%len(names)]
+		damage(t, files, files.PathJoin(f.dir, name), random)
+		for _, err := range askDamaged(t, f, files, revs) {
+			failed++
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "stack trace") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("no damage was found")
+	}
+}
+
+// damage cuts a file off, or flips bits in it.
+func damage(t *testing.T, files vfs.FS, path string, random *rand.Rand) {
+	t.Helper()
+	from, err := files.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(from)
+	if err != nil || from.Close() != nil {
+		t.Fatal(err)
+	}
+	if len(content) > 0 && random.IntN(3) == 0 {
+		content = content[:random.IntN(len(content))]
+	} else if len(content) > 0 {
+		for range 1 + random.IntN(4) {
+			content[random.IntN(len(content))] ^= 1 << random.IntN(8)
+		}
+	}
+	to, err := files.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Write(content); err != nil || to.Close() != nil {
+		t.Fatal(err)
+	}
+}
+
+// askDamaged opens a past and asks for revisions. It returns the errors.
+func askDamaged(t *testing.T, f *followed, files vfs.FS, revs []int64) (errs []error) {
+	t.Helper()
+	p := past.New(past.Config{Dir: f.dir, Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: files, Logger: slog.New(slog.DiscardHandler), Age: func(string) time.Duration { return 24 * time.Hour }})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	for _, rev := range revs {
+		r := kv.Range{Key: prefix + "pods/", End: prefix + "pods0", Rev: rev}
+		want, got := map[string]int64{}, map[string]int64{}
+		if _, err := f.log.DB.Range(t.Context(), r, func(k kv.KeyValue) bool { want[string(k.Key)+string(k.Value)] = k.ModRevision; return true }); err != nil {
+			t.Fatal(err)
+		}
+		_, err := p.Range(t.Context(), r, func(k kv.KeyValue) bool { got[string(k.Key)+string(k.Value)] = k.ModRevision; return true })
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case !maps.Equal(got, want):
+			t.Errorf("revision %d: %v, want %v", rev, got, want)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		errs = append(errs, err)
+	}
+	if err := p.Close(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
 }

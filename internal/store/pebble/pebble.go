@@ -130,7 +130,7 @@ func (d *DB) open(c Config) (err error) {
 	}
 	o := &pebble.Options{
 		Comparer: comparer, FS: c.FS, Lock: d.lock, CacheSize: c.Cache, MemTableSize: 16 << 20,
-		FormatMajorVersion: pebble.FormatNewest, Logger: tree.Logger{Log: c.Log, Broken: d.broken},
+		FormatMajorVersion: pebble.FormatNewest, Logger: tree.Logger{Log: c.Log, Broken: d.broken}, EventListener: d.broken.Listener(),
 		L0CompactionThreshold: 4,
 	}
 	for n := range o.Levels {

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // ErrBroken says that the database has given up, for example because the disk is full or has failed.
@@ -31,10 +34,19 @@ func (b *Breakage) Set(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.why == nil {
-		b.why = fmt.Errorf("%w: %w", ErrBroken, why)
+		b.why = fmt.Errorf("%w: %w", ErrBroken, line{why})
 		close(b.Happened)
 	}
 }
+
+// line is an error in one line: the tree has a line for each file that it misses.
+type line struct{ error }
+
+// Error is part of error.
+func (l line) Error() string { return strings.ReplaceAll(l.error.Error(), "\n", "; ") }
+
+// Unwrap returns the error as it came.
+func (l line) Unwrap() error { return l.error }
 
 // Err is why it cannot go on; nil: it can.
 func (b *Breakage) Err() error {
@@ -50,6 +62,7 @@ type fatal struct{ error }
 func (b *Breakage) RecoverFatal(err *error) {
 	switch p := recover().(type) {
 	case nil:
+		b.damaged(err)
 	case fatal:
 		*err = b.Err()
 	default:
@@ -59,14 +72,33 @@ func (b *Breakage) RecoverFatal(err *error) {
 
 // Recover turns a panic of the tree into an error, and breaks the database.
 func (b *Breakage) Recover(err *error) {
-	if p := recover(); p != nil {
-		if why, ok := p.(error); ok {
-			b.Set(why)
-		} else {
-			b.Set(fmt.Errorf("%v", p))
-		}
+	p := recover()
+	if p == nil {
+		b.damaged(err)
+		return
+	}
+	if why, ok := p.(error); ok {
+		b.Set(why)
+	} else {
+		b.Set(fmt.Errorf("%v", p))
+	}
+	*err = b.Err()
+}
+
+// damaged breaks the database if an error is by damage on the disk.
+func (b *Breakage) damaged(err *error) {
+	if pebble.IsCorruptionError(*err) {
+		b.Set(*err)
 		*err = b.Err()
 	}
+}
+
+// Listener takes word of damage on the disk, which the tree finds in calls and beside them. The tree would end the process by default. It may go
+// on: whatever reads what is damaged has an error.
+func (b *Breakage) Listener() *pebble.EventListener {
+	return &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) {
+		b.Set(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
+	}}
 }
 
 // Logger takes what the tree has to say.
@@ -77,22 +109,33 @@ type Logger struct {
 
 // Infof is part of pebble.Logger.
 func (l Logger) Infof(format string, args ...any) {
-	l.Log.Debug("pebble: " + fmt.Sprintf(format, args...))
+	l.Log.Debug("pebble: " + fmt.Sprintf(format, inLines(args)...))
 }
 
 // Errorf is part of pebble.Logger.
 func (l Logger) Errorf(format string, args ...any) {
-	l.Log.Warn("pebble: " + fmt.Sprintf(format, args...))
+	l.Log.Warn("pebble: " + fmt.Sprintf(format, inLines(args)...))
 }
 
 // Fatalf must not return: the tree cannot go on.
 func (l Logger) Fatalf(format string, args ...any) {
-	why := fmt.Errorf(format, args...)
+	why := fmt.Errorf(format, inLines(args)...)
 	l.Broken.Set(why)
 	if called() {
 		panic(fatal{why}) // to who called
 	}
 	runtime.Goexit()
+}
+
+// inLines has errors be lines: the tree asks for them with stack traces (%+v).
+func inLines(args []any) []any {
+	out := slices.Clone(args)
+	for n, arg := range out {
+		if err, ok := arg.(error); ok {
+			out[n] = err.Error()
+		}
+	}
+	return out
 }
 
 // called says whether this goroutine is in a call of a method of a database, and none of the tree's own.
