@@ -139,12 +139,12 @@ func (w *narrowedWatch) namespaces() []string {
 }
 
 // changed returns what to wait for. It is called before the set is looked at, so that no change is missed.
-func (w *narrowedWatch) changed() (c changes) {
+func (w *narrowedWatch) changed(ctx context.Context) (c changes) {
 	if w == nil {
 		return c
 	}
 	if w.byRights() {
-		c.rights = w.e.Rights.Next()
+		c.rights = w.e.Rights.Next(ctx)
 	}
 	if w.ticker != nil {
 		c.time = w.ticker.C()
