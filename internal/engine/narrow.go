@@ -34,7 +34,7 @@ type Rights interface {
 	Reach(ctx context.Context, log *store.Store, rev int64) error
 	// ChangedAt is the revision of the newest change of the user's rights that is reflected, or a later one.
 	ChangedAt(ctx context.Context) (int64, error)
-	// Follows returns why the user's rights cannot be followed along a log.
+	// Follows returns why the user's rights cannot be followed along a log. Reach was called before.
 	Follows(ctx context.Context, log *store.Store) error
 }
 

@@ -188,7 +188,7 @@ func (a *Set) ChangedAt(ctx context.Context, u user.Info) (rev int64, err error)
 	return rev, nil
 }
 
-// Follows returns why what a user may see of the objects of a log cannot be followed while it changes.
+// Follows returns why what a user may see of the objects of a log cannot be followed while it changes. Reach was called before.
 func (a *Set) Follows(u user.Info, log *store.Store) error {
 	switch {
 	case a.node(u) != "" && !a.nodes.in(log):
