@@ -150,6 +150,11 @@ PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/a
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(addsuffix $(if $(RUN),:$(RUN)),$(PACKAGES)),'$(p)')
 
+# Kubernetes' own end-to-end specs, those that need no kubelet, on kube-apiserver and on kanzen with all additions and with none: a quarter of
+# an hour, and as long the first time for building them. bin/specs has what they say.
+specs: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager bench/peer/bin/e2e.test bench/peer/bin/ginkgo
+	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 150m -v -run '^TestSpecs$$' -specs -specs.out ../bin/specs $(if $(FOCUS),-specs.focus '$(FOCUS)') .
+
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.
 upstream: build $(if $(VERSION),,bench/peer/bin/kube-apiserver)
@@ -171,7 +176,7 @@ bench/peer/bin/kube-apiserver:
 stale: generate
 	git diff --exit-code -- internal/openapi/data internal/features internal/authz/bootstrap/policy.jsonl
 
-bench/peer/bin/etcd bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler:
+bench/peer/bin/etcd bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler bench/peer/bin/e2e.test bench/peer/bin/ginkgo:
 	$(MAKE) -C bench/peer bin/$(@F)
 
 bench: build
@@ -180,4 +185,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration specs upstream vuln generate stale bench bench-go

@@ -61,25 +61,11 @@ func TestNarrowedInformers(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		featurestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, watchList)
 		for _, kind := range []string{"typed", "dynamic", "metadata"} {
-			followers = append(followers, followNarrowed(t, k, "ann", kind, visible))
+			followers = append(followers, followNarrowed(t, k, rest.ImpersonationConfig{UserName: "ann"}, kind, visible))
 		}
-		followers = append(followers, followNarrowed(t, k, "", "typed", named), followNarrowed(t, k, "", "typed", labelled))
+		followers = append(followers, followNarrowed(t, k, rest.ImpersonationConfig{}, "typed", named), followNarrowed(t, k, rest.ImpersonationConfig{}, "typed", labelled))
 	}
-	same := func(what string) {
-		t.Helper()
-		for _, f := range followers {
-			var diff string
-			for began := time.Now(); ; time.Sleep(time.Millisecond) {
-				if diff = f.differs(ctx, t); diff == "" {
-					break
-				}
-				if time.Since(began) > 20*time.Second {
-					t.Fatalf("%s: the %s cache with %v: %s", what, f.kind, f.query, diff)
-				}
-			}
-		}
-	}
-	same("at first")
+	sameAsLists(t, followers, "at first")
 	for n := range *flaps {
 		if n%2 == 0 {
 			bind("n1")
@@ -96,8 +82,66 @@ func TestNarrowedInformers(t *testing.T) {
 			_, err = admin.CoreV1().Namespaces().Update(ctx, other, metav1.UpdateOptions{})
 			must(t, err)
 		}
-		same(fmt.Sprint("change ", n))
+		sameAsLists(t, followers, fmt.Sprint("change ", n))
 	}
+	listedOnce(t, followers)
+}
+
+// TestNarrowedInformersOfNode has informers of a node follow the configmaps of its pods, while pods are bound and deleted.
+func TestNarrowedInformersOfNode(t *testing.T) {
+	k := serve(t, t.TempDir(), noRootCA)
+	ctx, admin := t.Context(), k.client()
+	for n := range 3 {
+		_, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", n)}}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	within(t, time.Minute, "pods may be created", func(ctx context.Context) bool {
+		_, err := admin.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+	var followers []*narrowedInformer
+	for _, kind := range []string{"typed", "dynamic", "metadata"} {
+		followers = append(followers, followNarrowed(t, k, rest.ImpersonationConfig{UserName: "system:node:w", Groups: []string{"system:nodes"}}, kind, url.Values{"visible": {"true"}}))
+	}
+	pods := admin.CoreV1().Pods("default")
+	for n := range *flaps {
+		if n%2 == 0 {
+			uses := corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint("c", n%3)}}}
+			_, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "c", Image: "i", EnvFrom: []corev1.EnvFromSource{uses}}}}}, metav1.CreateOptions{})
+			must(t, err)
+			must(t, pods.Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "w"}}, metav1.CreateOptions{}))
+		} else {
+			must(t, pods.Delete(ctx, "p", *metav1.NewDeleteOptions(0)))
+		}
+		_, err := admin.CoreV1().ConfigMaps("default").Update(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", n%3)}, Data: map[string]string{"n": fmt.Sprint(n)}}, metav1.UpdateOptions{})
+		must(t, err)
+		within(t, time.Minute, "the node sees the configmaps of its pods", func(context.Context) bool {
+			return len(followers[0].store.GetStore().ListKeys()) == 1-n%2
+		})
+		sameAsLists(t, followers, fmt.Sprint("change ", n))
+	}
+	listedOnce(t, followers)
+}
+
+// sameAsLists waits until the cache of each informer is a fresh list.
+func sameAsLists(t *testing.T, followers []*narrowedInformer, what string) {
+	t.Helper()
+	for _, f := range followers {
+		var diff string
+		for began := time.Now(); ; time.Sleep(time.Millisecond) {
+			if diff = f.differs(t.Context(), t); diff == "" {
+				break
+			}
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%s: the %s cache with %v: %s", what, f.kind, f.query, diff)
+			}
+		}
+	}
+}
+
+func listedOnce(t *testing.T, followers []*narrowedInformer) {
+	t.Helper()
 	for _, f := range followers {
 		if f.lists() > 3 {
 			t.Errorf("the %s informer with %v has listed %d times", f.kind, f.query, f.lists())
@@ -115,10 +159,10 @@ type narrowedInformer struct {
 }
 
 // followNarrowed starts an informer as a user; empty: the administrator.
-func followNarrowed(t *testing.T, k *kanzen, who, kind string, query url.Values) *narrowedInformer {
+func followNarrowed(t *testing.T, k *kanzen, who rest.ImpersonationConfig, kind string, query url.Values) *narrowedInformer {
 	t.Helper()
 	config := rest.CopyConfig(k.config())
-	config.Impersonate.UserName = who
+	config.Impersonate = who
 	config.QPS = -1
 	reads := &countedReads{}
 	config.Wrap(reads.count)

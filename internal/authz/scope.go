@@ -29,34 +29,54 @@ func (AlwaysAllow) Scope(*Attributes) scope.Set { return scope.All() }
 // Scope allows nothing.
 func (AlwaysDeny) Scope(*Attributes) scope.Set { return scope.Set{} }
 
-// Changes tells that what an authorizer allows has changed. The zero value is ready.
+// Changes tells that what authorizers allow has changed: to everybody, or to one node. Each change has a number. The zero value is ready.
 type Changes struct {
-	version atomic.Uint64
+	version atomic.Uint64 // the number of the newest change for everybody
 
-	mu   sync.Mutex
-	next chan struct{} // closed with the next change; nil: nobody waits
+	mu    sync.Mutex
+	count uint64                   // of all changes
+	next  map[string]chan struct{} // closed with the next change for a node, or for everybody (""), that somebody waits for
 }
 
-// Tell is called after each change, once new requests are judged by it.
+// Tell is called after each change for everybody, once new requests are judged by it.
 func (c *Changes) Tell() {
-	c.version.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.next != nil {
-		close(c.next)
-		c.next = nil
+	c.count++
+	c.version.Store(c.count)
+	for _, next := range c.next {
+		close(next)
 	}
+	clear(c.next)
 }
 
-// Version is another number after each change. Who reads it before judging, and again later, knows whether the judgement still holds.
+// TellOf is called with each change for one node, and returns the number of the change.
+func (c *Changes) TellOf(node string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	if next, waits := c.next[node]; waits {
+		close(next)
+		delete(c.next, node)
+	}
+	return c.count
+}
+
+// Version is another number after each change for everybody. Who reads it before judging, and again later, knows whether the judgement
+// still holds.
 func (c *Changes) Version() uint64 { return c.version.Load() }
 
-// Next returns a channel that is closed with the next change.
-func (c *Changes) Next() <-chan struct{} {
+// Next returns a channel that is closed with the next change for a node; empty: for everybody.
+func (c *Changes) Next(node string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.next == nil {
-		c.next = make(chan struct{})
+	next := c.next[node]
+	if next == nil {
+		next = make(chan struct{})
+		if c.next == nil {
+			c.next = map[string]chan struct{}{}
+		}
+		c.next[node] = next
 	}
-	return c.next
+	return next
 }

@@ -24,9 +24,9 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
 // until ctx ends. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded is removed: it grants
 // nothing. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the
-// rest are left out.
+// rest are left out. Changes come with their revisions.
 func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(object []byte) []byte,
-	set func(metav1.Object), remove func(namespace, name string), caught func(*store.Progress)) {
+	set func(int64, metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress)) {
 	ep, err := l.Endpoint(gr)
 	if err != nil {
 		panic(err) // the caller misspelled a name
@@ -40,10 +40,10 @@ func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(ob
 	}
 	objects.Follow(ctx, func(c store.Change[engine.Object]) {
 		if c.Gone || c.Err != nil {
-			remove(c.Namespace(), c.Name())
+			remove(c.Rev, c.Namespace(), c.Name())
 			return
 		}
-		set(c.Now)
+		set(c.Rev, c.Now)
 	}, func(rev int64) {
 		p.Reached(rev)
 		caught(p)

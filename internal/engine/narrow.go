@@ -25,16 +25,16 @@ type Rights interface {
 	// Scope returns the objects for which the request would be allowed if it was made for each alone. Within are the only namespaces
 	// of interest, nil: all; all returns those there are.
 	Scope(ctx context.Context, i *request.Info, namespaced bool, within []string, all func(context.Context) ([]string, error)) (scope.Set, error)
-	// Version is another number after each change of rights, and Next a channel that is closed with the next one.
-	Version() uint64
-	Next() <-chan struct{}
+	// Version is another number after each change of the user's rights, and Next a channel that is closed with the next one.
+	Version(ctx context.Context) uint64
+	Next(ctx context.Context) <-chan struct{}
 	// Steady reports that rights do not change without that.
 	Steady() bool
 	// Reach returns once Scope reflects the log up to a revision.
 	Reach(ctx context.Context, log *store.Store, rev int64) error
-	// ChangedAt is the revision of the newest change that is reflected.
+	// ChangedAt is the revision of the newest change of the user's rights that is reflected, or a later one.
 	ChangedAt(ctx context.Context) (int64, error)
-	// Follows returns why the user's rights cannot be followed along a log.
+	// Follows returns why the user's rights cannot be followed along a log. Reach was called before.
 	Follows(ctx context.Context, log *store.Store) error
 }
 
@@ -138,7 +138,7 @@ func (n *narrowing) reach(ctx context.Context, rev int64) error {
 
 // stale reports whether the set that was made last may not be true any more.
 func (n *narrowing) stale(ctx context.Context) (bool, error) {
-	if n.byRights() && (n.version != n.e.Rights.Version() || !n.e.Rights.Steady() && n.e.Clock.Since(n.made) > unsteadyFor) {
+	if n.byRights() && (n.version != n.e.Rights.Version(ctx) || !n.e.Rights.Steady() && n.e.Clock.Since(n.made) > unsteadyFor) {
 		return true, nil
 	}
 	if !n.byNamespaces() {
@@ -153,7 +153,7 @@ func (n *narrowing) make(ctx context.Context) (set scope.Set, err error) {
 	// Versions are read first: what changes while the set is made makes it stale.
 	n.made = n.e.Clock.Now()
 	if n.byRights() {
-		n.version = n.e.Rights.Version()
+		n.version = n.e.Rights.Version(ctx)
 	}
 	if n.byNamespaces() {
 		if n.labelled, err = n.e.Namespaces().Changed(ctx); err != nil {

@@ -48,16 +48,16 @@ type changes struct {
 // narrow makes the set of a watch that begins at a revision, with its objects or without them.
 func (s *watchStream) narrow(ctx context.Context, initial bool, after int64) (stop func(), err error) {
 	w := &narrowedWatch{narrowing: s.sel.narrow, stream: s}
-	if w.byRights() {
-		if err := w.e.Rights.Follows(ctx, w.view.Store()); err != nil {
-			return nil, err
-		}
-	}
 	if w.byNamespaces() && w.e.Namespaces().Store() != w.view.Store() {
 		return nil, apierrors.NewBadRequest("namespaceSelector: a watch cannot follow namespaces that are kept in another etcd than " + w.R.Plural)
 	}
 	if err := w.reach(ctx, after); err != nil {
 		return nil, err
+	}
+	if w.byRights() { // where rights are kept is known once they have been read
+		if err := w.e.Rights.Follows(ctx, w.view.Store()); err != nil {
+			return nil, err
+		}
 	}
 	if w.set, err = w.make(ctx); err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func (w *narrowedWatch) namespaces() []string {
 }
 
 // changed returns what to wait for. It is called before the set is looked at, so that no change is missed.
-func (w *narrowedWatch) changed() (c changes) {
+func (w *narrowedWatch) changed(ctx context.Context) (c changes) {
 	if w == nil {
 		return c
 	}
 	if w.byRights() {
-		c.rights = w.e.Rights.Next()
+		c.rights = w.e.Rights.Next(ctx)
 	}
 	if w.ticker != nil {
 		c.time = w.ticker.C()

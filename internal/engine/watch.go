@@ -243,7 +243,7 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 	defer ticker.Stop()
 	due := false // a bookmark is
 	for {
-		changed := s.narrowed.changed()
+		changed := s.narrowed.changed(ctx)
 		var events []*store.Event
 		err := s.narrowed.prepare(ctx)
 		if err == nil {

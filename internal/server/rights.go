@@ -23,10 +23,20 @@ func (r rights) Scope(ctx context.Context, i *request.Info, namespaced bool, wit
 }
 
 // Version is part of engine.Rights.
-func (r rights) Version() uint64 { return r.Changes().Version() }
+func (r rights) Version(ctx context.Context) uint64 { return r.Set.Version(request.UserFrom(ctx)) }
 
 // Next is part of engine.Rights.
-func (r rights) Next() <-chan struct{} { return r.Changes().Next() }
+func (r rights) Next(ctx context.Context) <-chan struct{} { return r.Set.Next(request.UserFrom(ctx)) }
+
+// Reach is part of engine.Rights.
+func (r rights) Reach(ctx context.Context, log *store.Store, rev int64) error {
+	return r.Set.Reach(ctx, request.UserFrom(ctx), log, rev)
+}
+
+// ChangedAt is part of engine.Rights.
+func (r rights) ChangedAt(ctx context.Context) (int64, error) {
+	return r.Set.ChangedAt(ctx, request.UserFrom(ctx))
+}
 
 // Follows is part of engine.Rights.
 func (r rights) Follows(ctx context.Context, log *store.Store) error {

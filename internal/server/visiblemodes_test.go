@@ -6,12 +6,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -165,54 +166,115 @@ func TestVisibleByPolicies(t *testing.T) {
 	}
 }
 
-// TestVisibleToNodes has nodes whose pods come and go, and use secrets and configmaps.
+// TestVisibleToNodes has nodes whose pods come and go, and use secrets, configmaps and volumes, and compares lists and watches with
+// reviews of single objects.
 func TestVisibleToNodes(t *testing.T) {
-	s := start(t)
-	w := newVisibleWorld(t, s, 9)
+	seed := uint64(9)
+	if n, err := strconv.ParseUint(os.Getenv("VISIBLE_SEED"), 10, 64); err == nil {
+		seed = n // to look for more
+	}
+	w := newVisibleWorld(t, start(t), seed)
 	w.users = nil
+	var caches []*visibleCache
 	for n := range 3 {
-		w.users = append(w.users, &user.DefaultInfo{Name: fmt.Sprint("system:node:w", n), Groups: []string{"system:nodes", "system:authenticated"}})
+		u := &user.DefaultInfo{Name: fmt.Sprint("system:node:nw", n), Groups: []string{"system:nodes", "system:authenticated"}}
+		w.users = append(w.users, u)
+		for m, resource := range []string{"configmaps", "secrets", "pods", "nodes"} {
+			caches = append(caches, &visibleCache{w: w, u: u, resource: resource, initial: (n+m)%2 == 0, query: url.Values{"visible": {"true"}}})
+		}
+	}
+	for _, c := range caches {
+		c.run(t)
 	}
 	for ns := range w.teams {
 		w.do("POST", "/api/v1/namespaces/"+ns+"/serviceaccounts", `{"metadata":{"name":"default"}}`, 201)
 	}
-	steps, listed := 150, 0
+	steps, listed := 250, 0
 	if testing.Short() {
-		steps = 30
+		steps = 50
 	}
 	for range steps {
-		w.change()
-		ns, name := w.namespace(), fmt.Sprint("p", w.r.IntN(3))
-		path := "/api/v1/namespaces/" + ns + "/pods"
-		w.do("DELETE", path+"/"+name+"?gracePeriodSeconds=0", "", 200, 404)
-		if w.r.IntN(4) > 0 {
-			w.do("POST", path, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"nodeName":"w%d","containers":[{"name":"c","image":"i","envFrom":[{"configMapRef":{"name":"x%d"}}]}],
-				"volumes":[{"name":"v","secret":{"secretName":"x%d"}}]}}`, name, w.r.IntN(3), w.r.IntN(4), w.r.IntN(4)), 201)
+		if w.r.IntN(2) == 0 {
+			w.change()
+		} else {
+			w.changeNodes()
 		}
-		u, resource := w.users[w.r.IntN(len(w.users))], w.pick("configmaps", "secrets", "pods")
-		// What belongs to a node is known a moment after the pod is written; single reviews tell when.
-		for began := time.Now(); ; time.Sleep(time.Millisecond) {
-			got, want := w.listed(u, "/api/v1/"+resource, map[string][]string{"visible": {"true"}}), map[string]any{}
-			for key, o := range w.everything(resource) {
-				if w.lists(u, "/api/v1/"+resource, resource, key) {
-					want[key] = o
-				}
+		u, resource := w.users[w.r.IntN(len(w.users))], w.pick("configmaps", "secrets", "pods", "nodes")
+		got := w.listed(u, "/api/v1/"+resource, url.Values{"visible": {"true"}})
+		if err := w.s.base.objects.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := w.visible(u, "list", resource)
+		for key := range got {
+			if !strings.HasPrefix(key, "n") {
+				delete(got, key)
 			}
-			for key := range got {
-				if !strings.HasPrefix(key, "n") {
-					delete(got, key)
-				}
+		}
+		if !sameObjects(got, want) {
+			t.Fatalf("step %d: %s sees %d of %s, and may see %d", w.step, u.GetName(), len(got), resource, len(want))
+		}
+		listed += len(got)
+		for _, c := range caches {
+			want := w.visible(c.u, "watch", c.resource)
+			for key := range want {
+				w.allowed[c.id()+" "+c.resource+" "+key] = w.step
 			}
-			if sameObjects(got, want) {
-				listed += len(got)
-				break
-			}
-			if time.Since(began) > 10*time.Second {
-				t.Fatalf("step %d: %s sees %d of %s, and may see %d", w.step, u.GetName(), len(got), resource, len(want))
-			}
+			c.expect(want)
+		}
+		if w.r.IntN(4) == 0 {
+			caches[w.r.IntN(len(caches))].cut()
 		}
 	}
-	if listed < steps/2 {
-		t.Errorf("only %d objects were visible", listed)
+	resumed, again := 0, 0
+	for _, c := range caches {
+		r, a := c.counts()
+		resumed, again = resumed+r, again+a
+	}
+	if t.Logf("%d objects were listed, watches resumed %d times, and %d times it was listed again", listed, resumed, again); listed < steps/4 || resumed == 0 || again == 0 {
+		t.Error("too little happened")
+	}
+}
+
+// visible are the objects for which single reviews allow a verb.
+func (w *visibleWorld) visible(u user.Info, verb, resource string) map[string]any {
+	out := w.everything(resource)
+	for key := range out {
+		if !w.may(u, verb, resource, key) {
+			delete(out, key)
+		}
+	}
+	return out
+}
+
+// changeNodes changes what belongs to nodes: a pod or a volume, or a node itself.
+func (w *visibleWorld) changeNodes() {
+	ns, name := w.namespace(), fmt.Sprint("p", w.r.IntN(3))
+	w.step++
+	switch path := "/api/v1/namespaces/" + ns + "/pods"; w.r.IntN(6) {
+	case 0:
+		w.remade("/api/v1/nodes", fmt.Sprint("nw", w.r.IntN(3)), "")
+	case 1, 2:
+		w.remade("/api/v1/persistentvolumes", name, fmt.Sprintf(`,"spec":{"capacity":{"storage":"1"},"accessModes":["ReadWriteOnce"],"claimRef":{"namespace":%q,"name":"c%d"},
+			"csi":{"driver":"d","volumeHandle":"h","nodeStageSecretRef":{"namespace":%q,"name":"x%d"}}}`, ns, w.r.IntN(2), w.namespace(), w.r.IntN(4)))
+	case 3: // A pod is bound by the scheduler.
+		w.remade(path, name, w.podSpec(""))
+		w.as(masters, "POST", path+"/"+name+"/binding", fmt.Sprintf(`{"metadata":{"name":%q},"target":{"kind":"Node","name":"nw%d"}}`, name, w.r.IntN(3)))
+	default:
+		w.remade(path, name, w.podSpec(fmt.Sprint("nw", w.r.IntN(3))))
+	}
+}
+
+func (w *visibleWorld) podSpec(node string) string {
+	return fmt.Sprintf(`,"spec":{"nodeName":%q,"containers":[{"name":"c","image":"i","envFrom":[{"configMapRef":{"name":"x%d"}}]}],"volumes":[
+		{"name":"v","secret":{"secretName":"x%d"}},{"name":"w","persistentVolumeClaim":{"claimName":"c%d"}}]}`, node, w.r.IntN(4), w.r.IntN(4), w.r.IntN(2))
+}
+
+// remade removes an object and mostly makes it anew.
+func (w *visibleWorld) remade(path, name, rest string) {
+	w.do("DELETE", path+"/"+name+"?gracePeriodSeconds=0", "", 200, 404)
+	if w.r.IntN(4) > 0 {
+		if _, doc := w.as(masters, "POST", path, fmt.Sprintf(`{"metadata":{"name":%q}%s}`, name, rest)); doc["kind"] != "Status" {
+			w.wrote(path[strings.LastIndexByte(path, '/')+1:], doc)
+		}
 	}
 }

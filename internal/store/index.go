@@ -114,6 +114,9 @@ type Change[T any] struct {
 	Err error
 	// Gone says that the object was deleted.
 	Gone bool
+	// Rev is the revision of the change; of what existed, or was deleted, before
+	// anything was followed it is a later one.
+	Rev int64
 
 	index *Index[T]
 	prev  *Item
@@ -203,7 +206,7 @@ func (f *following[T]) run(ctx context.Context) error {
 // event reports one change.
 func (f *following[T]) event(ctx context.Context, e *Event) {
 	if e.Item == nil {
-		f.gone(e.Prev.Key)
+		f.gone(e.Prev.Key, e.Rev)
 		return
 	}
 	if prev := f.known[e.Item.Key]; prev != nil && f.index.matters != nil && !f.index.matters(prev, e.Item) {
@@ -211,22 +214,22 @@ func (f *following[T]) event(ctx context.Context, e *Event) {
 		return
 	}
 	now, err := f.index.peek(ctx, e.Item)
-	f.tell(ctx, e.Item, now, err)
+	f.tell(ctx, e.Item, e.Rev, now, err)
 }
 
-func (f *following[T]) gone(key string) {
+func (f *following[T]) gone(key string, rev int64) {
 	prev := f.known[key]
 	delete(f.known, key)
-	f.each(Change[T]{Key: key, Gone: true, index: f.index, prev: prev})
+	f.each(Change[T]{Key: key, Gone: true, Rev: rev, index: f.index, prev: prev})
 }
 
-func (f *following[T]) tell(ctx context.Context, i *Item, now T, err error) {
+func (f *following[T]) tell(ctx context.Context, i *Item, rev int64, now T, err error) {
 	if err != nil && ctx.Err() != nil {
 		return // it was not read because the follower stops
 	}
 	prev := f.known[i.Key]
 	f.known[i.Key] = i
-	f.each(Change[T]{Key: i.Key, Now: now, Err: err, index: f.index, prev: prev})
+	f.each(Change[T]{Key: i.Key, Now: now, Err: err, Rev: rev, index: f.index, prev: prev})
 }
 
 // together is how many items are decoded in parallel at a time: thousands of
@@ -245,7 +248,7 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	err = snap.Ascend(ctx, Range{}, func(i *Item) bool {
 		there[i.Key] = true
 		if batch = append(batch, i); len(batch) == together {
-			f.all(ctx, batch)
+			f.all(ctx, batch, snap.Rev)
 			batch = batch[:0]
 		}
 		return true
@@ -253,17 +256,17 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.all(ctx, batch)
+	f.all(ctx, batch, snap.Rev)
 	for key := range f.known {
 		if !there[key] {
-			f.gone(key)
+			f.gone(key, snap.Rev)
 		}
 	}
 	return snap.Rev, nil
 }
 
-// all decodes items in parallel and reports them.
-func (f *following[T]) all(ctx context.Context, items []*Item) {
+// all decodes items of a revision in parallel and reports them.
+func (f *following[T]) all(ctx context.Context, items []*Item, rev int64) {
 	type decoded struct {
 		obj T
 		err error
@@ -283,6 +286,6 @@ func (f *following[T]) all(ctx context.Context, items []*Item) {
 	}
 	wg.Wait()
 	for n, i := range items {
-		f.tell(ctx, i, out[n].obj, out[n].err)
+		f.tell(ctx, i, rev, out[n].obj, out[n].err)
 	}
 }

@@ -12,6 +12,7 @@ type Progress struct {
 
 	mu    sync.Mutex
 	begun bool          // ready is closed
+	since int64         // what was told first
 	rev   int64         // up to which everything was told
 	moved chan struct{} // closed when rev changes
 }
@@ -27,12 +28,19 @@ func (p *Progress) Reached(rev int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
-		p.begun = true
+		p.begun, p.since = true, rev
 		close(p.ready)
 	}
 	p.rev = rev
 	close(p.moved)
 	p.moved = make(chan struct{})
+}
+
+// Since is the revision of what the follower was told first, 0 before that: of earlier changes it knows nothing.
+func (p *Progress) Since() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since
 }
 
 // Ready is closed once everything from before the start was told.

@@ -14,9 +14,9 @@ import (
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
 // ends. It calls caught after the existing objects, and maybe later, with how far it has come. An object that cannot be decoded is
 // removed. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the rest
-// are left out.
+// are left out. Each change comes with its revision.
 type Follow func(ctx context.Context, resource schema.GroupResource, part func(object []byte) []byte,
-	set func(metav1.Object), remove func(namespace, name string), caught func(*store.Progress))
+	set func(rev int64, o metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress))
 
 // feed keeps an index up to date with the objects of some resources.
 type feed struct {
@@ -29,8 +29,8 @@ type feed struct {
 // source is one resource and the funcs that pass its objects to the index.
 type source struct {
 	resource schema.GroupResource
-	set      func(metav1.Object)
-	remove   func(namespace, name string)
+	set      func(rev int64, o metav1.Object)
+	remove   func(rev int64, namespace, name string)
 	part     func(object []byte) []byte // nil: objects are decoded whole
 }
 
@@ -62,6 +62,11 @@ func (f *feed) run(ctx context.Context, follow Follow) {
 
 // reach returns once the index reflects the log up to a revision; where the objects are in another log, everything that was acknowledged.
 func (f *feed) reach(ctx context.Context, log *store.Store, rev int64) error {
+	select {
+	case <-f.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for _, p := range f.progress {
 		switch {
 		case p == nil: // the server stops
@@ -92,6 +97,16 @@ func (f *feed) changed(ctx context.Context) (newest int64, err error) {
 		newest = max(newest, rev)
 	}
 	return newest, nil
+}
+
+// since is the revision before which nothing is known of any of the objects.
+func (f *feed) since() (newest int64) {
+	for _, p := range f.progress {
+		if p != nil {
+			newest = max(newest, p.Since())
+		}
+	}
+	return newest
 }
 
 // in reports whether all objects are in a log.

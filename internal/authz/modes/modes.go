@@ -108,7 +108,7 @@ func New(cfg Config) (*Set, error) {
 func (a *Set) lasting(kind string) (err error) {
 	switch kind {
 	case "Node":
-		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.Bootstrap, a.Gates)
+		a.nodes, err = newNodeAuthorizer(node.NewMetrics(a.Registry, a.Clock), a.changes(), a.Bootstrap, a.Gates)
 	case "ABAC":
 		if a.abac, err = abac.ReadFile(a.PolicyFile); err != nil {
 			err = fmt.Errorf("--authorization-policy-file: %w", err)
@@ -218,7 +218,7 @@ func (a *Set) reload(_ context.Context, data []byte) error {
 		return err
 	}
 	a.current.Store(made)
-	a.RBAC.Index.Changes.Tell()
+	a.changes().Tell()
 	return nil
 }
 

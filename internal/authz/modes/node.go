@@ -12,62 +12,66 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/authz"
 	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/authz/node"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/podrefs"
 )
 
-// nodeAuthorizer is the mode Node and the feed of its graph.
+// nodeAuthorizer is the mode Node, its graph and the feed of the graph.
 type nodeAuthorizer struct {
 	*feed
 	*node.Authorizer
+	graph *node.Graph
 }
 
-func newNodeAuthorizer(m *node.Metrics, policy *bootstrap.Objects, gates features.Set) (*nodeAuthorizer, error) {
+func newNodeAuthorizer(m *node.Metrics, changes *authz.Changes, policy *bootstrap.Objects, gates features.Set) (*nodeAuthorizer, error) {
 	rules, err := nodeRules(policy)
 	if err != nil {
 		return nil, err
 	}
-	g := node.NewGraph()
-	clusterWide := func(remove func(name string)) func(namespace, name string) {
-		return func(_, name string) { remove(name) }
+	g := node.NewGraph(changes)
+	clusterWide := func(remove func(rev int64, name string)) func(rev int64, namespace, name string) {
+		return func(rev int64, _, name string) { remove(rev, name) }
 	}
 	measured := func(what string, s source) source {
 		set, remove := s.set, s.remove
-		s.set = func(o metav1.Object) { m.Measure("Add"+what, func() { set(o) }) }
-		s.remove = func(namespace, name string) { m.Measure("Delete"+what, func() { remove(namespace, name) }) }
+		s.set = func(rev int64, o metav1.Object) { m.Measure("Add"+what, func() { set(rev, o) }) }
+		s.remove = func(rev int64, namespace, name string) {
+			m.Measure("Delete"+what, func() { remove(rev, namespace, name) })
+		}
 		return s
 	}
 	sources := []source{
-		measured("Pod", source{resource: schema.GroupResource{Resource: "pods"}, set: func(o metav1.Object) {
+		measured("Pod", source{resource: schema.GroupResource{Resource: "pods"}, set: func(rev int64, o metav1.Object) {
 			pod := o.(*corev1.Pod)
-			g.SetPod(pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
+			g.SetPod(rev, pod.Namespace, pod.Name, pod.Spec.NodeName, usesOf(pod))
 		}, remove: g.DeletePod, part: accessPart}),
-		measured("PV", source{resource: schema.GroupResource{Resource: "persistentvolumes"}, set: func(o metav1.Object) {
-			g.SetVolume(o.(*corev1.PersistentVolume))
+		measured("PV", source{resource: schema.GroupResource{Resource: "persistentvolumes"}, set: func(rev int64, o metav1.Object) {
+			g.SetVolume(rev, o.(*corev1.PersistentVolume))
 		}, remove: clusterWide(g.DeleteVolume)}),
-		measured("VolumeAttachment", source{resource: schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, set: func(o metav1.Object) {
-			g.SetAttachment(o.(*storagev1.VolumeAttachment).Name, o.(*storagev1.VolumeAttachment).Spec.NodeName)
+		measured("VolumeAttachment", source{resource: schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, set: func(rev int64, o metav1.Object) {
+			g.SetAttachment(rev, o.(*storagev1.VolumeAttachment).Name, o.(*storagev1.VolumeAttachment).Spec.NodeName)
 		}, remove: clusterWide(g.DeleteAttachment)}),
-		measured("ResourceSlice", source{resource: schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, set: func(o metav1.Object) {
+		measured("ResourceSlice", source{resource: schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceslices"}, set: func(rev int64, o metav1.Object) {
 			s, of := o.(*resourcev1.ResourceSlice), ""
 			if s.Spec.NodeName != nil {
 				of = *s.Spec.NodeName
 			}
-			g.SetSlice(s.Name, of)
+			g.SetSlice(rev, s.Name, of)
 		}, remove: clusterWide(g.DeleteSlice)}),
 	}
 	requests := gates.Enabled(features.PodCertificateRequest)
 	if requests {
-		sources = append(sources, measured("PodCertificateRequest", source{resource: schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, set: func(o metav1.Object) {
-			g.SetPodCertificate(o.GetNamespace(), o.GetName(), string(o.(*certificatesv1beta1.PodCertificateRequest).Spec.NodeName))
+		sources = append(sources, measured("PodCertificateRequest", source{resource: schema.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, set: func(rev int64, o metav1.Object) {
+			g.SetPodCertificate(rev, o.GetNamespace(), o.GetName(), string(o.(*certificatesv1beta1.PodCertificateRequest).Spec.NodeName))
 		}, remove: g.DeletePodCertificate}))
 	}
 	f := newFeed(sources...)
 	a := node.New(g, f.ready, rules)
 	a.PodCertificates, a.VolumeHealth = requests, gates.Enabled(features.CSIVolumeHealth)
-	return &nodeAuthorizer{feed: f, Authorizer: a}, nil
+	return &nodeAuthorizer{feed: f, Authorizer: a, graph: g}, nil
 }
 
 // nodeRules returns the rules of the role system:node from the bootstrap policy. An administrator's changes to the role

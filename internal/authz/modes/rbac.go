@@ -30,12 +30,14 @@ func newRBAC() *RBAC {
 		return schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}
 	}
 	return &RBAC{Index: x, feed: newFeed(
-		source{of("roles"), func(o metav1.Object) { x.SetRole(o.(*rbacv1.Role)) }, x.DeleteRole, nil},
-		source{of("clusterroles"), func(o metav1.Object) { x.SetClusterRole(o.(*rbacv1.ClusterRole)) },
-			func(_, name string) { x.DeleteClusterRole(name) }, nil},
-		source{of("rolebindings"), func(o metav1.Object) { x.SetRoleBinding(o.(*rbacv1.RoleBinding)) }, x.DeleteRoleBinding, nil},
-		source{of("clusterrolebindings"), func(o metav1.Object) { x.SetClusterRoleBinding(o.(*rbacv1.ClusterRoleBinding)) },
-			func(_, name string) { x.DeleteClusterRoleBinding(name) }, nil},
+		source{of("roles"), func(_ int64, o metav1.Object) { x.SetRole(o.(*rbacv1.Role)) },
+			func(_ int64, namespace, name string) { x.DeleteRole(namespace, name) }, nil},
+		source{of("clusterroles"), func(_ int64, o metav1.Object) { x.SetClusterRole(o.(*rbacv1.ClusterRole)) },
+			func(_ int64, _, name string) { x.DeleteClusterRole(name) }, nil},
+		source{of("rolebindings"), func(_ int64, o metav1.Object) { x.SetRoleBinding(o.(*rbacv1.RoleBinding)) },
+			func(_ int64, namespace, name string) { x.DeleteRoleBinding(namespace, name) }, nil},
+		source{of("clusterrolebindings"), func(_ int64, o metav1.Object) { x.SetClusterRoleBinding(o.(*rbacv1.ClusterRoleBinding)) },
+			func(_ int64, _, name string) { x.DeleteClusterRoleBinding(name) }, nil},
 	)}
 }
 

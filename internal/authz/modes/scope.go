@@ -136,38 +136,63 @@ func (now *authorizers) allow(ctx context.Context, a *authz.Attributes, namespac
 	return false, err
 }
 
-// Changes tells when what Scope says may have changed, except by authorizers that are not Steady.
-func (a *Set) Changes() *authz.Changes { return &a.RBAC.Index.Changes }
+// changes tells when what Scope says may have changed, except by authorizers that are not Steady.
+func (a *Set) changes() *authz.Changes { return &a.RBAC.Index.Changes }
+
+// node returns the name of a user's node, whose rights follow the graph of the mode Node; empty: they do not.
+func (a *Set) node(u user.Info) string {
+	if a.nodes == nil {
+		return ""
+	}
+	return node.Of(u)
+}
+
+// Version is another number after each change of what Scope says of a user.
+func (a *Set) Version(u user.Info) uint64 {
+	v := a.changes().Version()
+	if name := a.node(u); name != "" {
+		v = max(v, a.nodes.graph.Version(name))
+	}
+	return v
+}
+
+// Next returns a channel that is closed with the next change of what Scope says of a user.
+func (a *Set) Next(u user.Info) <-chan struct{} { return a.changes().Next(a.node(u)) }
 
 // Steady reports whether each authorizer tells of every change.
 func (a *Set) Steady() bool { return a.current.Load().opaque == nil }
 
-// Reach returns once Scope reflects the log up to a revision.
-func (a *Set) Reach(ctx context.Context, log *store.Store, rev int64) error {
-	if !a.Uses("RBAC") {
-		return nil
+// Reach returns once Scope reflects, for a user, the log up to a revision.
+func (a *Set) Reach(ctx context.Context, u user.Info, log *store.Store, rev int64) error {
+	if a.Uses("RBAC") {
+		if err := a.RBAC.reach(ctx, log, rev); err != nil {
+			return err
+		}
 	}
-	select {
-	case <-a.RBAC.ready:
-		return a.RBAC.reach(ctx, log, rev)
-	case <-ctx.Done():
-		return ctx.Err()
+	if a.node(u) != "" {
+		return a.nodes.reach(ctx, log, rev)
 	}
+	return nil
 }
 
-// ChangedAt is the revision of the newest change of rights. Reach was called before.
-func (a *Set) ChangedAt(ctx context.Context) (int64, error) {
-	if !a.Uses("RBAC") {
-		return 0, nil
+// ChangedAt is the revision since which Scope has said the same of a user, or a later one. Reach was called before.
+func (a *Set) ChangedAt(ctx context.Context, u user.Info) (rev int64, err error) {
+	if a.Uses("RBAC") {
+		if rev, err = a.RBAC.changed(ctx); err != nil {
+			return 0, err
+		}
 	}
-	return a.RBAC.changed(ctx)
+	if name := a.node(u); name != "" {
+		rev = max(rev, a.nodes.since(), a.nodes.graph.ChangedAt(name))
+	}
+	return rev, nil
 }
 
-// Follows returns why what a user may see of the objects of a log cannot be followed while it changes.
+// Follows returns why what a user may see of the objects of a log cannot be followed while it changes. Reach was called before.
 func (a *Set) Follows(u user.Info, log *store.Store) error {
 	switch {
-	case a.Uses("Node") && node.Is(u):
-		return apierrors.NewBadRequest("what is visible to a node cannot be watched: it depends on the pods of the node")
+	case a.node(u) != "" && !a.nodes.in(log):
+		return apierrors.NewBadRequest("what is visible of this resource to a node cannot be watched: it is kept in another etcd than what belongs to nodes")
 	case a.Uses("RBAC") && !a.RBAC.in(log):
 		return apierrors.NewBadRequest("what is visible of this resource cannot be watched: it is kept in another etcd than the roles")
 	}

@@ -72,12 +72,6 @@ func (n *Authorizer) RulesFor(u user.Info, _ string) ([]rbacv1.PolicyRule, error
 	return nil, nil
 }
 
-// Is reports whether a user is a node.
-func Is(u user.Info) bool {
-	_, ok := nodeOf(u)
-	return ok
-}
-
 // scoped are the kinds of which a node may list single objects.
 var scoped = map[string]Kind{"secrets": Secret, "configmaps": ConfigMap, "pods": pod}
 
@@ -87,32 +81,36 @@ func (n *Authorizer) Scope(a *authz.Attributes) scope.Set {
 	if !ok || name == "" || !a.IsResource || a.Group != "" {
 		return scope.Set{}
 	}
-	var s scope.Set
-	add := func(namespace, object string) {
+	may := func(namespace, object string) bool {
 		one := *a
 		one.Namespace, one.Name = namespace, object
-		if allowed, _ := n.decide(&asked{Attributes: &one, node: name, graph: n.graph}); !allowed {
-			return
-		}
-		only := scope.Names{Some: map[string]bool{object: true}}
-		if namespace == "" {
-			s = s.With(scope.Set{Everywhere: only})
-			return
-		}
-		s = s.With(scope.Set{In: map[string]scope.Names{namespace: only}})
+		allowed, _ := n.decide(&asked{Attributes: &one, node: name, graph: n.graph})
+		return allowed
 	}
-	if a.Resource == "nodes" {
-		add("", name)
+	if a.Resource == "nodes" && may("", name) {
+		return scope.Set{Everywhere: scope.Names{Some: map[string]bool{name: true}}}
+	}
+	s := scope.Set{In: map[string]scope.Names{}}
+	kind, ok := scoped[a.Resource]
+	if !ok {
 		return s
 	}
-	if kind, ok := scoped[a.Resource]; ok {
-		for _, r := range n.graph.of(kind, name) {
-			if a.Namespace == "" || a.Namespace == r.Namespace {
-				add(r.Namespace, r.Name)
-			}
+	for _, r := range n.graph.objects(kind, name) {
+		if a.Namespace != "" && a.Namespace != r.Namespace || !may(r.Namespace, r.Name) {
+			continue
 		}
+		if s.In[r.Namespace].Some == nil {
+			s.In[r.Namespace] = scope.Names{Some: map[string]bool{}}
+		}
+		s.In[r.Namespace].Some[r.Name] = true
 	}
 	return s
+}
+
+// Of returns the name of a user's node; empty if the user is not a node.
+func Of(u user.Info) string {
+	name, _ := nodeOf(u)
+	return name
 }
 
 // nodeOf returns the name of a user's node; ok is false if the user is not a node.
