@@ -37,6 +37,9 @@ type ForkOptions struct {
 	Controllers []string
 	// Rehearsal has webhooks called as for dry runs.
 	Rehearsal bool
+	// Lasting has it write what a server writes besides its controllers, such as the conditions of flow schemas. A bundle's is written by
+	// its requests alone.
+	Lasting bool
 	// At is the moment whose objects it begins with, as ?at= has them; empty: now.
 	At string
 	// Audit takes the audit events of its requests; nil: they are not recorded.
@@ -165,6 +168,9 @@ func (b *base) forkedWork(p runnables) work {
 		p.steps.FlowConsumer.Set()
 	} else {
 		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
+	}
+	if b.seams.origin.options.Lasting {
+		w.upkeep = append(w.upkeep, task{"dangling flow schemas", b.dangling().Run})
 	}
 	for _, d := range b.directories {
 		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
@@ -324,7 +330,7 @@ func (b *base) forks(s func() *server, may func(context.Context, *request.Info) 
 					return nil, err
 				}
 			}
-			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
+			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Lasting: true, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
 				for _, e := range events {
 					audit.Annotate(e, auditFork, name)
 				}
