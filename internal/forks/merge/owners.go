@@ -47,7 +47,7 @@ func (o ownership) entries() (out []metav1.ManagedFieldsEntry, err error) {
 			return nil, err
 		}
 		out = append(out, metav1.ManagedFieldsEntry{Manager: who.name, Operation: who.operation, APIVersion: who.version, Subresource: who.subresource,
-			Time: o.times[who], FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}})
+			Time: o.times[who], FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))})
 	}
 	slices.SortFunc(out, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Subresource, b.Subresource))
