@@ -251,6 +251,7 @@ var passing = []string{"/events", "events.k8s.io/events", "coordination.k8s.io/l
 // all compares all objects, or those of a kind.
 func (c *comparison) all(ctx context.Context) (*plan, error) {
 	p := &plan{Objects: []plannedObject{}}
+	some, first := false, (*refusedError)(nil)
 	for _, of := range c.kinds() {
 		var lists [2]map[string]*unstructured.Unstructured
 		var err error
@@ -260,14 +261,19 @@ func (c *comparison) all(ctx context.Context) (*plan, error) {
 			}
 		}
 		var refused *refusedError
-		if errors.As(err, &refused) && c.kind == nil { // its past is not kept, or the user may not list it
-			r := cmp.Or(of[0], of[1])
+		if errors.As(err, &refused) && c.kind == nil {
+			if refused.code == http.StatusBadRequest { // it is computed when it is asked for, and was nothing before
+				continue
+			}
+			r := cmp.Or(of[0], of[1]) // its past is not kept, or the user may not list it
+			first = cmp.Or(first, refused)
 			p.Skipped = append(p.Skipped, skippedKind{r.group, r.Resource, refused.Error()})
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		some = true
 		for _, key := range sortedKeys(lists[0], lists[1]) {
 			before, after := lists[0][key], lists[1][key]
 			if before != nil && after != nil && before.GetUID() == after.GetUID() && before.GetResourceVersion() == after.GetResourceVersion() {
@@ -275,6 +281,9 @@ func (c *comparison) all(ctx context.Context) (*plan, error) {
 			}
 			c.add(p, before, after)
 		}
+	}
+	if !some && first != nil {
+		return nil, first
 	}
 	return p, nil
 }
