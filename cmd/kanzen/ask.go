@@ -26,7 +26,7 @@ import (
 
 // asking says which server a command asks, and how it answers.
 type asking struct {
-	dir, kubeconfig, namespace, output string
+	dir, kubeconfig, context, namespace, output string // context "": the current one
 }
 
 func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
@@ -52,13 +52,13 @@ func kubeconfigRules(kubeconfig, dir string) (*clientcmd.ClientConfigLoadingRule
 	return rules, nil
 }
 
-// serverConfig returns the configuration by which a command reaches a server, and the namespace of its context.
-func serverConfig(kubeconfig, dir string) (*rest.Config, string, error) {
+// serverConfig returns the configuration by which a command reaches the server of a context ("": the current one), and the namespace of that.
+func serverConfig(kubeconfig, dir, context string) (*rest.Config, string, error) {
 	rules, err := kubeconfigRules(kubeconfig, dir)
 	if err != nil {
 		return nil, "", err
 	}
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 	c, err := loaded.ClientConfig()
 	if err != nil {
 		return nil, "", namesKubeconfig(err, kubeconfig, rules.GetLoadingPrecedence()...)
@@ -95,7 +95,7 @@ func (a *asking) open() (*asker, error) {
 	if a.output != "" && a.output != "json" {
 		return nil, fmt.Errorf("--output: %q is not json", a.output)
 	}
-	c, namespace, err := serverConfig(a.kubeconfig, a.dir)
+	c, namespace, err := serverConfig(a.kubeconfig, a.dir, a.context)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ type sealedClient struct {
 }
 
 func newSealedClient(kubeconfig, dir string) (*sealedClient, error) {
-	c, _, err := serverConfig(kubeconfig, dir)
+	c, _, err := serverConfig(kubeconfig, dir, "")
 	if err != nil {
 		return nil, err
 	}

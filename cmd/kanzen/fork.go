@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/forks"
 )
 
@@ -28,11 +26,12 @@ written to it has no effect outside. It is in memory and ends by itself.
   kanzen fork create try                        lives for an hour
   kanzen fork kubeconfig try > try.kubeconfig   for kubectl and any other client
   kanzen fork diff try                          what was changed there
+  kanzen fork merge try                         brought back into the server
   kanzen fork delete try`,
 		Args: commandsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(forkCreateCommand(), forkListCommand(), forkKubeconfigCommand(), forkDiffCommand(), forkDeleteCommand())
+	cmd.AddCommand(forkCreateCommand(), forkListCommand(), forkKubeconfigCommand(), forkDiffCommand(), forkMergeCommand(), forkDeleteCommand())
 	return cmd
 }
 
@@ -185,100 +184,19 @@ func ofFork(c *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
 func forkDiffCommand() *cobra.Command {
 	var a asking
 	cmd := &cobra.Command{Use: "diff NAME", Short: "Show what is different in a fork", Args: cobra.ExactArgs(1),
-		Long: "Shows the objects that were written in a fork, with the fields in which they\ndiffer from those that the server has now."}
+		Long: "Shows the objects that were written in a fork, with the fields in which they\ndiffer from those that the server has now. It is kanzen diff --fork NAME."}
 	a.add(cmd.Flags(), false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := a.open()
 		if err != nil {
 			return err
 		}
-		p, err := s.forkDiff(cmd.Context(), args[0])
+		c := &comparison{server: s, sides: [2]side{{asker: s}, s.forkSide(args[0])}}
+		p, err := c.compare(cmd.Context(), &a, nil, false)
 		if err != nil {
 			return err
 		}
-		if a.output == "json" {
-			return printJSON(cmd.OutOrStdout(), p)
-		}
-		p.print(cmd.OutOrStdout())
-		return nil
+		return p.show(cmd.OutOrStdout(), a.output)
 	}
 	return cmd
-}
-
-// forkDiff compares what was written in a fork with what the server has.
-func (a *asker) forkDiff(ctx context.Context, name string) (*plan, error) {
-	var info forks.Info
-	if err := a.askForks(ctx, http.MethodGet, forkPath(name), &info); err != nil {
-		return nil, err
-	}
-	there := *a
-	there.url += forkPath(name)
-	resources, err := there.resources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p := &plan{}
-	for _, c := range info.Changes {
-		var before, after *unstructured.Unstructured
-		r := resourceOf(resources, c)
-		if r != nil {
-			if before, err = a.maybe(ctx, r.path(c.Namespace, c.Name)); err != nil {
-				return nil, err
-			}
-			if after, err = there.maybe(ctx, r.path(c.Namespace, c.Name)); err != nil {
-				return nil, err
-			}
-		}
-		o, differs := compared(before, after)
-		if r == nil { // its kind is not listed, so that only this is known of it
-			o, differs = plannedObject{Kind: c.Resource, Result: c.Result}, true
-		}
-		if !differs {
-			continue // both have become the same, or neither has it any more
-		}
-		o.Namespace, o.Name = c.Namespace, c.Name
-		p.Objects = append(p.Objects, o)
-	}
-	return p, nil
-}
-
-// compared tells what has become of an object, nil being none; differs is false if nothing has.
-func compared(before, after *unstructured.Unstructured) (o plannedObject, differs bool) {
-	is := after
-	switch {
-	case before != nil && after != nil:
-		if o.Fields = changedFields(before, after); len(o.Fields) == 0 {
-			return o, false
-		}
-		o.Result = bundlev1.Changed
-	case after != nil:
-		o.Result = bundlev1.Created
-	case before != nil:
-		is, o.Result = before, bundlev1.Deleted
-	default:
-		return o, false
-	}
-	o.APIVersion, o.Kind, o.Namespace, o.Name = is.GetAPIVersion(), is.GetKind(), is.GetNamespace(), is.GetName()
-	return o, true
-}
-
-// resourceOf returns the resource of a change; nil: it is not listed.
-func resourceOf(all []served, c bundlev1.Other) *served {
-	for n := range all {
-		if all[n].group == c.Group && all[n].Resource == c.Resource {
-			return &all[n]
-		}
-	}
-	return nil
-}
-
-// maybe returns an object, nil if there is none or its kind is not served.
-func (a *asker) maybe(ctx context.Context, path string) (*unstructured.Unstructured, error) {
-	var out unstructured.Unstructured
-	err := a.ask(ctx, http.MethodGet, path, "", nil, &out.Object)
-	var refused *refusedError
-	if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-		return nil, nil
-	}
-	return &out, err
 }

@@ -68,7 +68,7 @@ func askers(t *testing.T, files ...string) [][]string {
 		{"explain-access", "--as", "alice", "get", "widgets"}, {"explain-access", "--as", "alice", "get", "/metrics", "-o", "json"}, {"explain-access", "--as", "alice", "get", "nothing"},
 		{"apply", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml", "-o", "json"}, {"fork", "list"}, {"fork", "create", "a"},
 		{"history", "widgets/x"}, {"history", "widgets", "-o", "json"}, {"get", "widgets/x", "--at", "1h"}, {"get", "widgets/x", "--at", "1h", "-o", "json"}, {"diff", "widgets/x@1h"}, {"blame", "widgets/x"}, {"blame", "widgets/x", "-o", "json"}, {"undelete", "widgets/x"}, {"forget", "widgets/x"},
-		{"fork", "diff", "a"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
+		{"fork", "diff", "a"}, {"fork", "merge", "a"}, {"diff", "--fork", "a"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
 		{"why", "widgets/x"}, {"why", "widgets/x", "-o", "json"}, {"why", "nothing/x"}, {"encryption", "status"}, {"encryption", "rewrite"},
 		{"top", "--once", "--window=100ms"}, {"top", "--window=100ms", "-o", "json"}, {"snapshot", "save", filepath.Join(dir, "saved")},
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -118,51 +117,4 @@ func (a *asker) showTable(ctx context.Context, w io.Writer, o *called) error {
 		tell(out, "\n")
 	}
 	return out.Flush()
-}
-
-func diffCommand() *cobra.Command {
-	var a asking
-	cmd := &cobra.Command{
-		Use:   "diff KIND/NAME@MOMENT [KIND/NAME[@MOMENT]]",
-		Short: "Compare an object with what it was",
-		Long: `Shows the fields in which an object differs from what it was at a moment: a time,
-a duration (so long ago) or a resourceVersion. A second argument names what it
-is compared with, instead of what the object is now.
-
-  kanzen diff deployment/web@2h -n shop
-  kanzen diff deployment/web@2h deployment/web@1h -n shop`,
-		Args: cobra.RangeArgs(1, 2),
-	}
-	a.add(cmd.Flags(), true)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, first, err := a.one(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		second := &called{resources: first.resources, resource: first.resource, namespace: first.namespace, name: first.name}
-		if len(args) == 2 {
-			if second, err = a.among(first.resources, args[1], false); err != nil {
-				return err
-			}
-		}
-		p := &plan{}
-		var sides [2]*unstructured.Unstructured
-		for n, o := range []*called{first, second} {
-			if o.name == "" {
-				return errOne
-			}
-			if sides[n], err = s.maybe(cmd.Context(), o.then()); err != nil {
-				return err
-			}
-		}
-		if o, differs := compared(sides[0], sides[1]); differs {
-			p.Objects = append(p.Objects, o)
-		}
-		if a.output == "json" {
-			return printJSON(cmd.OutOrStdout(), p)
-		}
-		p.print(cmd.OutOrStdout())
-		return nil
-	}
-	return cmd
 }

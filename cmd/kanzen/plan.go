@@ -28,6 +28,15 @@ type plan struct {
 	Unsettled    bool            `json:"unsettled,omitempty"`
 	// Refused are the reasons why nothing would be written.
 	Refused []refusedObject `json:"refused,omitempty"`
+	// Skipped are kinds that could not be compared.
+	Skipped []skippedKind `json:"skipped,omitempty"`
+}
+
+// skippedKind is a kind that could not be compared.
+type skippedKind struct {
+	Group    string `json:"group,omitempty"`
+	Resource string `json:"resource"`
+	Reason   string `json:"reason"`
 }
 
 // refusedObject is an item that is refused.
@@ -211,6 +220,9 @@ func (p *plan) print(w io.Writer) {
 	}
 	if p.Hidden > 0 {
 		tell(w, "and %d objects that you may not see\n", p.Hidden)
+	}
+	for _, k := range p.Skipped {
+		tell(w, "? %s: %s\n", strings.TrimSuffix(k.Resource+"."+k.Group, "."), k.Reason)
 	}
 	if p.Unsettled {
 		tell(w, "and more: the controllers were not done in time\n")

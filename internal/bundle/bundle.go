@@ -14,8 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/audit"
@@ -40,6 +42,11 @@ type Fork interface {
 	Settle(ctx context.Context) error
 	// Since is the revision that the fork began with.
 	Since() int64
+	// Fields returns the fields of a kind, as field management has them; nil: nothing is known of them.
+	Fields(kind schema.GroupVersionKind) *typed.ParseableType
+	// Apart are the objects of a resource ("": all), in a namespace ("": all), which the fork began with, and which are not as they are
+	// in a cut.
+	Apart(from *store.Cut, of schema.GroupResource, namespace string) []Change
 	// Adopt writes what was written on the fork, as one, and returns the revision of it. Errors: store.ErrMoved, store.ErrTooMany.
 	Adopt(ctx context.Context) (int64, error)
 	// Adoptable returns an error if Adopt could not write what was written, because of what it is. Errors: store.ErrTooMany, store.ErrApart.
@@ -54,6 +61,11 @@ type Change struct {
 	Kind, Version string
 	// Value is what is stored; nil if it is deleted.
 	Value []byte
+	// Asked counts the objects that requests from outside have written, in the order of their first such write; 0: only the server itself
+	// and its controllers have written this one.
+	Asked int
+	// StatusApart says that the status of such an object is written through a subresource.
+	StatusApart bool
 }
 
 func (c *Change) id() id { return id{c.Group, c.Resource, c.Namespace, c.Name} }
@@ -110,7 +122,7 @@ func Resources(d Deps) []*engine.Resource {
 }
 
 func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions) (*v1.Bundle, error) {
-	writes, err := read(&b.Spec)
+	writes, err := read(writesOf(&b.Spec), b.Spec.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -126,17 +138,37 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 		}
 	}
 	b.Status = v1.BundleStatus{}
+	status, err := d.carry(ctx, b.Name, b.Spec.Consequences, o, func(context.Context, Fork) ([]write, error) { return writes, nil })
+	if err != nil {
+		return nil, err
+	}
+	b.Status = *status
+	return b, nil
+}
+
+// Carry carries out writes that depend on what there is: prepare is asked for them again whenever that has changed meanwhile. Its error
+// ends it. Without writes nothing is done. Errors are refusals.
+func (d Deps) Carry(ctx context.Context, o *metav1.CreateOptions, prepare func(context.Context, Fork) ([]Write, error)) (*v1.BundleStatus, error) {
+	return d.carry(ctx, "", false, o, func(ctx context.Context, f Fork) ([]write, error) {
+		writes, err := prepare(ctx, f)
+		if err != nil || len(writes) == 0 {
+			return nil, err
+		}
+		return read(writes, "")
+	})
+}
+
+func (d Deps) carry(ctx context.Context, name string, consequences bool, o *metav1.CreateOptions, prepare func(context.Context, Fork) ([]write, error)) (*v1.BundleStatus, error) {
 	for range attempts {
-		status, err := d.try(ctx, writes, b.Spec.Consequences, o)
+		status, err := d.try(ctx, prepare, consequences, o)
 		switch {
 		case err == nil:
-			b.Status = *status
 			for _, i := range status.Items {
 				for _, w := range i.Warnings {
 					request.AddWarning(ctx, w)
 				}
 			}
-			return b, nil
+			return status, nil
 		case errors.Is(err, store.ErrTooMany):
 			return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
 		case errors.Is(err, store.ErrApart):
@@ -145,12 +177,12 @@ func (d Deps) create(ctx context.Context, b *v1.Bundle, o *metav1.CreateOptions)
 			return nil, err
 		}
 	}
-	return nil, apierrors.NewConflict(v1.GroupVersion().WithResource("bundles").GroupResource(), b.Name,
+	return nil, apierrors.NewConflict(v1.GroupVersion().WithResource("bundles").GroupResource(), name,
 		fmt.Errorf("others have written what it is about, %d times in turn; please try again", attempts))
 }
 
 // try carries the writes out on a fork, and adopts them. Errors: store.ErrMoved, store.ErrTooMany, refusals.
-func (d Deps) try(ctx context.Context, writes []write, consequences bool, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
+func (d Deps) try(ctx context.Context, prepare func(context.Context, Fork) ([]write, error), consequences bool, o *metav1.CreateOptions) (_ *v1.BundleStatus, err error) {
 	dryRun := admission.IsDryRun(o.DryRun)
 	var events told[*auditv1.Event]
 	var changes told[request.Change]
@@ -174,7 +206,11 @@ func (d Deps) try(ctx context.Context, writes []write, consequences bool, o *met
 		}
 		d.Audit(events.all...)
 	}()
-	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]string{}}
+	writes, err := prepare(ctx, f)
+	if err != nil || len(writes) == 0 {
+		return &v1.BundleStatus{}, err
+	}
+	c := carrying{fork: f, client: &http.Client{Transport: f.Transport(request.UserFrom(ctx))}, options: o, items: map[id]string{}, uids: map[types.UID]types.UID{}}
 	status, err := c.all(ctx, writes)
 	if err != nil {
 		return nil, err

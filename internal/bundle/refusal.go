@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func (r *refusals) add(n int, w *write, err error) {
 		r.first = &status
 	}
 	r.causes = append(r.causes, metav1.StatusCause{
-		Type: metav1.CauseType(status.Reason), Field: fmt.Sprintf("spec.items[%d]", n), Message: w.name() + ": " + status.Message,
+		Type: metav1.CauseType(status.Reason), Field: cmp.Or(w.Field, fmt.Sprintf("spec.items[%d]", n)), Message: w.name() + ": " + status.Message,
 	})
 }
 
@@ -48,8 +49,8 @@ func (r *refusals) err() error {
 	}}
 }
 
-// refusal reads the answer to a write that was refused.
-func refusal(code int, body []byte) error {
+// Refusal reads the answer to a write that was refused.
+func Refusal(code int, body []byte) error {
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) != nil || status.Status == "" {
 		status = metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: string(body)}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,31 +22,52 @@ import (
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 )
 
-// write is an item, read.
+// Write is a write that is carried out with others.
+type Write struct {
+	v1.Item
+	// Field is what refusals call it; "": by its place among the items.
+	Field string
+	// Manager is its field manager; "": that of the bundle.
+	Manager string
+	// Owners are the managers that the object has afterwards, if the bundle names none of its own; nil: those that follow from the write.
+	Owners []metav1.ManagedFieldsEntry
+	// UID is what other writes call the object by, if it is created: they get the UID that it has then.
+	UID types.UID
+}
+
+// writesOf are the items of a bundle.
+func writesOf(spec *v1.BundleSpec) []Write {
+	out := make([]Write, len(spec.Items))
+	for n, i := range spec.Items {
+		out[n].Item = i
+	}
+	return out
+}
+
+// write is a Write, read.
 type write struct {
-	*v1.Item
+	*Write
 	meta metav1.PartialObjectMetadata
 	// namespace is that of the object if it needs one.
 	namespace string
 }
 
 // read looks at what all items have in common.
-func read(spec *v1.BundleSpec) ([]write, error) {
-	items := spec.Items
+func read(items []Write, namespace string) ([]write, error) {
 	if len(items) == 0 || len(items) > maxItems {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("spec.items: a bundle has 1 to %d items, not %d", maxItems, len(items)))
 	}
 	out := make([]write, len(items))
 	for n := range items {
 		w := &out[n]
-		w.Item = &items[n]
+		w.Write = &items[n]
 		bad := func(format string, args ...any) error {
 			return apierrors.NewBadRequest(fmt.Sprintf("spec.items[%d]: ", n) + fmt.Sprintf(format, args...))
 		}
 		if err := json.Unmarshal(w.Object.Raw, &w.meta); err != nil {
 			return nil, bad("the object cannot be read: %v", err)
 		}
-		w.namespace = cmp.Or(w.meta.Namespace, spec.Namespace, metav1.NamespaceDefault)
+		w.namespace = cmp.Or(w.meta.Namespace, namespace, metav1.NamespaceDefault)
 		switch w.Verb {
 		case "":
 			w.Verb = v1.Apply
@@ -91,6 +113,8 @@ type carrying struct {
 	items map[id]string
 	// defined are the kinds of definitions that were written.
 	defined map[schema.GroupKind]bool
+	// uids are the UIDs of objects that were created, by what other writes call them.
+	uids map[types.UID]types.UID
 }
 
 // all carries out all writes. The refusals of all are in the error.
@@ -117,38 +141,51 @@ func (c *carrying) one(ctx context.Context, w *write, status *v1.ItemStatus) err
 	if err != nil {
 		return err
 	}
-	r, err := c.request(ctx, w, target)
+	w.Object.Raw = c.renamed(w.Object.Raw)
+	code, after, err := c.send(ctx, w, target, status)
 	if err != nil {
 		return err
 	}
+	c.define(w)
+	status.Result = c.result(w, code, after)
+	target.Name = cmp.Or(target.Name, after.Name)
+	if w.UID != "" {
+		c.uids[w.UID] = after.UID
+	}
+	if err := c.own(ctx, w, target, status); err != nil {
+		return err
+	}
+	c.items[id{target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name}] = versionOf(status.Object.Raw)
+	return nil
+}
+
+// send sends the request of a write, and takes note of the answer.
+func (c *carrying) send(ctx context.Context, w *write, t inprocess.Target, status *v1.ItemStatus) (code int, after *metav1.PartialObjectMetadata, err error) {
+	r, err := c.request(ctx, w, t)
+	if err != nil {
+		return 0, nil, err
+	}
 	resp, err := c.client.Do(r)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return refusal(resp.StatusCode, body)
+		return 0, nil, Refusal(resp.StatusCode, body)
 	}
-	c.define(w)
-	status.Object.Raw = body
-	var after metav1.PartialObjectMetadata
-	if err := json.Unmarshal(body, &after); err != nil {
-		return err
-	}
-	status.Result = c.result(w, resp.StatusCode, &after)
-	if target.Name == "" {
-		target.Name = after.Name
-	}
-	c.items[id{target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name}] = after.ResourceVersion
 	headers, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"])
 	for _, h := range headers {
-		status.Warnings = append(status.Warnings, h.Text)
+		if !slices.Contains(status.Warnings, h.Text) {
+			status.Warnings = append(status.Warnings, h.Text)
+		}
 	}
-	return nil
+	status.Object.Raw = body
+	after = &metav1.PartialObjectMetadata{}
+	return resp.StatusCode, after, json.Unmarshal(body, after)
 }
 
 // result says what a write has done.
@@ -172,7 +209,7 @@ func (c *carrying) request(ctx context.Context, w *write, t inprocess.Target) (*
 			query.Set(name, value)
 		}
 	}
-	set("fieldManager", c.options.FieldManager)
+	set("fieldManager", cmp.Or(c.options.FieldManager, w.Manager))
 	set("fieldValidation", c.options.FieldValidation)
 	method, media, body := http.MethodPost, "application/json", w.Object.Raw
 	switch w.Verb {
@@ -182,7 +219,7 @@ func (c *carrying) request(ctx context.Context, w *write, t inprocess.Target) (*
 		method = http.MethodPut
 	case v1.Apply:
 		method, media = http.MethodPatch, string(types.ApplyYAMLPatchType)
-		if c.options.FieldManager == "" {
+		if query.Get("fieldManager") == "" {
 			query.Set("fieldManager", "bundle")
 		}
 		if w.Force {

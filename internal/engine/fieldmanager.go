@@ -9,9 +9,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/kanzen-io/kanzen/internal/fieldmanager"
 )
@@ -34,7 +36,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 		return m, nil
 	}
 	c := fieldmanager.Config{
-		Types: ep.e.Types, Versions: ep.versionsFor, Clock: ep.e.Clock,
+		Versions: ep.versionsFor, Clock: ep.e.Clock,
 		Kind: ep.GVK, Hub: ep.hub.GroupVersion, Subresource: sub,
 	}
 	for _, v := range ep.R.Versions {
@@ -43,11 +45,9 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 	if rules != nil {
 		c.Reset, c.Filter = rules.Reset, rules.ResetFilter
 	}
+	c.Custom = ep.R.Types != nil
 	var err error
-	if ep.R.Types != nil {
-		c.Custom = true
-		c.Types, err = ep.R.Types()
-	}
+	c.Types, err = ep.fieldTypes()
 	var m *fieldmanager.Manager
 	if err == nil {
 		m, err = fieldmanager.New(c)
@@ -57,6 +57,29 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 	}
 	ep.manager[sub] = m
 	return m, nil
+}
+
+// fieldTypes tells what the fields of the kind are.
+func (ep *Endpoint) fieldTypes() (fieldmanager.Types, error) {
+	if ep.R.Types != nil {
+		return ep.R.Types()
+	}
+	return ep.e.Types, nil
+}
+
+// Fields returns what field management knows of the fields of the kind; nil: nothing.
+func (ep *Endpoint) Fields() *typed.ParseableType {
+	types, err := ep.fieldTypes()
+	if err != nil {
+		return nil
+	}
+	like := &unstructured.Unstructured{}
+	like.SetGroupVersionKind(ep.GVK)
+	t, err := types.TypeOf(like)
+	if err != nil {
+		return nil
+	}
+	return t
 }
 
 // versionsFor returns the versions for one write of the endpoint.

@@ -159,6 +159,15 @@ func (p *fork) stop() error {
 	return p.Stop()
 }
 
+// Use has a fork run until done is called, and returns its plane. The error is a refusal.
+func (f *Forks) Use(ctx context.Context, name string) (p Plane, done func(), err error) {
+	one, err := f.enter(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return one.Plane, func() { f.leave(one) }, nil
+}
+
 // enter says that a request begins, and has the fork run until leave is called.
 func (f *Forks) enter(ctx context.Context, name string) (*fork, error) {
 	f.mu.Lock()

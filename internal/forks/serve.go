@@ -12,10 +12,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/request"
+	forklog "github.com/kanzen-io/kanzen/internal/store/fork"
 )
 
 // Path is where the forks are: GET lists them. At Path/NAME one is created (POST, with ttl and at as parameters), looked at (GET) and ended
@@ -136,6 +138,10 @@ func (f *Forks) pass(w http.ResponseWriter, r *http.Request, name, rest string) 
 	defer context.AfterFunc(r.Context(), cancel)()
 	inner := r.Clone(ctx)
 	inner.URL, inner.RequestURI = &at, at.RequestURI()
+	if info, err := request.NewInfo(inner); err == nil && info.IsResource {
+		about := schema.GroupResource{Group: info.Group, Resource: info.Resource}
+		inner = inner.WithContext(forklog.Outside(ctx, about.String()))
+	}
 	p.ServeHTTP(w, inner)
 	return nil
 }

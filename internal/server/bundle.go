@@ -16,7 +16,12 @@ func (b *base) bundles(s func() *server) []*engine.Resource {
 	if !b.cfg.Extensions().Has(extensions.Bundles) || b.seams.origin != nil {
 		return nil
 	}
-	return bundle.Resources(bundle.Deps{
+	return bundle.Resources(b.bundling(s))
+}
+
+// bundling is what bundles need of the server.
+func (b *base) bundling(s func() *server) bundle.Deps {
+	return bundle.Deps{
 		Fork: func(ctx context.Context, o bundle.ForkOptions) (bundle.Fork, error) {
 			f, err := s().fork(ctx, ForkOptions{Rehearsal: o.Rehearsal, Audit: o.Audit, Changes: o.Changes})
 			if err != nil {
@@ -28,7 +33,7 @@ func (b *base) bundles(s func() *server) []*engine.Resource {
 			return bundled{f, s()}, nil
 		},
 		Audit: func(events ...*auditv1.Event) { s().record(events...) },
-	})
+	}
 }
 
 // bundled is a fork for a bundle.

@@ -3,18 +3,22 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/kanzen-io/kanzen/internal/aggregator"
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/bundle"
 	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/catalog"
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/extensions"
@@ -22,6 +26,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/fork"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // This file makes control planes of control planes.
@@ -32,6 +37,9 @@ type ForkOptions struct {
 	Controllers []string
 	// Rehearsal has webhooks called as for dry runs.
 	Rehearsal bool
+	// Lasting has it write what a server writes besides its controllers, such as the conditions of flow schemas. A bundle's is written by
+	// its requests alone.
+	Lasting bool
 	// At is the moment whose objects it begins with, as ?at= has them; empty: now.
 	At string
 	// Audit takes the audit events of its requests; nil: they are not recorded.
@@ -105,9 +113,15 @@ func (s *server) fork(ctx context.Context, o ForkOptions) (*Fork, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.forkOf(cut, o), nil
+}
+
+// forkOf makes a fork, stopped, of a cut.
+func (s *server) forkOf(cut *store.Cut, o ForkOptions) *Fork {
+	b := s.base
 	log := fork.New(cut, b.process.Clock)
 	seams := Seams{Webhook: b.seams.Webhook, Made: true, origin: &origin{s, o}}
-	return &Fork{New(b.cfg.Forked(o.Controllers), b.process.Hosted(log, b.process.Egress), seams), log}, nil
+	return &Fork{New(b.cfg.Forked(o.Controllers), b.process.Hosted(log, b.process.Egress), seams), log}
 }
 
 // cut returns what the control plane holds now, or held at a moment.
@@ -155,6 +169,9 @@ func (b *base) forkedWork(p runnables) work {
 	} else {
 		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
+	if b.seams.origin.options.Lasting {
+		w.upkeep = append(w.upkeep, task{"dangling flow schemas", b.dangling().Run})
+	}
 	for _, d := range b.directories {
 		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
 	}
@@ -184,9 +201,10 @@ func (f *Fork) Written() (out []bundle.Change) {
 		if r == nil {
 			continue // bookkeeping of the server
 		}
-		c := bundle.Change{Other: bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}, Kind: r.Kind, Value: op.Value}
-		if len(r.Versions) > 0 {
-			c.Version = r.Versions[0]
+		c := changeOf(r, namespace, name)
+		c.Value = op.Value
+		if asked := f.Log.Asked(op.Key); asked.About == r.String() {
+			c.Asked = asked.N
 		}
 		if _, was := f.Log.Cut().Get(op.Key); op.Delete {
 			c.Result = bundlev1.Deleted
@@ -196,6 +214,78 @@ func (f *Fork) Written() (out []bundle.Change) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// changeOf is the change of an object of a resource.
+func changeOf(r *catalog.Resource, namespace, name string) bundle.Change {
+	c := bundle.Change{Other: bundlev1.Other{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: name, Result: bundlev1.Changed}, Kind: r.Kind}
+	if len(r.Versions) > 0 {
+		c.Version = r.Versions[0]
+	}
+	if d := r.Described(c.Version); d != nil {
+		c.StatusApart = slices.ContainsFunc(d.Subresources, func(s *engine.Subresource) bool { return s.Name == "status" })
+	}
+	return c
+}
+
+// Apart is part of bundle.Fork.
+func (f *Fork) Apart(from *store.Cut, of schema.GroupResource, namespace string) (out []bundle.Change) {
+	s := f.serving.Load()
+	if s == nil {
+		return nil
+	}
+	for r := range s.base.objects.Now().All() {
+		prefix := r.Prefix()
+		if prefix == "" || namespace != "" && !r.Namespaced || of.Resource != "" && of != r.GroupResource {
+			continue
+		}
+		prefix = s.base.cfg.KeyPrefix() + prefix
+		if namespace != "" {
+			prefix += namespace + "/"
+		}
+		was := map[string]int64{}
+		below(from, prefix, func(k kv.KeyValue) { was[string(k.Key)] = k.ModRevision })
+		below(f.Log.Cut(), prefix, func(k kv.KeyValue) {
+			if was[string(k.Key)] == k.ModRevision {
+				return
+			}
+			if r, namespace, name := s.base.objects.At(strings.TrimPrefix(string(k.Key), s.base.cfg.KeyPrefix())); r != nil {
+				out = append(out, changeOf(r, namespace, name))
+			}
+		})
+	}
+	return out
+}
+
+// below passes on the keys of a cut that begin so.
+func below(cut *store.Cut, prefix string, yield func(kv.KeyValue)) {
+	cut.Ascend(prefix, func(k kv.KeyValue) bool {
+		if !strings.HasPrefix(string(k.Key), prefix) {
+			return false
+		}
+		yield(k)
+		return true
+	})
+}
+
+// Fields is part of bundle.Fork.
+func (f *Fork) Fields(kind schema.GroupVersionKind) *typed.ParseableType {
+	s := f.serving.Load()
+	if s == nil {
+		return nil
+	}
+	for _, r := range s.base.objects.Now().Kind(kind) {
+		if ep, err := r.Endpoint(kind.Version); err == nil {
+			return ep.Fields()
+		}
+	}
+	return nil
+}
+
+// Began makes a fork, started, of what the fork began with. It must be stopped before the fork is.
+func (f *Fork) Began(ctx context.Context) (*Fork, error) {
+	began := f.seams.origin.server.forkOf(f.Log.Cut(), ForkOptions{Rehearsal: true})
+	return began, began.Start(ctx)
 }
 
 // errRehearsal refuses what would have an effect outside of a fork.
@@ -222,10 +312,15 @@ type connecting = func(w http.ResponseWriter, r *http.Request, sub *engine.Subre
 // everything is what may be read by those who may make a fork of an earlier moment: in it, everybody has the rights that he had then.
 var everything = request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "*", Version: "*", Resource: "*"}
 
+// servesForks says whether the control plane has forks. A fork has none.
+func (b *base) servesForks() bool {
+	return b.cfg.Extensions().Has(extensions.Forks) && b.seams.origin == nil
+}
+
 // forks are the forks that this server serves; s returns the server once it is assembled, and may says whether the user of a request may do
 // something. nil: it serves none.
 func (b *base) forks(s func() *server, may func(context.Context, *request.Info) error) *forks.Forks {
-	if !b.cfg.Extensions().Has(extensions.Forks) || b.seams.origin != nil {
+	if !b.servesForks() {
 		return nil
 	}
 	return forks.New(forks.Config{
@@ -235,7 +330,7 @@ func (b *base) forks(s func() *server, may func(context.Context, *request.Info) 
 					return nil, err
 				}
 			}
-			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
+			return s().fork(ctx, ForkOptions{At: at, Controllers: b.cfg.Controllers, Lasting: true, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
 				for _, e := range events {
 					audit.Annotate(e, auditFork, name)
 				}

@@ -39,6 +39,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/features"
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/inprocess"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -242,6 +243,8 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	var s *server
 	reading = append(reading, b.bundles(func() *server { return s })...)
 	reading = append(reading, history.resources(b)...)
+	var copies *forks.Forks
+	reading = append(reading, b.merges(func() *server { return s }, func() *forks.Forks { return copies }, authz.Require(authorizers))...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
 	if err != nil {
 		return nil, err
@@ -283,7 +286,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	started = &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	page := b.console(recorded)
-	copies := b.forks(func() *server { return s }, authz.Require(authorizers))
+	copies = b.forks(func() *server { return s }, authz.Require(authorizers))
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/btree"
 
@@ -18,6 +19,9 @@ type Cut struct {
 
 	revs map[*Store]int64
 	held []holding // in the order of their prefixes
+
+	// copying is held while a tree of the cut is copied: several logs may begin with one cut, and a copy marks the tree.
+	copying sync.Mutex
 }
 
 // holding is what one view holds.
@@ -143,6 +147,12 @@ func (c *Cut) of(key string) *holding {
 	return &c.held[n-1]
 }
 
+func (c *Cut) copyOf(h *holding) *btree.Map[string, *Item] {
+	c.copying.Lock()
+	defer c.copying.Unlock()
+	return h.items.Copy()
+}
+
 // item returns the item at a key of the log; nil: there is none.
 func (c *Cut) item(key string) *Item {
 	h := c.of(key)
@@ -200,7 +210,7 @@ type Forked interface {
 func (v *View) readFork(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
 	items := &btree.Map[string, *Item]{}
 	if h := v.store.fork.Cut().of(v.etcdPrefix); h != nil && h.path == v.etcdPrefix {
-		items = h.items.Copy()
+		items = v.store.fork.Cut().copyOf(h)
 	}
 	rev, err := v.store.fork.Touched(ctx, v.etcdPrefix, kv.PrefixEnd(v.etcdPrefix), func(key string, k *kv.KeyValue) {
 		if k == nil {

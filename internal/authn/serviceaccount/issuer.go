@@ -2,6 +2,7 @@ package serviceaccount
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,7 +98,11 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	}
 	tokenID := id()
 	token, err := t.sign(ctx, bound, out.Spec.Audiences, tokenID, now, life)
-	if err != nil {
+	var refusal apierrors.APIStatus
+	switch {
+	case errors.As(err, &refusal): // a server that signs none
+		return nil, err
+	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
 	request.AddAuditAnnotation(ctx, "authentication.kubernetes.io/issued-credential-id", CredentialID(tokenID))

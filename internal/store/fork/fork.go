@@ -26,11 +26,37 @@ type DB struct {
 	// written is what becomes of keys, and relied the keys that it depended on; guarded by mu. What ends by itself is not noted.
 	written map[string]kv.Op
 	relied  map[string]bool
+	// asked are the keys that were written by requests from outside (Outside), with what the first such request of each was about; guarded
+	// by mu.
+	asked map[string]Asked
+}
+
+// Asked is the first write of a key by a request from outside.
+type Asked struct {
+	// N counts such keys, from 1 on.
+	N int
+	// About is the resource that the request is about. It may have written keys of others besides.
+	About string
+}
+
+type outside struct{}
+
+// Outside returns a context for a request from outside of the fork, about a resource. What other requests write is done by the server
+// itself and its controllers.
+func Outside(ctx context.Context, about string) context.Context {
+	return context.WithValue(ctx, outside{}, about)
+}
+
+// Asked returns the first write of a key by a request from outside; none: there was none.
+func (d *DB) Asked(key string) Asked {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked[key]
 }
 
 // New makes a log of what a cut holds. Its first write has the revision after the cut's.
 func New(cut *store.Cut, c clock.WithDelayedExecution) *DB {
-	d := &DB{DB: memory.NewAt(c, cut.Rev), cut: cut, written: map[string]kv.Op{}, relied: map[string]bool{}}
+	d := &DB{DB: memory.NewAt(c, cut.Rev), cut: cut, written: map[string]kv.Op{}, relied: map[string]bool{}, asked: map[string]Asked{}}
 	d.Remember = func(key string) bool { _, ok := cut.Get(key); return ok } // otherwise it would be there again
 	return d
 }
@@ -58,13 +84,14 @@ func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	defer d.mu.Unlock()
 	done, err := d.DB.Commit(ctx, t)
 	if done.Held {
-		d.noteLocked(t)
+		about, asked := ctx.Value(outside{}).(string)
+		d.noteLocked(t, about, asked)
 	}
 	return done, err
 }
 
 // noteLocked keeps what a transaction has written. Of several writes of a key the last counts.
-func (d *DB) noteLocked(t kv.Txn) {
+func (d *DB) noteLocked(t kv.Txn, about string, asked bool) {
 	for _, c := range t.If {
 		d.relied[c.Key] = true
 	}
@@ -73,6 +100,9 @@ func (d *DB) noteLocked(t kv.Txn) {
 			o.TTL, o.KeepTTL = before.TTL, before.KeepTTL
 		}
 		d.written[o.Key] = o
+		if _, before := d.asked[o.Key]; asked && !before {
+			d.asked[o.Key] = Asked{len(d.asked) + 1, about}
+		}
 	}
 }
 
