@@ -53,6 +53,7 @@ type Recorder struct {
 	watches watches
 	stats   stats
 	old     deprecated
+	ending  endings
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
 	// strangers lets through what is written to disk of requests that anybody can send; skipped counts the others.
@@ -95,6 +96,7 @@ func New(c Config) *Recorder {
 	r.watches.init()
 	r.stats.init()
 	r.old.init()
+	r.ending.all = map[endingKey]*EndingCredential{}
 	return r
 }
 
@@ -121,7 +123,9 @@ func (r *Recorder) Filter(next chain.Handler) chain.Handler {
 
 // finish keeps a request that has ended, or not. A handler that panicked has failed, whatever it has sent.
 func (r *Recorder) finish(w http.ResponseWriter, req *http.Request, i *request.Info, l *request.Latency, panicked bool) {
-	code, took := chain.StatusOf(w), r.Clock.Since(request.ReceivedFrom(req.Context()))
+	now := r.Clock.Now()
+	code, took := chain.StatusOf(w), now.Sub(request.ReceivedFrom(req.Context()))
+	r.ending.saw(l, req, now)
 	if panicked && code < http.StatusInternalServerError {
 		code = http.StatusInternalServerError
 	}
@@ -142,6 +146,7 @@ func (r *Recorder) long(next chain.Handler, w http.ResponseWriter, req *http.Req
 		l.Record()
 	}
 	next(w, req)
+	r.ending.saw(l, req, r.Clock.Now())
 	code := chain.StatusOf(w)
 	kept := v1alpha1.KeptWrite
 	if code >= 400 {

@@ -19,6 +19,8 @@ type trail struct {
 	mu        sync.Mutex
 	user, as  user.Info // guarded by mu
 	more      *Trail    // guarded by mu; nil until there is something in it
+	// credential is with what the user has authenticated.
+	credential atomic.Pointer[Credential]
 }
 
 // Trail is a copy of what was learned.

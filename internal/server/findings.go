@@ -23,12 +23,13 @@ import (
 
 // findings makes the engine of findings; without a flight recorder there is none. Flow control is made later, as are the checks of
 // health; backups nil: there are none.
-func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error) *findings.Engine {
+func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
+	servers func(context.Context) (findings.Server, []findings.Server)) *findings.Engine {
 	if f.Recorder == nil {
 		return nil
 	}
 	c := findings.Config{
-		Recorder: f.Recorder, Parts: p, Objects: b.objects, NotReady: notReady,
+		Recorder: f.Recorder, Parts: p, Objects: b.objects, NotReady: notReady, Servers: servers,
 		Levels: func() []flowcontrol.LevelState {
 			if c := flow(); c != nil {
 				return c.Levels()
