@@ -71,6 +71,8 @@ type story struct {
 	Owned     []owned                       `json:"owned,omitempty"`
 	Waits     []string                      `json:"waitsFor,omitempty"`
 	Incidents []string                      `json:"notes,omitempty"`
+
+	unread bool // whether it exists is not known
 }
 
 type owned struct {
@@ -103,6 +105,9 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	switch err := a.readable(ctx, r, namespace, name, "", &obj); {
 	case err == nil:
 		st.Metadata = &obj.Metadata
+	case errors.As(err, &refused) && refused.code == http.StatusForbidden:
+		st.Incidents = append(st.Incidents, "you may not read it, so only your own refused requests are told: "+err.Error())
+		st.unread = true
 	case !errors.As(err, &refused) || refused.code != http.StatusNotFound:
 		return nil, err
 	}
@@ -120,6 +125,9 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		return nil, err
 	}
 	if st.Metadata == nil && (st.History == nil || len(st.History.Entries) == 0) {
+		if st.unread {
+			return nil, errors.New(strings.Join(st.Incidents, "; "))
+		}
 		return nil, fmt.Errorf("there is no %s %q, and the flight recorder remembers nothing about it", r.Resource, name)
 	}
 	st.Findings = a.findingsOf(ctx, &st.Object)
@@ -212,6 +220,8 @@ func (s *story) print(w io.Writer, now time.Time) {
 	}
 	tell(w, "%s %s%s", s.Kind, s.Object.Name, where)
 	switch m := s.Metadata; {
+	case s.unread:
+		tell(w, ": you may not read it\n")
 	case m == nil && !s.existed():
 		tell(w, ": was not created, as far as is known\n")
 	case m == nil:
@@ -331,8 +341,16 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 	if e.MoreFields > 0 {
 		tell(w, "      and %d more fields\n", e.MoreFields)
 	}
+	if e.Message != "" {
+		tell(w, "      message: %s\n", e.Message)
+	}
+	if e.Unnamed {
+		tell(w, "      (it was refused before its name was read, so it may have been for another object)\n")
+	}
 	for _, f := range e.RefusedFields {
-		tell(w, "      because of %s\n", f)
+		if !strings.Contains(e.Message, f) {
+			tell(w, "      because of %s\n", f)
+		}
 	}
 	for _, s := range e.Steps {
 		result := strings.ToLower(s.Result)

@@ -2,9 +2,9 @@
 // write, refusal, error and slow request, and a sample of the reads; the newest history of each object outlives the
 // rest. It knows the watches that are served, and how webhooks and policies do.
 //
-// What it keeps never has tokens, bodies, messages of refusals (which quote bodies and webhooks) or values of secrets.
-// Values of other objects are told only to who may get the object, and written to no file (told.go). Names come from
-// clients, so each text has a bound.
+// What it keeps never has tokens, bodies or values of secrets. Values of other objects, and messages of refusals, which may
+// quote such, are told only to who may get the object, and written to no file (told.go). Names come from clients, so each
+// text has a bound.
 //
 // It measures nothing itself: the times are those of request.Latency, and what else happens on a request's way is
 // reported to its trail (request.AddStep and others). A request that is not kept costs two looks at its context and the
@@ -237,6 +237,9 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	if rec.Name == "" {
 		rec.Name = text(t.Name, maxName)
 	}
+	if telling(rec) {
+		rec.Message = text(strings.ReplaceAll(t.Message, "\n", "; "), maxMessage)
+	}
 	for _, f := range t.Fields {
 		rec.Fields = append(rec.Fields, text(f, maxPath))
 	}
@@ -261,6 +264,11 @@ func reason(s string) string {
 		return ""
 	}
 	return shared(s, maxID)
+}
+
+// telling says that the message of a refusal is kept: it tells more than the code, and quotes no secret.
+func telling(rec *v1alpha1.Record) bool {
+	return rec.Code >= 400 && rec.Resource != "" && !stranger(rec) && !(rec.Group == "" && rec.Resource == "secrets") && rec.Group != "authentication.k8s.io"
 }
 
 // maxKeptChanges bounds the changes in the record of a request; the history of objects has all of them.

@@ -437,11 +437,11 @@ func TestToldPaths(t *testing.T) {
 			t.Fatalf("%+v", fields)
 		}
 		rec := &v1alpha1.Record{Resource: "widgets", Name: "w", Fields: []string{"data[" + name + "]"}, Changes: []v1alpha1.Change{{Resource: "widgets", Name: "w", Fields: fields}}}
-		shown := told(rec, nothing)
+		shown := told(rec, anybody())
 		if said := fmt.Sprintf("%+v", shown); strings.Contains(said, "canary") || !strings.Contains(said, "spec.list") {
 			t.Errorf("%q: %s", name, said)
 		}
-		shown = told(rec, func(v1alpha1.ObjectReference) bool { return true })
+		shown = told(rec, reader{may: func(string, v1alpha1.ObjectReference) bool { return true }})
 		if said := fmt.Sprintf("%+v", shown); !strings.Contains(said, "canary") || !strings.Contains(said, "New:\"2\"") {
 			t.Errorf("%q: who may get it is told %s", name, said)
 		}

@@ -102,9 +102,12 @@ type Cursor [classes][shards]int64
 
 // Since returns the records kept after the cursor, in the order in which the requests began, and moves it. The records must not
 // be changed.
-func (r *Recorder) Since(c *Cursor) []*v1alpha1.Record {
+func (r *Recorder) Since(c *Cursor) []*v1alpha1.Record { return r.since(c, writes, refusals, reads) }
+
+// since is Since for records of some classes.
+func (r *Recorder) since(c *Cursor, of ...class) []*v1alpha1.Record {
 	var out []*v1alpha1.Record
-	for class := range r.rings {
+	for _, class := range of {
 		for n := range r.rings[class].shards {
 			s := &r.rings[class].shards[n]
 			s.mu.Lock()
@@ -129,7 +132,7 @@ func (r *Recorder) Records() []*v1alpha1.Record {
 func sizeOf(r *v1alpha1.Record) int64 {
 	n := int(unsafe.Sizeof(*r)) + 8
 	for _, s := range []string{r.AuditID, r.User, r.Impersonated, r.UserAgent, r.SourceIP, r.Path, r.Group, r.Version, r.Resource,
-		r.Subresource, r.Namespace, r.Name, r.Reason} {
+		r.Subresource, r.Namespace, r.Name, r.Reason, r.Message} {
 		n += len(s)
 	}
 	for _, f := range r.Fields {

@@ -44,6 +44,8 @@ type HistoryEntry struct {
 	Subresource   string   `json:"subresource,omitempty" doc:"The subresource."`
 	Code          int32    `json:"code" doc:"The HTTP status of the answer."`
 	Reason        string   `json:"reason,omitempty" doc:"The reason in a refusal."`
+	Message       string   `json:"message,omitempty" doc:"What the refusal says; absent after a restart, and for secrets."`
+	Unnamed       bool     `json:"unnamed,omitempty" doc:"That a creation was refused before its object was read: it was of the same kind and namespace, but maybe not of this object."`
 	RefusedFields []string `json:"refusedFields,omitempty" doc:"The fields that a refusal names."`
 	Request       int64    `json:"request" doc:"The number of the last request."`
 	Steps         []Step   `json:"steps,omitempty" doc:"The webhooks and policies that refused, failed or changed something."`
