@@ -122,6 +122,21 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 	s.shrink()
 }
 
+// precede puts the entries of another history, which is not used any more, before those of this one.
+func (h *history) precede(before *history) {
+	for n := range h.shards {
+		s, old := &h.shards[n], &before.shards[n]
+		s.mu.Lock()
+		for o, at := range s.objects {
+			for _, e := range at.Value.(*past).entries {
+				before.add(o, e)
+			}
+		}
+		s.bytes, s.objects, s.full, s.slim = old.bytes, old.objects, old.full, old.slim
+		s.mu.Unlock()
+	}
+}
+
 func isRefusal(e *v1alpha1.HistoryEntry) bool { return e.Code >= 400 }
 
 // mayNothing says that a request was refused before it was looked at: by authorization, or by flow control.

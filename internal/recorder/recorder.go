@@ -54,6 +54,8 @@ type Recorder struct {
 	stats   stats
 	old     deprecated
 	ending  endings
+	people  people
+	loaded  chan struct{} // closed when Load has ended
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
 	// strangers lets through what is written to disk of requests that anybody can send; skipped counts the others.
@@ -86,6 +88,7 @@ func New(c Config) *Recorder {
 	r := &Recorder{Config: c, began: c.Clock.Now()}
 	// Numbers go on where those of an earlier process ended, however many it has given.
 	r.number.Store(c.Clock.Now().UnixMicro())
+	r.loaded = make(chan struct{})
 	rest := c.Memory
 	for n := range r.rings {
 		bytes := c.Memory * share[n] / 100
@@ -97,6 +100,7 @@ func New(c Config) *Recorder {
 	r.stats.init()
 	r.old.init()
 	r.ending.all = map[endingKey]*EndingCredential{}
+	r.people.groups = map[string][]string{}
 	return r
 }
 
@@ -228,6 +232,8 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	if req.ContentLength > 0 {
 		rec.RequestBytes = req.ContentLength
 	}
+	r.people.saw(t.User)
+	r.people.saw(t.As)
 	if t.User != nil {
 		rec.User = shared(t.User.GetName(), maxUser)
 	}
@@ -300,6 +306,12 @@ func (r *Recorder) put(rec *v1alpha1.Record) {
 	c := classOf(rec)
 	r.seen[c].Add(1)
 	r.rings[c].push(rec)
+}
+
+// Take takes up a record that another recorder has kept, after all that are here.
+func (r *Recorder) Take(rec *v1alpha1.Record) {
+	r.put(rec)
+	r.remember(rec, rec.Changes)
 }
 
 func classOf(rec *v1alpha1.Record) class {

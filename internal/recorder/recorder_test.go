@@ -530,3 +530,51 @@ func TestSlowWebhookIsInHistory(t *testing.T) {
 		t.Errorf("%+v", entries)
 	}
 }
+
+// TestLoadMeanwhile has requests served while what was kept before is read: it comes before them.
+func TestLoadMeanwhile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "flight")
+	writes := func(r *Recorder, clk *testingclock.FakeClock, user string, n int) {
+		for range n {
+			clk.Step(time.Millisecond)
+			serve(t, r, clk, "PUT", "/api/v1/namespaces/n/configmaps/c", user, 200, wrote(r, "configmaps", configMap("c", nil), configMap("c", map[string]string{"a": "b"})))
+		}
+	}
+	open := func() (*Recorder, *testingclock.FakeClock, func()) {
+		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clk := testingclock.NewFakeClock(begin)
+		r := New(Config{Memory: 4 << 20, Disk: d, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = d.Run(ctx) }()
+		return r, clk, func() { cancel(); <-done }
+	}
+	r, clk, end := open()
+	writes(r, clk, "alice", 3)
+	end()
+	r, clk, end = open()
+	clk.Step(time.Hour)
+	var c Cursor
+	writes(r, clk, "bob", 2)
+	if n := len(r.Since(&c)); n != 2 {
+		t.Errorf("%d records before", n)
+	}
+	end() // what bob did is on the disk, too
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := r.History(v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "c"})
+	if len(entries) != 2 || entries[0].User != "alice" || entries[0].Count != 3 || entries[1].User != "bob" || entries[1].Count != 2 {
+		t.Errorf("%+v", entries)
+	}
+	if n := len(r.Records()); n != 5 {
+		t.Errorf("%d records", n)
+	}
+	writes(r, clk, "carol", 1)
+	if all := r.Since(&c); len(all) != 1 || all[0].User != "carol" {
+		t.Errorf("a reader that goes on is told %+v", all)
+	}
+}

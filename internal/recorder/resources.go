@@ -37,7 +37,7 @@ type Deps struct {
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d), r.findings(d)},
+	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), r.accessExplanations(d), r.findings(d)},
 		r.statResources(d.Parts)...)
 }
 
@@ -350,6 +350,7 @@ func (r *Recorder) objectHistories(d Deps) *engine.Resource {
 // historyFor returns the history of an object for a reader who may get it. Who may not is told of the refusals that were his own.
 func (d *Deps) historyFor(ctx context.Context, r *Recorder, o v1alpha1.ObjectReference) (s v1alpha1.ObjectHistoryStatus, err error) {
 	to := d.readerOf(ctx)
+	r.awaitLoaded(ctx)
 	s.Entries, s.Forgotten = r.History(o)
 	others := o
 	others.Name = ""
@@ -367,7 +368,7 @@ func (d *Deps) historyFor(ctx context.Context, r *Recorder, o v1alpha1.ObjectRef
 	return s, err
 }
 
-func accessExplanations(d Deps) *engine.Resource {
+func (r *Recorder) accessExplanations(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "accessexplanations", Singular: "accessexplanation", Kind: "AccessExplanation", Hub: v1alpha1.GroupVersion(), Verbs: []string{"create"},
 		Versions: []*engine.Version{engine.VersionOf[v1alpha1.AccessExplanation, v1alpha1.AccessExplanationList](v1alpha1.GroupVersion(), nil)},
@@ -376,8 +377,17 @@ func accessExplanations(d Deps) *engine.Resource {
 			if (s.ResourceAttributes == nil) == (s.NonResourceAttributes == nil) || s.User == "" && len(s.Groups) == 0 {
 				return nil, apierrors.NewBadRequest("spec must have a user or groups, and either resourceAttributes or nonResourceAttributes")
 			}
-			status, err := d.Explain(ctx, s)
+			asked, groups := *s, []string(nil)
+			seen := r.people.of(s.User)
+			if len(s.Groups) == 0 {
+				if groups = seen; groups == nil {
+					groups = StandardGroups(s.User)
+				}
+				asked.Groups = groups
+			}
+			status, err := d.Explain(ctx, &asked)
 			in.Status = status
+			in.Status.Groups, in.Status.Seen = groups, groups != nil && seen != nil
 			return in, err
 		}),
 	}

@@ -23,15 +23,40 @@ type shard struct {
 	bytes   int64
 	records []*v1alpha1.Record // oldest first, from first on; guarded by mu
 	first   int
-	pushed  int64 // how many records were ever pushed
+	pushed  int64 // how many records were ever pushed, from manyBefore on
 	// gone is when the newest request that was dropped had ended.
 	gone time.Time
 	_    [8]byte
 }
 
+// manyBefore is more than there can be of records that are put before others: readers have as many less behind them.
+const manyBefore = 1 << 40
+
 func (r *ring) init(limit int64) {
 	for n := range r.shards {
-		r.shards[n].limit = limit / shards
+		r.shards[n].limit, r.shards[n].pushed = limit/shards, manyBefore
+	}
+}
+
+// precede puts the records of another ring, which is not used any more, before those of this one, as far as there is room.
+func (r *ring) precede(before *ring) {
+	for n := range r.shards {
+		s, old := &r.shards[n], before.shards[n].records[before.shards[n].first:]
+		s.mu.Lock()
+		room, from := s.limit-s.bytes, len(old)
+		for from > 0 && room >= sizeOf(old[from-1]) {
+			from--
+			room -= sizeOf(old[from])
+		}
+		if from > 0 {
+			s.gone = endOf(old[from-1])
+		} else {
+			s.gone = before.shards[n].gone
+		}
+		s.bytes = s.limit - room
+		s.records = slices.Concat(old[from:], s.records[s.first:])
+		s.first = 0
+		s.mu.Unlock()
 	}
 }
 

@@ -68,9 +68,13 @@ type AccessExplanation struct {
 
 // AccessExplanationStatus is the answer.
 type AccessExplanationStatus struct {
-	Allowed  bool                `json:"allowed" doc:"That it is allowed."`
-	Denied   bool                `json:"denied,omitempty" doc:"That an authorizer has refused it, and not only that none allows it."`
-	Reason   string              `json:"reason,omitempty" doc:"What the authorizers say."`
+	Allowed bool     `json:"allowed" doc:"That it is allowed."`
+	Denied  bool     `json:"denied,omitempty" doc:"That an authorizer has refused it, and not only that none allows it."`
+	Reason  string   `json:"reason,omitempty" doc:"What the authorizers say."`
+	Groups  []string `json:"groups,omitempty" doc:"The groups with which it was decided, if the question has none."`
+	// Limited says that the client had to ask otherwise; the server does not set it.
+	Limited  bool                `json:"-"`
+	Seen     bool                `json:"seen,omitempty" doc:"That groups are those with which the server saw the user last; otherwise they are those that every such user has."`
 	Bindings []ConsideredBinding `json:"bindings,omitempty" doc:"The bindings that name the user or a group of it, where they apply."`
 	Would    []ConsideredBinding `json:"would,omitempty" doc:"Bindings whose role allows the request, and that name somebody else; at most ten."`
 	Roles    []rbacv1.RoleRef    `json:"roles,omitempty" doc:"Roles that allow the request, to which no binding refers in the place of the request; at most ten."`
