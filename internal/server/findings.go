@@ -61,8 +61,8 @@ func (b *base) directoriesInUse() map[string]string {
 	if b.cfg.Embedded() && b.cfg.DataDir != "" {
 		out["data directory"] = b.cfg.DataDir
 	}
-	if b.cfg.FlightRecorderDir != "" {
-		out["flight recorder"] = b.cfg.FlightRecorderDir
+	if dir := b.cfg.FlightRecorderDir; dir != "" { // else it is below the data directory
+		out["flight recorder"] = dir
 	}
 	if b.cfg.SnapshotDir != "" {
 		out["snapshots"] = b.cfg.SnapshotDir

@@ -181,7 +181,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		}
 		opened.Add(authenticators.Close)
 	}
-	recorded, err := b.flightRecorder(ctx)
+	recorded, err := b.flightRecorder()
 	if err != nil {
 		return nil, err
 	}
