@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,36 +80,71 @@ func (d *Disk) lost() int64 {
 	return d.dropped.Load()
 }
 
+// gather is how long a record waits for others, which are written with it: each write to the file costs as much as making a line.
+const gather = 50 * time.Millisecond
+
 // Run writes records until ctx ends, and then those that wait.
 func (d *Disk) Run(ctx context.Context) error {
 	defer d.file.Close()
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
 	for {
+		var first *v1alpha1.Record
 		select {
-		case rec := <-d.queue:
-			d.put(rec)
-		case <-ctx.Done():
-			for {
-				select {
-				case rec := <-d.queue:
-					d.put(rec)
-				default:
-					return nil
-				}
+		case first = <-d.queue:
+			select {
+			case <-time.After(gather):
+			case <-ctx.Done():
 			}
+		case <-ctx.Done():
+		}
+		d.put(&lines, encoder, first)
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
 }
 
-func (d *Disk) put(rec *v1alpha1.Record) {
-	b, err := json.Marshal(stored(rec))
-	if err == nil {
-		_, err = d.file.Write(append(b, '\n'))
+// diskChunk is how much is written at a time.
+const diskChunk = 64 << 10
+
+// put writes a record, if there is one, and those that wait.
+func (d *Disk) put(lines *bytes.Buffer, encoder *json.Encoder, rec *v1alpha1.Record) {
+	count := int64(0)
+	for {
+		if rec != nil {
+			count++
+			if err := encoder.Encode(stored(rec)); err != nil {
+				d.failed(1, err)
+			}
+		}
+		if lines.Len() >= diskChunk {
+			d.flush(lines, &count)
+		}
+		select {
+		case rec = <-d.queue:
+		default:
+			d.flush(lines, &count)
+			return
+		}
 	}
-	if err == nil {
-		d.warned.Store(false)
-		return
+}
+
+func (d *Disk) flush(lines *bytes.Buffer, count *int64) {
+	if lines.Len() > 0 {
+		if _, err := d.file.Write(lines.Bytes()); err != nil {
+			d.failed(*count, err)
+		} else {
+			d.warned.Store(false)
+		}
 	}
-	d.dropped.Add(1)
+	lines.Reset()
+	*count = 0
+}
+
+func (d *Disk) failed(count int64, err error) {
+	d.dropped.Add(count)
 	if !d.warned.Swap(true) {
 		d.log.Warn("the flight recorder cannot write to its directory", "dir", d.dir, "error", err)
 	}
@@ -124,7 +160,7 @@ func (r *Recorder) Load(ctx context.Context) error {
 	before := New(Config{Memory: r.Memory, Slow: r.Slow, Sample: r.Sample, Clock: r.Clock, Log: r.Log})
 	before.history.seed = r.history.seed
 	var errs []error
-	for _, path := range r.Disk.old {
+	for _, path := range r.Disk.newestOf(r.Memory) {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it was too old
@@ -170,6 +206,20 @@ func (d *Disk) look() error {
 	}
 	d.newest, d.newestSize = f, info.Size()
 	return nil
+}
+
+// newestOf returns the files that were moved aside, as far as they are, with the newest, no larger than what memory has room for: more
+// would cost the start seconds, and be forgotten mostly.
+func (d *Disk) newestOf(memory int64) []string {
+	from, bytes := len(d.old), d.newestSize
+	for from > 0 {
+		info, err := os.Stat(d.old[from-1])
+		if err != nil || bytes+info.Size() > memory {
+			break
+		}
+		from, bytes = from-1, bytes+info.Size()
+	}
+	return d.old[from:]
 }
 
 // awaitLoaded waits until what an earlier process has kept is there.
