@@ -54,8 +54,10 @@ the first is of the kind Incident.`,
 		packed := gzip.NewWriter(cmd.OutOrStdout())
 		out := bufio.NewWriter(packed)
 		r := &recording{asker: s, lines: json.NewEncoder(out), from: time.Now().Add(-since)}
-		err = r.write(cmd.Context())
-		if err = errors.Join(err, out.Flush(), packed.Close()); err != nil {
+		if err := r.write(cmd.Context()); err != nil {
+			return err
+		}
+		if err := errors.Join(out.Flush(), packed.Close()); err != nil {
 			return err
 		}
 		for _, x := range r.missing {
