@@ -487,7 +487,7 @@ func TestDiagnoseMachine(t *testing.T) {
 		contains(t, text, parts...)
 	}
 	check("CertificateExpiring", func() {}, "--tls-cert-file of CN=serving", "expires soon")
-	check("SnapshotFailing", func() {}, "scheduled snapshots fail; none since the start", "not a directory")
+	check("SnapshotFailing", func() {}, "scheduled snapshots fail; none is known", "not a directory")
 	n := 0
 	check("DatastoreFull", func() {
 		// When the database is full, the server makes room by a defragmentation, and takes writes again.

@@ -349,6 +349,14 @@ func TestFlightRecorderTellsNoSecrets(t *testing.T) {
 		!bytes.Contains(places["configmaps/n"], []byte("metadata.labels")) {
 		t.Errorf("the histories lack what happened: %s\n%s\n%s", places["secrets/s"], places["configmaps/refused"], places["configmaps/n"])
 	}
+	// Messages are told to who may get the objects, and else nowhere.
+	for place, says := range map[string]string{"configmaps/n": "canary body!", "configmaps/refused": "canary-webhook"} {
+		if !bytes.Contains(places[place], []byte(says)) {
+			t.Errorf("%s has no message: %s", place, places[place])
+		}
+		places[place] = bytes.ReplaceAll(places[place], []byte(says), nil)
+	}
+	contains(t, k.tells("why", "cm/refused"), "ConfigMap refused in default: was not created", "create refused", "message: admission webhook \"h.example.com\" denied the request: canary-webhook")
 	within(t, 30*time.Second, "the refusal is on disk", func(context.Context) bool {
 		b, err := os.ReadFile(filepath.Join(flight, "requests.jsonl"))
 		places["disk"] = b

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,13 +31,18 @@ type asking struct {
 }
 
 func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
-	a.dir = config.Standalone().DataDir
-	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "Kubeconfig of the server. (default $KUBECONFIG, or the one in --data-dir)")
-	fs.StringVar(&a.dir, "data-dir", a.dir, "Data directory of the server, for its administrator's kubeconfig.")
+	a.addServer(fs)
 	fs.StringVarP(&a.output, "output", "o", "", "Output format: json, or empty for text.")
 	if namespaced {
 		fs.StringVarP(&a.namespace, "namespace", "n", "", "Namespace of the object. (default the namespace of the kubeconfig's context)")
 	}
+}
+
+// addServer adds the flags that say which server is asked.
+func (a *asking) addServer(fs *pflag.FlagSet) {
+	a.dir = config.Standalone().DataDir
+	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "Kubeconfig of the server. (default $KUBECONFIG, or the one in --data-dir)")
+	fs.StringVar(&a.dir, "data-dir", a.dir, "Data directory of the server, for its administrator's kubeconfig.")
 }
 
 // kubeconfigRules say which kubeconfig a command reads.
@@ -165,6 +171,29 @@ type served struct {
 	// others are the further versions that have it.
 	others []string
 	apidiscoveryv2.APIResourceDiscovery
+}
+
+// MarshalJSON writes what is needed to find it by a name.
+func (s served) MarshalJSON() ([]byte, error) {
+	return json.Marshal(servedName{s.group, s.Resource, s.SingularResource, s.ResponseKind, s.ShortNames, s.Scope})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *served) UnmarshalJSON(text []byte) error {
+	var n servedName
+	err := json.Unmarshal(text, &n)
+	s.group, s.Resource, s.SingularResource, s.ResponseKind, s.ShortNames, s.Scope = n.Group, n.Resource, n.Singular, n.Kind, n.ShortNames, n.Scope
+	return err
+}
+
+// servedName is how a resource can be called.
+type servedName struct {
+	Group      string                       `json:"group,omitempty"`
+	Resource   string                       `json:"resource"`
+	Singular   string                       `json:"singular,omitempty"`
+	Kind       *metav1.GroupVersionKind     `json:"kind,omitempty"`
+	ShortNames []string                     `json:"shortNames,omitempty"`
+	Scope      apidiscoveryv2.ResourceScope `json:"scope"`
 }
 
 // in returns the resource in another of its versions.

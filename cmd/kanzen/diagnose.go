@@ -27,7 +27,7 @@ var severities = []string{v1alpha1.SeverityError, v1alpha1.SeverityWarning, v1al
 
 func diagnoseCommand() *cobra.Command {
 	var a asking
-	failOn := "warning"
+	failOn, from := "warning", ""
 	cmd := &cobra.Command{
 		Use:     "diagnose",
 		Aliases: []string{"doctor"},
@@ -47,17 +47,22 @@ of a worse one, and 1 if the server cannot be asked.`,
 	}
 	a.add(cmd.Flags(), false)
 	cmd.Flags().StringVar(&failOn, "fail-on", failOn, "Severity from which on findings make the exit code 2: warning, error or never.")
+	cmd.Flags().StringVar(&from, "from", "", "File of 'kanzen record' to read instead of asking a server.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		worst := slices.Index([]string{"error", "warning", "never"}, failOn)
 		if worst < 0 {
 			return fmt.Errorf("--fail-on: %q is not warning, error or never", failOn)
 		}
-		s, err := a.open()
+		d := &diagnosis{now: time.Now(), found: []v1alpha1.Finding{}}
+		var asked, err error
+		if from != "" {
+			asked = d.read(from)
+		} else if d.asker, err = a.open(); err == nil {
+			asked = d.ask(cmd.Context())
+		}
 		if err != nil {
 			return err
 		}
-		d := &diagnosis{asker: s, now: time.Now(), found: []v1alpha1.Finding{}}
-		asked := d.ask(cmd.Context())
 		switch {
 		case a.output == "json" && (asked == nil || len(d.found) > 0):
 			err = printJSON(cmd.OutOrStdout(), d.found)
@@ -122,8 +127,23 @@ func (d *diagnosis) ask(ctx context.Context) error {
 	if err := errors.Join(d.serving(ctx), d.clock(ctx)); err != nil {
 		return err
 	}
-	slices.SortStableFunc(d.found, func(a, b v1alpha1.Finding) int { return cmp.Compare(rankOf(a.Severity), rankOf(b.Severity)) })
+	d.sort()
 	return nil
+}
+
+// read takes what a server had found when a file was written.
+func (d *diagnosis) read(path string) error {
+	r, err := readIncident(path)
+	if err != nil {
+		return err
+	}
+	d.found = append(d.found, r.findings...)
+	d.sort()
+	return nil
+}
+
+func (d *diagnosis) sort() {
+	slices.SortStableFunc(d.found, func(a, b v1alpha1.Finding) int { return cmp.Compare(rankOf(a.Severity), rankOf(b.Severity)) })
 }
 
 // say adds a finding of the client.

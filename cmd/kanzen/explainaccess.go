@@ -1,96 +1,183 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
 func explainAccessCommand() *cobra.Command {
-	var a asking
-	var user string
-	var groups []string
+	var q accessQuestion
 	cmd := &cobra.Command{
-		Use:   "explain-access --as USER VERB RESOURCE[/SUBRESOURCE] [NAME]",
+		Use:   "explain-access [--as USER] VERB RESOURCE[/SUBRESOURCE] [NAME]",
 		Short: "Explain why a user may or may not do something",
 		Long: `Shows the rule that allows a user to do something. If no rule allows it, shows
 which bindings name the user, what their rules lack, and which other bindings and
 roles would allow it.
 
+Without --as it asks about yourself, for which you need no rights. A certificate
+or token says in which groups its user is. The server remembers those of users
+whom it has seen; name others with --as-group.
+
+  kanzen explain-access list pods -n shop
   kanzen explain-access --as alice get pods -n shop
   kanzen explain-access --as system:serviceaccount:shop:web create pods/exec
   kanzen explain-access --as alice get /metrics`,
 		Args: cobra.RangeArgs(2, 3),
 	}
-	a.add(cmd.Flags(), true)
-	cmd.Flags().StringVar(&user, "as", "", "The user: a name, or system:serviceaccount:NAMESPACE:NAME.")
-	cmd.Flags().StringSliceVar(&groups, "as-group", nil, "A group of the user. (the groups of service accounts are known)")
+	q.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if user == "" && len(groups) == 0 {
-			return errors.New("--as: name the user")
-		}
-		s, err := a.open()
+		s, err := q.open()
 		if err != nil {
 			return err
 		}
-		e := v1alpha1.AccessExplanation{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groupsOf(user, groups)}}
-		e.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("AccessExplanation"))
-		verb, what := args[0], args[1]
-		if strings.HasPrefix(what, "/") {
-			e.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: verb, Path: what}
-		} else {
-			resource, sub, _ := strings.Cut(what, "/")
-			all, err := s.resources(cmd.Context())
-			if err != nil {
-				return err
-			}
-			r, err := find(all, resource)
-			if err != nil {
-				return err
-			}
-			at := &authorizationv1.ResourceAttributes{Verb: verb, Group: r.group, Resource: r.Resource, Subresource: sub}
-			if r.Scope == "Namespaced" {
-				at.Namespace = a.namespace
-			}
-			if len(args) == 3 {
-				at.Name = args[2]
-			}
-			e.Spec.ResourceAttributes = at
-		}
-		if err := s.ask(cmd.Context(), http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/accessexplanations", "", e, &e); err != nil {
-			var refused *refusedError
-			if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-				return errors.New("the server has no flight recorder (--flight-recorder-memory), which is needed for this")
-			}
+		if err := q.about(cmd.Context(), s, args); err != nil {
 			return err
 		}
-		if a.output == "json" {
+		e, err := q.explain(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		if q.output == "json" {
 			return printJSON(cmd.OutOrStdout(), e)
 		}
-		printExplanation(cmd.OutOrStdout(), &e)
+		printExplanation(cmd.OutOrStdout(), e)
+		if !e.Status.Allowed && !e.Status.Denied {
+			tell(cmd.OutOrStdout(), "\nThe least that would allow it: kanzen grant%s %s\n", q.subjectFlags(e.Spec.User), q.text(args))
+		}
 		return nil
 	}
 	return cmd
 }
 
-// groupsOf adds the groups that every authenticated user, or service account, has.
-func groupsOf(user string, groups []string) []string {
-	if rest, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
-		namespace, _, _ := strings.Cut(rest, ":")
-		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+// accessQuestion is whether a user may do something.
+type accessQuestion struct {
+	asking
+	user   string
+	groups []string
+	all    bool // namespaces
+
+	isSelf      bool
+	resource    *authorizationv1.ResourceAttributes
+	nonResource *authorizationv1.NonResourceAttributes
+}
+
+func (q *accessQuestion) add(cmd *cobra.Command) {
+	q.asking.add(cmd.Flags(), true)
+	cmd.Flags().StringVar(&q.user, "as", "", "The user: a name, or system:serviceaccount:NAMESPACE:NAME. (default yourself)")
+	cmd.Flags().StringSliceVar(&q.groups, "as-group", nil, "A group of the user. (default the groups with which the server saw the user last; those of service accounts are known)")
+	cmd.Flags().BoolVarP(&q.all, "all-namespaces", "A", false, "Ask about all namespaces.")
+}
+
+// specialVerbs are verbs that stand for no request.
+func specialVerbs() []string {
+	return []string{"*", "impersonate", "bind", "escalate", "approve", "sign", "attest", "use", "request-serviceaccounts-token-audience", "proxy"}
+}
+
+// about reads what is asked, and who is if nobody is named.
+func (q *accessQuestion) about(ctx context.Context, s *asker, args []string) error {
+	verb, what := args[0], args[1]
+	if q.isSelf = q.user == "" && len(q.groups) == 0; q.isSelf {
+		review := authenticationv1.SelfSubjectReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview"}}
+		if err := s.ask(ctx, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", review, &review); err != nil {
+			return err
+		}
+		q.user, q.groups = review.Status.UserInfo.Username, review.Status.UserInfo.Groups
+	} else if len(q.groups) > 0 {
+		q.groups = recorder.StandardGroups(q.user, q.groups...)
 	}
-	if user == "system:anonymous" {
-		return append(groups, "system:unauthenticated")
+	if strings.HasPrefix(what, "/") {
+		q.nonResource = &authorizationv1.NonResourceAttributes{Verb: verb, Path: what}
+		return nil
 	}
-	return append(groups, "system:authenticated")
+	name, sub, _ := strings.Cut(what, "/")
+	all, err := s.resources(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := find(all, name)
+	if err != nil {
+		return err
+	}
+	verbs := r.Verbs
+	if sub != "" {
+		n := slices.IndexFunc(r.Subresources, func(x apidiscoveryv2.APISubresourceDiscovery) bool { return x.Subresource == sub })
+		if n < 0 {
+			return fmt.Errorf("%s has no subresource %q", r.Resource, sub)
+		}
+		verbs = r.Subresources[n].Verbs
+	}
+	if !slices.Contains(verbs, verb) && !slices.Contains(specialVerbs(), verb) {
+		return fmt.Errorf("%s has no verb %q; it has %s", what, verb, strings.Join(verbs, ", "))
+	}
+	q.resource = &authorizationv1.ResourceAttributes{Verb: verb, Group: r.group, Resource: r.Resource, Subresource: sub}
+	if r.Scope == "Namespaced" && !q.all {
+		q.resource.Namespace = q.namespace
+	}
+	if len(args) == 3 {
+		q.resource.Name = args[2]
+	}
+	return nil
+}
+
+// explain asks the server. Who asks about himself and may not read explanations is told what Kubernetes tells everybody.
+func (q *accessQuestion) explain(ctx context.Context, s *asker) (*v1alpha1.AccessExplanation, error) {
+	e := &v1alpha1.AccessExplanation{Spec: authorizationv1.SubjectAccessReviewSpec{User: q.user, Groups: q.groups, ResourceAttributes: q.resource, NonResourceAttributes: q.nonResource}}
+	e.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("AccessExplanation"))
+	err := s.ask(ctx, http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/accessexplanations", "", e, e)
+	var refused *refusedError
+	if err == nil || !errors.As(err, &refused) || refused.code != http.StatusNotFound && refused.code != http.StatusForbidden {
+		return e, err
+	}
+	if !q.isSelf {
+		if refused.code == http.StatusNotFound {
+			return nil, errors.New("the server has no flight recorder (--flight-recorder-memory), which is needed for this")
+		}
+		return nil, err
+	}
+	review := authorizationv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: q.resource, NonResourceAttributes: q.nonResource}}
+	if err := s.ask(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", review, &review); err != nil {
+		return nil, err
+	}
+	e.Status.Allowed, e.Status.Denied, e.Status.Reason = review.Status.Allowed, review.Status.Denied, review.Status.Reason
+	e.Status.Limited = true
+	return e, nil
+}
+
+// subjectFlags are the flags that name the user of a question.
+func (q *accessQuestion) subjectFlags(user string) string {
+	if user == "" {
+		return ""
+	}
+	return " --as " + user
+}
+
+// text is what is asked, as it is typed.
+func (q *accessQuestion) text(args []string) string {
+	text := strings.Join(args, " ")
+	switch {
+	case q.resource == nil:
+	case q.resource.Namespace != "":
+		text += " -n " + q.resource.Namespace
+	case q.all:
+		text += " -A"
+	}
+	return text
 }
 
 func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
@@ -118,6 +205,15 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 	if s.Reason != "" {
 		tell(w, "  %s\n", s.Reason)
 	}
+	switch {
+	case s.Limited:
+		tell(w, "  (you may not read explanations, so bindings and roles are not told)\n")
+		return
+	case s.Seen:
+		tell(w, "  with the groups with which the server saw this user last: %s\n", strings.Join(s.Groups, ", "))
+	case len(s.Groups) > 0:
+		tell(w, "  the server has not seen this user yet, so its groups are not known; taken: %s; name others with --as-group\n", strings.Join(s.Groups, ", "))
+	}
 	if len(s.Bindings) > 0 {
 		tell(w, "\nBindings that name the user or one of its groups:\n")
 	} else if !s.Allowed {
@@ -134,21 +230,25 @@ func printExplanation(w io.Writer, e *v1alpha1.AccessExplanation) {
 	if s.Allowed {
 		return
 	}
-	if len(s.Would) > 0 {
+	would := slices.DeleteFunc(slices.Clone(s.Would), func(b v1alpha1.ConsideredBinding) bool { // those of the system's own parts are nobody's business
+		return strings.HasPrefix(b.Name, "system:") || len(b.Subjects) == 0
+	})
+	if len(would) > 0 {
 		tell(w, "\nBindings that would allow it if they named the user:\n")
 	}
-	for n := range s.Would {
-		b := &s.Would[n]
+	for n := range would {
+		b := &would[n]
 		var names []string
 		for _, of := range b.Subjects {
 			names = append(names, of.Kind+" "+of.Name)
 		}
 		tell(w, "  %s, which names %s\n", bindingName(b), strings.Join(names, ", "))
 	}
-	if len(s.Roles) > 0 {
+	roles := slices.DeleteFunc(slices.Clone(s.Roles), func(r rbacv1.RoleRef) bool { return strings.HasPrefix(r.Name, "system:") })
+	if len(roles) > 0 {
 		tell(w, "\nRoles that would allow it if a binding here referred to them:\n")
 	}
-	for _, r := range s.Roles {
+	for _, r := range roles {
 		tell(w, "  %s %s\n", r.Kind, r.Name)
 	}
 }

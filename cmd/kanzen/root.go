@@ -39,7 +39,7 @@ Under the name etcd it is etcd's own server.`,
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
 	cmd.AddCommand(applyCommand(), planCommand(), forkCommand())
 	cmd.AddCommand(historyCommand(), getCommand(), diffCommand(), blameCommand(), undeleteCommand(), forgetCommand())
-	cmd.AddCommand(whyCommand(), explainAccessCommand(), topCommand(), diagnoseCommand(), consoleCommand())
+	cmd.AddCommand(whyCommand(), explainAccessCommand(), grantCommand(), topCommand(), diagnoseCommand(), recordCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)
 	checkTexts(cmd, true)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +14,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
@@ -21,6 +25,7 @@ import (
 
 func whyCommand() *cobra.Command {
 	var a asking
+	from := ""
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
 		Short: "Show who made an object, who changed what in it, and what it waits for",
@@ -34,6 +39,7 @@ for deleted objects.
 		Args: cobra.RangeArgs(1, 2),
 	}
 	a.add(cmd.Flags(), true)
+	cmd.Flags().StringVar(&from, "from", "", "File of 'kanzen record' to read instead of asking a server.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind, name, ok := strings.Cut(args[0], "/")
 		if len(args) == 2 {
@@ -42,11 +48,7 @@ for deleted objects.
 		if !ok || kind == "" || name == "" {
 			return errors.New("name one object, as KIND/NAME")
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		story, err := s.why(cmd.Context(), kind, a.namespace, name)
+		story, err := a.tellWhy(cmd.Context(), from, kind, name)
 		if err != nil {
 			return err
 		}
@@ -71,11 +73,60 @@ type story struct {
 	Owned     []owned                       `json:"owned,omitempty"`
 	Waits     []string                      `json:"waitsFor,omitempty"`
 	Incidents []string                      `json:"notes,omitempty"`
+
+	unread   bool      // whether it exists is not known
+	recorded *incident // the file from which it is told; nil: a server was asked
 }
 
 type owned struct {
 	Resource string `json:"resource"`
 	Name     string `json:"name"`
+}
+
+// tellWhy asks the server, or reads a file.
+func (a *asking) tellWhy(ctx context.Context, from, kind, name string) (*story, error) {
+	if from == "" {
+		s, err := a.open()
+		if err != nil {
+			return nil, err
+		}
+		return s.why(ctx, kind, a.namespace, name)
+	}
+	r, err := readIncident(from)
+	if err != nil {
+		return nil, err
+	}
+	return r.why(kind, cmp.Or(a.namespace, metav1.NamespaceDefault), name)
+}
+
+// why collects what a file knows of an object.
+func (r *recorded) why(kind, namespace, name string) (*story, error) {
+	of, err := find(r.Served, kind)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case of.group == "" && of.Resource == "namespaces":
+		namespace = name // as requests for a namespace have it
+	case of.Scope != apidiscoveryv2.ScopeNamespace:
+		namespace = ""
+	}
+	st := &story{Object: v1alpha1.ObjectReference{Group: of.group, Resource: of.Resource, Namespace: namespace, Name: name}, recorded: &r.incident}
+	if of.ResponseKind != nil {
+		st.Kind = of.ResponseKind.Kind
+	}
+	known := recorder.New(recorder.Config{Memory: maxIncident, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
+	for n := range slices.Backward(r.requests) {
+		known.Take(&r.requests[n])
+	}
+	st.History = &v1alpha1.ObjectHistoryStatus{}
+	st.History.Entries, st.History.Forgotten = known.History(st.Object)
+	st.Fights = recorder.Fights(st.History.Entries)
+	st.Findings = about(r.findings, &st.Object)
+	if len(st.History.Entries) == 0 && len(st.Findings) == 0 {
+		return nil, fmt.Errorf("nothing in the file is about %s %q between %s and %s", of.Resource, name, r.From.Local().Format(time.DateTime), r.To.Local().Format(time.DateTime))
+	}
+	return st, nil
 }
 
 // why collects what is known of an object.
@@ -103,6 +154,9 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	switch err := a.readable(ctx, r, namespace, name, "", &obj); {
 	case err == nil:
 		st.Metadata = &obj.Metadata
+	case errors.As(err, &refused) && refused.code == http.StatusForbidden:
+		st.Incidents = append(st.Incidents, "you may not read it, so only your own refused requests are told: "+err.Error())
+		st.unread = true
 	case !errors.As(err, &refused) || refused.code != http.StatusNotFound:
 		return nil, err
 	}
@@ -120,6 +174,9 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		return nil, err
 	}
 	if st.Metadata == nil && (st.History == nil || len(st.History.Entries) == 0) {
+		if st.unread {
+			return nil, errors.New(strings.Join(st.Incidents, "; "))
+		}
 		return nil, fmt.Errorf("there is no %s %q, and the flight recorder remembers nothing about it", r.Resource, name)
 	}
 	st.Findings = a.findingsOf(ctx, &st.Object)
@@ -148,7 +205,12 @@ func (a *asker) findingsOf(ctx context.Context, o *v1alpha1.ObjectReference) []v
 	if a.get(ctx, recorderPath+"findings", &list) != nil {
 		return nil
 	}
-	return slices.DeleteFunc(list.Items, func(f v1alpha1.Finding) bool {
+	return about(list.Items, o)
+}
+
+// about returns those of some findings that are about an object.
+func about(all []v1alpha1.Finding, o *v1alpha1.ObjectReference) []v1alpha1.Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f v1alpha1.Finding) bool {
 		return f.Object == nil || f.Object.Group != o.Group || f.Object.Resource != o.Resource || f.Object.Name != o.Name || f.Object.Namespace != o.Namespace && o.Resource != "namespaces"
 	})
 }
@@ -212,6 +274,10 @@ func (s *story) print(w io.Writer, now time.Time) {
 	}
 	tell(w, "%s %s%s", s.Kind, s.Object.Name, where)
 	switch m := s.Metadata; {
+	case s.recorded != nil:
+		tell(w, ": as recorded between %s and %s\n", s.recorded.From.Local().Format(time.DateTime), s.recorded.To.Local().Format(time.DateTime))
+	case s.unread:
+		tell(w, ": you may not read it\n")
 	case m == nil && !s.existed():
 		tell(w, ": was not created, as far as is known\n")
 	case m == nil:
@@ -246,7 +312,7 @@ func (s *story) print(w io.Writer, now time.Time) {
 		}
 		s.printHistory(w, now)
 		if len(s.History.Entries) == 0 {
-			tell(w, "  nothing since the server started\n")
+			tell(w, "  nothing is known\n")
 		}
 	}
 	if len(s.Owned) > 0 {
@@ -331,8 +397,16 @@ func printEntry(w io.Writer, now time.Time, e *v1alpha1.HistoryEntry) {
 	if e.MoreFields > 0 {
 		tell(w, "      and %d more fields\n", e.MoreFields)
 	}
+	if e.Message != "" {
+		tell(w, "      message: %s\n", e.Message)
+	}
+	if e.Unnamed {
+		tell(w, "      (it was refused before its name was read, so it may have been for another object)\n")
+	}
 	for _, f := range e.RefusedFields {
-		tell(w, "      because of %s\n", f)
+		if !strings.Contains(e.Message, f) {
+			tell(w, "      because of %s\n", f)
+		}
 	}
 	for _, s := range e.Steps {
 		result := strings.ToLower(s.Result)

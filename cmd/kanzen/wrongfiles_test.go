@@ -168,7 +168,7 @@ var arguments = map[string][]string{
 	"kanzen fork create": {"a"}, "kanzen fork delete": {"a"}, "kanzen fork diff": {"a"}, "kanzen fork merge": {"a"}, "kanzen fork kubeconfig": {"a"},
 	"kanzen history": {"namespace/default"}, "kanzen get": {"namespace/default"}, "kanzen diff": {"namespace/default@1h"}, "kanzen blame": {"namespace/default"},
 	"kanzen undelete": {"namespace/default"}, "kanzen forget": {"namespace/default"},
-	"kanzen why": {"namespace/default"}, "kanzen explain-access": {"get", "pods", "--as=alice"},
+	"kanzen why": {"namespace/default"}, "kanzen explain-access": {"get", "pods", "--as=alice"}, "kanzen grant": {"get", "pods", "--as=alice"},
 }
 
 // afterSnapshot are commands that look at other files once they have read a snapshot.

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Authenticator finds the user of a request. The bool reports whether it found one; an error means that the request has
@@ -28,6 +30,8 @@ type Response struct {
 	// Audiences are the requested audiences for which the credential is valid; nil if credentials of this kind have no
 	// audience.
 	Audiences []string
+	// Valid is how long the token is valid; nil if that is not known.
+	Valid *request.Credential
 }
 
 // TokenAuthenticator finds the user of a bearer token that is valid for one of the audiences. It returns nil and no

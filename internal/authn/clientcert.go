@@ -16,6 +16,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn/cache"
 	"github.com/kanzen-io/kanzen/internal/histogram"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // clientCert authenticates by a client certificate: the common name is the user name, the organizations are groups, an
@@ -46,6 +47,8 @@ type knownCert struct {
 	user        user.Info
 	authorities *x509.CertPool
 	from, until time.Time
+	// own is the validity of the certificate itself, which its client has to renew.
+	own request.Credential
 }
 
 func (c *clientCert) Authenticate(r *http.Request) (user.Info, bool, error) {
@@ -58,6 +61,7 @@ func (c *clientCert) Authenticate(r *http.Request) (user.Info, bool, error) {
 	}
 	hash := hashOf(presented)
 	if k := c.known.Get(hash); k != nil && k.authorities == authorities && !now.Before(k.from) && now.Before(k.until) {
+		request.SetCredential(r.Context(), &k.own)
 		return k.user, true, nil
 	}
 	from, until, err := verifyClient(presented, authorities, now)
@@ -68,7 +72,10 @@ func (c *clientCert) Authenticate(r *http.Request) (user.Info, bool, error) {
 	if u == nil || err != nil {
 		return nil, false, err
 	}
-	c.known.Put(hash, &knownCert{user: u, authorities: authorities, from: from, until: until})
+	k := &knownCert{user: u, authorities: authorities, from: from, until: until,
+		own: request.Credential{Kind: request.CredentialCertificate, From: presented[0].NotBefore, Until: presented[0].NotAfter}}
+	c.known.Put(hash, k)
+	request.SetCredential(r.Context(), &k.own)
 	return u, true, nil
 }
 

@@ -38,7 +38,7 @@ func (s *serviceAccounts) AuthenticateToken(ctx context.Context, token string, a
 	if len(good) == 0 && len(s.implicit) > 0 {
 		return nil, errors.New("the service account token is for other audiences")
 	}
-	return &Response{User: identity.User(), Audiences: good}, nil
+	return &Response{User: identity.User(), Audiences: good, Valid: identity.Valid}, nil
 }
 
 // LegacyServiceAccounts accepts tokens stored in secrets; they are valid for the API server's own audiences.

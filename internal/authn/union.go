@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // union tries each authenticator until one finds the user. It returns errors only if none does.
@@ -60,6 +62,7 @@ func (t Tokens) forRequest(ctx context.Context, token string) (user.Info, bool, 
 	if len(t.Audiences) > 0 && len(response.Audiences) > 0 && len(Intersect(t.Audiences, response.Audiences)) == 0 {
 		return nil, false, errors.New("the token is for other audiences")
 	}
+	request.SetCredential(ctx, response.Valid)
 	return response.User, true, nil
 }
 

@@ -114,6 +114,7 @@ func Resources(d Deps) []*engine.Resource {
 	d.settling = make(chan struct{}, maxSettling)
 	return []*engine.Resource{{
 		Plural: "bundles", Singular: "bundle", Kind: "Bundle", Hub: v1.GroupVersion(), Verbs: []string{"create"},
+		Secret:   true, // there may be secrets in it, which refusals quote
 		Versions: []*engine.Version{engine.VersionOf[v1.Bundle, v1.BundleList](v1.GroupVersion(), nil)},
 		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
 			return d.create(ctx, obj.(*v1.Bundle), o)

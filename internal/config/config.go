@@ -352,6 +352,7 @@ func Standalone() Config {
 	c.Controllers = []string{"*"}
 	c.WarnWorkloads = true
 	c.FlightRecorderMemory = recorderMemory
+	c.FlightRecorderDirSize = standaloneRecorderSize
 	c.Console = true
 	c.ExtensionNames = []string{"*"}
 	c.History = historyAge

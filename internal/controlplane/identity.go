@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +25,10 @@ import (
 // This file maintains the lease with which an API server shows that it is alive.
 
 const (
-	identityLabel    = "apiserver.kubernetes.io/identity"
-	peerAddress      = "kubernetes.io/peer-advertise-address"
+	identityLabel = "apiserver.kubernetes.io/identity"
+	peerAddress   = "kubernetes.io/peer-advertise-address"
+	// settingsOf has the version of a server and what must be the same in all servers, as NAME=VALUE, separated by commas.
+	settingsOf       = "kanzen.io/settings"
 	identityDuration = time.Hour
 	identityRenewal  = 10 * time.Minute
 )
@@ -36,7 +40,9 @@ type Identity struct {
 	*catalog.Raw
 	client                      *inprocess.Client
 	name, holder, host, address string
+	settings                    map[string]string
 	now                         func() time.Time
+	began                       time.Time
 }
 
 // IdentityName derives a server's name from its host as kube-apiserver does, so that a restarted server takes over its
@@ -51,10 +57,10 @@ func IdentityName(hostname string) string {
 }
 
 // NewIdentity creates the lease of a server on a host. address is where other servers reach it; empty: it is not
-// published.
-func NewIdentity(o *catalog.Raw, client *inprocess.Client, hostname, address string, now func() time.Time) *Identity {
+// published. settings are what other servers compare with their own.
+func NewIdentity(o *catalog.Raw, client *inprocess.Client, hostname, address string, settings map[string]string, now func() time.Time) *Identity {
 	id := IdentityName(hostname)
-	return &Identity{Raw: o, client: client, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, now: now}
+	return &Identity{Raw: o, client: client, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, settings: settings, now: now, began: now()}
 }
 
 // renew creates or renews the lease.
@@ -66,9 +72,9 @@ func (i *Identity) renew(ctx context.Context) error {
 	fill := func(l *coordinationv1.Lease) error {
 		renewed, seconds := metav1.NewMicroTime(i.now()), int32(identityDuration/time.Second)
 		l.Labels = map[string]string{identityLabel: "kube-apiserver", corev1.LabelHostname: i.host}
-		l.Annotations = nil
+		l.Annotations = map[string]string{settingsOf: written(i.settings)}
 		if i.address != "" {
-			l.Annotations = map[string]string{peerAddress: i.address}
+			l.Annotations[peerAddress] = i.address
 		}
 		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &i.holder, &renewed, &seconds
 		return nil
@@ -133,4 +139,48 @@ func (i *Identity) collect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Server is an API server, as its lease tells.
+type Server struct {
+	Name, Host string
+	Settings   map[string]string
+	// Renewed is when it last showed that it is alive; of this server, when it began.
+	Renewed time.Time
+}
+
+// Servers returns this server and the others that tell their settings.
+func (i *Identity) Servers(ctx context.Context) (itself Server, others []Server) {
+	itself = Server{i.name, i.host, i.settings, i.began}
+	objs, err := i.SeenList(ctx, leases, metav1.NamespaceSystem)
+	if err != nil {
+		return itself, nil
+	}
+	for _, o := range objs {
+		l, ok := o.(*coordinationv1.Lease)
+		if !ok || l.Labels[identityLabel] != "kube-apiserver" || l.Name == i.name || l.Annotations[settingsOf] == "" || l.Spec.RenewTime == nil {
+			continue
+		}
+		others = append(others, Server{l.Name, l.Labels[corev1.LabelHostname], read(l.Annotations[settingsOf]), l.Spec.RenewTime.Time})
+	}
+	return itself, others
+}
+
+// written and read are the form of settings in an annotation.
+func written(settings map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		parts = append(parts, name+"="+settings[name])
+	}
+	return strings.Join(parts, ",")
+}
+
+func read(text string) map[string]string {
+	settings := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if name, value, ok := strings.Cut(part, "="); ok {
+			settings[name] = value
+		}
+	}
+	return settings
 }

@@ -16,7 +16,7 @@ import (
 func madeByUs(dir string) bool { return pki.MadeAuthority(filepath.Join(dir, "pki")) }
 
 // trees are the directories whose whole content is this program's.
-var trees = []string{filepath.Join("etcd", "member"), "pebble", "history"}
+var trees = []string{filepath.Join("etcd", "member"), "pebble", "history", "recorder"}
 
 // files are this program's single files.
 func files(dir string) []string {

@@ -293,6 +293,9 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() { c.span.End() }()
 	if err := c.serve(); err != nil {
 		defer c.answers().End()
+		if ep.R.Secret {
+			request.SetSecret(req.Context())
+		}
 		WriteError(w, c.req, ep.GVR.GroupVersion(), cmp.Or(request.Unfinished(req.Context()), err))
 	}
 }

@@ -52,8 +52,7 @@ func (w *write) recordTarget(ctx context.Context, obj Object) {
 	request.SetObject(ctx, obj.GetNamespace(), name, w.dryRun)
 }
 
-// refused records the reason of a refusal and the fields that it names. Its
-// message is not recorded: it may quote what was sent.
+// refused records the reason of a refusal, its message, and the fields that it names.
 func refused(req *http.Request, st *metav1.Status) {
 	if !request.Recorded(req.Context()) {
 		return
@@ -66,7 +65,7 @@ func refused(req *http.Request, st *metav1.Status) {
 			}
 		}
 	}
-	request.SetRefused(req.Context(), string(st.Reason), fields)
+	request.SetRefused(req.Context(), string(st.Reason), st.Message, fields)
 }
 
 // refusedFields bounds the fields that are recorded of a refusal.

@@ -195,7 +195,15 @@ func (s *watchStream) begin(compressed bool) {
 	}
 	s.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(s.w)
+	sending := false // a frame that is larger than what is gathered waits for the client before the flush does
+	send := func() {
+		if !sending {
+			sending = true
+			s.progress.Began(s.e.Clock)
+		}
+	}
 	s.emit = func(frame [][]byte) error {
+		send()
 		for _, p := range frame {
 			g.write(p)
 		}
@@ -203,7 +211,7 @@ func (s *watchStream) begin(compressed bool) {
 	}
 	s.flush = func() error {
 		events, bytes := s.sent.report(s.counts)
-		s.progress.Began(s.e.Clock)
+		send()
 		if g.flush(); g.err != nil {
 			return g.err
 		}
@@ -214,6 +222,7 @@ func (s *watchStream) begin(compressed bool) {
 		}
 		err := rc.Flush()
 		s.progress.Ended(events, bytes, s.rev)
+		sending = false
 		return err
 	}
 	_ = rc.Flush()

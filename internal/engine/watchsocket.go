@@ -36,7 +36,10 @@ func (s *watchStream) overSocket(ctx context.Context, run func(ctx context.Conte
 			defer cancel()
 			_, _ = io.Copy(io.Discard, ws)
 		}()
-		s.emit = func(frame [][]byte) error { return message(ws, frame, s.out.media) }
+		s.emit = func(frame [][]byte) error {
+			s.progress.Began(s.e.Clock)
+			return message(ws, frame, s.out.media)
+		}
 		s.flush = func() error {
 			events, bytes := s.sent.report(s.counts)
 			s.progress.Ended(events, bytes, s.rev)

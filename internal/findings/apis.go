@@ -65,6 +65,46 @@ func (l *look) definitions() {
 	}
 }
 
+// From these bytes on a definition and the objects of it are worth a word: etcd takes no value beyond 1.5 MiB, and objects are in memory.
+const (
+	largeDefinition = 1 << 20
+	costlyObjects   = 64 << 20
+)
+
+// costly tells of definitions that are nearly too large to be stored, or whose objects are most of what is in memory.
+func (l *look) costly() {
+	var all int64
+	for _, v := range l.Parts.Views() {
+		all += v.Bytes
+	}
+	for _, d := range l.sized.definitions {
+		isLarge, isMost := d.DefinitionBytes >= largeDefinition, d.Bytes >= costlyObjects && d.Bytes > all/2
+		if !isLarge && !isMost {
+			continue
+		}
+		f := l.about("DefinitionCostly", v1alpha1.SeverityInfo, definitionOf(d.Name), "definition %s costs much", d.Name)
+		f.saw("the definition has %s, %s are in memory with %s, %s", kibibytes(d.DefinitionBytes), plural(d.Objects, "object"), kibibytes(d.Bytes), plural(d.Watchers, "watcher"))
+		if isMost {
+			f.Impact = fmt.Sprintf("%s of memory, %d%% of what all objects take", kibibytes(d.Bytes), 100*d.Bytes/all)
+			f.Cause = "its objects are many or large, and something lists or watches all of them"
+			f.run("kubectl get watches --field-selector group=%s,resource=%s", d.Group, d.Resource)
+		}
+		if isLarge {
+			f.Impact = "it is read as a whole by everything that lists definitions, and cannot grow beyond 1.5 MiB"
+			f.Cause = "its schemas and descriptions are large, in " + plural(len(d.Versions), "version")
+			f.run("kubectl get crd %s -o json | wc -c  # controller-gen crd:maxDescLen=0 leaves the descriptions out", d.Name)
+		}
+		f.run("kubectl get definition.flightrecorder.kanzen.io %s -o yaml", d.Name)
+	}
+}
+
+func kibibytes(n int64) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
 // apiServices looks at extension API servers that are away.
 func (l *look) apiServices() {
 	troubled := func(_ *store.View, i *store.Item) bool { return bytes.Contains(i.Value(), []byte("False")) }

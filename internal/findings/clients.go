@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Bounds of what clients may do.
@@ -28,6 +29,7 @@ const (
 // clients looks at clients that harm themselves or others.
 func (l *look) clients() {
 	l.strangers()
+	l.endings()
 	l.relists()
 	l.slowWatchers()
 	l.deprecated()
@@ -61,6 +63,41 @@ func (l *look) strangers() {
 		f.saw("%s", badCredentials[k.reason][1])
 		f.run("kubectl get requests --field-selector code=401")
 	}
+}
+
+// usedAgain is how long a credential that ends soon may go without use: who has another one by then is not complained of.
+const usedAgain = 5 * time.Minute
+
+// longLived is how long a credential is valid that people give, and not programs that renew it.
+const longLived = 24 * time.Hour
+
+// endings tells of clients whose certificates or tokens end soon, and that do not renew them.
+func (l *look) endings() {
+	for _, c := range l.Recorder.EndingCredentials(l.time.Add(-usedAgain)) {
+		severity := v1alpha1.SeverityInfo
+		if c.Until.Sub(c.From) >= longLived {
+			severity = v1alpha1.SeverityWarning
+		}
+		program := recorder.Program(c.UserAgent)
+		f := l.find("CredentialExpiring", severity, strings.Join([]string{c.User, program, c.SourceIP, c.Kind}, "/"), "the %s of %s expires in %s", c.Kind, c.User, days(c.Until.Sub(l.time)))
+		f.Impact = fmt.Sprintf("%s from %s cannot authenticate from %s on", program, c.SourceIP, c.Until.UTC().Format(time.RFC3339))
+		f.Cause = fmt.Sprintf("it was made for %s, and the client has not taken another", days(c.Until.Sub(c.From)))
+		f.saw("%s with it, the last one at %s", plural(c.Requests, "request"), c.Last.UTC().Format(time.RFC3339))
+		if c.Kind == request.CredentialToken {
+			f.run("kubectl create token ACCOUNT -n NAMESPACE --duration=24h  # or have the client read the token of its pod anew")
+		} else {
+			f.run("kanzen kubeconfig --user=%s  # a kubeconfig with a new one; in a cluster, what has signed the old one signs a new one", c.User)
+		}
+		f.run("kubectl get requests --field-selector user=%s", c.User)
+	}
+}
+
+// days rounds a long time for people.
+func days(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return plural(int(d.Round(24*time.Hour)/(24*time.Hour)), "day")
+	}
+	return short(d)
 }
 
 func (l *look) relists() {

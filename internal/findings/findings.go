@@ -62,11 +62,20 @@ type Certificate struct {
 
 // Snapshots is how scheduled snapshots do.
 type Snapshots struct {
-	// Last is when one was made; zero: none since the start. Failed and Error are of the newest failure, if that came later.
+	// Last is when one was made; zero: none is known. Failed and Error are of the newest failure, if that came later.
 	Last, Failed time.Time
 	Error        string
 	// Due is when the newest one should have been made.
 	Due time.Time
+}
+
+// Server is an API server of the cluster.
+type Server struct {
+	Name, Host string
+	// Settings are its version, and hashes of those flags that must be the same in all servers.
+	Settings map[string]string
+	// Seen is when it showed last that it is alive.
+	Seen time.Time
 }
 
 // Config is what an Engine looks at. What is nil is not looked at, except for Recorder, Parts, Objects, Clock and Guard, which are
@@ -80,6 +89,8 @@ type Config struct {
 	// Certificates returns those of the server's settings that have a fault.
 	Certificates func() []Certificate
 	Snapshots    func() Snapshots
+	// Servers returns this server and the others of its cluster, as far as they tell of themselves.
+	Servers func(ctx context.Context) (itself Server, others []Server)
 	// Directories are those whose disk the server needs, by what is in them; Disk measures.
 	Directories map[string]string
 	Disk        func(dir string) (space.Disk, error)
@@ -285,7 +296,7 @@ func (e *Engine) look(ctx context.Context) {
 	defer cancel()
 	l := &look{Engine: e, ctx: ctx, time: now}
 	e.tally.fold(e.Recorder, now)
-	for _, check := range []func(){l.health, l.storage, l.certificates, l.admission, l.conversions, l.definitions, l.apiServices, l.seats, l.clients, l.writers,
+	for _, check := range []func(){l.health, l.storage, l.certificates, l.admission, l.conversions, l.definitions, l.costly, l.apiServices, l.servers, l.seats, l.clients, l.writers,
 		l.deletions, l.workloads, l.quotas} {
 		// A check that panics takes nothing from the others.
 		_ = e.Guard.Call("look for findings", func() error { check(); return nil })

@@ -109,7 +109,7 @@ func TestParts(t *testing.T) {
 			func(d *desk) {
 				d.faulty = []Certificate{{Flag: "--tls-cert-file", Subject: "CN=a", Fault: "expires soon", Expiring: true}}
 			}, func(d *desk) { d.faulty = nil }},
-		"failing snapshots": {"SnapshotFailing", "Error", "none since the start",
+		"failing snapshots": {"SnapshotFailing", "Error", "none is known",
 			func(d *desk) { d.snapshots = Snapshots{Failed: d.clock.Now(), Error: "no bucket"} }, func(d *desk) { d.snapshots = Snapshots{} }},
 		"late snapshots": {"SnapshotOld", "Warning", "the last one is of 2026-01-0",
 			func(d *desk) {
@@ -486,5 +486,64 @@ func BenchmarkLook(b *testing.B) {
 		}
 		b.StartTimer()
 		d.found(fresh)
+	}
+}
+
+// TestCredentials has clients authenticate with what ends soon.
+func TestCredentials(t *testing.T) {
+	d := newDesk()
+	now := d.clock.Now()
+	for agent, c := range map[string]request.Credential{
+		"person/1":  {Kind: request.CredentialCertificate, From: now.Add(-300 * 24 * time.Hour), Until: now.Add(10 * 24 * time.Hour)},
+		"script/1":  {Kind: request.CredentialToken, From: now.Add(-57 * time.Minute), Until: now.Add(3 * time.Minute)},
+		"pod/1":     {Kind: request.CredentialToken, From: now.Add(-48 * time.Minute), Until: now.Add(12 * time.Minute)}, // renews at four fifths
+		"kubelet/1": {Kind: request.CredentialCertificate, From: now.Add(-300 * 24 * time.Hour), Until: now.Add(65 * 24 * time.Hour)},
+		"legacy/1":  {Kind: request.CredentialToken},
+	} {
+		d.sends("GET", "/api/v1/namespaces/n/configmaps/a", agent, "alice", 200, func(ctx context.Context) { request.SetCredential(ctx, &c) })
+	}
+	all := d.found(0)
+	if len(all) != 2 || all[0].Severity != "Warning" || !strings.Contains(all[0].Impact, "person/1 from") || all[0].Summary != "the certificate of alice expires in 10 days" ||
+		all[1].Severity != "Info" || !strings.Contains(all[1].Impact, "script/1 from") || all[1].Summary != "the token of alice expires in 3m0s" {
+		t.Errorf("%+v", all)
+	}
+	if all := d.found(usedAgain + time.Second); len(all) != 0 {
+		t.Errorf("nobody uses them any more: %+v", all)
+	}
+}
+
+// TestServers compares servers.
+func TestServers(t *testing.T) {
+	d := newDesk()
+	now := d.clock.Now()
+	itself := Server{Name: "a", Host: "alpha", Settings: map[string]string{"version": "2", "feature-gates": "1", "new-flag": "x"}, Seen: now}
+	gone := Server{Name: "b", Host: "before", Settings: map[string]string{"version": "1", "feature-gates": "2"}, Seen: now.Add(-time.Minute)}
+	same := Server{Name: "c", Host: "gamma", Settings: itself.Settings, Seen: now.Add(time.Minute)}
+	others := []Server{gone, same}
+	d.Servers = func(context.Context) (Server, []Server) { return itself, others }
+	if all := d.found(0); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	others = append(others, Server{Name: "d", Host: "delta", Settings: map[string]string{"version": "1", "feature-gates": "2"}, Seen: now.Add(time.Minute)})
+	all := d.found(every)
+	if len(all) != 2 || all[0].Cause != "they differ in --feature-gates" || all[0].Severity != "Warning" || all[1].Cause != "delta is 1, alpha is 2" || all[1].Severity != "Info" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestDefinitions has definitions that cost.
+func TestDefinitions(t *testing.T) {
+	d := newDesk()
+	novels := &v1alpha1.Definition{Group: "example.com", Resource: "as", Objects: 900, Bytes: 100 << 20}
+	novels.Name = "as.example.com"
+	view := v1alpha1.View{Bytes: 300 << 20}
+	d.Parts.Definitions = func() []*v1alpha1.Definition { return []*v1alpha1.Definition{novels} }
+	d.Parts.Views = func() []*v1alpha1.View { return []*v1alpha1.View{&view} }
+	if all := d.found(0); len(all) != 0 {
+		t.Errorf("a third of what is in memory: %+v", all)
+	}
+	view.Bytes = 150 << 20
+	if f := one(d.found(sizedFor), "DefinitionCostly"); f == nil || f.Impact != "100.0 MiB of memory, 66% of what all objects take" {
+		t.Errorf("%+v", f)
 	}
 }

@@ -33,12 +33,17 @@ type faults struct {
 type sizes struct {
 	at  time.Time
 	all []*v1alpha1.Datastore
+	// definitions may be thousands.
+	definitions []*v1alpha1.Definition
 }
 
 // storage looks at databases, disks, snapshots, and at how long writes take.
 func (l *look) storage() {
 	if l.sized.at.IsZero() || l.time.Sub(l.sized.at) >= sizedFor {
-		l.sized = sizes{l.time, l.Parts.Datastores(l.ctx)}
+		l.sized = sizes{at: l.time, all: l.Parts.Datastores(l.ctx)}
+		if l.Parts.Definitions != nil {
+			l.sized.definitions = l.Parts.Definitions()
+		}
 	}
 	for _, d := range l.sized.all {
 		l.datastore(d)
@@ -124,7 +129,7 @@ func (l *look) snapshots() {
 		return
 	}
 	s := l.Snapshots()
-	last := "none since the start"
+	last := "none is known"
 	if !s.Last.IsZero() {
 		last = "the last one is of " + s.Last.UTC().Format(time.RFC3339)
 	}
@@ -137,7 +142,7 @@ func (l *look) snapshots() {
 	case !s.Due.IsZero() && l.time.Sub(s.Due) > oneHourQuiet && s.Last.Before(s.Due):
 		f := l.find("SnapshotOld", v1alpha1.SeverityWarning, "", "a scheduled snapshot is late; %s", last)
 		f.Since.Time = s.Due
-		f.Impact, f.Cause = "what was written since could not be restored", "the one that was due at "+s.Due.UTC().Format(time.RFC3339)+" has not ended"
+		f.Impact, f.Cause = "what was written since could not be restored", "the one that was due at "+s.Due.UTC().Format(time.RFC3339)+" was not made, or has not ended: the server was down, or a place for snapshots does not answer"
 		f.run("kanzen snapshot save now.db")
 	}
 }

@@ -2,10 +2,10 @@ package recorder
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,6 +27,11 @@ type Disk struct {
 	queue   chan *v1alpha1.Record
 	dropped atomic.Int64
 	warned  atomic.Bool
+
+	// old are the files that earlier processes have moved aside, and newest is the one that this process goes on with, up to a size.
+	old        []string
+	newest     *os.File
+	newestSize int64
 }
 
 // DiskConfig says where records are kept and for how long.
@@ -53,7 +58,7 @@ func OpenDisk(c DiskConfig) (*Disk, error) {
 	}
 	d := &Disk{dir: c.Dir, log: c.Log, queue: make(chan *v1alpha1.Record, diskQueue)}
 	d.file = &rotate.File{Path: filepath.Join(c.Dir, diskFile), MaxSize: max(mebibyte, c.Size/diskFiles), MaxBackups: diskFiles - 1, MaxAge: c.Age}
-	return d, nil
+	return d, d.look()
 }
 
 // write gives a record to the writer. A disk that is too slow loses records; requests never wait for it.
@@ -75,76 +80,163 @@ func (d *Disk) lost() int64 {
 	return d.dropped.Load()
 }
 
+// gather is how long a record waits for others, which are written with it: each write to the file costs as much as making a line.
+const gather = 50 * time.Millisecond
+
 // Run writes records until ctx ends, and then those that wait.
 func (d *Disk) Run(ctx context.Context) error {
 	defer d.file.Close()
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
 	for {
+		var first *v1alpha1.Record
 		select {
-		case rec := <-d.queue:
-			d.put(rec)
-		case <-ctx.Done():
-			for {
-				select {
-				case rec := <-d.queue:
-					d.put(rec)
-				default:
-					return nil
-				}
+		case first = <-d.queue:
+			select {
+			case <-time.After(gather):
+			case <-ctx.Done():
 			}
+		case <-ctx.Done():
+		}
+		d.put(&lines, encoder, first)
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
 }
 
-func (d *Disk) put(rec *v1alpha1.Record) {
-	b, err := json.Marshal(stored(rec))
-	if err == nil {
-		_, err = d.file.Write(append(b, '\n'))
+// diskChunk is how much is written at a time.
+const diskChunk = 64 << 10
+
+// put writes a record, if there is one, and those that wait.
+func (d *Disk) put(lines *bytes.Buffer, encoder *json.Encoder, rec *v1alpha1.Record) {
+	count := int64(0)
+	for {
+		if rec != nil {
+			count++
+			if err := encoder.Encode(stored(rec)); err != nil {
+				d.failed(1, err)
+			}
+		}
+		if lines.Len() >= diskChunk {
+			d.flush(lines, &count)
+		}
+		select {
+		case rec = <-d.queue:
+		default:
+			d.flush(lines, &count)
+			return
+		}
 	}
-	if err == nil {
-		d.warned.Store(false)
-		return
+}
+
+func (d *Disk) flush(lines *bytes.Buffer, count *int64) {
+	if lines.Len() > 0 {
+		if _, err := d.file.Write(lines.Bytes()); err != nil {
+			d.failed(*count, err)
+		} else {
+			d.warned.Store(false)
+		}
 	}
-	d.dropped.Add(1)
+	lines.Reset()
+	*count = 0
+}
+
+func (d *Disk) failed(count int64, err error) {
+	d.dropped.Add(count)
 	if !d.warned.Swap(true) {
 		d.log.Warn("the flight recorder cannot write to its directory", "dir", d.dir, "error", err)
 	}
 }
 
-// Load takes up what an earlier process has kept. What cannot be read is left out.
+// Load takes up what an earlier process has kept. What cannot be read is left out. Requests may be served meanwhile: what is read is
+// older than all that they leave, and is put before it.
 func (r *Recorder) Load(ctx context.Context) error {
+	defer close(r.loaded)
 	if r.Disk == nil {
 		return nil
 	}
-	files, err := os.ReadDir(r.Disk.dir)
+	before := New(Config{Memory: r.Memory, Slow: r.Slow, Sample: r.Sample, Clock: r.Clock, Log: r.Log})
+	before.history.seed = r.history.seed
+	var errs []error
+	for _, path := range r.Disk.newestOf(r.Memory) {
+		f, err := os.Open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was too old
+		}
+		if err == nil {
+			err = errors.Join(before.load(ctx, f), f.Close())
+		}
+		errs = append(errs, err)
+	}
+	if f := r.Disk.newest; f != nil {
+		errs = append(errs, before.load(ctx, io.LimitReader(f, r.Disk.newestSize)), f.Close())
+	}
+	for class := range r.rings {
+		r.rings[class].precede(&before.rings[class])
+	}
+	r.history.precede(before.history)
+	return errors.Join(errs...)
+}
+
+// look finds the files of earlier processes. The newest is appended to from now on, and may be moved aside: it is read as far as it
+// goes now.
+func (d *Disk) look() error {
+	all, err := os.ReadDir(d.dir)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, f := range files {
+	for _, f := range all {
 		if name := f.Name(); strings.HasPrefix(name, "requests") && strings.HasSuffix(name, ".jsonl") && name != diskFile {
-			names = append(names, name) // with the time in the name
+			d.old = append(d.old, filepath.Join(d.dir, name)) // with the time in the name
 		}
 	}
-	slices.Sort(names)
-	var errs []error
-	for _, name := range append(names, diskFile) {
-		if err := r.load(ctx, filepath.Join(r.Disk.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
+	slices.Sort(d.old)
+	f, err := os.Open(filepath.Join(d.dir, diskFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	return errors.Join(errs...)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	d.newest, d.newestSize = f, info.Size()
+	return nil
+}
+
+// newestOf returns the files that were moved aside, as far as they are, with the newest, no larger than what memory has room for: more
+// would cost the start seconds, and be forgotten mostly.
+func (d *Disk) newestOf(memory int64) []string {
+	from, bytes := len(d.old), d.newestSize
+	for from > 0 {
+		info, err := os.Stat(d.old[from-1])
+		if err != nil || bytes+info.Size() > memory {
+			break
+		}
+		from, bytes = from-1, bytes+info.Size()
+	}
+	return d.old[from:]
+}
+
+// awaitLoaded waits until what an earlier process has kept is there.
+func (r *Recorder) awaitLoaded(ctx context.Context) {
+	if r.Disk == nil {
+		return
+	}
+	select {
+	case <-r.loaded:
+	case <-ctx.Done():
+	}
 }
 
 // maxLine bounds a line of a file.
 const maxLine = 4 << 20
 
-func (r *Recorder) load(ctx context.Context, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewReaderSize(io.LimitReader(f, 1<<40), 64<<10)
+func (r *Recorder) load(ctx context.Context, lines io.Reader) error {
 	scan := bufio.NewScanner(lines)
 	scan.Buffer(nil, maxLine)
 	for n := 0; scan.Scan(); n++ {
@@ -156,11 +248,7 @@ func (r *Recorder) load(ctx context.Context, path string) error {
 			continue // the last line of a process that was killed
 		}
 		rec = stored(rec) // a file of an earlier version may have values
-		r.put(rec)
-		r.remember(rec, rec.Changes)
+		r.Take(rec)
 	}
-	if err := scan.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return scan.Err()
 }

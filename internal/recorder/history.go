@@ -63,13 +63,7 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	if rec.Kept != v1alpha1.KeptWrite && rec.Code < 400 || rec.DryRun {
 		return
 	}
-	entry := v1alpha1.HistoryEntry{First: rec.Time, Last: rec.Time, Count: 1, User: rec.User, Impersonated: rec.Impersonated, UserAgent: rec.UserAgent,
-		SourceIP: rec.SourceIP, Verb: rec.Verb, Subresource: rec.Subresource, Code: rec.Code, Reason: rec.Reason, RefusedFields: rec.Fields, Request: rec.Number}
-	for _, s := range rec.Steps {
-		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed" || s.Duration.Duration >= r.Slow) || s.Kind == "plugin" && s.Result == "Refused" {
-			entry.Steps = append(entry.Steps, s)
-		}
-	}
+	entry := r.entryOf(rec)
 	itself := false // the object that the request names is among those that it changed
 	for n := range changes {
 		c := &changes[n]
@@ -84,6 +78,18 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	if known && !itself && (refused || called && len(changes) == 0) { // a refused Service gives its address back, which is a change
 		r.history.add(v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}, entry)
 	}
+}
+
+// entryOf makes the entry of a request.
+func (r *Recorder) entryOf(rec *v1alpha1.Record) v1alpha1.HistoryEntry {
+	entry := v1alpha1.HistoryEntry{First: rec.Time, Last: rec.Time, Count: 1, User: rec.User, Impersonated: rec.Impersonated, UserAgent: rec.UserAgent,
+		SourceIP: rec.SourceIP, Verb: rec.Verb, Subresource: rec.Subresource, Code: rec.Code, Reason: rec.Reason, Message: rec.Message, RefusedFields: rec.Fields, Request: rec.Number}
+	for _, s := range rec.Steps {
+		if s.Kind != "plugin" && (s.Changed || s.Result != "Allowed" || s.Duration.Duration >= r.Slow) || s.Kind == "plugin" && s.Result == "Refused" {
+			entry.Steps = append(entry.Steps, s)
+		}
+	}
+	return entry
 }
 
 func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
@@ -114,6 +120,21 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 	})
 	s.place(p)
 	s.shrink()
+}
+
+// precede puts the entries of another history, which is not used any more, before those of this one.
+func (h *history) precede(before *history) {
+	for n := range h.shards {
+		s, old := &h.shards[n], &before.shards[n]
+		s.mu.Lock()
+		for o, at := range s.objects {
+			for _, e := range at.Value.(*past).entries {
+				before.add(o, e)
+			}
+		}
+		s.bytes, s.objects, s.full, s.slim = old.bytes, old.objects, old.full, old.slim
+		s.mu.Unlock()
+	}
 }
 
 func isRefusal(e *v1alpha1.HistoryEntry) bool { return e.Code >= 400 }
@@ -176,7 +197,7 @@ func entriesSize(entries []v1alpha1.HistoryEntry) int64 {
 	n := cap(entries) * int(unsafe.Sizeof(v1alpha1.HistoryEntry{}))
 	for i := range entries {
 		e := &entries[i]
-		n += len(e.User) + len(e.Impersonated) + len(e.UserAgent) + len(e.SourceIP) + len(e.UID) + len(e.ResourceVersion) + len(e.Reason) + sizeOfFields(e.Fields)
+		n += len(e.User) + len(e.Impersonated) + len(e.UserAgent) + len(e.SourceIP) + len(e.UID) + len(e.ResourceVersion) + len(e.Reason) + len(e.Message) + sizeOfFields(e.Fields)
 		for _, f := range e.RefusedFields {
 			n += len(f) + 16
 		}
@@ -227,17 +248,47 @@ func (s *histories) shrink() {
 	}
 }
 
-// History returns what is known of an object, oldest first, and how many entries were forgotten.
+// History returns what is known of an object, oldest first, and how many entries were forgotten. An object without a history may have
+// been refused to somebody who may do nothing: that is in the records alone.
 func (r *Recorder) History(o v1alpha1.ObjectReference) (entries []v1alpha1.HistoryEntry, forgotten int64) {
-	s := r.history.shard(o)
+	if p := r.history.past(o); p != nil {
+		return slices.Clone(p.entries), p.forgotten
+	}
+	return r.refusalsOf(o), 0
+}
+
+// past returns a copy of what is known of an object; nil: nothing is.
+func (h *history) past(o v1alpha1.ObjectReference) *past {
+	s := h.shard(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.objects[o]
 	if at == nil {
-		return []v1alpha1.HistoryEntry{}, 0
+		return nil
 	}
-	p := at.Value.(*past)
-	return slices.Clone(p.entries), p.forgotten
+	p := *at.Value.(*past)
+	p.entries = slices.Clone(p.entries)
+	return &p
+}
+
+// refusalsOf returns the newest refusals of writes to an object, or, of creations that were refused before their object was read, of
+// those that may have been for it.
+func (r *Recorder) refusalsOf(o v1alpha1.ObjectReference) []v1alpha1.HistoryEntry {
+	out := []v1alpha1.HistoryEntry{}
+	var c Cursor
+	for _, rec := range r.since(&c, refusals) {
+		if !writing(rec.Verb) || rec.DryRun || rec.Group != o.Group || rec.Resource != o.Resource || rec.Namespace != o.Namespace || rec.Name != o.Name && rec.Name != "" {
+			continue
+		}
+		e := r.entryOf(rec)
+		e.Unnamed = rec.Name == ""
+		if n := len(out); n > 0 && out[n-1].Unnamed == e.Unnamed && same(&out[n-1], &e) {
+			e.First, e.Count = out[n-1].First, out[n-1].Count+1
+			out = out[:n-1]
+		}
+		out = append(out, e)
+	}
+	return out[max(0, len(out)-maxRefused):]
 }
 
 func (h *history) size() (n int64) {

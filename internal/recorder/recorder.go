@@ -2,9 +2,9 @@
 // write, refusal, error and slow request, and a sample of the reads; the newest history of each object outlives the
 // rest. It knows the watches that are served, and how webhooks and policies do.
 //
-// What it keeps never has tokens, bodies, messages of refusals (which quote bodies and webhooks) or values of secrets.
-// Values of other objects are told only to who may get the object, and written to no file (told.go). Names come from
-// clients, so each text has a bound.
+// What it keeps never has tokens, bodies or values of secrets. Values of other objects, and messages of refusals, which may
+// quote such, are told only to who may get the object, and written to no file (told.go). Names come from clients, so each
+// text has a bound.
 //
 // It measures nothing itself: the times are those of request.Latency, and what else happens on a request's way is
 // reported to its trail (request.AddStep and others). A request that is not kept costs two looks at its context and the
@@ -53,6 +53,9 @@ type Recorder struct {
 	watches watches
 	stats   stats
 	old     deprecated
+	ending  endings
+	people  people
+	loaded  chan struct{} // closed when Load has ended
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept
 	// strangers lets through what is written to disk of requests that anybody can send; skipped counts the others.
@@ -85,6 +88,7 @@ func New(c Config) *Recorder {
 	r := &Recorder{Config: c, began: c.Clock.Now()}
 	// Numbers go on where those of an earlier process ended, however many it has given.
 	r.number.Store(c.Clock.Now().UnixMicro())
+	r.loaded = make(chan struct{})
 	rest := c.Memory
 	for n := range r.rings {
 		bytes := c.Memory * share[n] / 100
@@ -95,6 +99,8 @@ func New(c Config) *Recorder {
 	r.watches.init()
 	r.stats.init()
 	r.old.init()
+	r.ending.all = map[endingKey]*EndingCredential{}
+	r.people.groups = map[string][]string{}
 	return r
 }
 
@@ -121,7 +127,9 @@ func (r *Recorder) Filter(next chain.Handler) chain.Handler {
 
 // finish keeps a request that has ended, or not. A handler that panicked has failed, whatever it has sent.
 func (r *Recorder) finish(w http.ResponseWriter, req *http.Request, i *request.Info, l *request.Latency, panicked bool) {
-	code, took := chain.StatusOf(w), r.Clock.Since(request.ReceivedFrom(req.Context()))
+	now := r.Clock.Now()
+	code, took := chain.StatusOf(w), now.Sub(request.ReceivedFrom(req.Context()))
+	r.ending.saw(l, req, now)
 	if panicked && code < http.StatusInternalServerError {
 		code = http.StatusInternalServerError
 	}
@@ -142,6 +150,7 @@ func (r *Recorder) long(next chain.Handler, w http.ResponseWriter, req *http.Req
 		l.Record()
 	}
 	next(w, req)
+	r.ending.saw(l, req, r.Clock.Now())
 	code := chain.StatusOf(w)
 	kept := v1alpha1.KeptWrite
 	if code >= 400 {
@@ -223,6 +232,8 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	if req.ContentLength > 0 {
 		rec.RequestBytes = req.ContentLength
 	}
+	r.people.saw(t.User)
+	r.people.saw(t.As)
 	if t.User != nil {
 		rec.User = shared(t.User.GetName(), maxUser)
 	}
@@ -231,6 +242,9 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	}
 	if rec.Name == "" {
 		rec.Name = text(t.Name, maxName)
+	}
+	if telling(rec) {
+		rec.Message = text(strings.ReplaceAll(t.Message, "\n", "; "), maxMessage)
 	}
 	for _, f := range t.Fields {
 		rec.Fields = append(rec.Fields, text(f, maxPath))
@@ -256,6 +270,11 @@ func reason(s string) string {
 		return ""
 	}
 	return shared(s, maxID)
+}
+
+// telling says that the message of a refusal is kept: it tells more than the code, and quotes no secret.
+func telling(rec *v1alpha1.Record) bool {
+	return rec.Code >= 400 && rec.Resource != "" && !stranger(rec) && !(rec.Group == "" && rec.Resource == "secrets") && rec.Group != "authentication.k8s.io"
 }
 
 // maxKeptChanges bounds the changes in the record of a request; the history of objects has all of them.
@@ -287,6 +306,12 @@ func (r *Recorder) put(rec *v1alpha1.Record) {
 	c := classOf(rec)
 	r.seen[c].Add(1)
 	r.rings[c].push(rec)
+}
+
+// Take takes up a record that another recorder has kept, after all that are here.
+func (r *Recorder) Take(rec *v1alpha1.Record) {
+	r.put(rec)
+	r.remember(rec, rec.Changes)
 }
 
 func classOf(rec *v1alpha1.Record) class {

@@ -437,11 +437,11 @@ func TestToldPaths(t *testing.T) {
 			t.Fatalf("%+v", fields)
 		}
 		rec := &v1alpha1.Record{Resource: "widgets", Name: "w", Fields: []string{"data[" + name + "]"}, Changes: []v1alpha1.Change{{Resource: "widgets", Name: "w", Fields: fields}}}
-		shown := told(rec, nothing)
+		shown := told(rec, anybody())
 		if said := fmt.Sprintf("%+v", shown); strings.Contains(said, "canary") || !strings.Contains(said, "spec.list") {
 			t.Errorf("%q: %s", name, said)
 		}
-		shown = told(rec, func(v1alpha1.ObjectReference) bool { return true })
+		shown = told(rec, reader{may: func(string, v1alpha1.ObjectReference) bool { return true }})
 		if said := fmt.Sprintf("%+v", shown); !strings.Contains(said, "canary") || !strings.Contains(said, "New:\"2\"") {
 			t.Errorf("%q: who may get it is told %s", name, said)
 		}
@@ -529,4 +529,74 @@ func TestSlowWebhookIsInHistory(t *testing.T) {
 	if len(entries) != 1 || len(entries[0].Steps) != 1 || entries[0].Steps[0].Name != "slow/w" {
 		t.Errorf("%+v", entries)
 	}
+}
+
+// TestLoadMeanwhile has requests served while what was kept before is read: it comes before them.
+func TestLoadMeanwhile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "flight")
+	writes := func(r *Recorder, clk *testingclock.FakeClock, user string, n int) {
+		for range n {
+			clk.Step(time.Millisecond)
+			serve(t, r, clk, "PUT", "/api/v1/namespaces/n/configmaps/c", user, 200, wrote(r, "configmaps", configMap("c", nil), configMap("c", map[string]string{"a": "b"})))
+		}
+	}
+	open := func() (*Recorder, *testingclock.FakeClock, func()) {
+		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clk := testingclock.NewFakeClock(begin)
+		r := New(Config{Memory: 4 << 20, Disk: d, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = d.Run(ctx) }()
+		return r, clk, func() { cancel(); <-done }
+	}
+	r, clk, end := open()
+	writes(r, clk, "alice", 3)
+	end()
+	r, clk, end = open()
+	clk.Step(time.Hour)
+	var c Cursor
+	writes(r, clk, "bob", 2)
+	if n := len(r.Since(&c)); n != 2 {
+		t.Errorf("%d records before", n)
+	}
+	end() // what bob did is on the disk, too
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := r.History(v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "c"})
+	if len(entries) != 2 || entries[0].User != "alice" || entries[0].Count != 3 || entries[1].User != "bob" || entries[1].Count != 2 {
+		t.Errorf("%+v", entries)
+	}
+	if n := len(r.Records()); n != 5 {
+		t.Errorf("%d records", n)
+	}
+	writes(r, clk, "carol", 1)
+	if all := r.Since(&c); len(all) != 1 || all[0].User != "carol" {
+		t.Errorf("a reader that goes on is told %+v", all)
+	}
+}
+
+// BenchmarkDisk writes the record of a typical write.
+func BenchmarkDisk(b *testing.B) {
+	d, err := OpenDisk(DiskConfig{Dir: b.TempDir(), Size: 64 << 20, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	clk := testingclock.NewFakeClock(begin)
+	r := New(Config{Memory: 4 << 20, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+	serve(b, r, clk, "PUT", "/api/v1/namespaces/n/configmaps/c", "alice", 200, wrote(r, "configmaps", configMap("c", nil), configMap("c", map[string]string{"a": "b"})))
+	rec := r.Records()[0]
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	b.ReportAllocs()
+	for b.Loop() {
+		for range 30 { // as many as come in the time that records wait for others, at 600 writes a second
+			d.queue <- rec
+		}
+		d.put(&lines, encoder, nil)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/30, "ns/record")
 }

@@ -23,8 +23,8 @@ import (
 
 // Deps is what the resources need from the rest of the server.
 type Deps struct {
-	// MayGet returns nil if the context's user may get an object.
-	MayGet func(ctx context.Context, o v1alpha1.ObjectReference) error
+	// May returns nil if the context's user may do something with an object.
+	May func(ctx context.Context, verb string, o v1alpha1.ObjectReference) error
 	// Explain says why a user may or may not do something.
 	Explain func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error)
 	Parts   Parts
@@ -37,7 +37,7 @@ type Deps struct {
 // Resources returns the resources by which the recorder is read. They are served like all others: who may read them is a
 // question of RBAC.
 func (r *Recorder) Resources(d Deps) []*engine.Resource {
-	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), accessExplanations(d), r.findings(d)},
+	return append([]*engine.Resource{r.requests(d), r.watchResource(), r.webhookStats(d), r.deprecatedUses(), r.objectHistories(d), r.accessExplanations(d), r.findings(d)},
 		r.statResources(d.Parts)...)
 }
 
@@ -64,8 +64,7 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 		if number, err := strconv.ParseInt(strings.TrimPrefix(name, "r"), 10, 64); err == nil {
 			n, found := slices.BinarySearchFunc(records, number, func(rec *v1alpha1.Record, number int64) int { return cmp.Compare(rec.Number, number) })
 			if found && requestName(records[n]) == name {
-				may := func(o v1alpha1.ObjectReference) bool { return d.MayGet(ctx, o) == nil }
-				return shownRequest(records[n], may), nil
+				return shownRequest(records[n], d.readerOf(ctx)), nil
 			}
 		}
 		return nil, apierrors.NewNotFound(v1alpha1.GroupVersion().WithResource("requests").GroupResource(), name)
@@ -83,7 +82,7 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 		}
 		return func(yield func(engine.Object) bool) {
 			for _, rec := range slices.Backward(records) {
-				if !yield(shownRequest(rec, nothing)) {
+				if !yield(shownRequest(rec, anybody())) {
 					return
 				}
 			}
@@ -110,8 +109,8 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 
 func requestName(rec *v1alpha1.Record) string { return "r" + strconv.FormatInt(rec.Number, 10) }
 
-func shownRequest(rec *v1alpha1.Record, may func(v1alpha1.ObjectReference) bool) *v1alpha1.Request {
-	q := &v1alpha1.Request{Record: told(rec, may)}
+func shownRequest(rec *v1alpha1.Record, to reader) *v1alpha1.Request {
+	q := &v1alpha1.Request{Record: told(rec, to)}
 	q.ObjectMeta.Name, q.ResourceVersion = requestName(rec), strconv.FormatInt(rec.Number, 10)
 	q.CreationTimestamp = metav1.NewTime(rec.Time.Time)
 	return q
@@ -136,7 +135,7 @@ func (r *Recorder) watchRequests(ctx context.Context, after string, send func(wa
 		var objs []engine.Object
 		for _, rec := range r.Since(&c) {
 			if rec.Number > from {
-				objs = append(objs, shownRequest(rec, nothing))
+				objs = append(objs, shownRequest(rec, anybody()))
 			}
 		}
 		from = 0 // the cursor knows
@@ -341,16 +340,35 @@ func (r *Recorder) objectHistories(d Deps) *engine.Resource {
 			if in.Spec.Resource == "namespaces" && in.Spec.Group == "" {
 				in.Spec.Namespace = in.Spec.Name
 			}
-			if err := d.MayGet(ctx, in.Spec); err != nil {
-				return nil, err
-			}
-			in.Status.Entries, in.Status.Forgotten = r.History(in.Spec)
-			return in, nil
+			var err error
+			in.Status, err = d.historyFor(ctx, r, in.Spec)
+			return in, err
 		}),
 	}
 }
 
-func accessExplanations(d Deps) *engine.Resource {
+// historyFor returns the history of an object for a reader who may get it. Who may not is told of the refusals that were his own.
+func (d *Deps) historyFor(ctx context.Context, r *Recorder, o v1alpha1.ObjectReference) (s v1alpha1.ObjectHistoryStatus, err error) {
+	to := d.readerOf(ctx)
+	r.awaitLoaded(ctx)
+	s.Entries, s.Forgotten = r.History(o)
+	others := o
+	others.Name = ""
+	if err = d.May(ctx, "get", o); err == nil {
+		s.Entries = slices.DeleteFunc(s.Entries, func(e v1alpha1.HistoryEntry) bool {
+			return e.Unnamed && !to.was(e.User, e.Impersonated) && !to.may("get", others)
+		})
+		return s, nil
+	}
+	s.Forgotten = 0
+	s.Entries = slices.DeleteFunc(s.Entries, func(e v1alpha1.HistoryEntry) bool { return !isRefusal(&e) || !to.was(e.User, e.Impersonated) })
+	if len(s.Entries) > 0 {
+		err = nil
+	}
+	return s, err
+}
+
+func (r *Recorder) accessExplanations(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "accessexplanations", Singular: "accessexplanation", Kind: "AccessExplanation", Hub: v1alpha1.GroupVersion(), Verbs: []string{"create"},
 		Versions: []*engine.Version{engine.VersionOf[v1alpha1.AccessExplanation, v1alpha1.AccessExplanationList](v1alpha1.GroupVersion(), nil)},
@@ -359,8 +377,17 @@ func accessExplanations(d Deps) *engine.Resource {
 			if (s.ResourceAttributes == nil) == (s.NonResourceAttributes == nil) || s.User == "" && len(s.Groups) == 0 {
 				return nil, apierrors.NewBadRequest("spec must have a user or groups, and either resourceAttributes or nonResourceAttributes")
 			}
-			status, err := d.Explain(ctx, s)
+			asked, groups := *s, []string(nil)
+			seen := r.people.of(s.User)
+			if len(s.Groups) == 0 {
+				if groups = seen; groups == nil {
+					groups = StandardGroups(s.User)
+				}
+				asked.Groups = groups
+			}
+			status, err := d.Explain(ctx, &asked)
 			in.Status = status
+			in.Status.Groups, in.Status.Seen = groups, groups != nil && seen != nil
 			return in, err
 		}),
 	}

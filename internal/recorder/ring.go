@@ -23,15 +23,40 @@ type shard struct {
 	bytes   int64
 	records []*v1alpha1.Record // oldest first, from first on; guarded by mu
 	first   int
-	pushed  int64 // how many records were ever pushed
+	pushed  int64 // how many records were ever pushed, from manyBefore on
 	// gone is when the newest request that was dropped had ended.
 	gone time.Time
 	_    [8]byte
 }
 
+// manyBefore is more than there can be of records that are put before others: readers have as many less behind them.
+const manyBefore = 1 << 40
+
 func (r *ring) init(limit int64) {
 	for n := range r.shards {
-		r.shards[n].limit = limit / shards
+		r.shards[n].limit, r.shards[n].pushed = limit/shards, manyBefore
+	}
+}
+
+// precede puts the records of another ring, which is not used any more, before those of this one, as far as there is room.
+func (r *ring) precede(before *ring) {
+	for n := range r.shards {
+		s, old := &r.shards[n], before.shards[n].records[before.shards[n].first:]
+		s.mu.Lock()
+		room, from := s.limit-s.bytes, len(old)
+		for from > 0 && room >= sizeOf(old[from-1]) {
+			from--
+			room -= sizeOf(old[from])
+		}
+		if from > 0 {
+			s.gone = endOf(old[from-1])
+		} else {
+			s.gone = before.shards[n].gone
+		}
+		s.bytes = s.limit - room
+		s.records = slices.Concat(old[from:], s.records[s.first:])
+		s.first = 0
+		s.mu.Unlock()
 	}
 }
 
@@ -102,9 +127,12 @@ type Cursor [classes][shards]int64
 
 // Since returns the records kept after the cursor, in the order in which the requests began, and moves it. The records must not
 // be changed.
-func (r *Recorder) Since(c *Cursor) []*v1alpha1.Record {
+func (r *Recorder) Since(c *Cursor) []*v1alpha1.Record { return r.since(c, writes, refusals, reads) }
+
+// since is Since for records of some classes.
+func (r *Recorder) since(c *Cursor, of ...class) []*v1alpha1.Record {
 	var out []*v1alpha1.Record
-	for class := range r.rings {
+	for _, class := range of {
 		for n := range r.rings[class].shards {
 			s := &r.rings[class].shards[n]
 			s.mu.Lock()
@@ -129,7 +157,7 @@ func (r *Recorder) Records() []*v1alpha1.Record {
 func sizeOf(r *v1alpha1.Record) int64 {
 	n := int(unsafe.Sizeof(*r)) + 8
 	for _, s := range []string{r.AuditID, r.User, r.Impersonated, r.UserAgent, r.SourceIP, r.Path, r.Group, r.Version, r.Resource,
-		r.Subresource, r.Namespace, r.Name, r.Reason} {
+		r.Subresource, r.Namespace, r.Name, r.Reason, r.Message} {
 		n += len(s)
 	}
 	for _, f := range r.Fields {

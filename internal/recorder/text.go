@@ -15,6 +15,8 @@ const (
 	maxName  = 253
 	maxPath  = 160
 	maxValue = 64
+	// maxMessage is enough for what most refusals say.
+	maxMessage = 512
 )
 
 // text bounds a text from a client, and makes it safe to print: valid, and without control characters, which would reach

@@ -1,20 +1,57 @@
 package recorder
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file decides what a reader is told of the objects that requests were about. Whoever may read requests may not
 // therefore read objects: their values are told only to a reader who may get the object, which is asked at that moment.
 
+// reader is who reads what was recorded.
+type reader struct {
+	// name is empty if it is of no use to know it: anybody is the anonymous user.
+	name string
+	may  func(verb string, o v1alpha1.ObjectReference) bool
+}
+
+// readerOf returns the reader whose request has a context.
+func (d *Deps) readerOf(ctx context.Context) reader {
+	r := reader{may: func(verb string, o v1alpha1.ObjectReference) bool { return d.May(ctx, verb, o) == nil }}
+	if u := request.UserFrom(ctx); u != nil && u.GetName() != user.Anonymous {
+		r.name = u.GetName()
+	}
+	return r
+}
+
+// was says that it was the reader who sent a request, or as whom it was sent.
+func (r reader) was(user, impersonated string) bool {
+	return r.name != "" && cmp.Or(impersonated, user) == r.name
+}
+
+// hears says that the reader is told the message of a refusal: who was refused knows it, and to who may get or create the object it
+// tells nothing that is not his.
+func (r reader) hears(rec *v1alpha1.Record, o v1alpha1.ObjectReference) bool {
+	return r.was(rec.User, rec.Impersonated) || r.may("get", o) || rec.Verb == "create" && r.may("create", o)
+}
+
 // told returns a record with the contents of those objects alone that the reader may get. Of others it has the names of
 // fields, without the keys and names of items that stand in their paths.
-func told(rec *v1alpha1.Record, may func(v1alpha1.ObjectReference) bool) v1alpha1.Record {
+func told(rec *v1alpha1.Record, to reader) v1alpha1.Record {
 	out := *rec
-	if len(rec.Fields) > 0 && !may(v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}) {
+	may := func(o v1alpha1.ObjectReference) bool { return to.may("get", o) }
+	itself := v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}
+	if rec.Message != "" && !to.hears(rec, itself) {
+		out.Message = ""
+	}
+	if len(rec.Fields) > 0 && !may(itself) {
 		out.Fields = make([]string, len(rec.Fields))
 		for n, f := range rec.Fields {
 			out.Fields[n] = outline(f)
@@ -37,8 +74,10 @@ func told(rec *v1alpha1.Record, may func(v1alpha1.ObjectReference) bool) v1alpha
 	return out
 }
 
-// nothing is the answer for a reader of whom it is not known what objects he may get.
-func nothing(v1alpha1.ObjectReference) bool { return false }
+// anybody is a reader of whom it is not known what objects he may get.
+func anybody() reader {
+	return reader{may: func(string, v1alpha1.ObjectReference) bool { return false }}
+}
 
 // outline returns the path of a field up to the first key or item. Keys of maps that look like more than a name stand in
 // brackets, too.
@@ -56,12 +95,13 @@ func withoutValues(fields []v1alpha1.FieldChange) []v1alpha1.FieldChange {
 	return out
 }
 
-// stored returns a record as it is written to a file: there nobody asks who may get an object, so it has no values.
+// stored returns a record as it is written to a file: there nobody asks who may get an object, so it has no values and no messages.
 func stored(rec *v1alpha1.Record) *v1alpha1.Record {
-	if !slices.ContainsFunc(rec.Changes, func(c v1alpha1.Change) bool { return len(c.Fields) > 0 }) {
+	if rec.Message == "" && !slices.ContainsFunc(rec.Changes, func(c v1alpha1.Change) bool { return len(c.Fields) > 0 }) {
 		return rec
 	}
 	out := *rec
+	out.Message = ""
 	out.Changes = slices.Clone(rec.Changes)
 	for n := range out.Changes {
 		out.Changes[n].Fields = withoutValues(out.Changes[n].Fields)

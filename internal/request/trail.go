@@ -19,16 +19,20 @@ type trail struct {
 	mu        sync.Mutex
 	user, as  user.Info // guarded by mu
 	more      *Trail    // guarded by mu; nil until there is something in it
+	// credential is with what the user has authenticated.
+	credential atomic.Pointer[Credential]
 }
 
 // Trail is a copy of what was learned.
 type Trail struct {
 	// User sent the request; As is the impersonated user, nil if there is none.
 	User, As user.Info
-	// Reason is that of a refusal, and Fields are the fields that it names. The message is left out: it may quote what
-	// the client or a webhook has sent.
-	Reason string
-	Fields []string
+	// Reason is that of a refusal, and Fields are the fields that it names. Message may quote what the client or a webhook has
+	// sent; it is empty where Secret is set.
+	Reason, Message string
+	Fields          []string
+	// Secret says that the request may have values in it that nobody must be told of.
+	Secret bool
 	Steps  []Step
 	// Changes are those that the request has made. MoreSteps and MoreChanges count what did not fit.
 	Changes                []Change
@@ -179,9 +183,17 @@ func AddChange(ctx context.Context, c Change) {
 }
 
 // SetRefused records why the context's request was refused.
-func SetRefused(ctx context.Context, reason string, fields []string) {
-	note(ctx, func(t *Trail) { t.Reason, t.Fields = reason, fields })
+func SetRefused(ctx context.Context, reason, message string, fields []string) {
+	note(ctx, func(t *Trail) {
+		t.Reason, t.Fields = reason, fields
+		if !t.Secret {
+			t.Message = message
+		}
+	})
 }
+
+// SetSecret records that values in the context's request must not be told.
+func SetSecret(ctx context.Context) { note(ctx, func(t *Trail) { t.Secret = true }) }
 
 // SetObject records which object the body of a creation is for, and whether the write is a dry run.
 func SetObject(ctx context.Context, namespace, name string, dryRun bool) {

@@ -23,12 +23,13 @@ import (
 
 // findings makes the engine of findings; without a flight recorder there is none. Flow control is made later, as are the checks of
 // health; backups nil: there are none.
-func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error) *findings.Engine {
+func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
+	servers func(context.Context) (findings.Server, []findings.Server)) *findings.Engine {
 	if f.Recorder == nil {
 		return nil
 	}
 	c := findings.Config{
-		Recorder: f.Recorder, Parts: p, Objects: b.objects, NotReady: notReady,
+		Recorder: f.Recorder, Parts: p, Objects: b.objects, NotReady: notReady, Servers: servers,
 		Levels: func() []flowcontrol.LevelState {
 			if c := flow(); c != nil {
 				return c.Levels()
@@ -60,8 +61,8 @@ func (b *base) directoriesInUse() map[string]string {
 	if b.cfg.Embedded() && b.cfg.DataDir != "" {
 		out["data directory"] = b.cfg.DataDir
 	}
-	if b.cfg.FlightRecorderDir != "" {
-		out["flight recorder"] = b.cfg.FlightRecorderDir
+	if dir := b.cfg.FlightRecorderDir; dir != "" { // else it is below the data directory
+		out["flight recorder"] = dir
 	}
 	if b.cfg.SnapshotDir != "" {
 		out["snapshots"] = b.cfg.SnapshotDir

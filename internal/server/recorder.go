@@ -29,7 +29,7 @@ type flight struct {
 	changes func(...request.Change)
 }
 
-func (b *base) flightRecorder(ctx context.Context) (flight, error) {
+func (b *base) flightRecorder() (flight, error) {
 	if o := b.seams.origin; o != nil {
 		return flight{changes: o.options.Changes}, nil
 	}
@@ -37,19 +37,25 @@ func (b *base) flightRecorder(ctx context.Context) (flight, error) {
 		return flight{}, nil
 	}
 	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
-	if b.cfg.FlightRecorderDir != "" {
-		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: b.cfg.FlightRecorderDir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Log: b.log})
+	if dir := b.cfg.RecorderDir(); dir != "" {
+		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Log: b.log})
 		if err != nil {
 			return flight{}, fmt.Errorf("--flight-recorder-dir: %w", err)
 		}
 		c.Disk = disk
 	}
 	r := recorder.New(c)
-	if err := r.Load(ctx); err != nil {
-		b.log.Warn("what the flight recorder kept before could not be read", "dir", b.cfg.FlightRecorderDir, "error", err)
-	}
 	b.metrics.Register(r)
 	return flight{Recorder: r}, nil
+}
+
+// load takes up what was kept before this start. Nobody waits for it but who asks for the history of an object.
+func (b *base) load(r *recorder.Recorder) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
+			b.log.Warn("what the flight recorder kept before could not be read", "dir", b.cfg.RecorderDir(), "error", err)
+		}
+	}
 }
 
 // filter returns the chain's filter, nil without a recorder.
@@ -99,8 +105,11 @@ func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts, found
 	}
 	may := authz.Require(a)
 	return f.Resources(recorder.Deps{
-		MayGet: func(ctx context.Context, o v1alpha1.ObjectReference) error {
-			return may(ctx, &request.Info{IsResource: true, Verb: "get", Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
+		May: func(ctx context.Context, verb string, o v1alpha1.ObjectReference) error {
+			if verb == "create" {
+				o.Name = "" // which is in the body
+			}
+			return may(ctx, &request.Info{IsResource: true, Verb: verb, Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
 		},
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
 			return parts.Explain(ctx, a, authz.ForReview(spec))

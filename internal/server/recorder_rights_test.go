@@ -124,7 +124,7 @@ func TestRecorderTellsOnlyWhatIsGranted(t *testing.T) {
 		t.Errorf("only %d questions were answered", answered)
 	}
 	for _, q := range all { // who may everything sees no secret either
-		if q.verb == "watch" {
+		if q.verb == "watch" || q.resource == "objecthistories" && strings.Contains(q.body+q.path, "configmaps") { // the message of the refusal is his to read
 			continue
 		}
 		_, text := q.ask(s, masters)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,7 @@ func TestRecorderTellsNoValues(t *testing.T) {
 		code, _ := question{method: "GET", path: all[len(all)-1].path + "/seen"}.ask(s, readers[all[len(all)-1].resource])
 		return code == 200
 	})
-	for _, name := range requestNames(t, s) {
+	for _, name := range requestNames(t, s, "user=admin,name=seen") {
 		asked = append(asked, question{"GET", "/apis/flightrecorder.kanzen.io/v1alpha1/requests/" + name, "", "get", "requests"}, question{"GET", "/console/data/requests/" + name, "", "get", "requests"})
 	}
 
@@ -142,11 +143,11 @@ func TestRecorderTellsNoValues(t *testing.T) {
 	}
 }
 
-func requestNames(t *testing.T, s *server) []string {
+func requestNames(t *testing.T, s *server, selector string) []string {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}
-	if err := json.Unmarshal(do(t, s, "GET", "/apis/flightrecorder.kanzen.io/v1alpha1/requests?fieldSelector=user%3Dadmin,name%3Dseen", "", "", nil, 200), &list); err != nil {
+	if err := json.Unmarshal(do(t, s, "GET", "/apis/flightrecorder.kanzen.io/v1alpha1/requests?fieldSelector="+url.QueryEscape(selector), "", "", nil, 200), &list); err != nil {
 		t.Fatal(err)
 	}
 	var out []string

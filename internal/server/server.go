@@ -182,7 +182,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		}
 		opened.Add(authenticators.Close)
 	}
-	recorded, err := b.flightRecorder(ctx)
+	recorded, err := b.flightRecorder()
 	if err != nil {
 		return nil, err
 	}
@@ -233,12 +233,14 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	var custom *crd.Server
 	var flow *flowcontrol.Controller
 	var started *debug.Health
+	var first *controlplane.Bootstrapper
 	backups, err := b.backups()
 	if err != nil {
 		return nil, err
 	}
 	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
-	found := b.findings(recorded, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) })
+	found := b.findings(recorded, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
+		servers(func() *controlplane.Bootstrapper { return first }))
 	reading := b.recorderResources(recorded, authorizers, parts, found)
 	var s *server
 	reading = append(reading, b.bundles(func() *server { return s })...)
@@ -310,7 +312,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err := b.firstObjects(eng, secrets, services, agg, steps, health.NotReady, policy)
+	first, err = b.firstObjects(eng, secrets, services, agg, steps, health.NotReady, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), b.process.Clock.Now), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now, Made: b.seams.Made,
+		Service: service, Identity: b.identity(), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now, Made: b.seams.Made,
 	}, nil
 }
 

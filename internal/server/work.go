@@ -103,7 +103,7 @@ func (b *base) work(p runnables) (work, error) {
 		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
 	}
 	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
-		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run})
+		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run}, task{"", quietly(b.load(p.recorded.Recorder))})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})

@@ -51,7 +51,7 @@ type Scheduler struct {
 
 // State is how the scheduled snapshots do.
 type State struct {
-	// Last is when the newest one was made; Failed is when the newest attempt failed, with its error, if it did.
+	// Last is when the newest one was made, by this server or before it; Failed is when the newest attempt failed, with its error, if it did.
 	Last, Failed time.Time
 	Err          error
 	// Due is when the newest attempt was to begin.
@@ -87,6 +87,7 @@ func NewScheduler(c ScheduleConfig) *Scheduler {
 
 // Run makes snapshots until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
+	s.lookBack(ctx)
 	for {
 		now := s.Clock.Now()
 		select {
@@ -96,6 +97,37 @@ func (s *Scheduler) Run(ctx context.Context) {
 		}
 		s.attempt(ctx)
 	}
+}
+
+// lookBackTimeout bounds how long places are asked what they have.
+const lookBackTimeout = 30 * time.Second
+
+// lookBack finds out when the newest snapshot was made, and whether one was due while no server ran. A place that does not answer is
+// told of when a snapshot is to be put there.
+func (s *Scheduler) lookBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
+	defer cancel()
+	var last time.Time
+	for _, p := range s.Places {
+		names, err := p.List(ctx)
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if at, ok := madeAt(name); ok && at.After(last) {
+				last = at
+			}
+		}
+	}
+	if last.IsZero() {
+		return
+	}
+	s.set(func(st *State) {
+		st.Last = last
+		if due := s.When.Next(last); due.Before(s.Clock.Now()) {
+			st.Due = due
+		}
+	})
 }
 
 func (s *Scheduler) attempt(ctx context.Context) {

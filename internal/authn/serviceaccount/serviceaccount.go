@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 const (
@@ -73,6 +75,8 @@ type Identity struct {
 	NodeName, NodeUID    string
 	// TokenID is the token's "jti" claim.
 	TokenID string
+	// Valid is how long the token is valid.
+	Valid *request.Credential
 }
 
 // User returns the identity as authorization and audit see it.

@@ -201,6 +201,10 @@ func TestVerify(t *testing.T) {
 				}
 				return
 			}
+			if v := got.Valid; err == nil && (v == nil || v.Until.Before(now)) {
+				t.Errorf("valid: %+v", v)
+			}
+			got.Valid = nil
 			if err != nil || got != c.want || !reflect.DeepEqual(audiences, []string{issuer}) {
 				t.Errorf("got %+v for %q, %v; want %+v", got, audiences, err, c.want)
 			}

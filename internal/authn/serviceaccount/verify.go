@@ -59,6 +59,7 @@ type verified[P any] struct {
 	by      *Keys
 	public  jwt.Claims
 	private P
+	valid   request.Credential
 }
 
 // tokenCache remembers verified claims by a hash of the token. An entry is valid while the key set is the same.
@@ -77,6 +78,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, []string
 		return Identity{}, nil, err
 	}
 	identity, err := v.check(ctx, &claims.public, &claims.private.Kubernetes)
+	identity.Valid = &claims.valid
 	return identity, claims.public.Audience, err
 }
 
@@ -207,6 +209,7 @@ func checkSignature[P any](ctx context.Context, token string, issuers []string, 
 		if !slices.Contains(issuers, claims.public.Issuer) {
 			return nil, fmt.Errorf("token issuer %q is invalid", claims.public.Issuer)
 		}
+		claims.valid = request.Credential{Kind: request.CredentialToken, From: claims.public.IssuedAt.Time(), Until: claims.public.Expiry.Time()}
 		known.Put(hash, &claims)
 		return &claims, nil
 	}

@@ -44,6 +44,8 @@ type HistoryEntry struct {
 	Subresource   string   `json:"subresource,omitempty" doc:"The subresource."`
 	Code          int32    `json:"code" doc:"The HTTP status of the answer."`
 	Reason        string   `json:"reason,omitempty" doc:"The reason in a refusal."`
+	Message       string   `json:"message,omitempty" doc:"What the refusal says; absent after a restart, and for secrets."`
+	Unnamed       bool     `json:"unnamed,omitempty" doc:"That a creation was refused before its object was read: it was of the same kind and namespace, but maybe not of this object."`
 	RefusedFields []string `json:"refusedFields,omitempty" doc:"The fields that a refusal names."`
 	Request       int64    `json:"request" doc:"The number of the last request."`
 	Steps         []Step   `json:"steps,omitempty" doc:"The webhooks and policies that refused, failed or changed something."`
@@ -66,9 +68,13 @@ type AccessExplanation struct {
 
 // AccessExplanationStatus is the answer.
 type AccessExplanationStatus struct {
-	Allowed  bool                `json:"allowed" doc:"That it is allowed."`
-	Denied   bool                `json:"denied,omitempty" doc:"That an authorizer has refused it, and not only that none allows it."`
-	Reason   string              `json:"reason,omitempty" doc:"What the authorizers say."`
+	Allowed bool     `json:"allowed" doc:"That it is allowed."`
+	Denied  bool     `json:"denied,omitempty" doc:"That an authorizer has refused it, and not only that none allows it."`
+	Reason  string   `json:"reason,omitempty" doc:"What the authorizers say."`
+	Groups  []string `json:"groups,omitempty" doc:"The groups with which it was decided, if the question has none."`
+	// Limited says that the client had to ask otherwise; the server does not set it.
+	Limited  bool                `json:"-"`
+	Seen     bool                `json:"seen,omitempty" doc:"That groups are those with which the server saw the user last; otherwise they are those that every such user has."`
 	Bindings []ConsideredBinding `json:"bindings,omitempty" doc:"The bindings that name the user or a group of it, where they apply."`
 	Would    []ConsideredBinding `json:"would,omitempty" doc:"Bindings whose role allows the request, and that name somebody else; at most ten."`
 	Roles    []rbacv1.RoleRef    `json:"roles,omitempty" doc:"Roles that allow the request, to which no binding refers in the place of the request; at most ten."`

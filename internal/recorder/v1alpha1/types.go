@@ -1,5 +1,5 @@
 // Package v1alpha1 has the types of the group flightrecorder.kanzen.io, by which the flight recorder is read. Nothing
-// of them is stored in etcd. They contain no token, no body, no message of a webhook and no value of a secret.
+// of them is stored in etcd. They contain no token, no body and no value of a secret.
 package v1alpha1
 
 import (
@@ -64,6 +64,7 @@ type Record struct {
 
 	Code          int32    `json:"code" doc:"The HTTP status of the answer."`
 	Reason        string   `json:"reason,omitempty" doc:"The reason in a refusal, as NotFound or Forbidden."`
+	Message       string   `json:"message,omitempty" doc:"What a refusal says. It is told only to who was refused, or may get or create the object, and not in a list."`
 	Fields        []string `json:"fields,omitempty" doc:"The fields that a refusal names."`
 	RequestBytes  int64    `json:"requestBytes,omitempty" doc:"How large the body of the request was."`
 	ResponseBytes int64    `json:"responseBytes,omitempty" doc:"How large the body of the answer was."`

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/version"
+)
+
+func recordCommand() *cobra.Command {
+	var a asking
+	since := 10 * time.Minute
+	cmd := &cobra.Command{
+		Use:   "record > FILE",
+		Short: "Save what the server knows about the last minutes, to be looked at later",
+		Long: `Writes one file with what the flight recorder, the findings, Events and the
+statistics hold about the last minutes: to look at an incident later, elsewhere, or
+with others. It holds what lists show: no values of objects, no messages of
+refusals.
+
+  kanzen record --since 10m > incident
+  kanzen diagnose --from incident
+  kanzen why deployment/web -n shop --from incident
+
+The file is compressed by gzip. Each line is an object in JSON, as the API has it;
+the first is of the kind Incident.`,
+		Args: cobra.NoArgs,
+	}
+	a.addServer(cmd.Flags())
+	cmd.Flags().DurationVar(&since, "since", since, "How far back requests and Events are saved.")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f, ok := cmd.OutOrStdout().(*os.File); ok {
+			if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+				return errors.New("standard output is a terminal: name a file, as in kanzen record > incident")
+			}
+		}
+		s, err := a.open()
+		if err != nil {
+			return err
+		}
+		packed := gzip.NewWriter(cmd.OutOrStdout())
+		out := bufio.NewWriter(packed)
+		r := &recording{asker: s, lines: json.NewEncoder(out), from: time.Now().Add(-since)}
+		if err := r.write(cmd.Context()); err != nil {
+			return err
+		}
+		if err := errors.Join(out.Flush(), packed.Close()); err != nil {
+			return err
+		}
+		for _, x := range r.missing {
+			tell(cmd.ErrOrStderr(), "Note: not saved: %s\n", x)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// incident is the first line of a file.
+type incident struct {
+	metav1.TypeMeta `json:",inline"`
+	Server          string      `json:"server"`
+	Version         string      `json:"version"`
+	From            metav1.Time `json:"from"`
+	To              metav1.Time `json:"to"`
+	// Served are the resources of the server, so that they can be named as people do.
+	Served []served `json:"served"`
+}
+
+// recording writes a file.
+type recording struct {
+	*asker
+	lines   *json.Encoder
+	from    time.Time
+	missing []string
+}
+
+// write writes all lines. What may not be read is left out; without requests there is nothing to write.
+func (r *recording) write(ctx context.Context) error {
+	all, err := r.resources(ctx)
+	if err != nil {
+		return err
+	}
+	head := incident{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: "Incident"}, Server: r.url, Version: version.Kanzen,
+		From: metav1.NewTime(r.from), To: metav1.Now(), Served: all}
+	if err := r.lines.Encode(head); err != nil {
+		return err
+	}
+	if err := r.requests(ctx); err != nil {
+		return err
+	}
+	for plural, kind := range map[string]string{"findings": "Finding", "watches": "Watch", "webhookstats": "WebhookStat", "deprecateduses": "DeprecatedUse", "trafficstats": "TrafficStat",
+		"views": "View", "controllers": "Controller", "datastores": "Datastore", "prioritylevels": "PriorityLevel", "definitions": "Definition"} {
+		if err := r.list(ctx, recorderPath+plural, v1alpha1.GroupVersion().String(), kind, nil); err != nil {
+			r.missing = append(r.missing, plural+": "+err.Error())
+		}
+	}
+	err = r.list(ctx, "/api/v1/events", "v1", "Event", func(raw json.RawMessage) bool {
+		var e corev1.Event
+		return json.Unmarshal(raw, &e) == nil && (e.LastTimestamp.After(r.from) || e.EventTime.After(r.from) || e.CreationTimestamp.After(r.from))
+	})
+	if err != nil {
+		r.missing = append(r.missing, "events: "+err.Error())
+	}
+	return nil
+}
+
+// page is a part of a list.
+type page struct {
+	Metadata metav1.ListMeta
+	Items    []json.RawMessage
+}
+
+// requests writes the requests since the beginning. Lists have the newest first.
+func (r *recording) requests(ctx context.Context) error {
+	next := ""
+	for {
+		var p page
+		if err := r.get(ctx, recorderPath+"requests?limit=500&continue="+url.QueryEscape(next), &p); err != nil {
+			return err
+		}
+		for _, raw := range p.Items {
+			var q v1alpha1.Request
+			if err := json.Unmarshal(raw, &q); err != nil {
+				return err
+			}
+			if q.Time.Time.Before(r.from) {
+				return nil
+			}
+			q.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("Request"))
+			if err := r.lines.Encode(&q); err != nil {
+				return err
+			}
+		}
+		if next = p.Metadata.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// list writes the objects of a list that are wanted; nil: all are.
+func (r *recording) list(ctx context.Context, path, apiVersion, kind string, wanted func(json.RawMessage) bool) error {
+	var p page
+	if err := r.get(ctx, path, &p); err != nil {
+		return err
+	}
+	for _, raw := range p.Items {
+		if wanted != nil && !wanted(raw) {
+			continue
+		}
+		var obj map[string]any
+		if err := json.Unmarshal(raw, &obj); err != nil {
+			return err
+		}
+		obj["apiVersion"], obj["kind"] = apiVersion, kind
+		if err := r.lines.Encode(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recorded is what a file holds.
+type recorded struct {
+	incident
+	requests []v1alpha1.Record // newest first
+	findings []v1alpha1.Finding
+}
+
+// Bounds of a file that somebody else may have made.
+const (
+	maxIncidentLine = 64 << 20
+	maxIncident     = 1 << 30
+)
+
+// readIncident reads a file of 'kanzen record', compressed or not.
+func readIncident(path string) (*recorded, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	var from io.Reader = in
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		if from, err = gzip.NewReader(in); err != nil {
+			return nil, fmt.Errorf("--from: %s: %w", path, err)
+		}
+	}
+	lines := bufio.NewScanner(io.LimitReader(from, maxIncident))
+	lines.Buffer(nil, maxIncidentLine)
+	r := &recorded{}
+	for n := 0; lines.Scan(); n++ {
+		if err := r.line(lines.Bytes()); err != nil || n == 0 && r.Kind != "Incident" {
+			return nil, fmt.Errorf("--from: %s: line %d is not what kanzen record writes", path, n+1)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("--from: %s: %w", path, err)
+	}
+	if r.Kind == "" {
+		return nil, fmt.Errorf("--from: %s is empty", path)
+	}
+	return r, nil
+}
+
+func (r *recorded) line(text []byte) error {
+	var t metav1.TypeMeta
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	switch t.Kind {
+	case "Incident":
+		return json.Unmarshal(text, &r.incident)
+	case "Request":
+		var q v1alpha1.Request
+		if err := json.Unmarshal(text, &q); err != nil {
+			return err
+		}
+		r.requests = append(r.requests, q.Record)
+	case "Finding":
+		var f v1alpha1.Finding
+		if err := json.Unmarshal(text, &f); err != nil {
+			return err
+		}
+		r.findings = append(r.findings, f)
+	}
+	return nil
+}
