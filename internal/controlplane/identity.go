@@ -57,7 +57,7 @@ func IdentityName(hostname string) string {
 }
 
 // NewIdentity creates the lease of a server on a host. address is where other servers reach it; empty: it is not
-// published. settings are what other servers compare with their own.
+// published. settings are what other servers compare with their own; nil: they do not.
 func NewIdentity(o *catalog.Raw, client *inprocess.Client, hostname, address string, settings map[string]string, now func() time.Time) *Identity {
 	id := IdentityName(hostname)
 	return &Identity{Raw: o, client: client, name: id, holder: id + "_" + uuid.NewString(), host: hostname, address: address, settings: settings, now: now, began: now()}
@@ -72,7 +72,10 @@ func (i *Identity) renew(ctx context.Context) error {
 	fill := func(l *coordinationv1.Lease) error {
 		renewed, seconds := metav1.NewMicroTime(i.now()), int32(identityDuration/time.Second)
 		l.Labels = map[string]string{identityLabel: "kube-apiserver", corev1.LabelHostname: i.host}
-		l.Annotations = map[string]string{settingsOf: written(i.settings)}
+		l.Annotations = map[string]string{}
+		if len(i.settings) > 0 {
+			l.Annotations[settingsOf] = written(i.settings)
+		}
 		if i.address != "" {
 			l.Annotations[peerAddress] = i.address
 		}

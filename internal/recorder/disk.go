@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -150,6 +151,9 @@ func (d *Disk) failed(count int64, err error) {
 	}
 }
 
+// muchRead is from how many bytes on of one file memory is given back once they are read.
+const muchRead = 1 << 20
+
 // Load takes up what an earlier process has kept. What cannot be read is left out. Requests may be served meanwhile: what is read is
 // older than all that they leave, and is put before it.
 func (r *Recorder) Load(ctx context.Context) error {
@@ -177,6 +181,9 @@ func (r *Recorder) Load(ctx context.Context) error {
 		r.rings[class].precede(&before.rings[class])
 	}
 	r.history.precede(before.history)
+	if r.Disk.newestSize > muchRead {
+		debug.FreeOSMemory() // what lines were decoded to is several times what is kept, and a server at rest collects nothing for minutes
+	}
 	return errors.Join(errs...)
 }
 

@@ -32,9 +32,14 @@ func (b *base) sharedSettings() map[string]string {
 	return settings
 }
 
-// identity makes the lease of this server.
+// identity makes the lease of this server. Without a flight recorder, as under the name kube-apiserver, nobody compares settings, and the
+// lease is that of kube-apiserver.
 func (b *base) identity() *controlplane.Identity {
-	return controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), b.sharedSettings(), b.process.Clock.Now)
+	var settings map[string]string
+	if b.cfg.FlightRecorderMemory > 0 {
+		settings = b.sharedSettings()
+	}
+	return controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), settings, b.process.Clock.Now)
 }
 
 // servers returns what findings compare: the servers of the cluster.
