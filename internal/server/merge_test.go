@@ -474,7 +474,7 @@ func TestMerge(t *testing.T) {
 	w.do("POST", fork+coreV1+"/namespaces/team/configmaps", configMap("a", ""))
 	w.do("POST", fork+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.ReplaceAll(boxes, "merge.example.com", "new.example.com"))
 	eventually(t, func() bool {
-		code, _ := w.ask(masters, "GET", fork+strings.ReplaceAll(boxesPath, "merge.", "new."), "")
+		code, _ := send(t, w.s.Transport(masters), http.MethodGet, fork+strings.ReplaceAll(boxesPath, "merge.", "new."), "", "") // not JSON before it is served
 		return code == 200
 	})
 	w.do("POST", fork+strings.ReplaceAll(boxesPath, "merge.", "new."), `{"apiVersion":"new.example.com/v1","kind":"Box","metadata":{"name":"b"},"spec":{"tags":["x"]}}`)
