@@ -44,7 +44,11 @@ func Read(dataDir, encryption string) (*Keys, error) {
 	k := &Keys{files: map[string][]byte{}}
 	below := os.DirFS(dataDir)
 	err := fs.WalkDir(below, keysDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil {
+			return err
+		}
+		// A key may be a link to where it is kept. Sockets of plugins and the like are left out.
+		if info, err := fs.Stat(below, path); err != nil || !info.Mode().IsRegular() {
 			return err
 		}
 		content, err := fs.ReadFile(below, path)

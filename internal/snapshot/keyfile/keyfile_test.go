@@ -26,10 +26,11 @@ func TestKeys(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, path), content)
 	}
-	write(t, filepath.Join(dir, "database"), "not a key")
-	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "pki", "link")); err != nil {
+	write(t, filepath.Join(dir, "database"), "kept elsewhere")
+	if err := os.Symlink(filepath.Join(dir, "database"), filepath.Join(dir, "pki", "linked.key")); err != nil {
 		t.Fatal(err)
 	}
+	want["pki/linked.key"] = "kept elsewhere"
 	k, err := Read(dir, filepath.Join(dir, EncryptionFile))
 	if err != nil {
 		t.Fatal(err)

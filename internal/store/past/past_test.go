@@ -483,8 +483,11 @@ func TestDamage(t *testing.T) {
 	}
 	slices.Sort(names)
 	random := rand.New(rand.NewPCG(1, 2))
-	failed := 0
-	for n := range 120 {
+	failed, times := 0, 120
+	if testing.Short() {
+		times = 30
+	}
+	for n := range times {
 		files := vfs.NewMem()
 		if _, err := vfs.Clone(f.files, files, f.dir, f.dir); err != nil {
 			t.Fatal(err)
