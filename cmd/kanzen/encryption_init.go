@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// keyProviders are the providers whose keys are in the configuration, with the length of a key in bytes.
-var keyProviders = map[string]int{"secretbox": 32, "aesgcm": 32, "aescbc": 32}
+// keyBytes is the length of new keys: what secretbox needs, and the longest that AES takes.
+const keyBytes = 32
 
 func encryptionInitCommand() *cobra.Command {
 	provider, resources := "secretbox", []string{"secrets"}
@@ -54,14 +54,10 @@ apart from backups: without it, nobody can read what it has encrypted. Then run
 
 // newEncryption returns a configuration as YAML.
 func newEncryption(provider, keyName string, resources []string) ([]byte, error) {
-	n, ok := keyProviders[provider]
-	if !ok {
-		return nil, fmt.Errorf("--provider: there is no %q, only secretbox, aesgcm and aescbc", provider)
-	}
 	if len(resources) == 0 || slices.Contains(resources, "") {
 		return nil, errors.New("--resource: name resources, as secrets or widgets.example.com")
 	}
-	key := make([]byte, n)
+	key := make([]byte, keyBytes)
 	_, _ = rand.Read(key) // never fails
 	keys := []apiserverv1.Key{{Name: keyName, Secret: base64.StdEncoding.EncodeToString(key)}}
 	var p apiserverv1.ProviderConfiguration
@@ -72,6 +68,8 @@ func newEncryption(provider, keyName string, resources []string) ([]byte, error)
 		p.AESGCM = &apiserverv1.AESConfiguration{Keys: keys}
 	case "aescbc":
 		p.AESCBC = &apiserverv1.AESConfiguration{Keys: keys}
+	default:
+		return nil, fmt.Errorf("--provider: there is no %q, only secretbox, aesgcm and aescbc", provider)
 	}
 	return yaml.Marshal(&apiserverv1.EncryptionConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "EncryptionConfiguration"},

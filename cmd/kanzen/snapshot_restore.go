@@ -168,6 +168,9 @@ func (r *restoring) data(cmd *cobra.Command, file string) error {
 		if keys, err = keyfile.Open(r.keys, phrase); err != nil {
 			return fmt.Errorf("--keys: %w", err)
 		}
+		if err := keys.CanWrite(r.dir); err != nil { // before anything is
+			return fmt.Errorf("--to-data-dir: %w", err)
+		}
 	}
 	_, before := os.Stat(r.dir)
 	dir := filepath.Join(r.dir, "etcd")

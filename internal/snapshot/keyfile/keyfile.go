@@ -175,6 +175,17 @@ func belongs(path string) bool {
 	return path == EncryptionFile || fs.ValidPath(path) && strings.HasPrefix(path, keysDir+"/") && !strings.ContainsAny(path, "\\:\x00")
 }
 
+// CanWrite says which file of a data directory keeps the keys from being written there.
+func (k *Keys) CanWrite(dataDir string) error {
+	for _, path := range slices.Sorted(maps.Keys(k.files)) {
+		path = filepath.Join(dataDir, filepath.FromSlash(path))
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is there already", path)
+		}
+	}
+	return nil
+}
+
 // Write writes the keys to a data directory, which has none yet.
 func (k *Keys) Write(dataDir string) (err error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
