@@ -186,6 +186,8 @@ func TestMergeConflicts(t *testing.T) {
 	eventually(t, func() bool { // its controllers have made what they make in each
 		return !w.gone(coreV1+"/namespaces/gone/serviceaccounts/default") && !w.gone(coreV1+"/namespaces/gone/configmaps/kube-root-ca.crt")
 	})
+	const again = `{"metadata":{"name":"again"},"data":{"k":"one"}}`
+	w.do("POST", coreV1+"/namespaces/stays/configmaps", again)
 	w.do("POST", "/forks/try", "")
 	const fork, three = "/forks/try", `{"data":{"k":"three"}}`
 	w.do("DELETE", fork+coreV1+"/namespaces/gone", "")
@@ -195,6 +197,9 @@ func TestMergeConflicts(t *testing.T) {
 	w.do("PATCH", coreV1+"/namespaces/gone/configmaps/m?fieldManager=bob", three)
 	w.do("PATCH", coreV1+"/namespaces/stays/secrets/s?fieldManager=bob", `{"stringData":{"password":"three"}}`)
 	w.do("DELETE", coreV1+"/namespaces/stays/configmaps/m", "")
+	w.do("DELETE", fork+coreV1+"/namespaces/stays/configmaps/again", "") // the server has another object of the name, though with the same fields
+	w.do("DELETE", coreV1+"/namespaces/stays/configmaps/again", "")
+	w.do("POST", coreV1+"/namespaces/stays/configmaps?fieldManager=bob", again)
 
 	_, causes := mergeFork(t, w.s, "try", false, false)
 	var got []string
@@ -204,6 +209,7 @@ func TestMergeConflicts(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"v1 ConfigMap gone/m: the fork has deleted it, the server has changed it (bob)",
+		"v1 ConfigMap stays/again: the fork has deleted it, the server has changed it (bob)",
 		"v1 ConfigMap stays/m: the fork has changed it (ann), the server has deleted it",
 		"v1 Secret stays/s: data.password: the fork has (hidden) (ann), the server has (hidden) (bob)",
 	}
