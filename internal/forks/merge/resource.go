@@ -65,7 +65,7 @@ const reads = 5
 
 // maxRead is how many bytes of objects a merge reads, on its three sides together. They are all in memory, where they take some times as
 // much.
-const maxRead = 64 << 20
+const maxRead = 32 << 20
 
 // maxMerging is how many merges are worked out at a time: each may read that much, for a request that is as cheap for its user as any.
 const maxMerging = 2
